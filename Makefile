@@ -1,0 +1,49 @@
+# One command a job; `make help` lists them. Everything compiles in the one cargo profile, --release.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+ENV := . scripts/env.sh;
+ARGS ?=
+
+.PHONY: help setup build test test-rust test-python lint fmt bench demo crash ci ci-full lock
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: ## make .venv and fetch what can be had without root
+	@scripts/setup
+
+build: setup ## compile the extension (the first time also RocksDB)
+	@scripts/build
+
+test: test-rust test-python ## all tests; ARGS="-k name" goes to pytest
+
+test-rust: setup
+	@$(ENV) cargo test --release --locked --workspace
+
+test-python: build
+	@$(ENV) pytest $(ARGS)
+
+lint: build ## formatters, linters, type checkers, architecture rules
+	@$(ENV) scripts/lint
+
+fmt: setup ## format the sources
+	@$(ENV) cargo fmt --all; ruff format .; ruff check --fix-only .
+
+bench: build ## run the benchmarks and write benches/RESULTS.md
+	@$(ENV) python benches/report.py $(ARGS)
+
+demo: build ## the main job on every ECB rate since 1999; ARGS=--kill kills its own driver in mid-batch
+	@$(ENV) python examples/ecb_orders.py $(ARGS)
+
+crash: build ## the kill tests, more rounds than `make test` runs
+	@$(ENV) pytest -m crash --override-ini addopts= tests $(ARGS)
+
+ci: ## what CI runs
+	@.ci/run
+
+ci-full: ci crash bench ## and the long ones
+
+lock: setup ## write the lock files anew
+	@$(ENV) "$$tools/bin/uv" pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header requirements-dev.in -o requirements-dev.lock
+	@$(ENV) cargo update --workspace
