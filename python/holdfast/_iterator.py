@@ -1,0 +1,62 @@
+"""Scans: a snapshot of the moment in which they were opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from typing import Self
+
+K = TypeVar("K")
+V = TypeVar("V")
+Row = TypeVar("Row", covariant=True)
+
+
+class RowIterator(Protocol[Row]):
+    """What the extension's iterators offer."""
+
+    def __next__(self) -> Row:
+        """The next row."""
+        ...
+
+    def peek_next_key(self) -> bytes:
+        """The key of the next row, which stays where it is."""
+        ...
+
+    def close(self) -> None:
+        """Lets the snapshot go."""
+        ...
+
+
+class StoreIterator(Iterator[tuple[K, V]], AbstractContextManager[Any], Generic[K, V]):
+    """Rows in the order of their keys' bytes, unchanged by any commit, rollback or write after it was opened.
+
+    Close it, use it in `with`, or read it to its end: until then it holds a snapshot. It is closed with its store.
+    """
+
+    def __init__(
+        self, rows: RowIterator[Any], key: Callable[[bytes], K], record: Callable[[Any], tuple[K, V]]
+    ) -> None:
+        """Made by the stores."""
+        self._rows = rows
+        self._key = key
+        self._record = record
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> tuple[K, V]:
+        return self._record(next(self._rows))
+
+    def peek_next_key(self) -> K:
+        """The key that `next` would return; StopIteration at the end."""
+        return self._key(self._rows.peek_next_key())
+
+    def close(self) -> None:
+        """Lets the snapshot go; using the iterator afterwards raises `StoreClosedError`."""
+        self._rows.close()
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

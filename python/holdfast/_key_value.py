@@ -1,0 +1,104 @@
+"""The key-value store: key to value, ordered by the unsigned bytes of the keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from holdfast._iterator import StoreIterator
+from holdfast._store import Serdes, StateStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast import _core
+    from holdfast._options import IsolationLevel
+    from holdfast._task import Task
+    from holdfast.stores import StoreBuilder
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class ReadOnlyKeyValueStore(Generic[K, V]):
+    """A key-value store's reads at one isolation level, from any thread."""
+
+    def __init__(self, core: _core.KeyValueStore, serdes: Serdes[K, V]) -> None:
+        """Made by `KeyValueStore.read_only`."""
+        self._core = core
+        self._serdes = serdes
+
+    def get(self, key: K) -> V | None:
+        """The key's value, None if there is none."""
+        data = self._core.get(self._serdes.to_key(key))
+        return None if data is None else self._serdes.from_value(data)
+
+    def range(self, start: K | None = None, end: K | None = None, *, reverse: bool = False) -> StoreIterator[K, V]:
+        """Keys from `start` to `end`, both included; None leaves that end open. `start > end` is empty."""
+        bounds = self._serdes.to_bound(start), self._serdes.to_bound(end)
+        return self._iterator(self._core.range(*bounds, reverse))
+
+    def prefix_scan(self, prefix: K) -> StoreIterator[K, V]:
+        """Keys whose bytes start with the bytes of `prefix`."""
+        return self._iterator(self._core.prefix_scan(self._serdes.to_key(prefix)))
+
+    def approximate_num_entries(self) -> int:
+        """About how many keys there are, staged ones included."""
+        return self._core.approximate_num_entries()
+
+    def get_batch(self, keys: Any) -> _core.ArrowArray:
+        """A binary array: a value a key, null where there is none."""
+        return self._core.get_batch(keys)
+
+    def range_batches(
+        self, start: K | None = None, end: K | None = None, *, reverse: bool = False, batch_rows: int = 10_000
+    ) -> _core.ArrowReader:
+        """As `range`, in batches of the columns `key` and `value`."""
+        bounds = self._serdes.to_bound(start), self._serdes.to_bound(end)
+        return self._core.range_batches(*bounds, reverse, batch_rows)
+
+    def _iterator(self, rows: _core.KeyValueIterator) -> StoreIterator[K, V]:
+        from_key, from_value = self._serdes.from_key, self._serdes.from_value
+        return StoreIterator(rows, from_key, lambda row: (from_key(row[0]), from_value(row[1])))
+
+
+class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
+    """A key-value store of a task: `task[name]`.
+
+    Keys and values are bytes unless the store has serdes. `None` as a value deletes; `b""` is a value.
+    """
+
+    def __init__(self, task: Task, builder: StoreBuilder, core: _core.KeyValueStore) -> None:
+        """Made by the task."""
+        StateStore.__init__(self, task, builder)
+        ReadOnlyKeyValueStore.__init__(self, core, Serdes(builder))  # pyright: ignore[reportUnknownMemberType]
+
+    def put(self, key: K, value: V | None) -> None:
+        """Sets the key's value; None deletes it."""
+        self._core.put(self._serdes.to_key(key), self._serdes.to_value(value))
+
+    def put_if_absent(self, key: K, value: V | None) -> V | None:
+        """The key's value if it has one, and nothing changes; else None, and `value` is set."""
+        data = self._core.put_if_absent(self._serdes.to_key(key), self._serdes.to_value(value))
+        return None if data is None else self._serdes.from_value(data)
+
+    def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
+        """Sets all of them in order, None deletes. One unit: a bad entry, and nothing is written."""
+        to_key, to_value = self._serdes.to_key, self._serdes.to_value
+        self._core.put_all([(to_key(key), to_value(value)) for key, value in entries])
+
+    def delete(self, key: K) -> V | None:
+        """Removes the key and returns the value that it had."""
+        data = self._core.delete(self._serdes.to_key(key))
+        return None if data is None else self._serdes.from_value(data)
+
+    def put_batch(self, keys: Any, values: Any) -> None:
+        """Sets a value a key, in order, null deletes. One unit: a bad row, and nothing is written."""
+        self._core.put_batch(keys, values)
+
+    def delete_batch(self, keys: Any) -> None:
+        """Removes all of the keys."""
+        self._core.delete_batch(keys)
+
+    def read_only(self, isolation_level: IsolationLevel | None = None) -> ReadOnlyKeyValueStore[K, V]:
+        """The store's reads at an isolation level, from any thread; None: the task's default level."""
+        return ReadOnlyKeyValueStore(self._core.read_only(self._task.isolation(isolation_level)), self._serdes)

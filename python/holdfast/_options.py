@@ -1,0 +1,41 @@
+"""The choices that a task is opened with and queries are made with."""
+
+from enum import Enum
+
+
+class IsolationLevel(Enum):
+    """What a query sees of the open transaction."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    """All of it, as the writer does."""
+    READ_COMMITTED = "read_committed"
+    """Nothing of it: the last commit."""
+
+
+class ProcessingGuarantee(Enum):
+    """What a record may do to the state after a failure; decides the default isolation level of queries."""
+
+    AT_LEAST_ONCE = "at_least_once"
+    """A record may be applied twice; queries read READ_UNCOMMITTED unless they say otherwise."""
+    EXACTLY_ONCE = "exactly_once"
+    """Every record is applied once; queries read READ_COMMITTED unless they say otherwise."""
+
+
+class Durability(Enum):
+    """What brings a commit back after a crash. Fixed when the database is made."""
+
+    CHANGELOG = "changelog"
+    """A changelog that the caller keeps: no write-ahead log, a crash falls back to some earlier commit as a whole."""
+    SYNC = "sync"
+    """The database itself: write-ahead log, fsync at every commit."""
+
+
+class TransactionMechanism(Enum):
+    """Where uncommitted writes are kept."""
+
+    AUTO = "auto"
+    """In memory; `Task.commit_requested` tells when it is time to commit."""
+    INDEXED_BATCH = "indexed_batch"
+    """In memory."""
+    SECONDARY_STORE = "secondary_store"
+    """In sorted files beside the store; not here yet."""

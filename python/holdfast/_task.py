@@ -1,0 +1,175 @@
+"""A task: one database, many stores, one transaction."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from os import fspath
+from typing import TYPE_CHECKING, Any
+
+from holdfast import _core
+from holdfast._key_value import KeyValueStore
+from holdfast._options import Durability, IsolationLevel, ProcessingGuarantee, TransactionMechanism
+from holdfast._records import TopicPartition
+from holdfast._versioned import VersionedKeyValueStore
+from holdfast.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from os import PathLike
+
+    from holdfast.stores import StoreBuilder
+
+_INT64_MAX = 2**63 - 1
+
+
+def open_task(
+    path: str | PathLike[str] | None,
+    stores: Sequence[StoreBuilder],
+    *,
+    processing_guarantee: ProcessingGuarantee = ProcessingGuarantee.EXACTLY_ONCE,
+    durability: Durability = Durability.SYNC,
+    default_isolation_level: IsolationLevel | None = None,
+    uncommitted_max_bytes: int = 64 << 20,
+    transaction_mechanism: TransactionMechanism = TransactionMechanism.AUTO,
+    rocksdb_options: Mapping[str, str] | None = None,
+) -> Task:
+    """Opens the database in the directory `path`, or makes it.
+
+    `uncommitted_max_bytes` (-1: no limit) is where `Task.commit_requested` turns true. `rocksdb_options` are handed on
+    to RocksDB as they are. The default isolation level of queries is READ_COMMITTED under exactly-once, else
+    READ_UNCOMMITTED.
+
+    Raises `StoreLockedError` if somebody else has it open, `FormatVersionError` or `StoreCorruptedError` if it cannot be
+    read, and `ValueError` for stores or a durability other than it was made with.
+    """
+    if path is None:
+        raise UnsupportedOperationError("path is None: tasks in memory are not here yet; give a directory")
+    if transaction_mechanism is TransactionMechanism.SECONDARY_STORE:
+        raise UnsupportedOperationError("transaction_mechanism SECONDARY_STORE is not here yet; use AUTO")
+    builders = {builder.name: builder for builder in stores}
+    if len(builders) < len(stores):
+        names = [builder.name for builder in stores]
+        raise ValueError(f"stores has two of one name: {sorted({name for name in names if names.count(name) > 1})}")
+    if not -1 <= uncommitted_max_bytes <= _INT64_MAX:
+        raise ValueError(f"uncommitted_max_bytes is {uncommitted_max_bytes}; wanted: a number of bytes, or -1 for no limit")
+    if default_isolation_level is None:
+        exactly_once = processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE
+        default_isolation_level = IsolationLevel.READ_COMMITTED if exactly_once else IsolationLevel.READ_UNCOMMITTED
+    core = _core.open_task(
+        fspath(path),
+        [(store.name, store.history_retention, store.segment_interval) for store in stores],
+        durability.value,
+        uncommitted_max_bytes,
+        list((rocksdb_options or {}).items()),
+    )
+    return Task(core, builders, default_isolation_level)
+
+
+class Task(AbstractContextManager["Task"]):
+    """An open task. `with` closes it; what was not committed is gone.
+
+    One thread writes at a time (writes and commits are serialised); any number read through `read_only` views.
+    """
+
+    def __init__(
+        self, core: _core.Task, builders: Mapping[str, StoreBuilder], default_isolation_level: IsolationLevel
+    ) -> None:
+        """Made by `open_task`."""
+        self._core = core
+        self._default_isolation_level = default_isolation_level
+        self._stores: dict[str, Any] = {}
+        for name, builder in builders.items():
+            if builder.kind == "versioned":
+                self._stores[name] = VersionedKeyValueStore(self, builder, core.versioned(name))
+            else:
+                self._stores[name] = KeyValueStore(self, builder, core.key_value(name))
+
+    def __getitem__(self, store: str) -> Any:
+        try:
+            return self._stores[store]
+        except KeyError:
+            raise KeyError(f"no store {store!r} in this task; it has {self.store_names()}") from None
+
+    def store_names(self) -> list[str]:
+        """The stores that the task was opened with."""
+        return list(self._stores)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether `close` has not been called."""
+        return self._core.is_open()
+
+    def commit(self, changelog_offsets: Mapping[tuple[str, int], int | None] | None = None) -> None:
+        """Makes everything since the last commit permanent, in all stores at once, together with the offsets.
+
+        None keeps the committed offsets as they are, `{}` forgets them all, `{tp: None}` forgets that one. A failed
+        commit leaves the stores as they were; the open transaction then only takes `rollback`.
+        """
+        self._core.commit(_offsets(changelog_offsets))
+
+    def rollback(self) -> None:
+        """Drops everything since the last commit."""
+        self._core.rollback()
+
+    def recover(self, changelog_offsets: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
+        """Drops the open transaction and returns the offsets, of those asked for, that the state now stands at."""
+        self.rollback()
+        committed = self.committed_offsets()
+        wanted = {TopicPartition(*partition) for partition in changelog_offsets}
+        return {partition: offset for partition, offset in committed.items() if partition in wanted}
+
+    def restore_batch(
+        self, store: str, keys: Any, values: Any, timestamps: Any, changelog_offsets: Mapping[tuple[str, int], int]
+    ) -> None:
+        """Applies changelog records past the transaction: visible at once, with their offsets.
+
+        The result is the same however the records are cut into batches. `timestamps` is None for a key-value store.
+        """
+        self[store]  # an unknown name is a KeyError that lists the known ones
+        self._core.restore_batch(store, keys, values, timestamps, _offsets(changelog_offsets) or [])
+
+    def committed_offset(self, partition: tuple[str, int]) -> int | None:
+        """The committed offset of (topic, partition), None if there is none."""
+        return self._core.committed_offset(*partition)
+
+    def committed_offsets(self) -> dict[TopicPartition, int]:
+        """All committed offsets."""
+        return {TopicPartition(topic, number): offset for topic, number, offset in self._core.committed_offsets()}
+
+    def checkpoint(self, directory: str | PathLike[str]) -> None:
+        """Makes a consistent copy of the last commit in a new directory, hard-linked where the file system can."""
+        self._core.checkpoint(fspath(directory))
+
+    @property
+    def approximate_num_uncommitted_bytes(self) -> int:
+        """Memory that a commit would free, overwritten values included."""
+        return self._core.uncommitted_bytes()
+
+    @property
+    def commit_requested(self) -> bool:
+        """`uncommitted_max_bytes` is reached, or the next batch like the last would pass it."""
+        return self._core.commit_requested()
+
+    def metrics(self) -> dict[str, Any]:
+        """Figures of the task by name."""
+        return dict(self._core.metrics())
+
+    def close(self) -> None:
+        """Drops the open transaction, writes the last commit to files and closes. Again: nothing."""
+        self._core.close()
+
+    def isolation(self, level: IsolationLevel | None) -> str:
+        """A level's name for the extension; None is the task's default."""
+        return (level or self._default_isolation_level).value
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Task {self._core.path()!r}{'' if self.is_open else ', closed'}>"
+
+
+def _offsets(offsets: Mapping[tuple[str, int], int | None] | None) -> list[tuple[str, int, int | None]] | None:
+    if offsets is None:
+        return None
+    return [(topic, partition, offset) for (topic, partition), offset in offsets.items()]

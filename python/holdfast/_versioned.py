@@ -1,0 +1,135 @@
+"""The versioned store: what a key's value was at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from holdfast._iterator import StoreIterator
+from holdfast._records import PutResult, VersionedRecord
+from holdfast._store import Serdes, StateStore
+from holdfast._time import Timestamp, micros
+
+if TYPE_CHECKING:
+    from holdfast import _core
+    from holdfast._options import IsolationLevel
+    from holdfast._task import Task
+    from holdfast.stores import StoreBuilder
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
+    """A versioned store's reads at one isolation level, from any thread."""
+
+    def __init__(self, core: _core.VersionedKeyValueStore, serdes: Serdes[K, V]) -> None:
+        """Made by `VersionedKeyValueStore.read_only`."""
+        self._core = core
+        self._serdes = serdes
+
+    @property
+    def stream_time(self) -> int | None:
+        """The greatest timestamp of an accepted write, all keys together; None before the first."""
+        return self._core.stream_time()
+
+    def get(self, key: K, as_of: Timestamp | None = None) -> VersionedRecord[V] | None:
+        """The newest version, or the one in force at `as_of`; None if there is none or it is a tombstone.
+
+        A time before `stream_time - history_retention` is answered only if the newest version was in force then.
+        """
+        at = None if as_of is None else micros(as_of, "as_of")
+        return self._record(self._core.get(self._serdes.to_key(key), at))
+
+    def versions(
+        self, key: K, start: Timestamp, end: Timestamp, *, descending: bool = True
+    ) -> StoreIterator[K, VersionedRecord[V]]:
+        """Every version of a key whose time in force meets `[start, end]`, newest first; no tombstones."""
+        span = micros(start, "start"), micros(end, "end")
+        return self._iterator(self._core.versions(self._serdes.to_key(key), *span, descending))
+
+    def versions_range(
+        self, key_from: K | None, key_to: K | None, start: Timestamp, end: Timestamp
+    ) -> StoreIterator[K, VersionedRecord[V]]:
+        """As `versions`, of all keys from `key_from` to `key_to` (both included, None open), by (key, timestamp)."""
+        bounds = self._serdes.to_bound(key_from), self._serdes.to_bound(key_to)
+        return self._iterator(self._core.versions_range(*bounds, micros(start, "start"), micros(end, "end")))
+
+    def scan(self, as_of: Timestamp | None = None) -> StoreIterator[K, VersionedRecord[V]]:
+        """The whole table as it is, or as it was at `as_of`, in key order."""
+        return self._iterator(self._core.scan(None if as_of is None else micros(as_of, "as_of")))
+
+    def get_batch(self, keys: Any, as_of: Any = None) -> _core.ArrowBatch:
+        """A row a key: `value`, `timestamp`, `valid_to`, all null where nothing was in force at its `as_of`."""
+        return self._core.get_batch(keys, as_of)
+
+    def versions_batches(
+        self, key_from: K | None, key_to: K | None, start: Timestamp, end: Timestamp, *, batch_rows: int = 10_000
+    ) -> _core.ArrowReader:
+        """As `versions_range`, in batches of `key`, `value`, `timestamp`, `valid_to`."""
+        bounds = self._serdes.to_bound(key_from), self._serdes.to_bound(key_to)
+        return self._core.versions_batches(*bounds, micros(start, "start"), micros(end, "end"), batch_rows)
+
+    def scan_batches(self, as_of: Timestamp | None = None, *, batch_rows: int = 10_000) -> _core.ArrowReader:
+        """As `scan`, in batches of `key`, `value`, `timestamp`, `valid_to`."""
+        return self._core.scan_batches(None if as_of is None else micros(as_of, "as_of"), batch_rows)
+
+    def _record(self, row: tuple[bytes, int, int | None] | None) -> VersionedRecord[V] | None:
+        return None if row is None else VersionedRecord(self._serdes.from_value(row[0]), row[1], row[2])
+
+    def _iterator(self, rows: _core.VersionIterator) -> StoreIterator[K, VersionedRecord[V]]:
+        from_key, from_value = self._serdes.from_key, self._serdes.from_value
+        return StoreIterator(
+            rows, from_key, lambda row: (from_key(row[0]), VersionedRecord(from_value(row[1]), row[2], row[3]))
+        )
+
+
+class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
+    """A versioned store of a task: `task[name]`.
+
+    A version is in force in `[timestamp, next timestamp of the key)`. `None` as a value is a tombstone: from then on
+    there is nothing. A put older than `stream_time - history_retention` is refused; one in between finds its place.
+    """
+
+    def __init__(self, task: Task, builder: StoreBuilder, core: _core.VersionedKeyValueStore) -> None:
+        """Made by the task."""
+        StateStore.__init__(self, task, builder)
+        ReadOnlyVersionedKeyValueStore.__init__(self, core, Serdes(builder))  # pyright: ignore[reportUnknownMemberType]
+
+    @property
+    def history_retention(self) -> int:
+        """How far back, in microseconds, history is kept and late writes are accepted."""
+        retention = self._builder.history_retention
+        assert retention is not None  # noqa: S101  # the builder of a versioned store always has one
+        return retention
+
+    @property
+    def segment_interval(self) -> int:
+        """The unit, in microseconds, in which old history is dropped."""
+        interval = self._builder.segment_interval
+        assert interval is not None  # noqa: S101  # the builder of a versioned store always has one
+        return interval
+
+    def put(self, key: K, value: V | None, timestamp: Timestamp) -> PutResult:
+        """Sets the value in force from `timestamp` on, up to the key's next version; None is a tombstone."""
+        at = micros(timestamp, "timestamp")
+        return PutResult(*self._core.put(self._serdes.to_key(key), self._serdes.to_value(value), at))
+
+    def delete(self, key: K, timestamp: Timestamp) -> VersionedRecord[V] | None:
+        """Ends the value at `timestamp` and returns the version that was in force there, with its old end."""
+        return self._record(self._core.delete(self._serdes.to_key(key), micros(timestamp, "timestamp")))
+
+    def put_batch(self, keys: Any, values: Any, timestamps: Any) -> _core.ArrowBatch:
+        """A put a row, in order; returns `accepted` and `valid_to`. One unit: a bad row, and nothing is written."""
+        return self._core.put_batch(keys, values, timestamps)
+
+    def apply_batch(self, is_put: Any, keys: Any, values: Any, timestamps: Any) -> _core.ArrowBatch:
+        """Row by row, in order: a put at a time, or a get as of a time; no row sees a later one.
+
+        Returns `accepted`, `value`, `timestamp`, `valid_to` a row: of a put `accepted` and `valid_to`, of a get the
+        record that was in force, `timestamp` being its start. The as-of join's inner loop in one call.
+        """
+        return self._core.apply_batch(is_put, keys, values, timestamps)
+
+    def read_only(self, isolation_level: IsolationLevel | None = None) -> ReadOnlyVersionedKeyValueStore[K, V]:
+        """The store's reads at an isolation level, from any thread; None: the task's default level."""
+        return ReadOnlyVersionedKeyValueStore(self._core.read_only(self._task.isolation(isolation_level)), self._serdes)

@@ -1,0 +1,72 @@
+"""What can go wrong: one base, few classes, each saying what the caller can do.
+
+A message names the store, the key and the path where it has them. Wrong arguments raise Python's own
+`ValueError` and `TypeError`, a file that must exist and does not `FileNotFoundError`.
+
+>>> import holdfast as hf
+>>> issubclass(hf.errors.StoreLockedError, hf.errors.HoldfastError)
+True
+"""
+
+__all__ = [
+    "FencedError",
+    "ForkedProcessError",
+    "FormatVersionError",
+    "HoldfastError",
+    "NotUpToBoundError",
+    "RestoreError",
+    "SerializationError",
+    "StoreClosedError",
+    "StoreCorruptedError",
+    "StoreLockedError",
+    "TaskCorruptedError",
+    "UnsupportedOperationError",
+]
+
+
+class HoldfastError(Exception):
+    """The base of all; raised itself when the operating system refuses (a full disk, a missing permission)."""
+
+
+class StoreClosedError(HoldfastError):
+    """The store, its task or an iterator of it is closed: open the task again."""
+
+
+class StoreLockedError(HoldfastError):
+    """Another process or task holds the directory; the message names the holder's pid. Close it there first."""
+
+
+class StoreCorruptedError(HoldfastError):
+    """Files are damaged: restore them from a checkpoint or from the changelog."""
+
+
+class FormatVersionError(HoldfastError):
+    """Written in a format that this version does not know: use the version of Holdfast that wrote it."""
+
+
+class FencedError(HoldfastError):
+    """A newer run of the same query has taken over: stop this one."""
+
+
+class SerializationError(HoldfastError):
+    """A key or a value could not be converted: fix the data or the serde."""
+
+
+class NotUpToBoundError(HoldfastError):
+    """The state has not reached the position that the query asks for: try again later."""
+
+
+class UnsupportedOperationError(HoldfastError):
+    """Not possible by design, or not here yet: the message names what to call instead."""
+
+
+class TaskCorruptedError(HoldfastError):
+    """The state does not fit the job that asks for it: the message names the way out."""
+
+
+class RestoreError(HoldfastError):
+    """An object of the changelog or of a snapshot is missing or damaged."""
+
+
+class ForkedProcessError(HoldfastError):
+    """The store was opened before a fork: open it again in the child, from another path."""
