@@ -1,0 +1,20 @@
+"""Stateful operators for PySpark: functions from DataFrames to a DataFrame, anywhere in a streaming plan.
+
+Each order with the exchange rate in force when it was placed, also when the order or the rate is late, also after a kill:
+
+```python
+import holdfast.spark as hfs
+
+state = hfs.State("/var/lib/enrich", partitions=4)
+enriched = hfs.join_asof(orders, rates, by="currency", left_on="ordered_at", right_on="valid_from",
+                         history_retention="30 days", state=state)
+enriched.writeStream.option("checkpointLocation", state.checkpoint_location).start("/var/lib/enriched")
+```
+"""
+
+from holdfast.spark.epoch import foreach_batch
+from holdfast.spark.join_asof import join_asof
+from holdfast.spark.span import Span
+from holdfast.spark.state import State
+
+__all__ = ["Span", "State", "foreach_batch", "join_asof"]

@@ -1,0 +1,111 @@
+"""From an operator to a plan: rows, a shuffle into exactly N tasks, one task function."""
+
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+from pyspark.sql import types as sql
+
+from holdfast.errors import HoldfastError, UnsupportedOperationError
+from holdfast.spark.epoch import Epoch, current_epoch
+from holdfast.spark.schema import arrow_type
+from holdfast.spark.state import State
+from holdfast.spark.task import OperatorTask
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_ADAPTIVE: Final = "spark.sql.adaptive.enabled"
+
+
+def check_call(state: State, left: "DataFrame", right: "DataFrame") -> Epoch | None:
+    """Check that these frames can use this state here; returns the epoch where `foreachBatch` fixes it."""
+    if not isinstance(state, State):
+        raise TypeError(f"state is a {type(state).__name__}: give hfs.State(root) or hfs.State.scratch()")
+    spark = left.sparkSession
+    streaming = left.isStreaming or right.isStreaming
+    if state.is_scratch:
+        if streaming:
+            raise UnsupportedOperationError(
+                "State.scratch() keeps nothing from one micro-batch to the next: give State(root) for streaming frames"
+            )
+        return None
+    if right.isStreaming and not left.isStreaming:
+        raise ValueError(
+            "left is a static frame and right a stream, so every micro-batch would emit all left rows again: "
+            "read the left frame with spark.readStream, too"
+        )
+    if spark.conf.get(_ADAPTIVE, "true") == "true":
+        raise ValueError(
+            f"{_ADAPTIVE} is on, and could split or drop an operator's tasks: "
+            f'set spark.conf.set("{_ADAPTIVE}", "false") before the operator is called'
+        )
+    if streaming:
+        return None
+    epoch = current_epoch(spark)
+    if epoch is None:
+        raise HoldfastError(
+            f"{state!r} needs an epoch, and a static frame outside a micro-batch has none: read with spark.readStream, "
+            "call the operator inside foreachBatch(hfs.foreach_batch(fn)), or give State.scratch()"
+        )
+    return epoch
+
+
+class Operator:
+    """One call of an operator: its place in the state, the form of its rows and of its result."""
+
+    def __init__(
+        self,
+        *,
+        kind: str,
+        name: str,
+        state: State,
+        epoch: Epoch | None,
+        layout: pa.Schema,
+        output: sql.StructType,
+        request: Mapping[str, Any],
+    ) -> None:
+        self.name: Final = name
+        self.state: Final = state
+        self.epoch: Final = epoch
+        self.layout: Final = layout
+        self.output: Final = output
+        self.request: Final = {"name": name, "kind": kind, **request}
+
+    def claim(self) -> None:
+        """Take the operator's name; the last check, so that a refused call leaves none taken."""
+        self.state.claim(self.name, self.epoch)
+
+    def over(self, rows: "DataFrame", *, keys: int, metrics: Mapping[str, str]) -> "DataFrame":
+        """The operator's result over rows in its layout (all columns but `pid`; keys are `k0`, `k1`, ...)."""
+        partitions = self.state.partitions
+        pid = F.pmod(F.xxhash64(*(f"k{index}" for index in range(keys))), F.lit(partitions)).cast("int")
+        # Each step has a reason, told in docs/design/spark-plan.md: observe() is a node that no optimiser rule sees
+        # through, so a batch without rows still has its N tasks; repartitionById gives task p the rows of partition p.
+        observed = [F.expr(expression).alias(metric) for metric, expression in metrics.items()]
+        return (
+            rows.select(pid.alias("pid"), *rows.columns)
+            .observe(f"holdfast:{self.name}", *observed)
+            .repartitionById(partitions, F.col("pid"))
+            .mapInArrow(self._task(), self.output)
+        )
+
+    def _task(self) -> OperatorTask:
+        state = self.state
+        output = pa.schema([pa.field(field.name, arrow_type(field.dataType, field.name)) for field in self.output])
+        return OperatorTask(
+            request={
+                "root": None if state.root is None else str(state.root),
+                "local_dir": None if state.local_dir is None else str(state.local_dir),
+                "scratch": state.is_scratch,
+                "partitions": state.partitions,
+                "instance": str(uuid.uuid4()),
+                "settings": state.settings,
+                "operator": self.request,
+            },
+            epoch=self.epoch,
+            layout=self.layout,
+            output=output,
+        )

@@ -1,0 +1,148 @@
+"""Spark's columns and types: found, checked, and as Arrow has them."""
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyspark.sql.types as sql
+from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+
+from holdfast.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+# Times cross as UTC whatever the session's zone is, so that a query restarted in another zone finds its state.
+_ARROW: Final[dict[type[sql.DataType], pa.DataType]] = {
+    sql.BooleanType: pa.bool_(),
+    sql.ByteType: pa.int8(),
+    sql.ShortType: pa.int16(),
+    sql.IntegerType: pa.int32(),
+    sql.LongType: pa.int64(),
+    sql.FloatType: pa.float32(),
+    sql.DoubleType: pa.float64(),
+    sql.StringType: pa.string(),
+    sql.CharType: pa.string(),
+    sql.VarcharType: pa.string(),
+    sql.BinaryType: pa.binary(),
+    sql.DateType: pa.date32(),
+    sql.TimestampType: pa.timestamp("us", tz="UTC"),
+    sql.TimestampNTZType: pa.timestamp("us"),
+    sql.DayTimeIntervalType: pa.duration("us"),
+}
+_KEYS: Final = (
+    sql.BooleanType,
+    sql.ByteType,
+    sql.ShortType,
+    sql.IntegerType,
+    sql.LongType,
+    sql.FloatType,
+    sql.DoubleType,
+    sql.DecimalType,
+    sql.StringType,
+    sql.BinaryType,
+    sql.DateType,
+    sql.TimestampType,
+    sql.TimestampNTZType,
+)
+
+
+class Side:
+    """One input of an operator, with the name that the user knows it by."""
+
+    def __init__(self, name: str, frame: "DataFrame") -> None:
+        self.name: Final = name
+        self.frame: Final = frame
+        self.fields: Final = list(frame.schema.fields)
+        self._any_case: Final = frame.sparkSession.conf.get("spark.sql.caseSensitive", "false") != "true"
+        seen: set[str] = set()
+        for field in self.fields:
+            if self.fold(field.name) in seen:
+                raise ValueError(f"the {name} frame has two columns named {field.name!r}: rename one")
+            seen.add(self.fold(field.name))
+
+    def fold(self, column: str) -> str:
+        """The name as Spark compares it."""
+        return column.casefold() if self._any_case else column
+
+    def find(self, column: str, argument: str) -> sql.StructField:
+        """The field of that name; `argument` says who asks for it."""
+        if not isinstance(column, str):
+            raise TypeError(f"{argument} takes the name of a column, not a {type(column).__name__}")
+        for field in self.fields:
+            if self.fold(field.name) == self.fold(column):
+                return field
+        there = ", ".join(field.name for field in self.fields)
+        raise ValueError(f"{argument}: the {self.name} frame has no column {column!r}; it has {there}")
+
+    def time(self, column: str, argument: str) -> sql.StructField:
+        """The field of that name, which must be a timestamp."""
+        field = self.find(column, argument)
+        if type(field.dataType) not in (sql.TimestampType, sql.TimestampNTZType):
+            raise ValueError(
+                f"{argument}: column {field.name!r} of the {self.name} frame is {field.dataType.simpleString()}, "
+                f"not a timestamp; cast it: .withColumn({field.name!r}, F.col({field.name!r}).cast('timestamp'))"
+            )
+        return field
+
+    def column(self, field: sql.StructField) -> "Column":
+        """The column of a field, whatever characters its name has."""
+        quoted = field.name.replace("`", "``")
+        return F.col(f"`{quoted}`")
+
+
+def check_key(left: sql.StructField, right: sql.StructField) -> None:
+    """Refuse keys that cannot be compared, or whose equal values may look different."""
+    if left.dataType != right.dataType:
+        raise ValueError(
+            f"by: key column {left.name!r} is {left.dataType.simpleString()} in the left frame and "
+            f"{right.dataType.simpleString()} in the right one; cast one of them"
+        )
+    plain = type(left.dataType) in _KEYS and _collation(left.dataType) is None
+    if not plain:
+        raise ValueError(
+            f"by: column {left.name!r} is {left.dataType.simpleString()}, which cannot be a key: take a number, a "
+            "string (UTF8_BINARY), a binary, a boolean, a date or a timestamp"
+        )
+
+
+def is_floating(field: sql.StructField) -> bool:
+    """Whether equal values of the column may have different bits."""
+    return isinstance(field.dataType, (sql.FloatType, sql.DoubleType))
+
+
+def as_key(column: "Column", field: sql.StructField) -> "Column":
+    """The column with one spelling a value: 0.0 for -0.0 too, one NaN."""
+    if not is_floating(field):
+        return column
+    zero, nan = (F.lit(value).cast(field.dataType) for value in (0.0, float("nan")))
+    return F.when(column == zero, zero).when(F.isnan(column), nan).otherwise(column)
+
+
+def arrow_type(data_type: sql.DataType, column: str) -> pa.DataType:
+    """The Arrow type that a Spark type crosses as; `column` names it in errors."""
+    if isinstance(data_type, sql.DecimalType):
+        return pa.decimal128(data_type.precision, data_type.scale)
+    if isinstance(data_type, sql.ArrayType):
+        element = arrow_type(data_type.elementType, f"{column}[]")
+        return pa.list_(pa.field("element", element, data_type.containsNull))
+    if isinstance(data_type, sql.MapType):
+        key, value = arrow_type(data_type.keyType, f"{column}.key"), arrow_type(data_type.valueType, f"{column}.value")
+        return pa.map_(pa.field("key", key, nullable=False), pa.field("value", value, data_type.valueContainsNull))
+    if isinstance(data_type, sql.StructType):
+        return pa.struct(
+            [
+                pa.field(field.name, arrow_type(field.dataType, f"{column}.{field.name}"), field.nullable)
+                for field in data_type
+            ]
+        )
+    known = _ARROW.get(type(data_type))
+    if known is None:
+        raise UnsupportedOperationError(
+            f"column {column!r} is {data_type.simpleString()}, which the state cannot keep: cast it or drop it"
+        )
+    return known
+
+
+def _collation(data_type: sql.DataType) -> str | None:
+    collation = getattr(data_type, "collation", None)
+    return None if collation in (None, "UTF8_BINARY") else str(collation)

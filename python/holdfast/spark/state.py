@@ -1,0 +1,187 @@
+"""Where a query's state lives, and what may be said about it."""
+
+import re
+import threading
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import unquote, urlsplit
+
+from holdfast.errors import HoldfastError, UnsupportedOperationError
+from holdfast.spark.span import Span, micros
+
+if TYPE_CHECKING:
+    from holdfast import IsolationLevel
+    from holdfast.spark.epoch import Epoch
+
+_MAX_PARTITIONS: Final = 1 << 16
+_SIZES: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)i?(b?)", re.IGNORECASE)
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+
+
+class State:
+    """The state of one query: a folder that holds Spark's checkpoint and the operators' stores.
+
+    `root` is a local path, made if it is absent; one root belongs to one query. `partitions` is fixed with the first
+    run. `local_dir` is where executors keep their databases (default: under `root`). `memory` ("512m") is one state
+    host's block cache and write buffers, `uncommitted_max_bytes` what its open epochs may hold, shared fairly by its
+    partitions. `retain_epochs` is how many epochs of changelog are kept beyond what a restore needs.
+
+    Raises `ValueError` naming the argument, and `HoldfastError` where the root cannot be written.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        *,
+        partitions: int = 16,
+        local_dir: str | None = None,
+        memory: str = "512m",
+        uncommitted_max_bytes: int = 64 << 20,
+        processing_guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once",
+        default_isolation_level: "IsolationLevel | None" = None,
+        retain_epochs: int = 100,
+        snapshot_interval: Span = "5 minutes",
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        _check_partitions(partitions)
+        if processing_guarantee not in ("exactly_once", "at_least_once"):
+            raise ValueError(
+                f"processing_guarantee={processing_guarantee!r}: there are 'exactly_once' and 'at_least_once'"
+            )
+        if processing_guarantee == "at_least_once":
+            raise UnsupportedOperationError(
+                "processing_guarantee='at_least_once' comes later: leave it out to run with 'exactly_once'"
+            )
+        if _not_whole(uncommitted_max_bytes) or uncommitted_max_bytes <= 0:
+            raise ValueError(f"uncommitted_max_bytes={uncommitted_max_bytes!r}: give a number of bytes above zero")
+        if _not_whole(retain_epochs) or retain_epochs < 1:
+            raise ValueError(f"retain_epochs={retain_epochs!r}: give a whole number of 1 or more")
+        micros(snapshot_interval, "snapshot_interval")
+        self.partitions: Final = partitions
+        self.default_isolation_level: Final = default_isolation_level
+        self.settings: Final[dict[str, Any]] = {
+            "memory": _bytes(memory),
+            "uncommitted_max_bytes": uncommitted_max_bytes,
+            "retain_epochs": retain_epochs,
+        }
+        self.root: Final[Path | None] = _writable(_local(root, "root"), "root")
+        if storage_options:
+            raise ValueError(f"storage_options={sorted(storage_options)}: {self.root} is a local root and takes none")
+        self.local_dir: Final[Path | None] = (
+            None if local_dir is None else _writable(_local(local_dir, "local_dir"), "local_dir")
+        )
+        self._operators = _Operators()
+
+    @staticmethod
+    def scratch(*, partitions: int = 16) -> "State":
+        """A state that is kept nowhere: each evaluation starts empty. For static DataFrames."""
+        _check_partitions(partitions)
+        state = State.__new__(State)
+        state.__dict__.update(
+            partitions=partitions,
+            default_isolation_level=None,
+            settings={"memory": 512 << 20, "uncommitted_max_bytes": 64 << 20, "retain_epochs": 1},
+            root=None,
+            local_dir=None,
+            _operators=_Operators(),
+        )
+        return state
+
+    @property
+    def is_scratch(self) -> bool:
+        """Whether this is `State.scratch()`."""
+        return self.root is None
+
+    @property
+    def checkpoint_location(self) -> str:
+        """`<root>/query`: hand it to `.option("checkpointLocation", ...)`, so that checkpoint and state stay together."""
+        if self.root is None:
+            raise UnsupportedOperationError("State.scratch() keeps nothing and has no checkpoint: give State(root)")
+        return str(self.root / "query")
+
+    def claim(self, operator: str, epoch: "Epoch | None") -> None:
+        """Take an operator's name; a name is taken once, or once an epoch inside `foreachBatch`."""
+        if _NAME.fullmatch(operator) is None:
+            raise ValueError(
+                f"name={operator!r}: an operator's name is a folder's name; "
+                "give up to 100 letters, digits, '_', '-' and '.', not starting with '-' or '.'"
+            )
+        if not self.is_scratch:
+            self._operators.claim(operator, epoch, self.root)
+
+    def __repr__(self) -> str:
+        place = "State.scratch(" if self.root is None else f"State({str(self.root)!r}, "
+        return f"{place}partitions={self.partitions})"
+
+
+class _Operators:
+    """The names that a state's operators have taken in this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._epoch: Epoch | None = None
+        self._of_plans: set[str] = set()
+        self._of_epoch: set[str] = set()
+
+    def claim(self, name: str, epoch: "Epoch | None", root: Path | None) -> None:
+        with self._lock:
+            if epoch is not None and epoch != self._epoch:
+                self._epoch, self._of_epoch = epoch, set()
+            if name in self._of_plans or (epoch is not None and name in self._of_epoch):
+                raise ValueError(
+                    f"the state at {root} has an operator named {name!r} already: give this one another name=, "
+                    "or make a new State for a new query"
+                )
+            (self._of_plans if epoch is None else self._of_epoch).add(name)
+
+    def __reduce__(self) -> tuple[type["_Operators"], tuple[()]]:
+        # A state that is pickled into foreachBatch's function arrives in another process, where nothing is named yet.
+        return _Operators, ()
+
+
+def _not_whole(value: object) -> bool:
+    return isinstance(value, bool) or not isinstance(value, int)
+
+
+def _check_partitions(partitions: int) -> None:
+    if _not_whole(partitions) or not 1 <= partitions <= _MAX_PARTITIONS:
+        raise ValueError(f"partitions={partitions!r}: give a whole number from 1 to {_MAX_PARTITIONS:,}")
+
+
+def _bytes(memory: str) -> int:
+    size = _SIZE.fullmatch(memory.strip()) if isinstance(memory, str) else None
+    if size is None or int(size[1]) == 0:
+        raise ValueError(f'memory={memory!r}: give a size such as "512m" or "2g"')
+    return int(size[1]) * _SIZES[size[2].lower()]
+
+
+def _local(location: str, argument: str) -> Path:
+    text = str(location)
+    if not text.strip():
+        raise ValueError(f"{argument} is empty: give a folder")
+    address = urlsplit(text)
+    if address.scheme == "file":
+        text = unquote(address.path)
+    elif "://" in text or address.scheme in ("s3", "s3a", "gs", "az", "abfs", "abfss", "hdfs"):
+        raise UnsupportedOperationError(
+            f"{argument}={location!r}: {address.scheme}:// addresses come later; give a local folder"
+        )
+    return Path(text).expanduser().absolute()
+
+
+def _writable(folder: Path, argument: str) -> Path:
+    """Make the folder and prove, now and not in the first task, that a file can be written there."""
+    probe = folder / f".holdfast-probe-{uuid.uuid4().hex}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.touch(exist_ok=False)
+        probe.unlink()
+    except OSError as error:
+        raise HoldfastError(
+            f"{argument} {folder} cannot be written ({error.strerror or error}): "
+            "give a folder that the driver and the executors may write"
+        ) from error
+    return folder
