@@ -1,1 +1,38 @@
-//! Skeleton.
+//! The PyO3 binding `holdfast._core`: converts, releases the GIL, maps errors, nothing else.
+//!
+//! `run.rs` is the one way from Python into the engine · `error.rs` exceptions · `columns.rs` Arrow in · `export.rs` and
+//! `version_columns.rs` Arrow out · `view.rs` who sees what · `task.rs`, `key_value.rs`, `versioned.rs`, `iterator.rs` the
+//! stores' nouns · `host.rs` the state host and its client. The docstrings live in `python/holdfast/_core.pyi`.
+
+mod columns;
+mod error;
+mod export;
+mod iterator;
+mod key_value;
+mod run;
+mod task;
+mod version_columns;
+mod versioned;
+mod view;
+
+use pyo3::prelude::*;
+
+/// The extension module. It keeps no state outside its objects, which carry their own locks: no GIL is needed.
+#[pymodule(gil_used = false)]
+mod _core {
+    #[pymodule_export]
+    use crate::export::{ArrowArray, ArrowBatch, ArrowReader};
+    #[pymodule_export]
+    use crate::key_value::{KeyValueIterator, KeyValueStore};
+    #[pymodule_export]
+    use crate::task::{open_task, Task};
+    #[pymodule_export]
+    use crate::versioned::{VersionIterator, VersionedKeyValueStore};
+
+    use super::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,175 @@
+"""The extension: what `rust/python` exports. Every call into the engine releases the GIL.
+
+Keys and values are bytes, moments and durations microseconds. The classes in `holdfast` wrap these.
+"""
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any, Self, final
+
+__version__: str
+
+def open_task(
+    path: str | PathLike[str],
+    stores: Sequence[tuple[str, int | None, int | None]],
+    durability: str,
+    uncommitted_max_bytes: int,
+    rocksdb_options: Sequence[tuple[str, str]],
+) -> Task:
+    """Opens the task in a directory, or makes it. A store is (name, history retention, segment interval), without both
+    a key-value store."""
+
+@final
+class Task:
+    """An open task."""
+
+    def path(self) -> PathLike[str]:
+        """Where the files are."""
+    def is_open(self) -> bool:
+        """Whether `close` has not been called."""
+    def key_value(self, name: str) -> KeyValueStore:
+        """The writer's handle to a key-value store."""
+    def versioned(self, name: str) -> VersionedKeyValueStore:
+        """The writer's handle to a versioned store."""
+    def commit(self, changelog_offsets: Sequence[tuple[str, int, int | None]] | None) -> None:
+        """Commits; None keeps the offsets, an empty list forgets them."""
+    def rollback(self) -> None:
+        """Drops the open transaction."""
+    def restore_batch(
+        self,
+        store: str,
+        keys: Any,
+        values: Any,
+        timestamps: Any,
+        changelog_offsets: Sequence[tuple[str, int, int | None]],
+    ) -> None:
+        """Applies changelog records past the transaction."""
+    def committed_offset(self, topic: str, partition: int) -> int | None:
+        """The last committed offset."""
+    def committed_offsets(self) -> list[tuple[str, int, int]]:
+        """All of them: topic, partition, offset."""
+    def checkpoint(self, directory: str | PathLike[str]) -> None:
+        """A consistent copy of the last commit in a new directory."""
+    def uncommitted_bytes(self) -> int:
+        """Memory that a commit would free."""
+    def commit_requested(self) -> bool:
+        """Whether the limit is reached, or the next batch like the last would pass it."""
+    def metrics(self) -> dict[str, Any]:
+        """Figures since the task was opened."""
+    def close(self) -> None:
+        """Flushes and closes; again: nothing."""
+
+@final
+class KeyValueStore:
+    """A key-value store as one view sees it."""
+
+    def read_only(self, level: str) -> KeyValueStore:
+        """The same store as a reader at an isolation level sees it."""
+    def get(self, key: bytes) -> bytes | None:
+        """The key's value."""
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Sets it; None deletes."""
+    def put_if_absent(self, key: bytes, value: bytes | None) -> bytes | None:
+        """Sets it where there is none; returns what was there."""
+    def put_all(self, entries: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Sets all, in order, as one unit."""
+    def delete(self, key: bytes) -> bytes | None:
+        """Removes it; returns what was there."""
+    def range(self, start: bytes | None, end: bytes | None, reverse: bool) -> KeyValueIterator:
+        """From `start` to `end`, both included."""
+    def prefix_scan(self, prefix: bytes) -> KeyValueIterator:
+        """Keys that start with `prefix`."""
+    def approximate_num_entries(self) -> int:
+        """About how many keys there are."""
+    def put_batch(self, keys: Any, values: Any) -> None:
+        """Sets a value a key, as one unit."""
+    def get_batch(self, keys: Any) -> ArrowArray:
+        """A value a key."""
+    def delete_batch(self, keys: Any) -> None:
+        """Removes the keys."""
+    def range_batches(self, start: bytes | None, end: bytes | None, reverse: bool, batch_rows: int) -> ArrowReader:
+        """As `range`, in batches."""
+
+@final
+class KeyValueIterator:
+    """Rows of key and value."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> tuple[bytes, bytes]: ...
+    def peek_next_key(self) -> bytes:
+        """The next row's key."""
+    def close(self) -> None:
+        """Lets the snapshot go."""
+
+@final
+class VersionedKeyValueStore:
+    """A versioned store as one view sees it. A version is (value, timestamp, valid_to)."""
+
+    def read_only(self, level: str) -> VersionedKeyValueStore:
+        """The same store as a reader at an isolation level sees it."""
+    def stream_time(self) -> int | None:
+        """The greatest timestamp of an accepted write."""
+    def put(self, key: bytes, value: bytes | None, timestamp: int) -> tuple[bool, int | None]:
+        """Puts a version; returns (accepted, valid_to)."""
+    def delete(self, key: bytes, timestamp: int) -> tuple[bytes, int, int | None] | None:
+        """Ends the value at a time; returns the version that was in force."""
+    def get(self, key: bytes, as_of: int | None) -> tuple[bytes, int, int | None] | None:
+        """The newest version, or the one in force at a time."""
+    def versions(self, key: bytes, start: int, end: int, descending: bool) -> VersionIterator:
+        """The versions of a key that were in force in `[start, end]`."""
+    def versions_range(self, key_from: bytes | None, key_to: bytes | None, start: int, end: int) -> VersionIterator:
+        """The same of a range of keys, by (key, timestamp)."""
+    def scan(self, as_of: int | None) -> VersionIterator:
+        """The table as it is or was."""
+    def put_batch(self, keys: Any, values: Any, timestamps: Any) -> ArrowBatch:
+        """A put a row, as one unit."""
+    def get_batch(self, keys: Any, as_of: Any) -> ArrowBatch:
+        """A version a row."""
+    def apply_batch(self, is_put: Any, keys: Any, values: Any, timestamps: Any) -> ArrowBatch:
+        """A put or a get a row, in order."""
+    def versions_batches(
+        self, key_from: bytes | None, key_to: bytes | None, start: int, end: int, batch_rows: int
+    ) -> ArrowReader:
+        """As `versions_range`, in batches."""
+    def scan_batches(self, as_of: int | None, batch_rows: int) -> ArrowReader:
+        """As `scan`, in batches."""
+
+@final
+class VersionIterator:
+    """Rows of key, value, timestamp and valid_to."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> tuple[bytes, bytes, int, int | None]: ...
+    def peek_next_key(self) -> bytes:
+        """The next row's key."""
+    def close(self) -> None:
+        """Lets the snapshot go."""
+
+@final
+class ArrowArray:
+    """A column, for anything that speaks the Arrow PyCapsule interface: `pyarrow.array(it)`, `polars.Series(it)`."""
+
+    def __len__(self) -> int: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+@final
+class ArrowBatch:
+    """Columns of one length: `pyarrow.record_batch(it)`, `polars.DataFrame(it)`."""
+
+    @property
+    def column_names(self) -> list[str]:
+        """The columns' names."""
+    def __len__(self) -> int: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+@final
+class ArrowReader:
+    """Batches that are made as they are asked for, once: `pyarrow.RecordBatchReader.from_stream(it)`, or `for`."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> ArrowBatch: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...

@@ -1,0 +1,197 @@
+//! Arrow in: whatever has `__arrow_c_array__` or `__arrow_c_stream__`, as columns of rows.
+//!
+//! The chunks of a stream are one column: rows are counted through all of them, and a batch is checked whole before
+//! anything is done with it.
+
+use crate::run::{run, Owner};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+};
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::{DataType, TimeUnit};
+use holdfast_core::column::{bytes_column, BytesColumn};
+use holdfast_core::{Error, ErrorKind, Result, Timestamp};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3_arrow::input::AnyArray;
+
+/// A column as it came in.
+pub struct Column {
+    what: &'static str,
+    chunks: Vec<ArrayRef>,
+    rows: usize,
+}
+
+impl Column {
+    /// Imports an argument; `what` names it in errors.
+    pub fn import(object: &Bound<'_, PyAny>, what: &'static str) -> PyResult<Self> {
+        let py = object.py();
+        if !object.hasattr("__arrow_c_array__")? && !object.hasattr("__arrow_c_stream__")? {
+            return Err(PyTypeError::new_err(format!(
+                "{what} is a {}; wanted: an Arrow array (anything with __arrow_c_array__ or __arrow_c_stream__, \
+                 such as pyarrow.array or polars.Series)",
+                object.get_type().name()?
+            )));
+        }
+        let array = object.extract::<AnyArray>()?;
+        let chunks: Vec<ArrayRef> = match array {
+            AnyArray::Array(array) => vec![array.into_inner().0],
+            // A stream's producer may be slow, or Python itself.
+            AnyArray::Stream(stream) => {
+                let reader = stream.into_reader()?;
+                let field = reader.field();
+                let read = run(py, Owner::current(), move || {
+                    reader.collect::<std::result::Result<Vec<_>, _>>().map_err(|error| {
+                        Error::new(ErrorKind::InvalidValue, format!("{what}: reading the Arrow stream failed: {error}"))
+                    })
+                })?;
+                if read.is_empty() { vec![arrow_array::new_empty_array(field.data_type())] } else { read }
+            }
+        };
+        let rows = chunks.iter().map(|chunk| chunk.len()).sum();
+        Ok(Self { what, chunks, rows })
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Fails unless there are as many rows as in another column.
+    pub fn same_rows(&self, other: &Self) -> Result<()> {
+        if self.rows == other.rows {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::InvalidValue,
+            format!("{} has {} rows, {} has {}; a batch's columns are of one length", self.what, self.rows, other.what, other.rows),
+        ))
+    }
+
+    /// The column as bytes, null where it is null.
+    pub fn bytes(&self) -> Result<Bytes<'_>> {
+        let chunks = self
+            .chunks
+            .iter()
+            .map(|chunk| match chunk.data_type() {
+                DataType::Null => Ok((chunk.len(), None)),
+                _ => bytes_column(chunk.as_ref(), self.what).map(|bytes| (chunk.len(), Some(bytes))),
+            })
+            .collect::<Result<_>>()?;
+        Ok(Bytes { what: self.what, chunks, rows: self.rows })
+    }
+
+    /// The column as moments; a null is an error that names its row.
+    pub fn times(&self) -> Result<Vec<Timestamp>> {
+        let mut times = Vec::with_capacity(self.rows);
+        for chunk in &self.chunks {
+            let chunk = decoded(chunk)?;
+            let row = |n: usize| times.len() + n;
+            if let Some(n) = first_null(&chunk) {
+                return Err(Error::new(
+                    ErrorKind::InvalidValue,
+                    format!("row {} of {} is null; every row needs its time", row(n), self.what),
+                ));
+            }
+            let out_of_range = |n: usize| {
+                Error::new(
+                    ErrorKind::InvalidValue,
+                    format!("row {} of {} does not fit 64 bits of microseconds (about 292,000 years)", row(n), self.what),
+                )
+            };
+            let scaled = |values: &[i64], factor: i64| -> Result<Vec<Timestamp>> {
+                let scale = |(n, value): (usize, &i64)| value.checked_mul(factor).map(Timestamp).ok_or_else(|| out_of_range(n));
+                values.iter().enumerate().map(scale).collect()
+            };
+            let part = match chunk.data_type() {
+                DataType::Int64 => scaled(chunk.as_primitive::<Int64Type>().values(), 1)?,
+                DataType::Timestamp(TimeUnit::Second, _) => scaled(chunk.as_primitive::<TimestampSecondType>().values(), 1_000_000)?,
+                DataType::Timestamp(TimeUnit::Millisecond, _) => {
+                    scaled(chunk.as_primitive::<TimestampMillisecondType>().values(), 1_000)?
+                }
+                DataType::Timestamp(TimeUnit::Microsecond, _) => scaled(chunk.as_primitive::<TimestampMicrosecondType>().values(), 1)?,
+                // Floors: a nanosecond before 1970 lies in the last microsecond before it.
+                DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+                    let values = chunk.as_primitive::<TimestampNanosecondType>().values();
+                    values.iter().map(|value| Timestamp(value.div_euclid(1_000))).collect()
+                }
+                other => {
+                    return Err(Error::new(
+                        ErrorKind::InvalidType,
+                        format!("column {} has Arrow type {other}; wanted int64 (epoch microseconds) or timestamp of any unit and zone", self.what),
+                    ))
+                }
+            };
+            times.extend(part);
+        }
+        Ok(times)
+    }
+
+    /// The column as truth values; a null is an error that names its row.
+    pub fn flags(&self) -> Result<Vec<bool>> {
+        let mut flags = Vec::with_capacity(self.rows);
+        for chunk in &self.chunks {
+            let chunk = decoded(chunk)?;
+            if *chunk.data_type() != DataType::Boolean {
+                return Err(Error::new(ErrorKind::InvalidType, format!("column {} has Arrow type {}; wanted bool", self.what, chunk.data_type())));
+            }
+            if let Some(n) = first_null(&chunk) {
+                let row = flags.len() + n;
+                return Err(Error::new(ErrorKind::InvalidValue, format!("row {row} of {} is null; wanted: true or false", self.what)));
+            }
+            flags.extend(chunk.as_boolean().values().iter());
+        }
+        Ok(flags)
+    }
+}
+
+/// A column of bytes, checked for its type.
+pub struct Bytes<'a> {
+    what: &'static str,
+    /// Rows of a chunk and its bytes; no bytes where the type is null.
+    chunks: Vec<(usize, Option<BytesColumn<'a>>)>,
+    rows: usize,
+}
+
+impl Bytes<'_> {
+    /// All rows in order; they point into the caller's buffers.
+    pub fn slices(&self) -> Vec<Option<&[u8]>> {
+        let mut slices = Vec::with_capacity(self.rows);
+        for (rows, column) in &self.chunks {
+            match column {
+                Some(column) => slices.extend((0..*rows).map(|n| column.get(n))),
+                None => slices.extend(std::iter::repeat_n(None, *rows)),
+            }
+        }
+        slices
+    }
+
+    /// All rows in order; a null is an error that names its row.
+    pub fn keys(&self) -> Result<Vec<&[u8]>> {
+        let slices = self.slices();
+        let mut keys = Vec::with_capacity(slices.len());
+        for (row, slice) in slices.into_iter().enumerate() {
+            keys.push(slice.ok_or_else(|| {
+                Error::new(ErrorKind::InvalidValue, format!("row {row} of {} is null; a key must have a value", self.what))
+            })?);
+        }
+        Ok(keys)
+    }
+}
+
+/// A dictionary's values in place of its numbers; other arrays as they are.
+fn decoded(array: &ArrayRef) -> Result<ArrayRef> {
+    match array.data_type() {
+        DataType::Dictionary(_, values) => arrow_cast::cast(array, values)
+            .map_err(|error| Error::new(ErrorKind::InvalidValue, format!("decoding a dictionary failed: {error}"))),
+        _ => Ok(array.clone()),
+    }
+}
+
+fn first_null(array: &ArrayRef) -> Option<usize> {
+    match array.logical_nulls() {
+        Some(nulls) if nulls.null_count() > 0 => (0..array.len()).find(|n| nulls.is_null(*n)),
+        _ => None,
+    }
+}

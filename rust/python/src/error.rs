@@ -1,0 +1,31 @@
+//! Errors of the engine as Python's exceptions, chosen by the name of their kind.
+
+use holdfast_core::{Error, ErrorKind};
+use pyo3::exceptions::{PyFileNotFoundError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+/// The exception for an error of the engine.
+pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
+    let message = error.to_string();
+    match error.kind() {
+        ErrorKind::InvalidValue => PyValueError::new_err(message),
+        ErrorKind::InvalidType => PyTypeError::new_err(message),
+        ErrorKind::NotFound => PyFileNotFoundError::new_err(message),
+        ErrorKind::Io | ErrorKind::InvalidState => holdfast_error(py, "Holdfast", message),
+        kind => holdfast_error(py, kind.name(), message),
+    }
+}
+
+/// An exception of `holdfast.errors`; its class is named without the `Error` at the end.
+pub fn holdfast_error(py: Python<'_>, kind: &str, message: String) -> PyErr {
+    let class = py
+        .import("holdfast.errors")
+        .and_then(|module| module.getattr(format!("{kind}Error")))
+        .and_then(|class| class.cast_into::<PyType>().map_err(PyErr::from));
+    match class {
+        Ok(class) => PyErr::from_type(class, (message,)),
+        // An interpreter that is shutting down imports nothing any more.
+        Err(error) => error,
+    }
+}

@@ -1,0 +1,245 @@
+//! The key-value store.
+
+use crate::columns::Column;
+use crate::error::to_python;
+use crate::export::{ArrowArray, ArrowReader};
+use crate::iterator::Rows;
+use crate::run::{run, Owner};
+use crate::version_columns::batch;
+use crate::view::View;
+use arrow_array::builder::BinaryBuilder;
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use holdfast_core::{Error, ErrorKind, KeyValueStore as Store, Result, Scan, Step, Transaction};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::sync::Arc;
+
+/// A key-value store as one view sees it.
+#[pyclass(frozen, module = "holdfast._core")]
+pub struct KeyValueStore {
+    store: Store,
+    view: View,
+}
+
+impl KeyValueStore {
+    /// For Python.
+    pub fn new(store: Store, view: View) -> Self {
+        Self { store, view }
+    }
+
+    fn scan(
+        &self,
+        py: Python<'_>,
+        open: impl FnOnce(&Store, &mut Transaction) -> Result<Scan> + Send,
+    ) -> PyResult<Scan> {
+        run(py, self.view.owner(), || self.view.read(|tx| open(&self.store, tx)))
+    }
+}
+
+/// The value of a key or nothing, as Python's.
+fn bytes(py: Python<'_>, value: Option<Vec<u8>>) -> Option<Bound<'_, PyBytes>> {
+    value.map(|value| PyBytes::new(py, &value))
+}
+
+#[pymethods]
+impl KeyValueStore {
+    fn read_only(&self, py: Python<'_>, level: &str) -> PyResult<Self> {
+        let view = self.view.reader(level).map_err(|error| to_python(py, &error))?;
+        Ok(Self { store: self.store.clone(), view })
+    }
+
+    fn get<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let value = run(py, self.view.owner(), || self.view.read(|tx| self.store.get(tx, key, |found| found.map(<[u8]>::to_vec))))?;
+        Ok(bytes(py, value))
+    }
+
+    #[pyo3(signature = (key, value))]
+    fn put(&self, py: Python<'_>, key: &[u8], value: Option<&[u8]>) -> PyResult<()> {
+        run(py, self.view.owner(), || {
+            self.view.write(|tx| {
+                self.store.put(tx, key, value);
+                Ok(())
+            })
+        })
+    }
+
+    #[pyo3(signature = (key, value))]
+    fn put_if_absent<'py>(&self, py: Python<'py>, key: &[u8], value: Option<&[u8]>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let found = run(py, self.view.owner(), || self.view.write(|tx| self.store.put_if_absent(tx, key, value)))?;
+        Ok(bytes(py, found))
+    }
+
+    fn put_all(&self, py: Python<'_>, entries: Vec<(pyo3::pybacked::PyBackedBytes, Option<pyo3::pybacked::PyBackedBytes>)>) -> PyResult<()> {
+        run(py, self.view.owner(), || {
+            self.view.write(|tx| {
+                for (key, value) in &entries {
+                    self.store.put(tx, key, value.as_deref());
+                }
+                Ok(())
+            })
+        })
+    }
+
+    fn delete<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let found = run(py, self.view.owner(), || self.view.write(|tx| self.store.delete(tx, key)))?;
+        Ok(bytes(py, found))
+    }
+
+    #[pyo3(signature = (start, end, reverse))]
+    fn range(&self, py: Python<'_>, start: Option<&[u8]>, end: Option<&[u8]>, reverse: bool) -> PyResult<KeyValueIterator> {
+        let scan = self.scan(py, |store, tx| store.range(tx, start, end, reverse))?;
+        Ok(KeyValueIterator::new(self.view.owner(), scan))
+    }
+
+    fn prefix_scan(&self, py: Python<'_>, prefix: &[u8]) -> PyResult<KeyValueIterator> {
+        let scan = self.scan(py, |store, tx| store.prefix_scan(tx, prefix, false))?;
+        Ok(KeyValueIterator::new(self.view.owner(), scan))
+    }
+
+    fn approximate_num_entries(&self, py: Python<'_>) -> PyResult<u64> {
+        run(py, self.view.owner(), || self.view.read(|tx| self.store.approximate_num_entries(tx)))
+    }
+
+    fn put_batch(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, values: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (keys, values) = (Column::import(keys, "keys")?, Column::import(values, "values")?);
+        run(py, self.view.owner(), || {
+            keys.same_rows(&values)?;
+            let (keys, values) = (keys.bytes()?, values.bytes()?);
+            let (keys, values) = (keys.keys()?, values.slices());
+            self.view.write(|tx| {
+                for (key, value) in keys.iter().zip(&values) {
+                    self.store.put(tx, key, *value);
+                }
+                Ok(())
+            })
+        })
+    }
+
+    fn delete_batch(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<()> {
+        let keys = Column::import(keys, "keys")?;
+        run(py, self.view.owner(), || {
+            let keys = keys.bytes()?;
+            let keys = keys.keys()?;
+            self.view.write(|tx| {
+                for key in &keys {
+                    self.store.put(tx, key, None);
+                }
+                Ok(())
+            })
+        })
+    }
+
+    fn get_batch(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<ArrowArray> {
+        let keys = Column::import(keys, "keys")?;
+        let values = run(py, self.view.owner(), || {
+            let keys = keys.bytes()?;
+            let keys = keys.keys()?;
+            self.view.read(|tx| {
+                // Values come in the order of the keys' bytes: kept side by side, then put where they belong.
+                let mut data: Vec<u8> = Vec::new();
+                let mut places = vec![None; keys.len()];
+                self.store.get_batch(tx, &keys, |row, value| {
+                    places[row] = value.map(|value| {
+                        let start = data.len();
+                        data.extend_from_slice(value);
+                        start..data.len()
+                    });
+                })?;
+                check_size(data.len())?;
+                let mut values = BinaryBuilder::with_capacity(keys.len(), data.len());
+                for place in places {
+                    values.append_option(place.map(|place| &data[place]));
+                }
+                Ok(values.finish())
+            })
+        })?;
+        Ok(ArrowArray::new(Arc::new(values)))
+    }
+
+    #[pyo3(signature = (start, end, reverse, batch_rows))]
+    fn range_batches(&self, py: Python<'_>, start: Option<&[u8]>, end: Option<&[u8]>, reverse: bool, batch_rows: i64) -> PyResult<ArrowReader> {
+        let rows = crate::export::batch_rows(py, batch_rows)?;
+        let mut scan = self.scan(py, |store, tx| store.range(tx, start, end, reverse))?;
+        let schema = schema();
+        let made = Arc::clone(&schema);
+        let batches = std::iter::from_fn(move || next_batch(&mut scan, rows, &made).transpose());
+        Ok(ArrowReader::new(schema, Box::new(batches)))
+    }
+}
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("key", DataType::Binary, false), Field::new("value", DataType::Binary, true)]))
+}
+
+/// Up to `rows` rows of a scan, fewer where they are large; nothing at its end.
+fn next_batch(scan: &mut Scan, rows: usize, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
+    let (mut keys, mut values) = (BinaryBuilder::new(), BinaryBuilder::new());
+    let (mut count, mut size) = (0, 0);
+    scan.for_each(&mut |key, value| {
+        keys.append_value(key);
+        values.append_value(value);
+        count += 1;
+        size += key.len() + value.len();
+        if count == rows || size >= BATCH_BYTES { Step::Pause } else { Step::Next }
+    })?;
+    if count == 0 {
+        return Ok(None);
+    }
+    let columns: Vec<ArrayRef> = vec![Arc::new(keys.finish()), Arc::new(values.finish())];
+    batch(Arc::clone(schema), columns).map(Some)
+}
+
+/// Bytes after which a batch of a scan ends, whatever its rows: far below what a binary column can hold.
+pub const BATCH_BYTES: usize = 64 << 20;
+
+/// Fails where one binary column could not hold the bytes.
+pub fn check_size(bytes: usize) -> Result<()> {
+    if i32::try_from(bytes).is_ok() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::InvalidValue,
+        format!("the values of this batch are {bytes} bytes together, more than an Arrow binary column holds (2 GiB); ask for fewer keys"),
+    ))
+}
+
+/// Rows of key and value.
+#[pyclass(frozen, module = "holdfast._core")]
+pub struct KeyValueIterator {
+    rows: Rows<Vec<u8>>,
+}
+
+impl KeyValueIterator {
+    fn new(owner: Owner, mut scan: Scan) -> Self {
+        let source = move || {
+            let mut row = None;
+            scan.for_each(&mut |key, value| {
+                row = Some((key.to_vec(), value.to_vec()));
+                Step::Pause
+            })?;
+            Ok(row)
+        };
+        Self { rows: Rows::new(owner, Box::new(source)) }
+    }
+}
+
+#[pymethods]
+impl KeyValueIterator {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
+        let row = self.rows.next(py)?;
+        Ok(row.map(|(key, value)| (PyBytes::new(py, &key), PyBytes::new(py, &value))))
+    }
+
+    fn peek_next_key<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        self.rows.peek_next_key(py)
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.rows.close(py)
+    }
+}

@@ -1,0 +1,186 @@
+//! Tasks: opening, committing, restoring, closing.
+
+use crate::columns::Column;
+use crate::key_value::KeyValueStore;
+use crate::run::{run, Owner};
+use crate::versioned::VersionedKeyValueStore;
+use crate::view::{OpenTask, View};
+use holdfast_core::{
+    Durability, Error, ErrorKind, Offset, OffsetChange, Result, StoreKind, StoreSpec, Task as Engine, TaskOptions, Timestamp,
+    TopicPartition, VersionRow,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+/// Topic, partition, offset; no offset forgets it.
+type Offsets = Vec<(String, i32, Option<i64>)>;
+
+fn offset_change(offsets: Option<Offsets>) -> OffsetChange {
+    match offsets {
+        None => OffsetChange::Keep,
+        Some(offsets) if offsets.is_empty() => OffsetChange::Forget,
+        Some(offsets) => OffsetChange::Set(
+            offsets.into_iter().map(|(topic, partition, offset)| (TopicPartition { topic, partition }, offset.map(Offset))).collect(),
+        ),
+    }
+}
+
+/// Opens the task in a directory, or makes it. A store with a history retention is a versioned one.
+#[pyfunction]
+pub fn open_task(
+    py: Python<'_>,
+    path: PathBuf,
+    stores: Vec<(String, Option<i64>, Option<i64>)>,
+    durability: &str,
+    uncommitted_max_bytes: i64,
+    rocksdb_options: Vec<(String, String)>,
+) -> PyResult<Task> {
+    let open = run(py, Owner::current(), || {
+        let durability = match durability {
+            "sync" => Durability::Sync,
+            "changelog" => Durability::Changelog,
+            other => return Err(Error::new(ErrorKind::InvalidValue, format!("there is no durability {other:?}"))),
+        };
+        let specs: Vec<StoreSpec> = stores
+            .into_iter()
+            .map(|(name, history_retention, segment_interval)| {
+                let kind = match (history_retention, segment_interval) {
+                    (Some(history_retention), Some(segment_interval)) => StoreKind::Versioned { history_retention, segment_interval },
+                    _ => StoreKind::KeyValue,
+                };
+                StoreSpec { name, kind }
+            })
+            .collect();
+        let options = TaskOptions { durability, uncommitted_max_bytes, rocksdb_options };
+        Ok(OpenTask::new(Engine::open(&path, &specs, options)?))
+    })?;
+    Ok(Task { open: Arc::new(open), closed: AtomicBool::new(false) })
+}
+
+/// An open task.
+#[pyclass(frozen, module = "holdfast._core")]
+pub struct Task {
+    open: Arc<OpenTask>,
+    closed: AtomicBool,
+}
+
+impl Task {
+    fn run<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&OpenTask) -> Result<T> + Send) -> PyResult<T> {
+        run(py, self.open.owner(), || work(&self.open))
+    }
+}
+
+#[pymethods]
+impl Task {
+    fn path(&self) -> PathBuf {
+        self.open.task().path().to_owned()
+    }
+
+    fn is_open(&self) -> bool {
+        !self.closed.load(Ordering::SeqCst)
+    }
+
+    fn key_value(&self, py: Python<'_>, name: &str) -> PyResult<KeyValueStore> {
+        let store = self.run(py, |open| open.task().key_value(name))?;
+        Ok(KeyValueStore::new(store, View::writer(Arc::clone(&self.open))))
+    }
+
+    fn versioned(&self, py: Python<'_>, name: &str) -> PyResult<VersionedKeyValueStore> {
+        let store = self.run(py, |open| open.task().versioned(name))?;
+        Ok(VersionedKeyValueStore::new(store, View::writer(Arc::clone(&self.open))))
+    }
+
+    #[pyo3(signature = (changelog_offsets))]
+    fn commit(&self, py: Python<'_>, changelog_offsets: Option<Offsets>) -> PyResult<()> {
+        self.run(py, |open| open.commit(offset_change(changelog_offsets)))
+    }
+
+    fn rollback(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, OpenTask::rollback)
+    }
+
+    #[pyo3(signature = (store, keys, values, timestamps, changelog_offsets))]
+    fn restore_batch(
+        &self,
+        py: Python<'_>,
+        store: &str,
+        keys: &Bound<'_, PyAny>,
+        values: &Bound<'_, PyAny>,
+        timestamps: Option<&Bound<'_, PyAny>>,
+        changelog_offsets: Offsets,
+    ) -> PyResult<()> {
+        let (keys, values) = (Column::import(keys, "keys")?, Column::import(values, "values")?);
+        let timestamps = timestamps.map(|timestamps| Column::import(timestamps, "timestamps")).transpose()?;
+        self.run(py, |open| {
+            let needs_times = open.task().versioned(store).is_ok();
+            if needs_times != timestamps.is_some() {
+                let words = if needs_times { "a versioned store needs timestamps" } else { "a key-value store takes no timestamps" };
+                return Err(Error::new(ErrorKind::InvalidValue, words).store(store));
+            }
+            keys.same_rows(&values)?;
+            if let Some(timestamps) = &timestamps {
+                keys.same_rows(timestamps)?;
+            }
+            let (key_bytes, value_bytes) = (keys.bytes()?, values.bytes()?);
+            let (keys, values) = (key_bytes.keys()?, value_bytes.slices());
+            let times = timestamps.as_ref().map(Column::times).transpose()?;
+            let time = |row: usize| times.as_ref().map_or(Timestamp(0), |times| times[row]);
+            let rows: Vec<VersionRow<'_>> =
+                (0..keys.len()).map(|row| VersionRow { key: keys[row], value: values[row], timestamp: time(row) }).collect();
+            // Nothing to say about offsets leaves them as they are: a restore never forgets.
+            let offsets = if changelog_offsets.is_empty() { OffsetChange::Keep } else { offset_change(Some(changelog_offsets)) };
+            open.task().restore(store, &rows, offsets)
+        })
+    }
+
+    fn committed_offset(&self, py: Python<'_>, topic: String, partition: i32) -> PyResult<Option<i64>> {
+        let found = self.run(py, |open| open.task().committed_offset(&TopicPartition { topic, partition }))?;
+        Ok(found.map(|offset| offset.0))
+    }
+
+    fn committed_offsets(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, i64)>> {
+        let offsets = self.run(py, |open| open.task().committed_offsets())?;
+        Ok(offsets.into_iter().map(|(tp, offset)| (tp.topic, tp.partition, offset.0)).collect())
+    }
+
+    fn checkpoint(&self, py: Python<'_>, directory: PathBuf) -> PyResult<()> {
+        self.run(py, |open| open.task().checkpoint(&directory))
+    }
+
+    fn uncommitted_bytes(&self, py: Python<'_>) -> PyResult<usize> {
+        self.run(py, |open| Ok(open.task().uncommitted_bytes()))
+    }
+
+    fn commit_requested(&self, py: Python<'_>) -> PyResult<bool> {
+        self.run(py, |open| Ok(open.commit_requested()))
+    }
+
+    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let metrics = self.run(py, |open| open.task().metrics())?;
+        let task = PyDict::new(py);
+        task.set_item("commit-total", metrics.commits)?;
+        task.set_item("commit-latency-avg", metrics.commit_latency_avg)?;
+        task.set_item("commit-latency-max", metrics.commit_latency_max)?;
+        task.set_item("uncommitted-bytes", metrics.uncommitted_bytes)?;
+        task.set_item("unflushed-bytes", metrics.unflushed_bytes)?;
+        task.set_item("file-bytes", metrics.file_bytes)?;
+        let stores = PyDict::new(py);
+        for metrics in metrics.stores {
+            let store = PyDict::new(py);
+            store.set_item("rows", metrics.rows)?;
+            store.set_item("dropped-records-total", metrics.dropped_records)?;
+            store.set_item("expired-reads-total", metrics.expired_reads)?;
+            stores.set_item(metrics.name, store)?;
+        }
+        task.set_item("stores", stores)?;
+        Ok(task)
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.closed.store(true, Ordering::SeqCst);
+        self.run(py, |open| open.task().close())
+    }
+}

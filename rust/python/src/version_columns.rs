@@ -1,0 +1,110 @@
+//! Versions as Arrow columns: `[key,] value, timestamp, valid_to`.
+
+use crate::key_value::BATCH_BYTES;
+use arrow_array::builder::{BinaryBuilder, Int64Builder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use holdfast_core::{Error, ErrorKind, Result, Timestamp, Version, VersionScan};
+use std::sync::Arc;
+
+/// The columns' names and types. A row without a version is null in all of them but the key.
+pub fn schema(with_keys: bool) -> SchemaRef {
+    let mut fields = vec![
+        Field::new("value", DataType::Binary, true),
+        Field::new("timestamp", DataType::Int64, true),
+        Field::new("valid_to", DataType::Int64, true),
+    ];
+    if with_keys {
+        fields.insert(0, Field::new("key", DataType::Binary, false));
+    }
+    Arc::new(Schema::new(fields))
+}
+
+/// Columns that are being filled.
+pub struct VersionColumns {
+    keys: Option<BinaryBuilder>,
+    values: BinaryBuilder,
+    timestamps: Int64Builder,
+    valid_to: Int64Builder,
+    bytes: usize,
+}
+
+impl VersionColumns {
+    /// For rows whose keys the caller has.
+    pub fn without_keys(rows: usize) -> Self {
+        Self {
+            keys: None,
+            values: BinaryBuilder::with_capacity(rows, 0),
+            timestamps: Int64Builder::with_capacity(rows),
+            valid_to: Int64Builder::with_capacity(rows),
+            bytes: 0,
+        }
+    }
+
+    /// For a scan's rows.
+    fn with_keys() -> Self {
+        Self { keys: Some(BinaryBuilder::new()), ..Self::without_keys(0) }
+    }
+
+    /// A row; without a version it is null.
+    pub fn append(&mut self, key: Option<&[u8]>, version: Option<Version<'_>>) {
+        if let (Some(keys), Some(key)) = (&mut self.keys, key) {
+            keys.append_value(key);
+            self.bytes += key.len();
+        }
+        // A value that does not fit any more is left out: `finish` fails then, since the count of bytes says so.
+        let value = version.as_ref().map(|version| version.value);
+        self.bytes = self.bytes.saturating_add(value.map_or(0, <[u8]>::len));
+        self.values.append_option(value.filter(|_| i32::try_from(self.bytes).is_ok()));
+        self.timestamps.append_option(version.as_ref().map(|version| version.timestamp.0));
+        self.valid_to.append_option(version.and_then(|version| version.valid_to).map(|time| time.0));
+    }
+
+    /// A row that has an end and nothing else: a put.
+    pub fn append_end(&mut self, valid_to: Option<Timestamp>) {
+        self.values.append_null();
+        self.timestamps.append_null();
+        self.valid_to.append_option(valid_to.map(|time| time.0));
+    }
+
+    fn columns(&mut self) -> Result<Vec<ArrayRef>> {
+        crate::key_value::check_size(self.bytes)?;
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(4);
+        columns.extend(self.keys.as_mut().map(|keys| Arc::new(keys.finish()) as ArrayRef));
+        columns.push(Arc::new(self.values.finish()));
+        columns.push(Arc::new(self.timestamps.finish()));
+        columns.push(Arc::new(self.valid_to.finish()));
+        Ok(columns)
+    }
+
+    /// The batch.
+    pub fn finish(mut self, schema: &SchemaRef) -> Result<RecordBatch> {
+        batch(Arc::clone(schema), self.columns()?)
+    }
+
+    /// The batch, with one more column in front.
+    pub fn finish_behind(mut self, field: Field, column: ArrayRef) -> Result<RecordBatch> {
+        let mut fields = vec![Arc::new(field)];
+        fields.extend(schema(false).fields().iter().cloned());
+        let mut columns = vec![column];
+        columns.extend(self.columns()?);
+        batch(Arc::new(Schema::new(fields)), columns)
+    }
+}
+
+/// A batch of columns that are known to fit together.
+pub fn batch(schema: SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+    RecordBatch::try_new(schema, columns).map_err(|error| Error::new(ErrorKind::InvalidState, error.to_string()))
+}
+
+/// Up to `rows` rows of a scan, fewer where they are large; nothing at its end.
+pub fn next_batch(scan: &mut VersionScan, rows: usize, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
+    let mut columns = VersionColumns::with_keys();
+    let mut count = 0;
+    scan.for_each(&mut |key, version| {
+        columns.append(Some(key), Some(version));
+        count += 1;
+        count < rows && columns.bytes < BATCH_BYTES
+    })?;
+    if count == 0 { Ok(None) } else { columns.finish(schema).map(Some) }
+}

@@ -1,0 +1,137 @@
+//! Who looks at a task: its writer, or a reader at an isolation level.
+
+use crate::run::Owner;
+use holdfast_core::{Error, ErrorKind, OffsetChange, Result, Task, Transaction};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+
+/// An open task, and what its writer must know between two calls.
+pub struct OpenTask {
+    task: Arc<Task>,
+    owner: Owner,
+    /// A write has begun and not ended: after an error half-way, or a panic, a part of a batch may be staged.
+    torn: AtomicBool,
+    /// Bytes that the last write added.
+    last_growth: AtomicUsize,
+}
+
+impl OpenTask {
+    /// A task that this process has opened.
+    pub fn new(task: Arc<Task>) -> Self {
+        Self { task, owner: Owner::current(), torn: AtomicBool::new(false), last_growth: AtomicUsize::new(0) }
+    }
+
+    /// The engine's task.
+    pub fn task(&self) -> &Arc<Task> {
+        &self.task
+    }
+
+    /// The process that opened it.
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    fn write<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        let mut tx = self.task.transaction()?;
+        self.check_whole()?;
+        let before = tx.uncommitted_bytes();
+        self.torn.store(true, Ordering::SeqCst);
+        let value = work(&mut tx)?;
+        self.torn.store(false, Ordering::SeqCst);
+        self.last_growth.store(tx.uncommitted_bytes().saturating_sub(before), Ordering::SeqCst);
+        Ok(value)
+    }
+
+    /// Commits the open transaction, unless a batch is staged by half.
+    pub fn commit(&self, offsets: OffsetChange) -> Result<()> {
+        self.check_whole()?;
+        self.task.commit(offsets)?;
+        self.last_growth.store(0, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Drops the open transaction.
+    pub fn rollback(&self) -> Result<()> {
+        self.task.rollback()?;
+        self.last_growth.store(0, Ordering::SeqCst);
+        self.torn.store(false, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Whether the limit is reached, or the next batch like the last would pass it.
+    pub fn commit_requested(&self) -> bool {
+        let bytes = self.task.uncommitted_bytes();
+        let Ok(limit) = usize::try_from(self.task.uncommitted_max_bytes()) else { return false };
+        bytes > 0 && bytes.saturating_add(self.last_growth.load(Ordering::SeqCst)) >= limit
+    }
+
+    fn check_whole(&self) -> Result<()> {
+        if !self.torn.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::InvalidState,
+            "a write failed half-way, so the open transaction cannot be used any more; nothing of it was committed: \
+             call rollback(), or close the task and open it again",
+        )
+        .path(self.task.path()))
+    }
+}
+
+/// Whose eyes a store is read with.
+#[derive(Clone)]
+pub struct View {
+    task: Arc<OpenTask>,
+    level: Level,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Writer,
+    Committed,
+    Uncommitted,
+}
+
+impl View {
+    /// The writer's: reads see the open transaction, and writes are allowed.
+    pub fn writer(task: Arc<OpenTask>) -> Self {
+        Self { task, level: Level::Writer }
+    }
+
+    /// A reader's, at an isolation level by its name.
+    pub fn reader(&self, level: &str) -> Result<Self> {
+        let level = match level {
+            "read_committed" => Level::Committed,
+            "read_uncommitted" => Level::Uncommitted,
+            other => return Err(Error::new(ErrorKind::InvalidValue, format!("there is no isolation level {other:?}"))),
+        };
+        Ok(Self { task: Arc::clone(&self.task), level })
+    }
+
+    /// The process that opened the task.
+    pub fn owner(&self) -> Owner {
+        self.task.owner
+    }
+
+    /// Reads. A reader of its own takes a view in the time that copying a few pointers takes, then goes its own way.
+    pub fn read<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        match self.level {
+            Level::Writer => work(&mut *self.task.task.transaction()?),
+            Level::Committed => work(&mut self.task.task.begin()?),
+            Level::Uncommitted => {
+                let mut reader = self.task.task.transaction()?.reader();
+                work(&mut reader)
+            }
+        }
+    }
+
+    /// Writes, which only the writer's view can; `work` is one unit.
+    pub fn write<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        match self.level {
+            Level::Writer => self.task.write(work),
+            Level::Committed | Level::Uncommitted => {
+                Err(Error::new(ErrorKind::UnsupportedOperation, "this is a read-only view; write through the task's own store"))
+            }
+        }
+    }
+}
