@@ -1,1 +1,4 @@
 //! Skeleton.
+pub mod log;
+pub mod protocol;
+pub mod root;

@@ -1,0 +1,76 @@
+//! The frame around a header and a payload: magic, version, lengths, checksum.
+
+use holdfast_core::{Error, ErrorKind, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
+
+/// The version that this code writes, and the only one that it reads.
+const VERSION: u16 = 1;
+const FIXED: usize = 4 + 2 + 4;
+const CHECKSUM: usize = 16;
+
+/// Puts header and payload into their frame.
+pub fn seal(magic: [u8; 4], header: &impl Serialize, payload: &[u8]) -> Result<Vec<u8>> {
+    let cannot = |error: &dyn std::fmt::Display| Error::new(ErrorKind::Serialization, format!("log object header: {error}"));
+    let json = serde_json::to_vec(header).map_err(|error| cannot(&error))?;
+    let length = u32::try_from(json.len()).map_err(|error| cannot(&error))?;
+    let mut bytes = Vec::with_capacity(FIXED + json.len() + payload.len() + CHECKSUM);
+    bytes.extend_from_slice(&magic);
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&length.to_le_bytes());
+    bytes.extend_from_slice(&json);
+    bytes.extend_from_slice(payload);
+    let mut hasher = Xxh3Default::new();
+    hasher.update(&bytes);
+    bytes.extend_from_slice(&hasher.digest128().to_be_bytes());
+    Ok(bytes)
+}
+
+/// Takes header and payload out of their frame. `name` is the object's, for messages.
+///
+/// # Errors
+/// `FormatVersion` for an undamaged object of another version, `Restore` for everything else that is not what
+/// [`seal`] wrote.
+pub fn open<'a, H: DeserializeOwned>(name: &str, magic: [u8; 4], bytes: &'a [u8]) -> Result<(H, &'a [u8])> {
+    let Some(end) = bytes.len().checked_sub(CHECKSUM).filter(|end| *end >= FIXED) else {
+        return Err(damaged(name, &format!("it has {} bytes, too few for any object", bytes.len())));
+    };
+    let (body, checksum) = bytes.split_at(end);
+    if xxh3_128(body).to_be_bytes() != checksum {
+        return Err(damaged(name, "its checksum differs: it was cut or changed after it was written"));
+    }
+    if body[..4] != magic {
+        return Err(damaged(name, "it is not an object of this kind"));
+    }
+    let version = u16::from_le_bytes([body[4], body[5]]);
+    if version != VERSION {
+        return Err(Error::new(
+            ErrorKind::FormatVersion,
+            format!(
+                "log object {name} has format version {version}, this version of Holdfast reads {VERSION}: use the \
+                 version of Holdfast that wrote it"
+            ),
+        ));
+    }
+    let length = u32::from_le_bytes([body[6], body[7], body[8], body[9]]) as usize;
+    let rest = &body[FIXED..];
+    if length > rest.len() {
+        return Err(damaged(name, "its header is longer than the object"));
+    }
+    let (json, payload) = rest.split_at(length);
+    let header = serde_json::from_slice(json).map_err(|error| damaged(name, &format!("its header cannot be read ({error})")))?;
+    Ok((header, payload))
+}
+
+/// The error for an object that cannot be used, with the ways out.
+pub fn damaged(name: &str, why: &str) -> Error {
+    Error::new(
+        ErrorKind::Restore,
+        format!(
+            "log object {name} is damaged: {why}. Nothing of it was applied. Restore the file from a backup of the root; \
+             if Spark has not committed its epoch yet, stop the query and remove the epoch's objects with `holdfast \
+             epoch drop`, then the next run computes them again"
+        ),
+    )
+}

@@ -1,0 +1,94 @@
+//! The head: the one object that stages a partition's epoch.
+
+use std::collections::BTreeMap;
+
+use holdfast_core::Result;
+use serde::{Deserialize, Serialize};
+
+use super::records::Records;
+use super::{envelope, payload};
+use crate::protocol::{Attempt, Digest, Epoch, HeadSummary, ObjectId, OperatorName, Partition, RunNumber};
+
+const MAGIC: [u8; 4] = *b"HFLG";
+
+/// What a head says about its epoch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeadHeader {
+    /// Whose changes.
+    pub operator: OperatorName,
+    /// Of which epoch.
+    pub epoch: Epoch,
+    /// Of which partition.
+    pub partition: Partition,
+    /// Staged by which run.
+    pub run: RunNumber,
+    /// And by which attempt of it.
+    pub attempt: Attempt,
+    /// The chain before this epoch.
+    pub base: Digest,
+    /// The digest of records, stream times and output.
+    pub digest: Digest,
+    /// The input's digest, whatever its order.
+    pub input: Digest,
+    /// Rows that came in.
+    pub input_rows: u64,
+    /// Rows that went out.
+    pub output_rows: u64,
+    /// Each store's stream time after the epoch, in microseconds.
+    pub stream_times: BTreeMap<String, i64>,
+    /// Records, in this object and its chunks.
+    pub records: u64,
+    /// Full names of the chunks.
+    pub chunks: Vec<String>,
+}
+
+impl HeadHeader {
+    /// What it is compared by.
+    #[must_use]
+    pub fn summary(&self) -> HeadSummary {
+        HeadSummary { base: self.base, digest: self.digest, input: self.input, input_rows: self.input_rows }
+    }
+
+    /// The chain after this epoch.
+    #[must_use]
+    pub fn chain(&self) -> Digest {
+        self.base.chain(self.digest)
+    }
+
+    /// Which object this is.
+    #[must_use]
+    pub fn id(&self) -> ObjectId {
+        ObjectId { operator: self.operator.clone(), partition: self.partition, run: self.run }
+    }
+}
+
+/// A head as bytes; `payload` comes from a [`super::RecordsWriter`].
+///
+/// # Errors
+/// `Serialization` for a header above 4 GiB.
+pub fn encode_head(header: &HeadHeader, payload: &[u8]) -> Result<Vec<u8>> {
+    envelope::seal(MAGIC, header, payload)
+}
+
+/// Reads a head without its records. All bytes are checked.
+///
+/// # Errors
+/// `Restore` for a damaged object, `FormatVersion` for another version's.
+pub fn decode_header(name: &str, bytes: &[u8]) -> Result<HeadHeader> {
+    envelope::open(name, MAGIC, bytes).map(|(header, _)| header)
+}
+
+/// Reads a head with the records that it holds itself. `name` is the object's, for messages.
+///
+/// # Errors
+/// As [`decode_header`]; `Restore` too if there are fewer or more records than the header says.
+pub fn decode_head(name: &str, bytes: &[u8]) -> Result<(HeadHeader, Records)> {
+    let (header, rest): (HeadHeader, _) = envelope::open(name, MAGIC, bytes)?;
+    let records = payload::read(name, rest)?;
+    let found = records.len() as u64;
+    if found > header.records || (header.chunks.is_empty() && found != header.records) {
+        let text = format!("it holds {found} records, its header says {}", header.records);
+        return Err(envelope::damaged(name, &text));
+    }
+    Ok((header, records))
+}

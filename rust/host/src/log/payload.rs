@@ -1,0 +1,55 @@
+//! Records as an Arrow IPC stream with lz4.
+
+use std::io::Cursor;
+use std::sync::{Arc, LazyLock};
+
+use arrow_array::RecordBatch;
+use arrow_ipc::CompressionType;
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use holdfast_core::{Error, ErrorKind, Result};
+
+use super::envelope::damaged;
+use super::records::Records;
+
+/// The columns of every log object.
+pub static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+    let store = DataType::Dictionary(Box::new(DataType::Int16), Box::new(DataType::Utf8));
+    Arc::new(Schema::new(vec![
+        Field::new("store", store, false),
+        Field::new("key", DataType::Binary, false),
+        Field::new("value", DataType::Binary, true),
+        Field::new("timestamp", DataType::Int64, true),
+    ]))
+});
+
+/// A stream that is being written.
+pub type Stream = StreamWriter<Vec<u8>>;
+
+/// An Arrow error while writing: never the user's doing.
+pub fn unwritable(error: &ArrowError) -> Error {
+    Error::new(ErrorKind::Serialization, format!("log object: records cannot be written as Arrow IPC: {error}"))
+}
+
+/// Starts a stream.
+pub fn start() -> Result<Stream> {
+    let options = IpcWriteOptions::default()
+        .try_with_compression(Some(CompressionType::LZ4_FRAME))
+        .map_err(|error| unwritable(&error))?;
+    StreamWriter::try_new_with_options(Vec::new(), &SCHEMA, options).map_err(|error| unwritable(&error))
+}
+
+/// Reads a stream back; an empty payload holds no records.
+pub fn read(name: &str, payload: &[u8]) -> Result<Records> {
+    if payload.is_empty() {
+        return Ok(Records::default());
+    }
+    let wrong = |error: ArrowError| damaged(name, &format!("its records cannot be read ({error})"));
+    let reader = StreamReader::try_new(Cursor::new(payload), None).map_err(wrong)?;
+    if reader.schema().fields() != SCHEMA.fields() {
+        return Err(damaged(name, "its records have other columns"));
+    }
+    let batches = reader.collect::<std::result::Result<Vec<RecordBatch>, ArrowError>>().map_err(wrong)?;
+    Records::new(name, batches)
+}

@@ -1,0 +1,105 @@
+//! Runs: who is the newest.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Epoch, RunNumber};
+
+/// A run's claim, put if absent under its number. Numbers start at 1 and leave no gap.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The run's number; the object's name, so not in its content.
+    #[serde(skip, default = "unnumbered")]
+    pub number: RunNumber,
+    /// Spark's run id: a new one at each start of the query.
+    pub run_id: String,
+    /// The epoch that the run was in when it claimed.
+    pub first_epoch: Epoch,
+    /// Spark's query id: the same over all starts.
+    pub query_id: String,
+}
+
+fn unnumbered() -> RunNumber {
+    RunNumber(0)
+}
+
+/// How a run comes to its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimStep {
+    /// It has one.
+    Known(RunNumber),
+    /// Put a claim of this number if it is absent, then read the claims again whatever came of it.
+    Put(RunNumber),
+    /// It comes too late: Spark has committed the epoch that it is about to compute.
+    Refused {
+        /// That epoch.
+        epoch: Epoch,
+    },
+}
+
+/// The next step of a run towards its number. `committed`: Spark's commit log holds `first_epoch`.
+#[must_use]
+pub fn next_claim(claims: &[Claim], run_id: &str, first_epoch: Epoch, committed: bool) -> ClaimStep {
+    if let Some(claim) = claims.iter().find(|claim| claim.run_id == run_id) {
+        return ClaimStep::Known(claim.number);
+    }
+    if committed {
+        return ClaimStep::Refused { epoch: first_epoch };
+    }
+    ClaimStep::Put(newest(claims).map_or(RunNumber::FIRST, |claim| claim.number.next()))
+}
+
+/// A newer run has claimed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fenced {
+    /// The run that must stop.
+    pub mine: RunNumber,
+    /// The newest one.
+    pub newer: Claim,
+}
+
+/// Whether a run is still the newest. To be asked with claims read *after* each put or adoption: then either an older
+/// run's tasks cannot all succeed, or the newer run, which lists objects only after its claim, sees that run whole.
+///
+/// # Errors
+/// [`Fenced`] names the newest run.
+pub fn fence(mine: RunNumber, claims: &[Claim]) -> Result<(), Fenced> {
+    match newest(claims) {
+        Some(newer) if newer.number > mine => Err(Fenced { mine, newer: newer.clone() }),
+        _ => Ok(()),
+    }
+}
+
+fn newest(claims: &[Claim]) -> Option<&Claim> {
+    claims.iter().max_by_key(|claim| claim.number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(number: u64, run_id: &str) -> Claim {
+        Claim { number: RunNumber(number), run_id: run_id.into(), first_epoch: Epoch(3), query_id: "q".into() }
+    }
+
+    #[test]
+    fn a_run_claims_once_and_after_the_newest() {
+        assert_eq!(next_claim(&[], "a", Epoch(3), false), ClaimStep::Put(RunNumber(1)));
+        let claims = [claim(2, "b"), claim(1, "a")];
+        assert_eq!(next_claim(&claims, "a", Epoch(3), false), ClaimStep::Known(RunNumber(1)));
+        assert_eq!(next_claim(&claims, "c", Epoch(3), false), ClaimStep::Put(RunNumber(3)));
+    }
+
+    #[test]
+    fn a_run_that_comes_after_the_commit_is_refused() {
+        assert_eq!(next_claim(&[claim(1, "a")], "b", Epoch(3), true), ClaimStep::Refused { epoch: Epoch(3) });
+        assert_eq!(next_claim(&[claim(1, "a")], "a", Epoch(3), true), ClaimStep::Known(RunNumber(1)));
+    }
+
+    #[test]
+    fn an_older_run_is_fenced_by_the_newest() {
+        let claims = [claim(1, "a"), claim(3, "c"), claim(2, "b")];
+        assert_eq!(fence(RunNumber(3), &claims), Ok(()));
+        let fenced = fence(RunNumber(1), &claims).expect_err("not the newest");
+        assert_eq!((fenced.mine, fenced.newer.number), (RunNumber(1), RunNumber(3)));
+    }
+}

@@ -1,0 +1,124 @@
+//! Which run's objects are the epoch.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{ObjectId, OperatorName, Partition, RunNumber};
+
+/// What an epoch's objects say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// This run decides, for all operators and partitions, unless its [`doubts`] speak against it.
+    Run(RunNumber),
+    /// There are objects, but no run has all of its own: the plan was evaluated in part.
+    Partial {
+        /// The highest run that has objects.
+        run: RunNumber,
+        /// What it lacks.
+        missing: Vec<(OperatorName, Partition)>,
+    },
+    /// There are no objects: the plan was not evaluated.
+    Nothing,
+}
+
+/// The highest whole run decides. A run is whole when each operator with objects of that run has all `partitions`.
+#[must_use]
+pub fn decide(objects: &[ObjectId], partitions: u32) -> Decision {
+    let mut runs: BTreeMap<RunNumber, BTreeMap<&OperatorName, BTreeSet<Partition>>> = BTreeMap::new();
+    for object in objects {
+        runs.entry(object.run).or_default().entry(&object.operator).or_default().insert(object.partition);
+    }
+    let all = 0..i32::try_from(partitions).unwrap_or(i32::MAX);
+    let lacks = |operators: &BTreeMap<&OperatorName, BTreeSet<Partition>>| -> Vec<(OperatorName, Partition)> {
+        let one = |(operator, found): (&&OperatorName, &BTreeSet<Partition>)| {
+            let missing = all.clone().map(Partition).filter(|partition| !found.contains(partition));
+            missing.map(|partition| ((*operator).clone(), partition)).collect::<Vec<_>>()
+        };
+        operators.iter().flat_map(one).collect()
+    };
+    let mut highest_partial = None;
+    for (run, operators) in runs.iter().rev() {
+        let missing = lacks(operators);
+        if missing.is_empty() {
+            return Decision::Run(*run);
+        }
+        highest_partial.get_or_insert((*run, missing));
+    }
+    highest_partial.map_or(Decision::Nothing, |(run, missing)| Decision::Partial { run, missing })
+}
+
+/// The objects of runs above the deciding one: each must have the same digest as that run's object of the same
+/// operator and partition, else the epoch was evaluated in part.
+///
+/// A run whose tasks all succeeded was whole before any newer run claimed, so every newer object reproduces it. One
+/// that differs shows that the lower run became whole only when a task of it, already fenced, put its last object: no
+/// sink has seen that run's output, but the newer one's, which was evaluated in part (`take`), may be committed.
+#[must_use]
+pub fn doubts(objects: &[ObjectId], decided: RunNumber) -> Vec<ObjectId> {
+    objects.iter().filter(|object| object.run > decided).cloned().collect()
+}
+
+/// The run below `mine` whose digests `mine` must reproduce, if there is one: its output may have reached a sink.
+#[must_use]
+pub fn older_whole(objects: &[ObjectId], partitions: u32, mine: RunNumber) -> Option<RunNumber> {
+    let older: Vec<ObjectId> = objects.iter().filter(|object| object.run < mine).cloned().collect();
+    match decide(&older, partitions) {
+        Decision::Run(run) => Some(run),
+        Decision::Partial { .. } | Decision::Nothing => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> OperatorName {
+        OperatorName::new(text).expect("a name")
+    }
+
+    fn objects(list: &[(&str, i32, u64)]) -> Vec<ObjectId> {
+        let one = |&(operator, partition, run): &(&str, i32, u64)| ObjectId {
+            operator: name(operator),
+            partition: Partition(partition),
+            run: RunNumber(run),
+        };
+        list.iter().map(one).collect()
+    }
+
+    #[test]
+    fn the_highest_whole_run_decides() {
+        let both = objects(&[("a", 0, 1), ("a", 1, 1), ("a", 0, 2), ("a", 1, 2)]);
+        assert_eq!(decide(&both, 2), Decision::Run(RunNumber(2)));
+        let newer_is_partial = objects(&[("a", 0, 1), ("a", 1, 1), ("a", 0, 2)]);
+        assert_eq!(decide(&newer_is_partial, 2), Decision::Run(RunNumber(1)));
+        assert_eq!(doubts(&newer_is_partial, RunNumber(1)), objects(&[("a", 0, 2)]));
+    }
+
+    #[test]
+    fn a_run_decides_for_all_operators_or_for_none() {
+        let second_operator_lacks_one = objects(&[("a", 0, 1), ("a", 1, 1), ("b", 0, 1)]);
+        let missing = vec![(name("b"), Partition(1))];
+        assert_eq!(decide(&second_operator_lacks_one, 2), Decision::Partial { run: RunNumber(1), missing });
+    }
+
+    #[test]
+    fn an_operator_without_objects_does_not_count() {
+        let older_had_two = objects(&[("a", 0, 1), ("b", 0, 1), ("a", 0, 2)]);
+        assert_eq!(decide(&older_had_two, 1), Decision::Run(RunNumber(2)));
+    }
+
+    #[test]
+    fn partial_names_what_the_highest_run_lacks() {
+        let partial = objects(&[("a", 0, 1), ("a", 2, 4)]);
+        let missing = vec![(name("a"), Partition(0)), (name("a"), Partition(1))];
+        assert_eq!(decide(&partial, 3), Decision::Partial { run: RunNumber(4), missing });
+        assert_eq!(decide(&[], 3), Decision::Nothing);
+    }
+
+    #[test]
+    fn only_a_whole_run_below_must_be_reproduced() {
+        let list = objects(&[("a", 0, 1), ("a", 1, 1), ("a", 0, 2), ("a", 0, 3), ("a", 1, 3)]);
+        assert_eq!(older_whole(&list, 2, RunNumber(1)), None);
+        assert_eq!(older_whole(&list, 2, RunNumber(3)), Some(RunNumber(1)));
+        assert_eq!(older_whole(&list, 2, RunNumber(4)), Some(RunNumber(3)));
+    }
+}

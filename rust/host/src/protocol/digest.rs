@@ -1,0 +1,90 @@
+//! 128-bit digests: of an epoch's changes, of the chain of all epochs, of a task's input.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
+
+/// An xxh3-128 digest, big-endian; hexadecimal in text and JSON. It finds mistakes and damage, it does not withstand
+/// an attacker: whoever can write to the root can change the state anyway.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest(pub [u8; 16]);
+
+impl Digest {
+    /// The chain before an operator's first epoch.
+    pub const ZERO: Self = Self([0; 16]);
+
+    /// The digest of some bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(xxh3_128(bytes).to_be_bytes())
+    }
+
+    /// The digest of what a hasher has seen.
+    #[must_use]
+    pub fn from_hasher(hasher: &Xxh3Default) -> Self {
+        Self(hasher.digest128().to_be_bytes())
+    }
+
+    /// The chain after an epoch: this is the chain before it, `digest` the epoch's own.
+    #[must_use]
+    pub fn chain(self, digest: Self) -> Self {
+        let mut both = [0; 32];
+        both[..16].copy_from_slice(&self.0);
+        both[16..].copy_from_slice(&digest.0);
+        Self::of(&both)
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        digest.to_string()
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not a digest (32 hexadecimal digits)");
+        if text.len() != 32 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(wrong());
+        }
+        u128::from_str_radix(&text, 16).map(|number| Self(number.to_be_bytes())).map_err(|_| wrong())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_written_and_read_as_hex() {
+        let digest = Digest::of(b"holdfast");
+        let json = serde_json::to_string(&digest).expect("serializes");
+        assert_eq!(json.len(), 34);
+        assert_eq!(serde_json::from_str::<Digest>(&json).expect("parses"), digest);
+        for wrong in ["\"\"", "\"zz\"", "\"+0000000000000000000000000000000\"", "\"ä00000000000000000000000000000\""] {
+            assert!(serde_json::from_str::<Digest>(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_chain_depends_on_order() {
+        let (a, b) = (Digest::of(b"a"), Digest::of(b"b"));
+        assert_ne!(Digest::ZERO.chain(a).chain(b), Digest::ZERO.chain(b).chain(a));
+    }
+}

@@ -1,0 +1,73 @@
+//! The numbers of the protocol, each a type of its own so that no two can be mixed up.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A micro-batch: Spark's batch id, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Epoch(pub i64);
+
+impl Epoch {
+    /// The epoch before, if this is not the first one.
+    #[must_use]
+    pub fn previous(self) -> Option<Self> {
+        (self.0 > 0).then(|| Self(self.0 - 1))
+    }
+
+    /// The epoch after.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+/// One start of a query, numbered from 1 by put-if-absent claims: a higher number is a newer run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RunNumber(pub u64);
+
+impl RunNumber {
+    /// The first run of a root.
+    pub const FIRST: Self = Self(1);
+
+    /// The number after: claims leave no gap, so a newer run exists exactly if this one is claimed.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+/// A partition of the state, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Partition(pub i32);
+
+/// One attempt at a task: Spark's `taskAttemptId`, unique within an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Attempt(pub i64);
+
+macro_rules! display_number {
+    ($($name:ident),*) => {$(
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )*};
+}
+display_number!(Epoch, RunNumber, Partition, Attempt);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_epoch_has_none_before_it() {
+        assert_eq!(Epoch(0).previous(), None);
+        assert_eq!(Epoch(7).previous(), Some(Epoch(6)));
+        assert_eq!(Epoch(7).next(), Epoch(8));
+    }
+}

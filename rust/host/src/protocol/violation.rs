@@ -1,0 +1,297 @@
+//! What the protocol refuses, each with the whole message for the user.
+
+use holdfast_core::{Error, ErrorKind};
+use thiserror::Error;
+
+use super::{Epoch, Fenced, ObjectId, OperatorName, Partition, RunNumber};
+
+/// A rule of the protocol that would be broken by going on.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Violation {
+    /// A newer run has claimed.
+    #[error(
+        "run {} of this query was superseded by run {} (Spark run id {}, started in epoch {}): two drivers ran the same \
+         query. Nothing of this run is applied; stop it and leave the newer one running",
+        .0.mine, .0.newer.number, .0.newer.run_id, .0.newer.first_epoch
+    )]
+    Fenced(Fenced),
+
+    /// A run began with an epoch that is committed.
+    #[error(
+        "run {run_id} wants to compute epoch {epoch}, which Spark has already committed: another driver runs the same \
+         query and was faster. Stop this one"
+    )]
+    ClaimRefused {
+        /// The epoch.
+        epoch: Epoch,
+        /// Spark's run id.
+        run_id: String,
+    },
+
+    /// A task of an epoch that is over.
+    #[error("Spark has already committed epoch {epoch}: this task (a stale driver's, or a twin's) comes too late and is not needed")]
+    AlreadyCommitted {
+        /// The epoch.
+        epoch: Epoch,
+    },
+
+    /// Spark's offset log beside the state lacks the epoch.
+    #[error(
+        "Spark works on epoch {epoch}, but the state's root holds no offsets of it (query/offsets/{epoch}): the query \
+         keeps its checkpoint elsewhere. Start it with .option(\"checkpointLocation\", state.checkpoint_location)"
+    )]
+    NoOffsets {
+        /// The epoch.
+        epoch: Epoch,
+    },
+
+    /// The checkpoint beside the state belongs to another query.
+    #[error(
+        "the state belongs to query {expected}, but the checkpoint beside it (query/metadata) is of {}: one of the two \
+         was copied or deleted. Put the right checkpoint back, or start with a new root; nothing was touched",
+        .found.as_deref().map_or_else(|| "no query".to_owned(), |id| format!("query {id}"))
+    )]
+    OtherQuery {
+        /// The query of `meta.json` or of the request.
+        expected: String,
+        /// The query of Spark's metadata, if there is one.
+        found: Option<String>,
+    },
+
+    /// Spark's checkpoint has epochs, the state has none.
+    #[error(
+        "the root holds Spark's checkpoint, which is at epoch {epoch}, but no state (meta.json is missing): the state \
+         was deleted, or epochs before this one ran without it. Put the state back, or start with a new root (which \
+         reads the sources from their beginning)"
+    )]
+    StateMissing {
+        /// The epoch that Spark asks for.
+        epoch: Epoch,
+    },
+
+    /// Spark's commit log lacks the epoch before.
+    #[error(
+        "Spark works on epoch {epoch}, but its commit log does not hold epoch {previous} (query/commits/{previous}): \
+         the checkpoint was changed by hand, or the query runs with asynchronous progress tracking, which Holdfast \
+         cannot work with. Restore the file, or go back with `holdfast rewind`"
+    )]
+    PreviousNotCommitted {
+        /// The epoch that Spark asks for.
+        epoch: Epoch,
+        /// The epoch before.
+        previous: Epoch,
+    },
+
+    /// The state is ahead of Spark by more than a lost commit explains.
+    #[error(
+        "operator {operator}, partition {partition}: the state stands at epoch {applied}, but Spark works on epoch \
+         {epoch}: an older checkpoint was restored. Take the state back to it with `holdfast rewind --epoch {epoch}`, \
+         or restore the newer checkpoint"
+    )]
+    StateAhead {
+        /// Whose state.
+        operator: OperatorName,
+        /// Of which partition.
+        partition: Partition,
+        /// Where the state stands.
+        applied: Epoch,
+        /// The epoch that Spark asks for.
+        epoch: Epoch,
+    },
+
+    /// Spark committed an epoch of which only some partitions were computed.
+    #[error(
+        "epoch {epoch} was committed by Spark, but its plan was evaluated only in part (run {run}{}): take, show, head \
+         or isEmpty in foreachBatch compute some partitions and leave the state of the others behind. Evaluate the \
+         whole DataFrame in every epoch (write it, or count it), then take the epoch back with `holdfast rewind \
+         --epoch {epoch}`",
+        some_of(.missing)
+    )]
+    EvaluatedInPart {
+        /// The epoch.
+        epoch: Epoch,
+        /// The highest run that has objects of it.
+        run: RunNumber,
+        /// What that run lacks, as far as known.
+        missing: Vec<(OperatorName, Partition)>,
+    },
+
+    /// Spark committed an epoch that never reached the operator.
+    #[error(
+        "epoch {epoch} was committed by Spark, but operator {operator} was not evaluated in it: the sink (foreachBatch?) \
+         did not use its DataFrame, or the query ran without it. Evaluate it in every epoch, then take the epoch back \
+         with `holdfast rewind --epoch {epoch}`"
+    )]
+    NotEvaluated {
+        /// The epoch.
+        epoch: Epoch,
+        /// The operator that asks.
+        operator: OperatorName,
+    },
+
+    /// Two sessions of one run came to different results.
+    #[error("{object}, epoch {epoch}: a second attempt at this task came to other results than the first. {}", repeatable_advice(*.base_same, *.input_same))]
+    NotRepeatable {
+        /// The object.
+        object: ObjectId,
+        /// The epoch.
+        epoch: Epoch,
+        /// Both started from the same state.
+        base_same: bool,
+        /// Both had the same input.
+        input_same: bool,
+    },
+
+    /// A new run came to other results than an older one whose output may have reached a sink.
+    #[error(
+        "{object}, epoch {epoch}: an earlier run ({older}) computed all of this epoch, maybe as far as the sink, and came \
+         to other results than this one (changed code, or results that depend on clock, chance or row order). Either \
+         start the old code once, which completes the epoch, or, if its output reached no sink, remove it with \
+         `holdfast epoch drop {epoch}`"
+    )]
+    NotReproduced {
+        /// This run's object.
+        object: ObjectId,
+        /// The epoch.
+        epoch: Epoch,
+        /// The run that is to be reproduced.
+        older: RunNumber,
+    },
+
+    /// An object in the log does not follow the one before it.
+    #[error(
+        "{object}, epoch {epoch}: the log object does not follow the state before it (its base differs): objects were \
+         copied from another root, or an earlier epoch was changed. Restore `log/` from a backup, or go back with \
+         `holdfast rewind --epoch {epoch}`"
+    )]
+    BrokenChain {
+        /// The object.
+        object: ObjectId,
+        /// Its epoch.
+        epoch: Epoch,
+    },
+
+    /// An object that decides an epoch is not there.
+    #[error(
+        "{object}, epoch {epoch}: the log object is missing. Restore `log/` from a backup, or go back with `holdfast \
+         rewind --epoch {epoch}`"
+    )]
+    ObjectMissing {
+        /// The object.
+        object: ObjectId,
+        /// Its epoch.
+        epoch: Epoch,
+    },
+}
+
+impl Violation {
+    /// The kind of error that it is for the user.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Fenced(_) | Self::ClaimRefused { .. } | Self::AlreadyCommitted { .. } => ErrorKind::Fenced,
+            Self::NotRepeatable { .. } => ErrorKind::InvalidState,
+            Self::BrokenChain { .. } | Self::ObjectMissing { .. } => ErrorKind::Restore,
+            Self::NoOffsets { .. }
+            | Self::OtherQuery { .. }
+            | Self::StateMissing { .. }
+            | Self::PreviousNotCommitted { .. }
+            | Self::StateAhead { .. }
+            | Self::EvaluatedInPart { .. }
+            | Self::NotEvaluated { .. }
+            | Self::NotReproduced { .. } => ErrorKind::TaskCorrupted,
+        }
+    }
+}
+
+impl From<Violation> for Error {
+    fn from(violation: Violation) -> Self {
+        Self::new(violation.kind(), violation.to_string())
+    }
+}
+
+impl From<Fenced> for Violation {
+    fn from(fenced: Fenced) -> Self {
+        Self::Fenced(fenced)
+    }
+}
+
+impl From<Fenced> for Error {
+    fn from(fenced: Fenced) -> Self {
+        Violation::from(fenced).into()
+    }
+}
+
+fn some_of(missing: &[(OperatorName, Partition)]) -> String {
+    let Some((operator, partition)) = missing.first() else {
+        return String::new();
+    };
+    let more = if missing.len() > 1 { format!(" and {} more", missing.len() - 1) } else { String::new() };
+    format!(" lacks operator {operator}, partition {partition}{more}")
+}
+
+fn repeatable_advice(base_same: bool, input_same: bool) -> &'static str {
+    match (base_same, input_same) {
+        (false, _) => "They started from different states: please report this as a bug, with the log of the state host",
+        (true, false) => {
+            "Its input differs: something before this operator is not repeatable (rand, current_timestamp, a limit \
+             without order, an outside service). persist() that DataFrame in foreachBatch, or make it repeatable"
+        }
+        (true, true) => {
+            "Its input is the same, so the operator's own code is not repeatable (clock, chance, an outside service): \
+             make it depend on its input alone"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Claim;
+
+    /// Each message names what it is about and a way out.
+    #[test]
+    fn every_message_names_the_thing_and_the_way_out() {
+        let operator = OperatorName::new("rates").expect("a name");
+        let (partition, epoch, run) = (Partition(3), Epoch(41), RunNumber(2));
+        let object = ObjectId { operator: operator.clone(), partition, run };
+        let newer = Claim { number: RunNumber(5), run_id: "9f".into(), first_epoch: Epoch(40), query_id: "q".into() };
+        const PLACE: &str = "operator rates, partition 3";
+        let missing = vec![(operator.clone(), partition), (operator.clone(), Partition(4))];
+        let object_at = |base_same, input_same| Violation::NotRepeatable { object: object.clone(), epoch, base_same, input_same };
+        let cases: Vec<(Violation, ErrorKind, &[&str])> = vec![
+            (Violation::Fenced(Fenced { mine: run, newer }), ErrorKind::Fenced, &["run 2", "run 5", "9f", "stop it"]),
+            (Violation::ClaimRefused { epoch, run_id: "9f".into() }, ErrorKind::Fenced, &["epoch 41", "9f", "Stop this one"]),
+            (Violation::AlreadyCommitted { epoch }, ErrorKind::Fenced, &["epoch 41", "not needed"]),
+            (Violation::NoOffsets { epoch }, ErrorKind::TaskCorrupted, &["epoch 41", ".option(\"checkpointLocation\", state.checkpoint_location)"]),
+            (Violation::OtherQuery { expected: "a1".into(), found: Some("b2".into()) }, ErrorKind::TaskCorrupted, &["query a1", "query b2", "new root"]),
+            (Violation::OtherQuery { expected: "a1".into(), found: None }, ErrorKind::TaskCorrupted, &["is of no query"]),
+            (Violation::StateMissing { epoch }, ErrorKind::TaskCorrupted, &["meta.json", "epoch 41", "new root"]),
+            (Violation::PreviousNotCommitted { epoch, previous: Epoch(40) }, ErrorKind::TaskCorrupted, &["query/commits/40", "holdfast rewind"]),
+            (
+                Violation::StateAhead { operator: operator.clone(), partition, applied: Epoch(50), epoch },
+                ErrorKind::TaskCorrupted,
+                &[PLACE, "epoch 50", "`holdfast rewind --epoch 41`"],
+            ),
+            (Violation::EvaluatedInPart { epoch, run, missing }, ErrorKind::TaskCorrupted, &["epoch 41", "run 2 lacks", PLACE, "and 1 more", "holdfast rewind"]),
+            (Violation::NotEvaluated { epoch, operator }, ErrorKind::TaskCorrupted, &["epoch 41", "rates", "holdfast rewind"]),
+            (object_at(true, false), ErrorKind::InvalidState, &[PLACE, "run 2", "epoch 41", "persist()"]),
+            (object_at(true, true), ErrorKind::InvalidState, &["own code is not repeatable"]),
+            (object_at(false, true), ErrorKind::InvalidState, &["different states"]),
+            (
+                Violation::NotReproduced { object: object.clone(), epoch, older: RunNumber(1) },
+                ErrorKind::TaskCorrupted,
+                &[PLACE, "epoch 41", "earlier run (1)", "start the old code once", "`holdfast epoch drop 41`"],
+            ),
+            (Violation::BrokenChain { object: object.clone(), epoch }, ErrorKind::Restore, &[PLACE, "epoch 41", "backup"]),
+            (Violation::ObjectMissing { object: object.clone(), epoch }, ErrorKind::Restore, &[PLACE, "epoch 41", "backup"]),
+        ];
+        for (violation, kind, parts) in cases {
+            let error = Error::from(violation);
+            assert_eq!(error.kind(), kind, "{error}");
+            for part in parts {
+                assert!(error.to_string().contains(part), "{part:?} is not in {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `meta.json`: whose root this is.
+
+use holdfast_core::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+use super::store::Put;
+use super::{Root, names};
+use crate::protocol::{Epoch, Violation};
+
+const FORMAT: u32 = 1;
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Meta {
+    format: u32,
+    query_id: String,
+    partitions: u32,
+}
+
+/// The format alone: a newer one may have other fields.
+#[derive(Deserialize)]
+struct Format {
+    format: u32,
+}
+
+impl Root {
+    /// Checks that the root belongs to this query with this many partitions. In epoch 0 a root without owner is taken,
+    /// once a probe has shown that its store keeps put-if-absent.
+    ///
+    /// # Errors
+    /// `TaskCorrupted` for another query's root, another partition count, or state that is missing in a later epoch;
+    /// `FormatVersion` for another format; `UnsupportedOperation` for a store without put-if-absent.
+    pub fn meta(&self, query_id: &str, partitions: u32, epoch: Epoch) -> Result<()> {
+        let found = match self.store.get(names::META)? {
+            Some(found) => found,
+            None if epoch.0 > 0 => return Err(Violation::StateMissing { epoch }.into()),
+            None => {
+                self.probe()?;
+                let meta = Meta { format: FORMAT, query_id: query_id.to_owned(), partitions };
+                let json = serde_json::to_vec(&meta).map_err(|error| self.unreadable(&error))?;
+                match self.store.put_absent(names::META, &json)? {
+                    Put::Own => return Ok(()),
+                    Put::Other(found) => found,
+                }
+            }
+        };
+        self.check(&found, query_id, partitions)
+    }
+
+    /// Proves that a second create fails: everything else hangs on it.
+    ///
+    /// # Errors
+    /// `UnsupportedOperation` for a store that lets it pass.
+    pub fn probe(&self) -> Result<()> {
+        let content = b"Holdfast tests with this object that it cannot be created twice.\n";
+        self.store.create(names::PROBE, content)?;
+        if self.store.create(names::PROBE, content)? {
+            return Err(Error::new(
+                ErrorKind::UnsupportedOperation,
+                format!(
+                    "the store of {} lets an object be created twice (put-if-absent does not work), so state cannot be \
+                     kept there safely: choose another file system or store for the root",
+                    self.path().display()
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn check(&self, found: &[u8], query_id: &str, partitions: u32) -> Result<()> {
+        let Format { format } = serde_json::from_slice(found).map_err(|error| self.unreadable(&error))?;
+        if format != FORMAT {
+            return Err(Error::new(
+                ErrorKind::FormatVersion,
+                format!(
+                    "the state in {} has format {format}, this version of Holdfast knows {FORMAT}: use the version that \
+                     wrote it",
+                    self.path().display()
+                ),
+            ));
+        }
+        let meta: Meta = serde_json::from_slice(found).map_err(|error| self.unreadable(&error))?;
+        if meta.query_id != query_id {
+            return Err(Error::new(
+                ErrorKind::TaskCorrupted,
+                format!(
+                    "the state in {} belongs to query {}, not to query {query_id}: a root serves one query. Give this \
+                     query a root of its own, or (if its checkpoint was deleted) put the checkpoint back into query/; \
+                     nothing was touched",
+                    self.path().display(),
+                    meta.query_id
+                ),
+            ));
+        }
+        if meta.partitions != partitions {
+            return Err(Error::new(
+                ErrorKind::TaskCorrupted,
+                format!(
+                    "the state in {} has {} partitions, the query asks for {partitions}: start it with partitions={}, or \
+                     change the state with `holdfast state repartition`",
+                    self.path().display(),
+                    meta.partitions,
+                    meta.partitions
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn unreadable(&self, error: &serde_json::Error) -> Error {
+        let place = self.store.place(names::META);
+        Error::new(ErrorKind::Restore, format!("{} cannot be read ({error}): restore it from a backup", place.display()))
+    }
+}

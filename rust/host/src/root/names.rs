@@ -1,0 +1,67 @@
+//! Names of objects, relative to the root.
+
+use crate::protocol::{Epoch, ObjectId, OperatorName, Partition, RunNumber};
+
+/// Format, query, partitions.
+pub const META: &str = "meta.json";
+/// What the probe of put-if-absent is done with.
+pub const PROBE: &str = "probe";
+/// The folder of claims.
+pub const RUNS: &str = "runs";
+/// The query id in Spark's checkpoint.
+pub const SPARK_METADATA: &str = "query/metadata";
+/// Spark's commit log.
+pub const SPARK_COMMITS: &str = "query/commits";
+/// Spark's offset log.
+pub const SPARK_OFFSETS: &str = "query/offsets";
+
+pub fn operator(name: &OperatorName) -> String {
+    format!("operators/{name}.json")
+}
+
+pub fn claim(number: RunNumber) -> String {
+    format!("{RUNS}/{:020}", number.0)
+}
+
+pub fn epoch(epoch: Epoch) -> String {
+    format!("log/{:020}", epoch.0)
+}
+
+pub fn head(at: Epoch, object: &ObjectId) -> String {
+    format!("{}/{}.{}.{}", epoch(at), object.operator, object.partition, object.run)
+}
+
+/// The object of a head's file name; none for a chunk or anything else.
+pub fn parse_head(file: &str) -> Option<ObjectId> {
+    let mut parts = file.split('.');
+    let (operator, partition, run) = (parts.next()?, parts.next()?, parts.next()?);
+    if parts.next().is_some() {
+        return None;
+    }
+    Some(ObjectId {
+        operator: OperatorName::new(operator).ok()?,
+        partition: Partition(partition.parse().ok()?),
+        run: RunNumber(run.parse().ok()?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heads_name_is_read_back_and_a_chunks_is_not_a_head() {
+        let object = ObjectId {
+            operator: OperatorName::new("join-1_a").expect("a name"),
+            partition: Partition(15),
+            run: RunNumber(3),
+        };
+        let name = head(Epoch(42), &object);
+        assert_eq!(name, "log/00000000000000000042/join-1_a.15.3");
+        let file = name.rsplit('/').next().expect("a file");
+        assert_eq!(parse_head(file), Some(object));
+        for other in ["join.15.3.7-ab.0", "join.15", "join.x.3", ".15.3", "join.15.3#1", "notes.txt"] {
+            assert_eq!(parse_head(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Spark's checkpoint beside the state: read, never written.
+
+use bytes::Bytes;
+use holdfast_core::{Error, ErrorKind, Result};
+use serde::Deserialize;
+
+use super::{Root, names};
+use crate::protocol::{Epoch, RunNumber, Violation};
+
+#[derive(Deserialize)]
+struct Metadata {
+    id: String,
+}
+
+impl Root {
+    /// Whether Spark's commit log holds an epoch.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn spark_committed(&self, epoch: Epoch) -> Result<bool> {
+        self.store.exists(&commit(epoch))
+    }
+
+    /// Spark's offsets of an epoch (with the batch's timestamp), as they are in its log.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn spark_offsets(&self, epoch: Epoch) -> Result<Option<Bytes>> {
+        self.store.get(&offsets(epoch))
+    }
+
+    /// The id of the query whose checkpoint lies in the root.
+    ///
+    /// # Errors
+    /// `Restore` if Spark's metadata cannot be read.
+    pub fn spark_query_id(&self) -> Result<Option<String>> {
+        let Some(bytes) = self.store.get(names::SPARK_METADATA)? else { return Ok(None) };
+        let metadata: Metadata = serde_json::from_slice(&bytes).map_err(|error| {
+            let place = self.store.place(names::SPARK_METADATA);
+            let text = format!("Spark's checkpoint: {} cannot be read ({error}): restore it from a backup", place.display());
+            Error::new(ErrorKind::Restore, text)
+        })?;
+        Ok(Some(metadata.id))
+    }
+
+    /// Checks that the checkpoint beside the state is this query's.
+    ///
+    /// # Errors
+    /// `TaskCorrupted` for another query's, and for none.
+    pub fn check_spark(&self, query_id: &str, epoch: Epoch) -> Result<()> {
+        match self.spark_query_id()? {
+            Some(id) if id == query_id => Ok(()),
+            None if !self.store.exists(&offsets(epoch))? => Err(Violation::NoOffsets { epoch }.into()),
+            found => Err(Violation::OtherQuery { expected: query_id.to_owned(), found }.into()),
+        }
+    }
+
+    /// The newest epoch in Spark's commit log.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn latest_spark_commit(&self) -> Result<Option<Epoch>> {
+        let files = self.store.list(names::SPARK_COMMITS)?;
+        Ok(files.iter().filter_map(|file| file.parse().ok().map(Epoch)).max())
+    }
+
+    /// Makes Spark's offsets of an epoch and its commit of the one before durable, which Spark itself does not: before a
+    /// stage is acknowledged or an epoch applied. Done once for a run's epoch, whoever asks first.
+    ///
+    /// # Errors
+    /// `Io` if one of the files is missing or cannot be synced.
+    pub fn fsync_spark(&self, run: RunNumber, epoch: Epoch) -> Result<()> {
+        let mut synced = self.synced.lock();
+        if *synced == Some((run, epoch)) {
+            return Ok(());
+        }
+        self.store.sync(&offsets(epoch))?;
+        if let Some(previous) = epoch.previous() {
+            self.store.sync(&commit(previous))?;
+        }
+        *synced = Some((run, epoch));
+        Ok(())
+    }
+}
+
+fn commit(epoch: Epoch) -> String {
+    format!("{}/{epoch}", names::SPARK_COMMITS)
+}
+
+fn offsets(epoch: Epoch) -> String {
+    format!("{}/{epoch}", names::SPARK_OFFSETS)
+}

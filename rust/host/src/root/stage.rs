@@ -1,0 +1,59 @@
+//! Staging, in the order that the protocol needs.
+
+use holdfast_core::Result;
+
+use super::Root;
+use crate::log::HeadHeader;
+use crate::protocol::{self, HeadSummary, ObjectId, StageStep, Violation};
+
+/// How an object came to be staged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Staged {
+    /// By this session.
+    Written,
+    /// By an earlier session of the run, with the same content.
+    Adopted,
+}
+
+impl Root {
+    /// Stages a session's object; its chunks are already there. Once this returns, the task may be acknowledged.
+    ///
+    /// The run must have claimed. The order is the protocol's: list, compare with an older whole run, put or adopt, then
+    /// look at the claims again.
+    ///
+    /// # Errors
+    /// `TaskCorrupted` if an older whole run is not reproduced (nothing is put then), `InvalidState` if another session
+    /// of the run came to other results, `Fenced` if a newer run has claimed.
+    pub fn stage(&self, header: &HeadHeader, payload: &[u8], partitions: u32) -> Result<Staged> {
+        let (epoch, mine) = (header.epoch, header.summary());
+        let object = header.id();
+        let objects = self.objects(None, epoch)?;
+        if let Some(older) = protocol::older_whole(&objects, partitions, header.run) {
+            let theirs = ObjectId { run: older, ..object.clone() };
+            // An operator that the older run did not have has nothing to reproduce.
+            if let Some(first) = self.head_header(epoch, &theirs)?
+                && !protocol::reproduces(&first.summary(), &mine)
+            {
+                return Err(Violation::NotReproduced { object, epoch, older }.into());
+            }
+        }
+        let first = self.put_head(header, payload)?.map(|first| first.summary());
+        let staged = settle(first.as_ref(), &mine, header)?;
+        if staged == Staged::Adopted {
+            self.remove_chunks(&header.chunks)?;
+        }
+        self.fence(header.run)?;
+        Ok(staged)
+    }
+}
+
+/// What a put that found another object comes to.
+fn settle(first: Option<&HeadSummary>, mine: &HeadSummary, header: &HeadHeader) -> Result<Staged> {
+    match protocol::stage_step(first, mine) {
+        StageStep::Write => Ok(Staged::Written),
+        StageStep::Adopt => Ok(Staged::Adopted),
+        StageStep::Mismatch { base_same, input_same } => {
+            Err(Violation::NotRepeatable { object: header.id(), epoch: header.epoch, base_same, input_same }.into())
+        }
+    }
+}
