@@ -1,0 +1,191 @@
+"""The transaction rows of the contract's cases that the persistent stores have."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import holdfast as hf
+
+RC, RU = hf.IsolationLevel.READ_COMMITTED, hf.IsolationLevel.READ_UNCOMMITTED
+
+
+@pytest.fixture
+def base(bench):
+    """a1 b2 c3, committed."""
+    bench.kv.put_all([(b"a", b"1"), (b"b", b"2"), (b"c", b"3")])
+    bench.task.commit({("log", 0): 1})
+    return bench
+
+
+def stage(bench) -> None:
+    bench.kv.put(b"b", b"20")
+    bench.kv.put(b"c", None)
+    bench.kv.put(b"d", b"4")
+
+
+def rows(store, **kwargs) -> str:
+    return " ".join((key + value).decode() for key, value in store.range(**kwargs))
+
+
+COMMITTED = "a1 b2 c3"
+STAGED = "a1 b20 d4"
+
+
+def test_t01_the_owner_reads_its_own_writes(base):
+    stage(base)
+    assert [base.kv.get(key) for key in (b"a", b"b", b"c", b"d")] == [b"1", b"20", None, b"4"]
+
+
+def test_t02_isolation_is_chosen_by_the_reader(base):
+    stage(base)
+    assert [base.kv.read_only(RC).get(key) for key in (b"b", b"c", b"d")] == [b"2", b"3", None]
+    assert [base.kv.read_only(RU).get(key) for key in (b"b", b"c", b"d")] == [b"20", None, b"4"]
+    assert rows(base.kv.read_only(RC)) == COMMITTED
+    assert rows(base.kv.read_only(RU)) == STAGED
+
+
+def test_t03_after_commit_both_levels_agree(base):
+    stage(base)
+    assert base.task.approximate_num_uncommitted_bytes > 0
+    base.task.commit()
+    assert rows(base.kv.read_only(RC)) == rows(base.kv.read_only(RU)) == STAGED
+    assert base.task.approximate_num_uncommitted_bytes == 0
+
+
+def test_t04_after_rollback_both_levels_show_the_last_commit(base):
+    stage(base)
+    base.rates.put(b"k", b"v", 5)
+    base.task.rollback()
+    assert rows(base.kv.read_only(RC)) == rows(base.kv.read_only(RU)) == rows(base.kv) == COMMITTED
+    assert base.task.approximate_num_uncommitted_bytes == 0
+    assert base.task.committed_offset(("log", 0)) == 1
+    assert base.rates.stream_time is None
+    base.reopen()
+    assert rows(base.kv) == COMMITTED
+
+
+def test_t05_scans_merge_staged_and_stored_rows(base):
+    stage(base)
+    assert rows(base.kv) == STAGED
+    assert rows(base.kv, reverse=True) == "d4 b20 a1"
+    assert rows(base.kv.read_only(RC)) == COMMITTED
+
+
+@pytest.mark.parametrize("level", [RC, RU])
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_t06_a_readers_iterator_outlives_commit_and_rollback(base, level, end):
+    stage(base)
+    iterator = base.kv.read_only(level).range()
+    first = next(iterator)
+    getattr(base.task, end)()
+    base.kv.put(b"aa", b"later")
+    base.task.commit()
+    expected = COMMITTED if level is RC else STAGED
+    assert " ".join((key + value).decode() for key, value in [first, *iterator]) == expected
+
+
+def test_t07_the_owner_may_write_while_it_iterates(base):
+    seen = []
+    for key, value in base.kv.range():
+        seen.append((key + value).decode())
+        base.kv.put(key + b"x", b"new")
+        base.kv.put(b"zz", b"new")
+    assert " ".join(seen) == COMMITTED
+
+
+def test_t11_no_scan_ever_meets_an_offset(base):
+    base.task.commit({("log", 0): 7, ("other", 3): 8})
+    base.kv.put(b"d", b"4")
+    assert rows(base.kv) == COMMITTED + " d4"
+    assert rows(base.kv.read_only(RC)) == COMMITTED
+    assert rows(base.kv, reverse=True) == "d4 c3 b2 a1"
+    assert list(base.kv.prefix_scan(b"log")) == []
+    assert list(base.rates.scan()) == []
+    assert pa.RecordBatchReader.from_stream(base.kv.range_batches()).read_all().num_rows == 4
+
+
+def test_t12_put_all_is_part_of_the_transaction(base):
+    base.kv.put_all([(b"a", None), (b"e", b"5"), (b"e", b"6")])
+    assert rows(base.kv) == "b2 c3 e6"
+    assert rows(base.kv.read_only(RC)) == COMMITTED
+    base.task.rollback()
+    assert rows(base.kv) == COMMITTED
+
+
+def test_t15_offsets_are_forgotten_one_by_one_or_all(base):
+    base.task.commit({("log", 0): 5, ("log", 1): 6, ("log", 2): 7})
+    base.task.commit({("log", 1): None})
+    assert base.task.committed_offset(("log", 1)) is None
+    assert base.task.committed_offset(("log", 0)) == 5
+    base.task.commit()
+    assert base.task.committed_offsets() == {("log", 0): 5, ("log", 2): 7}
+    base.task.commit({})
+    assert base.task.committed_offsets() == {}
+    base.reopen()
+    assert base.task.committed_offset(("log", 0)) is None
+
+
+def test_t16_two_partitions_in_one_commit(base):
+    base.task.commit({("log", 0): 10, ("log", 1): 20})
+    base.reopen()
+    assert base.task.committed_offset(("log", 0)) == 10
+    assert base.kv.committed_offset(("log", 1)) == 20
+    assert base.task.recover({("log", 1): 99}) == {("log", 1): 20}
+
+
+def test_t18_restored_records_are_visible_at_once(base):
+    base.task.restore_batch("kv", pa.array([b"r"]), pa.array([b"9"]), None, {("log", 0): 2})
+    assert base.kv.read_only(RC).get(b"r") == b"9"
+    assert base.task.committed_offset(("log", 0)) == 2
+
+
+def test_t21_overwrites_count_and_ask_for_an_early_commit(open_bench):
+    bench = open_bench(uncommitted_max_bytes=20_000)
+    sizes = []
+    while not bench.task.commit_requested:
+        bench.kv.put(b"same key", b"x" * 100)
+        sizes.append(bench.task.approximate_num_uncommitted_bytes)
+        assert len(sizes) < 1_000, "the limit was never noticed"
+    assert sizes == sorted(sizes)
+    assert sizes[-1] > sizes[0]
+    bench.kv.put(b"same key", b"one more is not an error")
+    bench.task.commit()
+    assert not bench.task.commit_requested
+
+
+def test_the_default_isolation_level_follows_the_processing_guarantee(open_bench):
+    for guarantee, level, seen in [
+        (hf.ProcessingGuarantee.EXACTLY_ONCE, None, None),
+        (hf.ProcessingGuarantee.AT_LEAST_ONCE, None, b"1"),
+        (hf.ProcessingGuarantee.EXACTLY_ONCE, RU, b"1"),
+    ]:
+        bench = open_bench(f"{guarantee.value} {level}", processing_guarantee=guarantee, default_isolation_level=level)
+        bench.kv.put(b"a", b"1")
+        assert bench.kv.read_only().get(b"a") == seen
+
+
+def test_both_stores_and_the_offsets_are_one_commit(bench):
+    bench.kv.put(b"a", b"1")
+    bench.rates.put(b"k", b"v", 5)
+    bench.task.rollback()
+    bench.kv.put(b"b", b"2")
+    bench.rates.put(b"k", b"w", 6)
+    bench.task.commit({("log", 0): 3})
+    bench.kv.put(b"c", b"not committed")
+    bench.rates.put(b"k", b"not committed", 7)
+    bench.task.rollback()
+    bench.reopen()
+    assert rows(bench.kv) == "b2"
+    assert bench.rates.get(b"k") == (b"w", 6, None)
+    assert bench.rates.stream_time == 6
+    assert bench.task.committed_offset(("log", 0)) == 3
+
+
+def test_closing_drops_what_was_not_committed(bench):
+    bench.kv.put(b"a", b"1")
+    bench.task.commit()
+    bench.kv.put(b"b", b"2")
+    bench.task.close()
+    with hf.open_task(bench.path, [hf.stores.key_value("kv")]) as task:
+        assert rows(task["kv"]) == "a1"

@@ -1,0 +1,353 @@
+"""Each thing that can go wrong ends in an error of ours that names it and says what to do; what was committed stays."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+
+import pyarrow as pa
+import pytest
+from processes import run_script, running
+
+import holdfast as hf
+
+KV = [hf.stores.key_value("kv")]
+
+
+# Who has it open.
+
+
+def test_a_second_task_in_this_process_is_told_who_holds_it(bench):
+    with pytest.raises(hf.errors.StoreLockedError, match=rf"{os.getpid()}") as caught:
+        hf.open_task(bench.path, KV)
+    assert str(bench.path) in str(caught.value)
+    bench.kv.put(b"a", b"1")
+    bench.task.commit()
+
+
+def test_a_second_process_is_told_the_pid_of_the_holder(tmp_path):
+    holder = """
+    task = hf.open_task(sys.argv[1], [hf.stores.key_value("kv")])
+    task["kv"].put(b"a", b"1"); task.commit()
+    print("open"); sys.stdin.readline()
+    """
+    path = tmp_path / "db"
+    with running(holder, path) as process:
+        assert process.stdout.readline() == "open\n"
+        with pytest.raises(hf.errors.StoreLockedError, match=rf"process {process.pid}\b"):
+            hf.open_task(path, KV)
+    # The holder is dead: its lock with it.
+    with hf.open_task(path, KV) as task:
+        assert task["kv"].get(b"a") == b"1"
+
+
+def test_a_forked_child_is_told_to_open_its_own(tmp_path):
+    script = """
+    task = hf.open_task(sys.argv[1], [hf.stores.key_value("kv"), hf.stores.versioned("rates", history_retention=10)])
+    kv, rates = task["kv"], task["rates"]
+    kv.put(b"a", b"1"); task.commit(); kv.put(b"b", b"2")
+    iterator, reader = kv.range(), kv.range_batches()
+    pid = os.fork()
+    if pid == 0:
+        calls = {
+            "get": lambda: kv.get(b"a"), "put": lambda: kv.put(b"a", b"x"), "commit": task.commit, "close": task.close,
+            "iterator": lambda: next(iterator), "reader": lambda: next(reader), "rates": lambda: rates.get(b"a"),
+            "batch": lambda: kv.get_batch(pa.array([b"a"])), "view": lambda: kv.read_only().get(b"a"),
+        }
+        for name, call in calls.items():
+            try:
+                call()
+                print(name, "worked")
+            except hf.errors.ForkedProcessError as error:
+                assert str(os.getppid()) in str(error), error
+                print(name, "ForkedProcessError")
+        own = hf.open_task(sys.argv[1] + ".child", [hf.stores.key_value("kv")])
+        own["kv"].put(b"c", b"3"); own.commit(); own.close()
+        print("own task works", flush=True)
+        sys.exit(0)  # an ordinary end: all objects are torn down in the child
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, status
+    task.commit()
+    print("parent", kv.get(b"a"), kv.get(b"b"), next(iterator))
+    task.close()
+    """
+    printed = run_script(script, tmp_path / "db").splitlines()
+    names = ["get", "put", "commit", "close", "iterator", "reader", "rates", "batch", "view"]
+    assert printed == [
+        *[f"{name} ForkedProcessError" for name in names],
+        "own task works",
+        "parent b'1' b'2' (b'a', b'1')",
+    ]
+
+
+# Crashes.
+
+WRITER = """
+durability = hf.Durability[sys.argv[2]]
+task = hf.open_task(
+    sys.argv[1], [hf.stores.key_value("kv"), hf.stores.versioned("rates", history_retention=10**9)], durability=durability
+)
+for n in range(int(sys.argv[3])):
+    task["kv"].put(b"n", str(n).encode())
+    task["kv"].put(b"%d" % n, b"x" * 1000)
+    task["rates"].put(b"n", str(n).encode(), n)
+    task.commit({("log", 0): n})
+print("committed"); sys.stdin.readline()
+"""
+
+
+def state(path, durability: hf.Durability):
+    stores = [*KV, hf.stores.versioned("rates", history_retention=10**9)]
+    with hf.open_task(path, stores, durability=durability) as task:
+        newest = task["rates"].get(b"n")
+        return (
+            task["kv"].get(b"n"),
+            newest and newest.value,
+            task["rates"].stream_time,
+            task.committed_offset(("log", 0)),
+            sum(1 for _ in task["kv"].range()),
+        )
+
+
+def test_a_synced_commit_survives_a_kill(tmp_path):
+    with running(WRITER, tmp_path / "db", "SYNC", 20) as process:
+        assert process.stdout.readline() == "committed\n"
+    assert state(tmp_path / "db", hf.Durability.SYNC) == (b"19", b"19", 19, 19, 21)
+
+
+def test_t14_without_a_log_a_kill_falls_back_to_one_earlier_commit_of_all_stores(tmp_path):
+    with running(WRITER, tmp_path / "db", "CHANGELOG", 2_000) as process:
+        assert process.stdout.readline() == "committed\n"
+    value, version, stream_time, offset, rows = state(tmp_path / "db", hf.Durability.CHANGELOG)
+    if offset is None:
+        assert (value, version, stream_time, rows) == (None, None, None, 0)
+    else:
+        assert (value, version, stream_time, rows) == (b"%d" % offset, b"%d" % offset, offset, offset + 2)
+
+
+def test_a_clean_close_keeps_every_commit_without_a_log(open_bench):
+    bench = open_bench(durability=hf.Durability.CHANGELOG)
+    bench.kv.put(b"a", b"1")
+    bench.task.commit({("log", 0): 1})
+    bench.reopen()
+    assert bench.kv.get(b"a") == b"1"
+    assert bench.task.committed_offset(("log", 0)) == 1
+
+
+# Disks.
+
+
+def test_a_full_disk_fails_the_commit_and_loses_nothing_that_was_committed(tmp_path):
+    # A limit on the size of files stands for the full disk: the write-ahead log cannot grow.
+    script = """
+    import resource, signal
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    task = hf.open_task(sys.argv[1], [hf.stores.key_value("kv")])
+    kv = task["kv"]
+    kv.put(b"a", b"1"); task.commit({("log", 0): 1})
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+    kv.put(b"b", b"x" * (2 << 20))
+    try:
+        task.commit({("log", 0): 2})
+    except hf.errors.HoldfastError as error:
+        print(type(error).__name__, error)
+    print(kv.read_only().get(b"a"), kv.read_only().get(b"b"), task.committed_offset(("log", 0)))
+    try:
+        kv.put(b"c", b"3"); task.commit()
+        print("went on")
+    except hf.errors.HoldfastError as error:
+        print("refused", error)
+    os._exit(0)
+    """
+    first, second, third = run_script(script, tmp_path / "db").splitlines()
+    assert first.startswith("HoldfastError ")
+    assert str(tmp_path) in first
+    assert re.search(r"space|disk|large", first), first
+    assert second == "b'1' None 1"
+    assert third.startswith("refused "), third
+    assert "rollback" in third
+    with hf.open_task(tmp_path / "db", KV) as task:
+        assert list(task["kv"].range()) == [(b"a", b"1")]
+        assert task.committed_offset(("log", 0)) == 1
+        task["kv"].put(b"b", b"2")
+        task.commit()
+
+
+def test_a_path_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("not a directory")
+    with pytest.raises(hf.errors.HoldfastError, match="cannot be made") as caught:
+        hf.open_task(tmp_path / "file" / "db", KV)
+    assert str(tmp_path / "file" / "db") in str(caught.value)
+    with pytest.raises(ValueError, match="there is a file where"):
+        hf.open_task(tmp_path / "file", KV)
+
+
+# Damage.
+
+
+def filled(path) -> None:
+    with hf.open_task(path, KV) as task:
+        keys = pa.array([b"%06d" % n for n in range(20_000)])
+        task["kv"].put_batch(keys, keys)
+        task.commit({("log", 0): 1})
+
+
+def overwrite(file, at: float, data: bytes) -> None:
+    with file.open("r+b") as handle:
+        handle.seek(int(file.stat().st_size * at))
+        handle.write(data)
+
+
+def read_all(path) -> int:
+    with hf.open_task(path, KV) as task:
+        return sum(1 for _ in task["kv"].range())
+
+
+def test_a_damaged_data_file_is_named(tmp_path):
+    path = tmp_path / "db"
+    filled(path)
+    largest = max(path.glob("*.sst"), key=lambda file: file.stat().st_size)
+    overwrite(largest, 0.3, b"\xff" * 100)
+    with pytest.raises(hf.errors.StoreCorruptedError) as caught:
+        read_all(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_data_file_is_damage_too(tmp_path):
+    path = tmp_path / "db"
+    filled(path)
+    max(path.glob("*.sst"), key=lambda file: file.stat().st_size).unlink()
+    with pytest.raises(hf.errors.StoreCorruptedError) as caught:
+        read_all(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_damaged_manifest_is_named(tmp_path):
+    path = tmp_path / "db"
+    filled(path)
+    overwrite(next(path.glob("MANIFEST-*")), 0.5, b"\xff" * 50)
+    with pytest.raises(hf.errors.StoreCorruptedError) as caught:
+        read_all(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_damaged_write_ahead_log_is_an_error_and_never_a_silent_step_back(tmp_path):
+    path = tmp_path / "db"
+    with running(WRITER, path, "SYNC", 50) as process:
+        assert process.stdout.readline() == "committed\n"
+    log = max(path.glob("*.log"), key=lambda file: file.stat().st_size)
+    overwrite(log, 0.5, b"\xff" * 50)
+    with pytest.raises(hf.errors.StoreCorruptedError) as caught:
+        state(path, hf.Durability.SYNC)
+    assert str(path) in str(caught.value)
+
+
+def test_somebody_elses_files_are_left_alone(tmp_path):
+    path = tmp_path / "db"
+    path.mkdir()
+    (path / "CURRENT").write_text("notes of mine\n")
+    with pytest.raises(hf.errors.HoldfastError):
+        hf.open_task(path, KV)
+    assert (path / "CURRENT").read_text() == "notes of mine\n"
+
+
+# What does not fit.
+
+
+def test_another_durability_than_the_databases_own(open_bench):
+    bench = open_bench()
+    bench.task.close()
+    with pytest.raises(ValueError, match="sync.*changelog"):
+        hf.open_task(bench.path, KV, durability=hf.Durability.CHANGELOG)
+
+
+def test_a_store_of_another_kind(open_bench):
+    bench = open_bench()
+    bench.task.close()
+    with pytest.raises(ValueError, match="kv"):
+        hf.open_task(bench.path, [hf.stores.versioned("kv", history_retention=10)])
+
+
+def test_an_unknown_rocksdb_option_is_named(tmp_path):
+    with pytest.raises(ValueError, match="no_such_option"):
+        hf.open_task(tmp_path / "db", KV, rocksdb_options={"no_such_option": "1"})
+
+
+def test_an_unknown_store_lists_the_known_ones(bench):
+    with pytest.raises(KeyError, match=r"no store 'orders'.*'kv', 'rates'"):
+        bench.task["orders"]
+
+
+def test_two_stores_of_one_name(tmp_path):
+    with pytest.raises(ValueError, match=r"two of one name.*kv"):
+        hf.open_task(tmp_path / "db", [*KV, *KV])
+
+
+@pytest.mark.parametrize("value", ["text", 1, bytearray(b"x"), [b"x"]])
+def test_a_value_that_is_no_bytes_needs_a_serde(bench, value):
+    with pytest.raises(TypeError, match=rf"store kv: the value is a {type(value).__name__}.*wanted: bytes"):
+        bench.kv.put(b"a", value)
+    with pytest.raises(TypeError, match=rf"store rates: the key is a {type(value).__name__}"):
+        bench.rates.get(value)
+
+
+def test_a_serde_that_fails_names_store_and_item(tmp_path):
+    class Picky:
+        def serialize(self, value):
+            return value.encode("ascii")
+
+        def deserialize(self, data):
+            return data.decode("ascii")
+
+    with hf.open_task(tmp_path / "db", [hf.stores.key_value("kv", value=Picky())]) as task:
+        with pytest.raises(hf.errors.SerializationError, match="store kv: .* cannot serialize the value 'ü'"):
+            task["kv"].put(b"a", "ü")
+        task["kv"].put_batch(pa.array([b"a"]), pa.array(["ü"]))
+        with pytest.raises(hf.errors.SerializationError, match="store kv: .* cannot deserialize the stored value"):
+            task["kv"].get(b"a")
+
+
+def test_restoring_does_not_go_past_uncommitted_writes(bench):
+    bench.kv.put(b"a", b"1")
+    with pytest.raises(hf.errors.HoldfastError, match="commit or roll back"):
+        bench.task.restore_batch("kv", pa.array([b"b"]), pa.array([b"2"]), None, {})
+    bench.task.rollback()
+    bench.task.restore_batch("kv", pa.array([b"b"]), pa.array([b"2"]), None, {})
+    assert list(bench.kv.range()) == [(b"b", b"2")]
+
+
+def test_restoring_a_versioned_store_needs_times(bench):
+    with pytest.raises(ValueError, match="rates"):
+        bench.task.restore_batch("rates", pa.array([b"b"]), pa.array([b"2"]), None, {})
+    with pytest.raises(ValueError, match="kv"):
+        bench.task.restore_batch("kv", pa.array([b"b"]), pa.array([b"2"]), pa.array([1]), {})
+
+
+def test_a_checkpoint_is_a_task_of_its_own(bench, tmp_path):
+    bench.kv.put(b"a", b"1")
+    bench.rates.put(b"k", b"v", 5)
+    bench.task.commit({("log", 0): 1})
+    bench.kv.put(b"b", b"not committed")
+    bench.task.checkpoint(tmp_path / "copy")
+    bench.task.rollback()
+    stores = [*KV, hf.stores.versioned("rates", history_retention=bench.rates.history_retention)]
+    with hf.open_task(tmp_path / "copy", stores) as copy:
+        assert list(copy["kv"].range()) == [(b"a", b"1")]
+        assert copy["rates"].get(b"k") == (b"v", 5, None)
+        assert copy.committed_offset(("log", 0)) == 1
+        copy["kv"].put(b"a", b"2")
+        copy.commit()
+    assert bench.kv.get(b"a") == b"1"
+    with pytest.raises(ValueError, match="exists already"):
+        bench.task.checkpoint(tmp_path / "copy")
+
+
+def test_a_directory_that_was_deleted_is_made_anew(open_bench):
+    bench = open_bench()
+    bench.kv.put(b"a", b"1")
+    bench.reopen()
+    bench.task.close()
+    shutil.rmtree(bench.path)
+    with hf.open_task(bench.path, KV) as task:
+        assert list(task["kv"].range()) == []

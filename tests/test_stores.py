@@ -1,0 +1,87 @@
+"""The builders: defaults, and bad arguments by their names."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+import holdfast as hf
+
+SECOND = 1_000_000
+MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("retention", "interval"),
+    [
+        (0, 2 * SECOND),
+        (6 * SECOND, 2 * SECOND),
+        (60 * SECOND, 20 * SECOND),
+        (61 * SECOND, 20 * SECOND),
+        (5 * MINUTE, 60 * SECOND),
+        (6 * MINUTE, MINUTE),
+        (HOUR, 5 * MINUTE),
+        (2 * HOUR, 5 * MINUTE),
+        (30 * DAY, 30 * HOUR),
+    ],
+)
+def test_the_default_segment_interval_follows_from_the_retention(retention, interval):
+    assert hf.stores.versioned("rates", history_retention=retention).segment_interval == interval
+
+
+def test_durations_are_microseconds_or_timedeltas():
+    store = hf.stores.versioned("rates", history_retention=timedelta(days=1), segment_interval=timedelta(milliseconds=1))
+    assert (store.history_retention, store.segment_interval) == (DAY, 1_000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"history_retention": -1}, "history_retention"),
+        ({"history_retention": timedelta(days=-1)}, "history_retention"),
+        ({"history_retention": 2**63}, "history_retention"),
+        ({"history_retention": timedelta.max}, "history_retention"),
+        ({"history_retention": 1, "segment_interval": 0}, "segment_interval"),
+        ({"history_retention": 1, "segment_interval": -5}, "segment_interval"),
+        ({"history_retention": 1, "segment_interval": timedelta.max}, "segment_interval"),
+    ],
+)
+def test_bad_durations_name_the_argument(arguments, named):
+    with pytest.raises(ValueError, match=named):
+        hf.stores.versioned("rates", **arguments)
+
+
+@pytest.mark.parametrize("wrong", ["7 days", 1.5, True, None])
+def test_a_duration_of_another_type_names_the_argument(wrong):
+    with pytest.raises(TypeError, match="history_retention is a"):
+        hf.stores.versioned("rates", history_retention=wrong)
+
+
+@pytest.mark.parametrize("name", ["", "a\0b"])
+def test_a_store_needs_a_name(name):
+    with pytest.raises(ValueError, match="name is"):
+        hf.stores.key_value(name)
+
+
+def test_a_name_that_files_cannot_carry_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="letters, digits"):
+        hf.open_task(tmp_path / "db", [hf.stores.key_value("a/b")])
+
+
+@pytest.mark.parametrize("option", [{"persistent": False}, {"transactional": False}])
+def test_what_is_not_here_yet_says_so(option):
+    with pytest.raises(hf.errors.UnsupportedOperationError, match="not here yet"):
+        hf.stores.key_value("kv", **option)
+
+
+def test_a_task_in_memory_is_not_here_yet():
+    with pytest.raises(hf.errors.UnsupportedOperationError, match="give a directory"):
+        hf.open_task(None, [hf.stores.key_value("kv")])
+
+
+@pytest.mark.parametrize("limit", [-2, 2**63])
+def test_the_limit_of_uncommitted_bytes_is_checked(tmp_path, limit):
+    with pytest.raises(ValueError, match="uncommitted_max_bytes"):
+        hf.open_task(tmp_path / "db", [hf.stores.key_value("kv")], uncommitted_max_bytes=limit)
+    assert not (tmp_path / "db").exists()

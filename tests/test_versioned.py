@@ -1,0 +1,278 @@
+"""The versioned store beyond the data cases: scans of history, times of all kinds, reopening, isolation."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import holdfast as hf
+
+RC, RU = hf.IsolationLevel.READ_COMMITTED, hf.IsolationLevel.READ_UNCOMMITTED
+
+
+def rows(iterator):
+    return [(key, *version) for key, version in iterator]
+
+
+@pytest.fixture(params=["staged", "committed", "half", "reopened"])
+def history(request, bench):
+    """a: 10 → 20 → tombstone at 30; b: 15, and 5 put late; c: tombstone only."""
+    puts = [(b"a", b"a10", 10), (b"b", b"b15", 15), (b"a", b"a20", 20), (b"c", None, 12), (b"b", b"b5", 5), (b"a", None, 30)]
+    for number, put in enumerate(puts):
+        bench.rates.put(*put)
+        if request.param == "half" and number == 2:
+            bench.task.commit()
+    if request.param == "committed":
+        bench.task.commit()
+    if request.param == "reopened":
+        bench.reopen()
+    return bench
+
+
+def test_a_scan_shows_the_table_as_it_is_or_was(history):
+    assert rows(history.rates.scan()) == [(b"b", b"b15", 15, None)]
+    assert rows(history.rates.scan(as_of=29)) == [(b"a", b"a20", 20, 30), (b"b", b"b15", 15, None)]
+    assert rows(history.rates.scan(as_of=14)) == [(b"a", b"a10", 10, 20), (b"b", b"b5", 5, 15)]
+    assert rows(history.rates.scan(as_of=5)) == [(b"b", b"b5", 5, 15)]
+    assert rows(history.rates.scan(as_of=4)) == []
+
+
+def test_versions_of_a_key_in_both_directions(history):
+    expected = [(b"a", b"a20", 20, 30), (b"a", b"a10", 10, 20)]
+    assert rows(history.rates.versions(b"a", 0, 100)) == expected
+    assert rows(history.rates.versions(b"a", 0, 100, descending=False)) == expected[::-1]
+    assert rows(history.rates.versions(b"a", 20, 20)) == expected[:1]
+    assert rows(history.rates.versions(b"a", 19, 19)) == expected[1:]
+    assert rows(history.rates.versions(b"a", 30, 99)) == []
+    assert rows(history.rates.versions(b"a", 25, 15)) == []
+    assert rows(history.rates.versions(b"c", 0, 100)) == []
+
+
+def test_versions_of_a_range_come_by_key_and_timestamp(history):
+    everything = [(b"a", b"a10", 10, 20), (b"a", b"a20", 20, 30), (b"b", b"b5", 5, 15), (b"b", b"b15", 15, None)]
+    assert rows(history.rates.versions_range(None, None, 0, 100)) == everything
+    assert rows(history.rates.versions_range(b"a", b"a", 0, 100)) == everything[:2]
+    assert rows(history.rates.versions_range(b"aa", None, 0, 14)) == everything[2:3]
+    table = pa.RecordBatchReader.from_stream(history.rates.versions_batches(None, None, 0, 100, batch_rows=3)).read_all()
+    assert [tuple(row.values()) for row in table.to_pylist()] == everything
+
+
+def test_an_iterator_lets_its_next_key_be_seen(history):
+    versions = history.rates.versions_range(None, None, 0, 100)
+    assert versions.peek_next_key() == b"a"
+    assert versions.peek_next_key() == b"a"
+    assert next(versions)[1].timestamp == 10
+    assert len(list(versions)) == 3
+    with pytest.raises(StopIteration):
+        versions.peek_next_key()
+    versions.close()
+    with pytest.raises(hf.errors.StoreClosedError):
+        next(versions)
+
+
+def test_keys_that_begin_alike_do_not_mix(bench):
+    keys = [b"", b"\x00", b"\x00\x00", b"a", b"a\x00", b"a\x00\x01", b"a\x01", b"ab", b"a\xff", b"\xff"]
+    for number, key in enumerate(keys):
+        bench.rates.put(key, b"old %d" % number, number)
+        bench.rates.put(key, b"new %d" % number, 100 + number)
+    for number, key in enumerate(keys):
+        assert bench.rates.get(key) == (b"new %d" % number, 100 + number, None)
+        assert bench.rates.get(key, as_of=99) == (b"old %d" % number, number, 100 + number)
+        assert len(rows(bench.rates.versions(key, 0, 1000))) == 2
+    bench.task.commit()
+    assert [key for key, _ in bench.rates.scan()] == sorted(keys)
+
+
+def test_times_before_1970_are_times_like_others(open_bench):
+    bench = open_bench(history_retention=1_000, segment_interval=100)
+    for time in (-250, -199, -1, 0):
+        assert bench.rates.put(b"k", b"%d" % time, time).accepted
+    for mode in range(2):
+        assert bench.rates.get(b"k", as_of=-1) == (b"-1", -1, 0)
+        assert bench.rates.get(b"k", as_of=-200) == (b"-250", -250, -199)
+        assert bench.rates.get(b"k", as_of=-251) is None
+        assert bench.rates.stream_time == 0
+        if mode == 0:
+            bench.reopen()
+    assert bench.rates.put(b"k", b"late", -1_000) == (True, -250)
+    assert bench.rates.put(b"k", b"too late", -1_001) == (False, None)
+
+
+def test_the_ends_of_time(open_bench):
+    bench = open_bench(history_retention=2**63 - 1)
+    first, last = -(2**63), 2**63 - 1
+    bench.rates.put(b"k", b"first", first)
+    assert bench.rates.get(b"k") == (b"first", first, None)
+    bench.rates.put(b"k", b"last", last)
+    assert bench.rates.get(b"k") == (b"last", last, None)
+    assert bench.rates.get(b"k", as_of=last) == (b"last", last, None)
+    for wrong in (2**63, -(2**63) - 1):
+        with pytest.raises(ValueError, match="timestamp is"):
+            bench.rates.put(b"k", b"v", wrong)
+
+
+def test_moments_are_datetimes_of_any_zone(bench):
+    noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    micros = int(noon.timestamp()) * 1_000_000
+    bench.rates.put(b"k", b"v", datetime(2026, 11, 21, 13, tzinfo=timezone(timedelta(hours=1))))
+    assert bench.rates.get(b"k", as_of=noon) == (b"v", micros, None)
+    assert bench.rates.get(b"k", as_of=noon - timedelta(microseconds=1)) is None
+    assert rows(bench.rates.versions(b"k", noon, noon)) == [(b"k", b"v", micros, None)]
+    before = datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+    bench.rates.put(b"old", b"v", micros)
+    assert bench.rates.put(b"old", b"v", before) == (False, None)
+
+
+def test_a_datetime_without_a_zone_is_refused(bench):
+    naive = datetime(2026, 11, 21)
+    for argument, call in {
+        "timestamp": lambda: bench.rates.put(b"k", b"v", naive),
+        "as_of": lambda: bench.rates.get(b"k", as_of=naive),
+        "start": lambda: bench.rates.versions(b"k", naive, 1),
+        "end": lambda: bench.rates.versions(b"k", 1, naive),
+    }.items():
+        with pytest.raises(ValueError, match=f"{argument} is a datetime without a time zone"):
+            call()
+    with pytest.raises(TypeError, match="timestamp is a float"):
+        bench.rates.put(b"k", b"v", 1.5)
+
+
+def test_stream_time_and_history_survive_a_reopen(open_bench):
+    bench = open_bench(history_retention=100, segment_interval=10)
+    for time in range(0, 200, 10):
+        bench.rates.put(b"k", b"%d" % time, time)
+    bench.reopen()
+    assert bench.rates.stream_time == 190
+    assert bench.rates.get(b"k", as_of=95) == (b"90", 90, 100)
+    assert bench.rates.get(b"k", as_of=89) is None
+    assert bench.rates.put(b"k", b"late", 89) == (False, None)
+    assert bench.rates.put(b"k", b"late", 90) == (True, 100)
+    assert bench.task.metrics()["stores"]["rates"]["dropped-records-total"] == 1
+
+
+def test_readers_choose_their_isolation(bench):
+    bench.rates.put(b"k", b"old", 10)
+    bench.task.commit()
+    bench.rates.put(b"k", b"new", 20)
+    committed, uncommitted = bench.rates.read_only(RC), bench.rates.read_only(RU)
+    assert committed.get(b"k") == (b"old", 10, None)
+    assert uncommitted.get(b"k") == (b"new", 20, None)
+    assert uncommitted.get(b"k", as_of=15) == (b"old", 10, 20)
+    assert committed.stream_time == 10
+    assert uncommitted.stream_time == 20
+    assert rows(committed.scan()) == [(b"k", b"old", 10, None)]
+    assert pa.record_batch(committed.get_batch(pa.array([b"k"]))).column("value").to_pylist() == [b"old"]
+    bench.task.rollback()
+    assert uncommitted.get(b"k") == (b"old", 10, None)
+    assert not hasattr(committed, "put")
+
+
+def test_a_deleted_key_never_comes_back_by_replay(bench):
+    records = [(b"k", b"v1", 10), (b"k", None, 20), (b"k", b"late", 15), (b"j", b"x", 25)]
+    for cut in (1, 2, 3, 4):
+        for start in range(0, len(records), cut):
+            keys, values, times = zip(*records[start : start + cut], strict=True)
+            batch = pa.array(keys, pa.binary()), pa.array(values, pa.binary()), pa.array(times)
+            bench.task.restore_batch("rates", *batch, {("log", 0): start})
+        assert bench.rates.get(b"k") is None
+        assert bench.rates.get(b"k", as_of=19) == (b"late", 15, 20)
+        assert bench.rates.stream_time == 25
+    bench.reopen()
+    assert bench.rates.get(b"k") is None
+    assert bench.rates.put(b"k", b"later still", 18) == (True, 20)
+
+
+class Model:
+    """Versions of a store as a list, and the rules of the contract read aloud."""
+
+    def __init__(self, retention: int) -> None:
+        self.retention = retention
+        self.stream_time: int | None = None
+        self.versions: dict[bytes, dict[int, bytes | None]] = {}
+
+    def put(self, key, value, timestamp):
+        if self.stream_time is not None and timestamp < self.stream_time - self.retention:
+            return (False, None)
+        self.stream_time = timestamp if self.stream_time is None else max(self.stream_time, timestamp)
+        self.versions.setdefault(key, {})[timestamp] = value
+        return (True, min((t for t in self.versions[key] if t > timestamp), default=None))
+
+    def get(self, key, as_of=None):
+        versions = self.versions.get(key, {})
+        if not versions:
+            return None
+        newest = max(versions)
+        at = newest if as_of is None else as_of
+        if at < newest and self.stream_time is not None and at < self.stream_time - self.retention:
+            return None
+        begin = max((t for t in versions if t <= at), default=None)
+        if begin is None or versions[begin] is None:
+            return None
+        return (versions[begin], begin, min((t for t in versions if t > begin), default=None))
+
+
+KEYS = st.sampled_from([b"a", b"a\x00", b"b"])
+TIMES = st.integers(-20, 60)
+OPERATIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), KEYS, st.one_of(st.none(), st.binary(max_size=2)), TIMES),
+        st.tuples(st.just("get"), KEYS, st.none(), st.one_of(st.none(), TIMES)),
+        st.tuples(st.sampled_from(["commit", "reopen", "batch"])),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(operations=OPERATIONS, retention=st.sampled_from([0, 10, 100]))
+def test_any_sequence_of_operations_answers_as_the_model_does(tmp_path_factory, operations, retention):
+    from conftest import Bench
+
+    bench = Bench(tmp_path_factory.mktemp("model") / "db", history_retention=retention, segment_interval=10)
+    model = Model(retention)
+    pending: list = []  # operations that wait for one mixed batch
+
+    def flush():
+        if not pending:
+            return
+        batch = bench.rates.apply_batch(
+            pa.array([op[0] == "put" for op in pending]),
+            pa.array([op[1] for op in pending], pa.binary()),
+            pa.array([op[2] for op in pending], pa.binary()),
+            pa.array([2**63 - 1 if op[3] is None else op[3] for op in pending]),
+        )
+        for operation, row in zip(pending, pa.record_batch(batch).to_pylist(), strict=True):
+            if operation[0] == "put":
+                assert (row["accepted"], row["valid_to"]) == model.put(*operation[1:]), operation
+            else:
+                found = (row["value"], row["timestamp"], row["valid_to"])
+                assert (None if row["value"] is None else found) == model.get(operation[1], operation[3]), operation
+        pending.clear()
+
+    batching = False
+    for operation in operations:
+        match operation:
+            case ("commit",):
+                flush()
+                bench.task.commit()
+            case ("reopen",):
+                flush()
+                bench.reopen()
+            case ("batch",):
+                flush()
+                batching = not batching
+            case _ if batching:
+                pending.append(operation)
+            case ("put", key, value, time):
+                assert bench.rates.put(key, value, time) == model.put(key, value, time)
+            case ("get", key, _, time):
+                assert bench.rates.get(key, as_of=time) == model.get(key, time)
+    flush()
+    for at in range(-21, 62, 3):
+        expected = [(key, *found) for key in sorted(model.versions) if (found := model.get(key, at)) is not None]
+        assert rows(bench.rates.scan(as_of=at)) == expected
+    bench.task.close()
