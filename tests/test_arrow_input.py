@@ -198,7 +198,9 @@ def test_a_time_that_does_not_fit_names_its_row(bench):
     assert list(bench.rates.scan()) == []
 
 
-@pytest.mark.parametrize("times", [pa.array([1, None, 3]), pa.chunked_array([[1], [None, 3]]), pa.array([1, None, 3]).dictionary_encode()])
+@pytest.mark.parametrize(
+    "times", [pa.array([1, None, 3]), pa.chunked_array([[1], [None, 3]]), pa.array([1, None, 3]).dictionary_encode()]
+)
 def test_a_null_time_names_its_row(bench, times):
     keys, values = pa.array(KEYS), pa.array([b"1", b"2", b"3"])
     with pytest.raises(ValueError, match="row 1 of timestamps is null"):
@@ -269,7 +271,9 @@ def test_a_wrong_type_names_the_column_and_what_came(bench, column, call, wrong,
     assert list(bench.kv.range()) == []
 
 
-@pytest.mark.parametrize("wrong", [pa.array(["2026-01-01"]), pa.array([1.5]), pa.array([1], pa.int32()), pa.array([1], pa.date32())])
+@pytest.mark.parametrize(
+    "wrong", [pa.array(["2026-01-01"]), pa.array([1.5]), pa.array([1], pa.int32()), pa.array([1], pa.date32())]
+)
 def test_a_wrong_type_of_times_names_the_column(bench, wrong):
     with pytest.raises(TypeError, match=r"column timestamps has Arrow type .*wanted int64.*timestamp"):
         bench.rates.put_batch(pa.array([b"a"]), pa.array([b"1"]), wrong)

@@ -8,9 +8,9 @@ import shutil
 
 import pyarrow as pa
 import pytest
-from processes import run_script, running
 
 import holdfast as hf
+from processes import run_script, running
 
 KV = [hf.stores.key_value("kv")]
 

@@ -16,8 +16,10 @@ def open_task(
     uncommitted_max_bytes: int,
     rocksdb_options: Sequence[tuple[str, str]],
 ) -> Task:
-    """Opens the task in a directory, or makes it. A store is (name, history retention, segment interval), without both
-    a key-value store."""
+    """Opens the task in a directory, or makes it.
+
+    A store is (name, history retention, segment interval), without both a key-value store.
+    """
 
 @final
 class Task:

@@ -60,7 +60,9 @@ class ReadOnlyKeyValueStore(Generic[K, V]):
     def _bounds(self, start: K | None, end: K | None) -> tuple[bytes | None, bytes | None]:
         low, high = self._serdes.to_bound(start), self._serdes.to_bound(end)
         if low is not None and high is not None and low > high:
-            _log.warning("store %s: range from %r to %r is empty, the start lies above the end", self._serdes.store, start, end)
+            _log.warning(
+                "store %s: range from %r to %r is empty, the start lies above the end", self._serdes.store, start, end
+            )
         return low, high
 
     def _iterator(self, rows: _core.KeyValueIterator) -> StoreIterator[K, V]:
@@ -77,7 +79,7 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
     def __init__(self, task: Task, builder: StoreBuilder, core: _core.KeyValueStore) -> None:
         """Made by the task."""
         StateStore.__init__(self, task, builder)
-        ReadOnlyKeyValueStore.__init__(self, core, Serdes(builder))  # pyright: ignore[reportUnknownMemberType]
+        ReadOnlyKeyValueStore.__init__(self, core, Serdes(builder))
 
     def put(self, key: K, value: V | None) -> None:
         """Sets the key's value; None deletes it."""

@@ -44,11 +44,13 @@ class Serdes(Generic[K, V]):
 
     def from_key(self, data: bytes) -> K:
         """The key of stored bytes."""
-        return self._deserialize(self._key, data, "key")
+        key: K = self._deserialize(self._key, data, "key")
+        return key
 
     def from_value(self, data: bytes) -> V:
         """The value of stored bytes."""
-        return self._deserialize(self._value, data, "value")
+        value: V = self._deserialize(self._value, data, "value")
+        return value
 
     def _serialize(self, serde: Any, item: Any, what: str) -> bytes:
         try:

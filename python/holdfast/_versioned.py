@@ -93,7 +93,7 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
     def __init__(self, task: Task, builder: StoreBuilder, core: _core.VersionedKeyValueStore) -> None:
         """Made by the task."""
         StateStore.__init__(self, task, builder)
-        ReadOnlyVersionedKeyValueStore.__init__(self, core, Serdes(builder))  # pyright: ignore[reportUnknownMemberType]
+        ReadOnlyVersionedKeyValueStore.__init__(self, core, Serdes(builder))
 
     @property
     def history_retention(self) -> int:

@@ -89,11 +89,13 @@ def _default_segment_interval(retention: int) -> int:
 
 
 def _check(name: str, *, persistent: bool, transactional: bool) -> None:
-    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(name, str):
         raise TypeError(f"name is a {type(name).__name__}; wanted: str")
     if not name or "\0" in name:
         raise ValueError(f"name is {name!r}; a store's name is not empty and has no NUL in it")
     if not persistent:
         raise UnsupportedOperationError(f"store {name}: in-memory stores are not here yet; use persistent=True")
     if not transactional:
-        raise UnsupportedOperationError(f"store {name}: stores without transactions are not here yet; use transactional=True")
+        raise UnsupportedOperationError(
+            f"store {name}: stores without transactions are not here yet; use transactional=True"
+        )

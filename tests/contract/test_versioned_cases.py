@@ -1,5 +1,5 @@
-"""`versioned.jsonl`, every case: by scalar calls in one transaction, committed and reopened after every operation, and as one
-mixed Arrow batch."""
+"""`versioned.jsonl`, every case: by scalar calls in one transaction, committed and reopened after every
+operation, and as one mixed Arrow batch."""
 
 from __future__ import annotations
 
