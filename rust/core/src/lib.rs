@@ -1,1 +1,41 @@
-//! Skeleton.
+//! Transactional, versioned stores over RocksDB: the engine of Holdfast. It knows neither Python nor Spark nor the network.
+//!
+//! A [`Task`] is one database with many stores and one transaction that spans them; a commit is one atomic write of all
+//! stores' changes with their changelog offsets.
+//!
+//! ```
+//! use holdfast_core::{Commit, StoreKind, StoreSpec, Task, TaskOptions, Timestamp};
+//!
+//! let dir = tempfile::tempdir()?;
+//! let rates = StoreSpec { name: "rates".into(), kind: StoreKind::Versioned { history_retention: 1_000, segment_interval: 100 } };
+//! let task = Task::open(dir.path(), &[rates], TaskOptions::default())?;
+//! let rates = task.versioned("rates")?;
+//!
+//! let mut tx = task.begin()?;
+//! rates.put(&mut tx, b"EUR", Some(b"1.08"), Timestamp(10))?;
+//! rates.put(&mut tx, b"EUR", Some(b"1.10"), Timestamp(20))?;
+//! task.commit_transaction(tx, Commit::default())?;
+//!
+//! let mut tx = task.begin()?;
+//! let found = rates.get_as_of(&mut tx, b"EUR", Timestamp(15), |version| version.map(|v| (v.value.to_vec(), v.valid_to)))?;
+//! assert_eq!(found, Some((b"1.08".to_vec(), Some(Timestamp(20)))));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod column;
+mod error;
+mod offset;
+pub mod rocks;
+pub mod store;
+mod task;
+mod time;
+pub mod transaction;
+
+pub use error::{Error, ErrorKind, Result};
+pub use offset::{Offset, OffsetChange, TopicPartition};
+pub use store::key_value::KeyValueStore;
+pub use store::versioned::{Applied, Op, PutResult, Version, VersionRow, VersionScan, VersionedStore};
+pub use store::{StoreKind, StoreSpec};
+pub use task::{Commit, Durability, OpenTransaction, StoreMetrics, Task, TaskMetrics, TaskOptions};
+pub use time::Timestamp;
+pub use transaction::{Scan, Step, Transaction};

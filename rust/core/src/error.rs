@@ -1,0 +1,152 @@
+//! Errors: one type, few kinds, each kind telling the caller what can be done (`stores.md` section 9).
+
+use std::fmt;
+use std::path::Path;
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, by what the caller can do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The store or its task is closed: open it again.
+    StoreClosed,
+    /// Another process, or another task of this one, holds the directory: close it there.
+    StoreLocked,
+    /// Files are damaged: restore from a snapshot or the changelog.
+    StoreCorrupted,
+    /// Written by another format version: use the version of Holdfast that wrote it.
+    FormatVersion,
+    /// A newer run has taken over: stop this one.
+    Fenced,
+    /// A key or value could not be converted: fix the data or the serde.
+    Serialization,
+    /// The state has not yet reached the position that a query asks for: try again later.
+    NotUpToBound,
+    /// Not possible by design: the message names what to call instead.
+    UnsupportedOperation,
+    /// The state does not fit the job that asks for it: the message names the way out.
+    TaskCorrupted,
+    /// A changelog or snapshot object is missing or damaged.
+    Restore,
+    /// The store was opened before a fork: open it in the child.
+    ForkedProcess,
+    /// The operating system refused: disk full, permission.
+    Io,
+    /// An argument's value is wrong (`ValueError`).
+    InvalidValue,
+    /// An argument's type is wrong (`TypeError`).
+    InvalidType,
+    /// A file or directory that must exist does not (`FileNotFoundError`).
+    NotFound,
+    /// The call does not fit the moment; a retry of the whole task may heal it.
+    InvalidState,
+}
+
+impl ErrorKind {
+    const ALL: [(Self, &'static str); 16] = [
+        (Self::StoreClosed, "StoreClosed"),
+        (Self::StoreLocked, "StoreLocked"),
+        (Self::StoreCorrupted, "StoreCorrupted"),
+        (Self::FormatVersion, "FormatVersion"),
+        (Self::Fenced, "Fenced"),
+        (Self::Serialization, "Serialization"),
+        (Self::NotUpToBound, "NotUpToBound"),
+        (Self::UnsupportedOperation, "UnsupportedOperation"),
+        (Self::TaskCorrupted, "TaskCorrupted"),
+        (Self::Restore, "Restore"),
+        (Self::ForkedProcess, "ForkedProcess"),
+        (Self::Io, "Io"),
+        (Self::InvalidValue, "InvalidValue"),
+        (Self::InvalidType, "InvalidType"),
+        (Self::NotFound, "NotFound"),
+        (Self::InvalidState, "InvalidState"),
+    ];
+
+    /// The kind's name on the wire and in the Python package (there with `Error` behind it).
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(kind, _)| *kind == self).map_or("Io", |(_, name)| name)
+    }
+
+    /// The kind of that name, if there is one.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, n)| *n == name).map(|(kind, _)| *kind)
+    }
+}
+
+/// An error whose `Display` is the full message for the user: what happened, to which store at which path, and what to do.
+#[derive(Clone, Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    store: Option<String>,
+    path: Option<String>,
+    key: Option<String>,
+}
+
+impl Error {
+    /// An error of a kind with its message.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), store: None, path: None, key: None }
+    }
+
+    /// What the caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// Names the store, unless one is named already.
+    #[must_use]
+    pub fn store(mut self, name: &str) -> Self {
+        self.store.get_or_insert_with(|| name.to_owned());
+        self
+    }
+
+    /// Names the path, unless one is named already.
+    #[must_use]
+    pub fn path(mut self, path: &Path) -> Self {
+        self.path.get_or_insert_with(|| path.display().to_string());
+        self
+    }
+
+    /// Names the first bytes of the key, unless one is named already.
+    #[must_use]
+    pub fn key(mut self, key: &[u8]) -> Self {
+        self.key.get_or_insert_with(|| {
+            let shown = &key[..key.len().min(32)];
+            let more = if key.len() > shown.len() { "…" } else { "" };
+            format!("{}{more}", shown.escape_ascii())
+        });
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        let parts = [("store", &self.store), ("key", &self.key), ("path", &self.path)];
+        let mut named = parts.iter().filter_map(|(what, name)| name.as_ref().map(|name| (what, name)));
+        if let Some((what, name)) = named.next() {
+            write!(f, " [{what}: {name}")?;
+            for (what, name) in named {
+                write!(f, ", {what}: {name}")?;
+            }
+            f.write_str("]")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_store_key_and_path() {
+        let error = Error::new(ErrorKind::StoreClosed, "it is closed").store("rates").key(b"EUR\x00").path(Path::new("/d"));
+        assert_eq!(error.to_string(), "it is closed [store: rates, key: EUR\\x00, path: /d]");
+        assert_eq!(ErrorKind::from_name(error.kind().name()), Some(ErrorKind::StoreClosed));
+    }
+}

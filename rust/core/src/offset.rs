@@ -1,0 +1,26 @@
+//! Changelog positions that a task's commits carry.
+
+/// A partition of a changelog or input topic.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TopicPartition {
+    /// The topic's name; no NUL byte in it.
+    pub topic: String,
+    /// The partition's number.
+    pub partition: i32,
+}
+
+/// A position within a topic's partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Offset(pub i64);
+
+/// What a commit does to the committed offsets (KIP-1035, `stores.md` section 3).
+#[derive(Clone, Debug, Default)]
+pub enum OffsetChange {
+    /// Leave them as they are.
+    #[default]
+    Keep,
+    /// Forget all of them.
+    Forget,
+    /// Set these; `None` forgets that one.
+    Set(Vec<(TopicPartition, Option<Offset>)>),
+}

@@ -1,0 +1,91 @@
+//! A position in a family, in key order.
+
+use super::failure::failure;
+use super::family::{Family, FamilyKind};
+use super::snapshot::Snapshot;
+use crate::error::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+use rust_rocksdb::{AsColumnFamilyRef, DBRawIteratorWithThreadMode, ReadOptions, DB};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+pub(super) type RawIterator = DBRawIteratorWithThreadMode<'static, DB>;
+
+/// Where an iterator lives, so that closing the database can take it away.
+pub(super) type Slot = Mutex<Option<RawIterator>>;
+
+/// The part of a family that a cursor may enter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// First key, inclusive; `None` is open.
+    pub lower: Option<Vec<u8>>,
+    /// End, exclusive; `None` is open.
+    pub upper: Option<Vec<u8>>,
+    /// Each seek stays within the key part that it starts in, and the files' prefix filters are asked first (versions only).
+    pub within_key: bool,
+}
+
+/// An iterator over a family as of a snapshot; it may be kept and handed on, and ends with its database.
+pub struct Cursor {
+    id: u64,
+    slot: Arc<Slot>,
+    snapshot: Arc<Snapshot>,
+}
+
+impl Cursor {
+    /// A cursor that stands nowhere yet.
+    pub fn new(snapshot: &Arc<Snapshot>, family: Family, kind: FamilyKind, bounds: &Bounds) -> Result<Self> {
+        let database = snapshot.database();
+        let guard = database.guard()?;
+        let mut options = ReadOptions::default();
+        snapshot.pin(&mut options);
+        if let Some(lower) = &bounds.lower {
+            options.set_iterate_lower_bound(lower.clone());
+        }
+        if let Some(upper) = &bounds.upper {
+            options.set_iterate_upper_bound(upper.clone());
+        }
+        if kind == FamilyKind::Versions {
+            options.set_prefix_same_as_start(bounds.within_key);
+            options.set_total_order_seek(!bounds.within_key);
+        }
+        let db: &DB = database.opened(&guard)?;
+        // SAFETY: the iterator is used only under the guard of an open database, and destroyed by `close` before the database.
+        let db: &'static DB = unsafe { &*std::ptr::from_ref(db) };
+        debug_assert!(!family.handle.inner().is_null());
+        let slot = Arc::new(Mutex::new(Some(db.raw_iterator_cf_opt(&family.handle, options))));
+        let id = database.next_slot.fetch_add(1, Ordering::Relaxed);
+        database.slots.lock().insert(id, Arc::clone(&slot));
+        drop(guard);
+        Ok(Self { id, slot, snapshot: Arc::clone(snapshot) })
+    }
+
+    /// Works on the iterator, held open for the length of the call.
+    pub fn with<R>(&self, f: impl FnOnce(&mut RawIterator) -> R) -> Result<R> {
+        let database = self.snapshot.database();
+        let _guard = database.guard()?;
+        let mut slot = self.slot.lock();
+        let iterator = slot.as_mut().ok_or_else(|| database.closed())?;
+        let result = f(iterator);
+        iterator.status().map_err(|e| failure("a scan", database.path(), e))?;
+        Ok(result)
+    }
+
+    /// A cursor that was closed by its owner.
+    pub fn ended() -> Error {
+        Error::new(ErrorKind::StoreClosed, "the iterator is closed; open another one")
+    }
+}
+
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        let database = self.snapshot.database();
+        if !database.in_owner_process() {
+            std::mem::forget(Arc::clone(&self.slot));
+            return;
+        }
+        let _guard = database.db.read_recursive();
+        database.slots.lock().remove(&self.id);
+        drop(self.slot.lock().take());
+    }
+}

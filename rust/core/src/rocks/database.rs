@@ -1,0 +1,241 @@
+//! One open RocksDB database.
+//!
+//! Closing: everything that reads holds the guard's shared side for the length of one call; [`Database::close`] takes the
+//! exclusive side, destroys all iterators (they would outlive the database otherwise) and then the database. After that each
+//! call finds no database and says `StoreClosed`. After a fork the child must not touch any of it: RocksDB's threads did not
+//! survive, so nothing is destroyed there.
+
+use super::cursor::Slot;
+use super::failure::failure;
+use super::family::{Family, FamilySpec, Handle};
+use super::options::{database_options, family_options, DatabaseOptions};
+use super::snapshot::Snapshot;
+use crate::error::{Error, ErrorKind, Result};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use rust_rocksdb::{AsColumnFamilyRef, ColumnFamilyDescriptor, FlushOptions, Options, WriteBatch, WriteOptions, DB};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
+
+/// An open database.
+pub struct Database {
+    pub(super) db: RwLock<Option<Box<DB>>>,
+    pub(super) slots: Mutex<HashMap<u64, Arc<Slot>>>,
+    pub(super) next_slot: AtomicU64,
+    handles: Vec<(String, Family)>,
+    path: PathBuf,
+    pid: u32,
+    sync: bool,
+}
+
+/// The database, held open for one call.
+pub(super) type Guard<'a> = RwLockReadGuard<'a, Option<Box<DB>>>;
+
+/// How many keys one native MultiGet may hold: enough for its own batching, few enough that the blocks it pins stay small.
+const MULTI_GET_KEYS: usize = 1024;
+
+impl Database {
+    /// Opens or makes the database at `path` with these families, and those that its files already have.
+    pub fn open(path: &Path, wanted: &[FamilySpec], options: &DatabaseOptions) -> Result<Arc<Self>> {
+        let db_options = database_options(options)?;
+        let mut specs = wanted.to_vec();
+        if path.join("CURRENT").exists() {
+            let names = DB::list_cf(&db_options, path).map_err(|e| failure("reading the list of families", path, e))?;
+            for name in names {
+                if name == "default" || specs.iter().any(|spec| spec.name() == name) {
+                    continue;
+                }
+                let spec = FamilySpec::parse(&name).ok_or_else(|| {
+                    Error::new(
+                        ErrorKind::FormatVersion,
+                        format!("this is a RocksDB database, but not one of Holdfast's: it has a column family {name:?}; choose another path"),
+                    )
+                    .path(path)
+                })?;
+                specs.push(spec);
+            }
+        }
+        let mut families = vec![ColumnFamilyDescriptor::new("default", Options::default())];
+        for spec in &specs {
+            families.push(ColumnFamilyDescriptor::new(spec.name(), family_options(spec, options)?));
+        }
+        let db = DB::open_cf_descriptors(&db_options, path, families).map_err(|e| Self::open_failure(path, e))?;
+        let mut handles = Vec::with_capacity(specs.len());
+        for spec in &specs {
+            let name = spec.name();
+            let handle = db.cf_handle(&name).ok_or_else(|| {
+                Error::new(ErrorKind::StoreCorrupted, format!("the column family {name:?} is missing after open")).path(path)
+            })?;
+            handles.push((name, Family { handle: Handle(handle.inner()), id: handle.id() }));
+        }
+        Ok(Arc::new(Self {
+            db: RwLock::new(Some(Box::new(db))),
+            slots: Mutex::new(HashMap::new()),
+            next_slot: AtomicU64::new(0),
+            handles,
+            path: path.to_owned(),
+            pid: std::process::id(),
+            sync: options.sync,
+        }))
+    }
+
+    fn open_failure(path: &Path, error: rust_rocksdb::Error) -> Error {
+        let words = error.to_string();
+        if words.contains("LOCK") || words.contains("lock hold by current process") {
+            return Error::new(ErrorKind::StoreLocked, "the directory is open elsewhere").path(path);
+        }
+        failure("opening the database", path, error)
+    }
+
+    /// Where the files are.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The handle of an open family.
+    pub fn family(&self, spec: &FamilySpec) -> Result<Family> {
+        let name = spec.name();
+        self.handles.iter().find(|(n, _)| *n == name).map(|(_, family)| *family).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidValue, "there is no such store in this task").store(&spec.store).path(&self.path)
+        })
+    }
+
+    /// The families on disk that none of `wanted` names.
+    pub fn family_names(&self) -> impl Iterator<Item = &str> {
+        self.handles.iter().map(|(name, _)| name.as_str())
+    }
+
+    pub(super) fn guard(&self) -> Result<Guard<'_>> {
+        let guard = self.db.read_recursive();
+        if guard.is_none() {
+            return Err(self.closed());
+        }
+        Ok(guard)
+    }
+
+    pub(super) fn closed(&self) -> Error {
+        Error::new(ErrorKind::StoreClosed, "the store is closed; open the task again").path(&self.path)
+    }
+
+    pub(super) fn opened<'g>(&self, guard: &'g Guard<'_>) -> Result<&'g DB> {
+        guard.as_deref().ok_or_else(|| self.closed())
+    }
+
+    /// Reads one key as of a snapshot; `f` sees the value where it lies, without a copy.
+    pub fn get<R>(&self, family: Family, key: &[u8], snapshot: &Snapshot, f: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        let guard = self.guard()?;
+        let found = self
+            .opened(&guard)?
+            .get_pinned_cf_opt(&family.handle, key, snapshot.read_options())
+            .map_err(|e| failure("a read", &self.path, e).key(key))?;
+        Ok(f(found.as_deref()))
+    }
+
+    /// Reads many keys, which must be in ascending order, as of a snapshot; `f` is called for each, in order.
+    pub fn multi_get_sorted(
+        &self,
+        family: Family,
+        keys: &[&[u8]],
+        snapshot: &Snapshot,
+        mut f: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let guard = self.guard()?;
+        let db = self.opened(&guard)?;
+        for (n, chunk) in keys.chunks(MULTI_GET_KEYS).enumerate() {
+            let found = db
+                .batched_multi_get_pinned_batch_cf_opt(&family.handle, chunk, true, snapshot.read_options())
+                .map_err(|e| failure("a batch of reads", &self.path, e))?;
+            for (i, key) in chunk.iter().enumerate() {
+                let value = match found.get(i) {
+                    Some(Ok(value)) => value,
+                    Some(Err(e)) => return Err(failure("a batch of reads", &self.path, e).key(key)),
+                    None => None,
+                };
+                f(n * MULTI_GET_KEYS + i, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a batch in RocksDB's own wire format, whole or not at all; with `Durability::Sync` it is on disk when this returns.
+    pub fn write(&self, wire: &[u8]) -> Result<()> {
+        let guard = self.guard()?;
+        let mut options = WriteOptions::default();
+        if self.sync {
+            options.set_sync(true);
+        } else {
+            options.disable_wal(true);
+        }
+        self.opened(&guard)?.write_opt(&WriteBatch::from_data(wire), &options).map_err(|e| failure("a commit", &self.path, e))
+    }
+
+    /// Pins the state as it is now.
+    pub fn snapshot(self: &Arc<Self>) -> Result<Arc<Snapshot>> {
+        Snapshot::new(self)
+    }
+
+    /// Writes the memtables of all families to files, at one sequence number; with `wait` they are there on return.
+    pub fn flush(&self, wait: bool) -> Result<()> {
+        let guard = self.guard()?;
+        let handles: Vec<_> = self.handles.iter().map(|(_, family)| &family.handle).collect();
+        let mut options = FlushOptions::default();
+        options.set_wait(wait);
+        self.opened(&guard)?.flush_cfs_opt(&handles, &options).map_err(|e| failure("writing the memtables to files", &self.path, e))
+    }
+
+    /// A sum over families of one of RocksDB's integer properties.
+    pub fn property(&self, name: &str) -> Result<u64> {
+        let guard = self.guard()?;
+        let db = self.opened(&guard)?;
+        Ok(self.handles.iter().filter_map(|(_, f)| db.property_int_value_cf(&f.handle, name).ok().flatten()).sum())
+    }
+
+    /// One of RocksDB's integer properties of a family.
+    pub fn family_property(&self, family: Family, name: &str) -> Result<u64> {
+        let guard = self.guard()?;
+        Ok(self.opened(&guard)?.property_int_value_cf(&family.handle, name).ok().flatten().unwrap_or(0))
+    }
+
+    /// Rewrites all files of a family, which drops what its compaction filter finds expired.
+    pub fn compact(&self, family: Family) -> Result<()> {
+        let guard = self.guard()?;
+        self.opened(&guard)?.compact_range_cf(&family.handle, None::<&[u8]>, None::<&[u8]>);
+        Ok(())
+    }
+
+    /// A consistent copy in a new directory, hard-linked where the file system can.
+    pub fn checkpoint(&self, directory: &Path) -> Result<()> {
+        let guard = self.guard()?;
+        let checkpoint =
+            rust_rocksdb::checkpoint::Checkpoint::new(self.opened(&guard)?).map_err(|e| failure("a checkpoint", &self.path, e))?;
+        checkpoint.create_checkpoint(directory).map_err(|e| failure("a checkpoint", directory, e))
+    }
+
+    /// Destroys iterators, then the database. Memtables are not written: flush first.
+    pub fn close(&self) {
+        let mut db = self.db.write();
+        for (_, slot) in self.slots.lock().drain() {
+            drop(slot.lock().take());
+        }
+        drop(db.take());
+    }
+
+    pub(super) fn in_owner_process(&self) -> bool {
+        std::process::id() == self.pid
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        if self.in_owner_process() {
+            self.close();
+        } else {
+            // A forked child: RocksDB's background threads are not here, and joining them would hang.
+            std::mem::forget(self.db.get_mut().take());
+            for (_, slot) in self.slots.get_mut().drain() {
+                std::mem::forget(slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! From RocksDB's messages to errors of ours: a bare RocksDB message never reaches a user.
+
+use crate::error::{Error, ErrorKind};
+use std::path::Path;
+
+/// Names what was being done and what the user can do; RocksDB's own words come last, for a report.
+pub(super) fn failure(doing: &str, path: &Path, error: rust_rocksdb::Error) -> Error {
+    use rust_rocksdb::ErrorKind as Rocks;
+    let words = error.to_string();
+    let (kind, advice) = match error.kind() {
+        Rocks::Corruption => (
+            ErrorKind::StoreCorrupted,
+            "a file of the database is damaged; restore the directory from a checkpoint, or delete it where a changelog can rebuild it",
+        ),
+        Rocks::IOError if words.contains("No space left") || words.contains("File too large") => {
+            (ErrorKind::Io, "the disk is full or a size limit is reached; free space, then call rollback() or open the task again")
+        }
+        Rocks::IOError if words.contains("Permission denied") || words.contains("Read-only file system") => {
+            (ErrorKind::Io, "the directory cannot be written; change its permissions or choose another path")
+        }
+        Rocks::IOError if words.contains("No such file") => {
+            (ErrorKind::StoreCorrupted, "a file of the database is missing; restore the directory from a checkpoint or the changelog")
+        }
+        Rocks::IOError => (ErrorKind::Io, "the operating system refused a read or write; see the cause, then open the task again"),
+        Rocks::InvalidArgument => (ErrorKind::InvalidValue, "an option is not one that the database knows"),
+        _ => (ErrorKind::Io, "open the task again"),
+    };
+    Error::new(kind, format!("{doing} failed: {advice} (cause: {words})")).path(path)
+}

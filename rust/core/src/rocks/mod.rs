@@ -1,0 +1,21 @@
+//! RocksDB: the only folder that imports its crate. A swap of crate would touch this folder alone.
+//!
+//! `unsafe` is allowed here (and nowhere else in this crate) for one reason: snapshots and iterators of the crate borrow the
+//! database, ours own a share of it, so that a transaction or a scan can be handed to another thread and outlive the call
+//! that made it. `database.rs` says how closing stays safe.
+#![allow(unsafe_code)]
+
+mod cursor;
+mod database;
+mod failure;
+mod family;
+mod options;
+mod shared;
+mod snapshot;
+
+pub use cursor::{Bounds, Cursor};
+pub use database::Database;
+pub use family::{Family, FamilyKind, FamilySpec};
+pub use options::DatabaseOptions;
+pub use shared::{configure_shared_memory, shared_memory, SharedMemory};
+pub use snapshot::Snapshot;

@@ -1,0 +1,126 @@
+//! RocksDB's options, chosen by measurement (`layout.md` sections 1, 3 and 4). Given anew at every open: options that are
+//! left to what the files remember have silently fallen back to defaults in other projects.
+
+use super::family::{FamilyKind, FamilySpec};
+use super::shared::with_shared;
+use crate::error::{Error, ErrorKind, Result};
+use crate::store::versioned::ExpiryFilter;
+use crate::store::versioned::Horizon;
+use rust_rocksdb::{BlockBasedOptions, DBCompressionType, DBRecoveryMode, Options, SliceTransform};
+
+/// How a database is opened.
+#[derive(Clone, Default)]
+pub struct DatabaseOptions {
+    /// Keep a write-ahead log and fsync it at every write.
+    pub sync: bool,
+    /// RocksDB's own option strings, passed through: a name that starts with `db.` sets a database option, others every family.
+    pub extra: Vec<(String, String)>,
+    /// The expiry horizon of each versioned store, read by its compactions.
+    pub horizons: Vec<(String, Horizon)>,
+}
+
+/// Bytes of the time part at the end of every key of a `versions` family.
+const TIME_BYTES: usize = 8;
+
+fn key_part(row: &[u8]) -> &[u8] {
+    &row[..row.len() - TIME_BYTES]
+}
+
+fn has_key_part(row: &[u8]) -> bool {
+    row.len() >= TIME_BYTES
+}
+
+pub(super) fn database_options(options: &DatabaseOptions) -> Result<Options> {
+    let mut db = Options::default();
+    let extra = joined(options.extra.iter().filter_map(|(name, value)| Some((name.strip_prefix("db.")?, value))));
+    if !extra.is_empty() {
+        db = db.get_options_from_string(extra).map_err(refused)?;
+    }
+    db.create_if_missing(true);
+    db.create_missing_column_families(true);
+    db.set_atomic_flush(true);
+    db.set_max_background_jobs(2);
+    db.set_max_open_files(512);
+    db.set_keep_log_file_num(3);
+    db.set_max_log_file_size(4 << 20);
+    db.set_stats_dump_period_sec(0);
+    db.set_max_total_wal_size(64 << 20);
+    // A torn record at the very end is a commit that never returned; anything else damaged is an error.
+    db.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+    with_shared(|shared| db.set_write_buffer_manager(&shared.write_buffers));
+    Ok(db)
+}
+
+pub(super) fn family_options(spec: &FamilySpec, options: &DatabaseOptions) -> Result<Options> {
+    // Every write comes as a batch sorted by key, where the hint halves the memtable's work. The crate has no setter for it,
+    // so it is read from a string first; the setters below then apply on top.
+    let hint = "memtable_insert_with_hint_prefix_extractor=rocksdb.CappedPrefix.0".to_owned();
+    let mut family = Options::default();
+    family = family.get_options_from_string(hint).map_err(refused)?;
+    family.set_write_buffer_size(16 << 20);
+    family.set_max_write_buffer_number(8);
+    family.set_compression_type(DBCompressionType::Lz4);
+    family.set_level_compaction_dynamic_level_bytes(true);
+    family.set_target_file_size_base(32 << 20);
+    family.set_memtable_batch_lookup_optimization(true);
+
+    let mut table = BlockBasedOptions::default();
+    table.set_block_size(8 << 10);
+    table.set_format_version(6);
+    with_shared(|shared| table.set_block_cache(&shared.cache));
+    table.set_bloom_filter(10.0, false);
+    match spec.kind {
+        FamilyKind::Versions => {
+            family.set_prefix_extractor(SliceTransform::create("holdfast.key_part", key_part, Some(has_key_part)));
+            family.set_memtable_prefix_bloom_ratio(0.05);
+            table.set_whole_key_filtering(false);
+            if let Some((_, horizon)) = options.horizons.iter().find(|(store, _)| *store == spec.store) {
+                family.set_compaction_filter_factory(ExpiryFactory { horizon: horizon.clone() });
+            }
+        }
+        FamilyKind::Latest | FamilyKind::KeyValue | FamilyKind::Metadata | FamilyKind::Offsets => {}
+    }
+    family.set_block_based_table_factory(&table);
+    let extra = joined(options.extra.iter().filter(|(name, _)| !name.starts_with("db.")).map(|(name, value)| (name.as_str(), value)));
+    if !extra.is_empty() {
+        family = family.get_options_from_string(extra).map_err(refused)?;
+    }
+    Ok(family)
+}
+
+fn joined<'a>(options: impl Iterator<Item = (&'a str, &'a String)>) -> String {
+    options.map(|(name, value)| format!("{name}={value};")).collect()
+}
+
+fn refused(error: rust_rocksdb::Error) -> Error {
+    Error::new(ErrorKind::InvalidValue, format!("rocksdb_options: an option or its value is not known to RocksDB (cause: {error})"))
+}
+
+/// Makes one filter a compaction; what it drops is decided by the versioned store.
+struct ExpiryFactory {
+    horizon: Horizon,
+}
+
+struct Expiry(ExpiryFilter);
+
+impl rust_rocksdb::compaction_filter_factory::CompactionFilterFactory for ExpiryFactory {
+    type Filter = Expiry;
+
+    fn create(&mut self, _: rust_rocksdb::compaction_filter_factory::CompactionFilterContext) -> Expiry {
+        Expiry(ExpiryFilter::new(self.horizon.get()))
+    }
+
+    fn name(&self) -> &std::ffi::CStr {
+        c"holdfast.expiry"
+    }
+}
+
+impl rust_rocksdb::compaction_filter::CompactionFilter for Expiry {
+    fn filter(&mut self, _: u32, row: &[u8], _: &[u8]) -> rust_rocksdb::CompactionDecision {
+        if self.0.expired(row) { rust_rocksdb::CompactionDecision::Remove } else { rust_rocksdb::CompactionDecision::Keep }
+    }
+
+    fn name(&self) -> &std::ffi::CStr {
+        c"holdfast.expiry"
+    }
+}

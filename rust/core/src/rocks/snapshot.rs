@@ -1,0 +1,55 @@
+//! The database as it was at a moment.
+
+use super::database::Database;
+use crate::error::Result;
+use rust_rocksdb::{ReadOptions, SnapshotWithThreadMode, DB};
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+/// A pinned state, with a share of its database.
+pub struct Snapshot {
+    inner: ManuallyDrop<SnapshotWithThreadMode<'static, DB>>,
+    read_options: ReadOptions,
+    database: Arc<Database>,
+}
+
+impl Snapshot {
+    pub(super) fn new(database: &Arc<Database>) -> Result<Arc<Self>> {
+        let guard = database.guard()?;
+        let db: &DB = database.opened(&guard)?;
+        // SAFETY: the reference is used only while the database is open: `drop` looks under the guard, and reads through
+        // `read_options` hold the guard. The boxed database does not move, and `database` keeps it from being freed.
+        let db: &'static DB = unsafe { &*std::ptr::from_ref(db) };
+        let inner = db.snapshot();
+        let mut read_options = ReadOptions::default();
+        read_options.set_snapshot(&inner);
+        drop(guard);
+        Ok(Arc::new(Self { inner: ManuallyDrop::new(inner), read_options, database: Arc::clone(database) }))
+    }
+
+    /// The database that this is a state of.
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
+    pub(super) fn read_options(&self) -> &ReadOptions {
+        &self.read_options
+    }
+
+    pub(super) fn pin(&self, options: &mut ReadOptions) {
+        options.set_snapshot(&*self.inner);
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        if !self.database.in_owner_process() {
+            return;
+        }
+        let guard = self.database.db.read_recursive();
+        if guard.is_some() {
+            // SAFETY: dropped once, here, and the database is open.
+            unsafe { ManuallyDrop::drop(&mut self.inner) };
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The key-value store: unsigned lexicographic key order, `None` deletes, `b""` is a value.
+
+use crate::error::Result;
+use crate::rocks::Bounds;
+use crate::transaction::{Scan, Table, Transaction};
+
+/// A handle to a key-value store of a task; every call says in which transaction.
+#[derive(Clone, Debug)]
+pub struct KeyValueStore {
+    pub(crate) name: String,
+    pub(crate) table: Table,
+}
+
+impl KeyValueStore {
+    /// The store's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Puts a value, or deletes the key for `None`.
+    pub fn put(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>) {
+        tx.stage(self.table, &[key], value.as_ref().map(std::slice::from_ref), false);
+    }
+
+    /// Reads a value; `f` sees it where it lies.
+    pub fn get<R>(&self, tx: &mut Transaction, key: &[u8], f: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        tx.get(self.table, key, f).map_err(|e| e.store(&self.name))
+    }
+
+    /// Puts a value where there is none; returns the one that was there.
+    pub fn put_if_absent(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+        let found = self.get(tx, key, |found| found.map(<[u8]>::to_vec))?;
+        if found.is_none() && value.is_some() {
+            self.put(tx, key, value);
+        }
+        Ok(found)
+    }
+
+    /// Deletes a key; returns the value that was there.
+    pub fn delete(&self, tx: &mut Transaction, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let found = self.get(tx, key, |found| found.map(<[u8]>::to_vec))?;
+        if found.is_some() {
+            self.put(tx, key, None);
+        }
+        Ok(found)
+    }
+
+    /// Reads many keys; `f` is called once for each, in no particular order.
+    pub fn get_batch(&self, tx: &mut Transaction, keys: &[&[u8]], f: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        tx.get_batch(self.table, keys, f).map_err(|e| e.store(&self.name))
+    }
+
+    /// A scan of `[from, to]`, both inclusive, `None` open; `from > to` is empty.
+    pub fn range(&self, tx: &mut Transaction, from: Option<&[u8]>, to: Option<&[u8]>, reverse: bool) -> Result<Scan> {
+        let upper = to.map(|to| [to, &[0]].concat());
+        let lower = from.map(<[u8]>::to_vec);
+        // RocksDB does not define an upper bound below the lower one.
+        let upper = match (&lower, upper) {
+            (Some(lower), Some(upper)) if upper < *lower => Some(lower.clone()),
+            (_, upper) => upper,
+        };
+        tx.scan(self.table, Bounds { lower, upper, within_key: false }, reverse).map_err(|e| e.store(&self.name))
+    }
+
+    /// A scan of the keys that start with `prefix`; a prefix of 0xFF bytes scans to the end.
+    pub fn prefix_scan(&self, tx: &mut Transaction, prefix: &[u8], reverse: bool) -> Result<Scan> {
+        let bounds = Bounds { lower: Some(prefix.to_vec()), upper: successor(prefix), within_key: false };
+        tx.scan(self.table, bounds, reverse).map_err(|e| e.store(&self.name))
+    }
+
+    /// About how many entries there are, staged ones counted as if all were new.
+    pub fn approximate_num_entries(&self, tx: &Transaction) -> Result<u64> {
+        let stored = tx.snapshot().database().family_property(self.table.family, "rocksdb.estimate-num-keys")?;
+        Ok(stored + tx.staged_records(self.table) as u64)
+    }
+
+    /// Memory that the store's staged records hold, in bytes.
+    pub fn uncommitted_bytes(&self, tx: &Transaction) -> usize {
+        tx.table_bytes(self.table)
+    }
+}
+
+/// The smallest key above all keys with this prefix; `None` if there is no such key.
+pub(crate) fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
+    let mut next = prefix[..=last].to_vec();
+    next[last] += 1;
+    Some(next)
+}

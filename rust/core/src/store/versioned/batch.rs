@@ -1,0 +1,239 @@
+//! Mixed batches: puts at a time and reads as of a time, row by row, in order. The as-of join's inner loop.
+//!
+//! What lies in the database does not change while a batch runs, so all of its reads are done first, sorted by key: newest
+//! rows by MultiGet, history by one cursor. Then the rows are walked in order, and each sees what the rows before it staged.
+
+use super::read::Found;
+use super::{layout, PutResult, Version, VersionedStore};
+use crate::error::Result;
+use crate::time::Timestamp;
+use crate::transaction::{sort_prefix, Transaction, TIME_BYTES};
+
+/// One row of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op<'a> {
+    /// Put a version; `None` is a tombstone.
+    Put {
+        /// The key.
+        key: &'a [u8],
+        /// The value.
+        value: Option<&'a [u8]>,
+        /// Begin of validity.
+        timestamp: Timestamp,
+    },
+    /// Read the version valid at a moment.
+    Get {
+        /// The key.
+        key: &'a [u8],
+        /// The moment.
+        as_of: Timestamp,
+    },
+}
+
+/// What a row of a batch gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied<'a> {
+    /// A put.
+    Put(PutResult),
+    /// A read; a tombstone reads as nothing.
+    Get(Option<Version<'a>>),
+}
+
+/// What a row needs from the database.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Nothing,
+    Latest,
+    History,
+}
+
+/// The batch's key parts, end to end.
+struct Parts {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Parts {
+    fn of(ops: &[Op<'_>]) -> Self {
+        let mut parts = Self { bytes: Vec::with_capacity(ops.len() * 20), ends: Vec::with_capacity(ops.len() + 1) };
+        parts.ends.push(0);
+        for op in ops {
+            let (Op::Put { key, .. } | Op::Get { key, .. }) = op;
+            layout::push_key_part(key, &mut parts.bytes);
+            parts.ends.push(parts.bytes.len());
+        }
+        parts
+    }
+
+    fn get(&self, n: usize) -> &[u8] {
+        &self.bytes[self.ends[n]..self.ends[n + 1]]
+    }
+}
+
+impl VersionedStore {
+    /// Runs a batch; `sink` is called for every row, in order, with its number and result.
+    ///
+    /// `want_valid_to`: also find where versions end, which costs a walk over newer versions for rows in the middle of history.
+    pub fn apply_batch(
+        &self,
+        tx: &mut Transaction,
+        ops: &[Op<'_>],
+        want_valid_to: bool,
+        sink: &mut dyn FnMut(usize, Applied<'_>),
+    ) -> Result<()> {
+        let parts = Parts::of(ops);
+        let mut rows = Vec::new();
+        let (needs, stored) = self.read_stored(tx, ops, &parts, want_valid_to, &mut rows).map_err(|e| e.store(self.name()))?;
+        let kept = rows.len();
+        for (n, op) in ops.iter().enumerate() {
+            let part = parts.get(n);
+            match op {
+                Op::Put { key, value, timestamp } => {
+                    let latest = (needs[n] == Need::Latest).then(|| stored[n].version.as_ref().map(|(begin, _)| *begin));
+                    let result = self
+                        .put_part(tx, part, *value, timestamp.0, want_valid_to, latest)
+                        .map_err(|e| e.store(self.name()).key(key))?;
+                    sink(n, Applied::Put(result));
+                }
+                Op::Get { key, as_of } => {
+                    rows.truncate(kept);
+                    self.get_in_batch(tx, part, as_of.0, &stored[n], &mut rows, &mut |found| {
+                        let found = found.map(|version| if want_valid_to { version } else { Version { valid_to: None, ..version } });
+                        sink(n, Applied::Get(found));
+                    })
+                    .map_err(|e| e.store(self.name()).key(key))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads many keys as of one moment each (`None`: the newest versions); `sink` is called for every row, in order.
+    pub fn get_batch(
+        &self,
+        tx: &mut Transaction,
+        keys: &[&[u8]],
+        as_of: Option<&[Timestamp]>,
+        sink: &mut dyn FnMut(usize, Option<Version<'_>>),
+    ) -> Result<()> {
+        let moment = |n: usize| as_of.and_then(|times| times.get(n).copied()).unwrap_or(Timestamp::MAX);
+        let ops: Vec<Op<'_>> = keys.iter().enumerate().map(|(n, key)| Op::Get { key, as_of: moment(n) }).collect();
+        self.apply_batch(tx, &ops, true, &mut |n, applied| {
+            if let Applied::Get(found) = applied {
+                sink(n, found);
+            }
+        })
+    }
+
+    fn read_stored(
+        &self,
+        tx: &mut Transaction,
+        ops: &[Op<'_>],
+        parts: &Parts,
+        want_valid_to: bool,
+        rows: &mut Vec<u8>,
+    ) -> Result<(Vec<Need>, Vec<Found>)> {
+        let horizon = self.horizon(tx);
+        let mut needs = Vec::with_capacity(ops.len());
+        let mut order: Vec<(u64, u32)> = Vec::with_capacity(ops.len());
+        for (n, op) in ops.iter().enumerate() {
+            let part = parts.get(n);
+            let staged = tx.newest_staged(self.inner.versions, part).filter(|staged| staged.newest);
+            let need = match op {
+                Op::Put { timestamp, .. } if staged.is_some() || self.inner.marks.covers(part, timestamp.0) => Need::Nothing,
+                Op::Put { .. } => Need::Latest,
+                Op::Get { as_of, .. } if staged.is_some_and(|staged| layout::split(staged.key).1 <= as_of.0) => Need::Nothing,
+                Op::Get { as_of, .. } if self.inner.marks.covers(part, as_of.0) || as_of.0 < horizon => Need::Latest,
+                Op::Get { .. } => Need::History,
+            };
+            needs.push(need);
+            if need != Need::Nothing {
+                order.push((sort_prefix(part), n as u32));
+            }
+        }
+        let time = |n: usize| match ops[n] {
+            Op::Put { timestamp, .. } => timestamp,
+            Op::Get { as_of, .. } => as_of,
+        };
+        order.sort_unstable_by(|a, b| {
+            let (m, n) = (a.1 as usize, b.1 as usize);
+            a.0.cmp(&b.0).then_with(|| parts.get(m).cmp(parts.get(n))).then_with(|| time(n).cmp(&time(m)))
+        });
+
+        let mut stored = vec![Found::default(); ops.len()];
+        self.read_latest(tx, &order, &needs, parts, rows, &mut stored)?;
+        let mut last: Option<usize> = None;
+        for (_, n) in order {
+            let n = n as usize;
+            if needs[n] != Need::History {
+                continue;
+            }
+            stored[n] = match last {
+                Some(m) if time(m) == time(n) && parts.get(m) == parts.get(n) => stored[m].clone(),
+                _ => self.stored_at(tx, parts.get(n), time(n).0, want_valid_to, rows)?,
+            };
+            last = Some(n);
+        }
+        Ok((needs, stored))
+    }
+
+    /// One lookup for each distinct key, however many rows of the batch ask for it.
+    fn read_latest(
+        &self,
+        tx: &Transaction,
+        order: &[(u64, u32)],
+        needs: &[Need],
+        parts: &Parts,
+        rows: &mut Vec<u8>,
+        stored: &mut [Found],
+    ) -> Result<()> {
+        let mut keys: Vec<&[u8]> = Vec::new();
+        let mut askers: Vec<(u32, u32)> = Vec::new();
+        for (_, n) in order.iter().filter(|(_, n)| needs[*n as usize] == Need::Latest) {
+            let part = parts.get(*n as usize);
+            if keys.last() != Some(&part) {
+                keys.push(part);
+            }
+            askers.push((*n, keys.len() as u32 - 1));
+        }
+        let mut found = vec![Found::default(); keys.len()];
+        tx.get_stored_sorted(self.inner.latest, &keys, |k, row| {
+            if let Some(row) = row {
+                let start = rows.len();
+                rows.extend_from_slice(&row[TIME_BYTES..]);
+                found[k].version = Some((layout::time(row), start..rows.len()));
+            }
+        })?;
+        for (n, k) in askers {
+            stored[n as usize] = found[k as usize].clone();
+        }
+        Ok(())
+    }
+
+    fn get_in_batch(
+        &self,
+        tx: &mut Transaction,
+        part: &[u8],
+        at: i64,
+        stored: &Found,
+        rows: &mut Vec<u8>,
+        emit: &mut dyn FnMut(Option<Version<'_>>),
+    ) -> Result<()> {
+        let horizon = self.horizon(tx);
+        let staged = tx.newest_staged(self.inner.versions, part);
+        if let Some(newest) = staged.filter(|staged| staged.newest)
+            && let (_, begin) = layout::split(newest.key)
+            && begin <= at
+        {
+            let value = newest.value.and_then(layout::value);
+            emit(value.map(|value| Version { value, timestamp: Timestamp(begin), valid_to: None }));
+        } else if at < horizon {
+            emit(self.newest_by(tx, part, at, rows)?.version(rows));
+        } else if staged.is_none() {
+            emit(stored.version(rows));
+        } else {
+            emit(stored.clone().merge(self.staged_at(tx, part, at, rows)).version(rows));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,231 @@
+//! Scans: the versions of a key or of a range of keys, and the whole table as of a moment.
+
+use super::{layout, Version, VersionRow, VersionedStore};
+use crate::error::Result;
+use crate::rocks::Bounds;
+use crate::store::key_value::successor;
+use crate::time::Timestamp;
+use crate::transaction::{Scan, Step, Transaction, TIME_BYTES};
+use std::collections::VecDeque;
+
+/// Older versions that a scan as of a moment steps over before it seeks to the next key.
+const STEPS: usize = 8;
+
+/// A scan over versions, as they were when it was opened.
+pub struct VersionScan {
+    scan: Scan,
+    mode: Mode,
+    horizon: i64,
+    /// Rows are of `latest`: one a key, begin in front of the row.
+    latest_only: bool,
+    ascending: bool,
+    key: KeyState,
+    /// Versions of the key at hand, oldest last, while a scan that ascends collects them.
+    collected: Vec<Owned>,
+    ready: VecDeque<(Vec<u8>, Owned)>,
+}
+
+#[derive(Clone, Copy)]
+enum Mode {
+    /// Every version whose validity meets `[from, to]`.
+    Between { from: i64, to: i64 },
+    /// The version of each key that was in force at a moment.
+    AsOf { at: i64 },
+}
+
+#[derive(Default)]
+struct KeyState {
+    part: Vec<u8>,
+    key: Vec<u8>,
+    newer_begin: Option<i64>,
+    done: bool,
+    steps: usize,
+}
+
+struct Owned {
+    value: Vec<u8>,
+    begin: i64,
+    end: Option<i64>,
+}
+
+/// The bounds of the rows of keys in `[from, to]`, both inclusive.
+fn bounds(from: Option<&[u8]>, to: Option<&[u8]>) -> Bounds {
+    let part = |key: &[u8]| {
+        let mut part = Vec::with_capacity(key.len() + 2);
+        layout::push_key_part(key, &mut part);
+        part
+    };
+    let lower = from.map(part);
+    let upper = to.and_then(|to| successor(&part(to)));
+    let upper = match (&lower, upper) {
+        (Some(lower), Some(upper)) if upper < *lower => Some(lower.clone()),
+        (_, upper) => upper,
+    };
+    Bounds { lower, upper, within_key: false }
+}
+
+impl VersionedStore {
+    /// The versions of one key whose validity meets `[from, to]`, newest first or (`ascending`) oldest first. Tombstones are left
+    /// out, and so is what ended before the history retention. If `to` itself lies before it, only the newest version is looked at.
+    pub fn versions(&self, tx: &mut Transaction, key: &[u8], from: Timestamp, to: Timestamp, ascending: bool) -> Result<VersionScan> {
+        self.versions_between(tx, Some(key), Some(key), from, to, ascending)
+    }
+
+    /// The versions of all keys in `[key_from, key_to]` (`None` open), ordered by (key, timestamp).
+    pub fn versions_range(
+        &self,
+        tx: &mut Transaction,
+        key_from: Option<&[u8]>,
+        key_to: Option<&[u8]>,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<VersionScan> {
+        self.versions_between(tx, key_from, key_to, from, to, true)
+    }
+
+    fn versions_between(
+        &self,
+        tx: &mut Transaction,
+        key_from: Option<&[u8]>,
+        key_to: Option<&[u8]>,
+        from: Timestamp,
+        to: Timestamp,
+        ascending: bool,
+    ) -> Result<VersionScan> {
+        let horizon = self.horizon(tx);
+        let scan = tx.scan(self.inner.versions, bounds(key_from, key_to), false).map_err(|e| e.store(self.name()))?;
+        Ok(VersionScan::new(scan, Mode::Between { from: from.0, to: to.0 }, horizon, false, ascending))
+    }
+
+    /// The whole table as it was at a moment (`None`: as it is), in key order. A moment before the history retention shows
+    /// only keys whose newest version had begun by then.
+    pub fn scan(&self, tx: &mut Transaction, as_of: Option<Timestamp>) -> Result<VersionScan> {
+        let horizon = self.horizon(tx);
+        let at = as_of.unwrap_or(Timestamp::MAX).0;
+        // Nothing begins after the stream time: the newest versions are the ones in force.
+        let latest_only = at < horizon || self.stream_time(tx).is_none_or(|time| time.0 <= at);
+        let open = if latest_only {
+            tx.scan_latest(self.inner.versions, self.inner.latest)
+        } else {
+            tx.scan(self.inner.versions, Bounds::default(), false)
+        };
+        Ok(VersionScan::new(open.map_err(|e| e.store(self.name()))?, Mode::AsOf { at }, horizon, latest_only, false))
+    }
+
+    /// The versions that a transaction has staged, ordered by (key, newest first).
+    pub fn for_each_change(&self, tx: &mut Transaction, f: &mut dyn FnMut(VersionRow<'_>) -> Result<()>) -> Result<()> {
+        let mut key = Vec::new();
+        tx.for_each_staged(self.inner.versions, |row_key, row| {
+            let (part, begin) = layout::split(row_key);
+            key.clear();
+            layout::push_key(part, &mut key);
+            f(VersionRow { key: &key, value: row.and_then(layout::value), timestamp: Timestamp(begin) })
+        })
+    }
+}
+
+impl VersionScan {
+    fn new(scan: Scan, mode: Mode, horizon: i64, latest_only: bool, ascending: bool) -> Self {
+        Self {
+            scan,
+            mode,
+            horizon,
+            latest_only,
+            ascending,
+            key: KeyState::default(),
+            collected: Vec::new(),
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// Hands versions to `visit` until it answers false or they end; true when it stopped, and the scan can be resumed.
+    pub fn for_each(&mut self, visit: &mut dyn FnMut(&[u8], Version<'_>) -> bool) -> Result<bool> {
+        loop {
+            while let Some((key, owned)) = self.ready.pop_front() {
+                if !visit(&key, owned.version()) {
+                    return Ok(true);
+                }
+            }
+            let Self { scan, mode, horizon, latest_only, ascending, key: state, collected, ready } = self;
+            let mut stopped = false;
+            let paused = scan.for_each(&mut |row_key, row| {
+                let (part, begin, row) = if *latest_only {
+                    (row_key, layout::time(row), &row[TIME_BYTES..])
+                } else {
+                    let (part, begin) = layout::split(row_key);
+                    (part, begin, row)
+                };
+                if part != state.part {
+                    release(&state.key, collected, ready);
+                    state.enter(part);
+                }
+                let end = state.newer_begin.replace(begin);
+                let emit = match *mode {
+                    Mode::Between { from, to } if to < *horizon => end.is_none() && begin <= to && from <= to,
+                    Mode::Between { from, to } => {
+                        begin <= to && from <= to && end.is_none_or(|end| end > from && end >= *horizon)
+                    }
+                    Mode::AsOf { at } if at < *horizon => end.is_none() && begin <= at,
+                    Mode::AsOf { at } => begin <= at && !state.done,
+                };
+                state.done |= emit;
+                if emit && let Some(value) = layout::value(row) {
+                    if *ascending {
+                        collected.push(Owned { value: value.to_vec(), begin, end });
+                    } else {
+                        let version = Version { value, timestamp: Timestamp(begin), valid_to: end.map(Timestamp) };
+                        if !visit(&state.key, version) {
+                            stopped = true;
+                            return Step::Pause;
+                        }
+                    }
+                }
+                if !ready.is_empty() {
+                    return Step::Pause;
+                }
+                // The rest of this key cannot be asked for: pass it step by step, then by a seek.
+                if matches!(*mode, Mode::AsOf { .. }) && state.done && !*latest_only {
+                    state.steps += 1;
+                    if state.steps > STEPS
+                        && let Some(next) = successor(&state.part)
+                    {
+                        return Step::Seek(next);
+                    }
+                }
+                Step::Next
+            })?;
+            if stopped {
+                return Ok(true);
+            }
+            if !paused {
+                release(&self.key.key, &mut self.collected, &mut self.ready);
+                if self.ready.is_empty() {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+}
+
+/// Versions were collected newest first; hand them on oldest first.
+fn release(key: &[u8], collected: &mut Vec<Owned>, ready: &mut VecDeque<(Vec<u8>, Owned)>) {
+    ready.extend(collected.drain(..).rev().map(|owned| (key.to_vec(), owned)));
+}
+
+impl KeyState {
+    fn enter(&mut self, part: &[u8]) {
+        self.part.clear();
+        self.part.extend_from_slice(part);
+        self.key.clear();
+        layout::push_key(part, &mut self.key);
+        self.newer_begin = None;
+        self.done = false;
+        self.steps = 0;
+    }
+}
+
+impl Owned {
+    fn version(&self) -> Version<'_> {
+        Version { value: &self.value, timestamp: Timestamp(self.begin), valid_to: self.end.map(Timestamp) }
+    }
+}

@@ -1,0 +1,108 @@
+//! Bytes of the versioned store's rows (`layout.md` section 4).
+//!
+//! ```text
+//! versions   key part | inverted begin, 8 bytes  →  row            ordered by (key, newest first)
+//! latest     key part                            →  inverted begin | row
+//! row        0x00 a tombstone, or 0x01 | value
+//! key part   the key with 00 written as 00 FF, then 00 01
+//! ```
+//!
+//! The key part is prefix-free and keeps the order of keys, so keys of different length never bleed into one another and
+//! versions of one key lie together. Times are inverted (big-endian, sign flipped, complement), so newer sorts first and a
+//! read as of a moment is one seek forward.
+
+use crate::transaction::TIME_BYTES;
+
+const ESCAPED_ZERO: [u8; 2] = [0x00, 0xff];
+const END: [u8; 2] = [0x00, 0x01];
+pub(super) const TOMBSTONE: u8 = 0;
+pub(super) const VALUE: u8 = 1;
+
+/// Appends the key part of a key.
+#[inline]
+pub(super) fn push_key_part(key: &[u8], out: &mut Vec<u8>) {
+    if key.contains(&0) {
+        for byte in key {
+            if *byte == 0 { out.extend_from_slice(&ESCAPED_ZERO) } else { out.push(*byte) }
+        }
+    } else {
+        out.extend_from_slice(key);
+    }
+    out.extend_from_slice(&END);
+}
+
+/// The key that a key part stands for.
+pub(super) fn push_key(part: &[u8], out: &mut Vec<u8>) {
+    let body = &part[..part.len() - END.len()];
+    let mut rest = body;
+    while let Some(zero) = rest.iter().position(|byte| *byte == 0) {
+        out.extend_from_slice(&rest[..=zero]);
+        rest = &rest[(zero + ESCAPED_ZERO.len()).min(rest.len())..];
+    }
+    out.extend_from_slice(rest);
+}
+
+/// A time as it stands at the end of a row's key.
+#[inline]
+pub(super) fn inverted(time: i64) -> [u8; TIME_BYTES] {
+    (!(time as u64 ^ (1 << 63))).to_be_bytes()
+}
+
+/// The time that inverted bytes stand for.
+#[inline]
+pub(super) fn time(bytes: &[u8]) -> i64 {
+    let mut inverted = [0; TIME_BYTES];
+    inverted.copy_from_slice(&bytes[..TIME_BYTES]);
+    (!u64::from_be_bytes(inverted) ^ (1 << 63)) as i64
+}
+
+/// A row's key, split into key part and begin.
+#[inline]
+pub(super) fn split(row_key: &[u8]) -> (&[u8], i64) {
+    let (part, begin) = row_key.split_at(row_key.len() - TIME_BYTES);
+    (part, time(begin))
+}
+
+/// A row's value; `None` for a tombstone.
+#[inline]
+pub(super) fn value(row: &[u8]) -> Option<&[u8]> {
+    match row.split_first() {
+        Some((&VALUE, value)) => Some(value),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn row_key(key: &[u8], at: i64) -> Vec<u8> {
+        let mut row = Vec::new();
+        push_key_part(key, &mut row);
+        row.extend_from_slice(&inverted(at));
+        row
+    }
+
+    #[test]
+    fn golden_bytes() {
+        assert_eq!(row_key(b"a\x00b", 1), [b'a', 0, 0xff, b'b', 0, 1, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe]);
+        assert_eq!(inverted(i64::MAX), [0; 8]);
+        assert_eq!(inverted(i64::MIN), [0xff; 8]);
+    }
+
+    proptest! {
+        #[test]
+        fn rows_order_by_key_then_newest_first(
+            a in prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 254, 255]), 0..5), s in any::<i64>(),
+            b in prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 254, 255]), 0..5), t in any::<i64>(),
+        ) {
+            prop_assert_eq!(row_key(&a, s).cmp(&row_key(&b, t)), a.cmp(&b).then(t.cmp(&s)));
+            let row = row_key(&a, s);
+            let (part, begin) = split(&row);
+            let mut key = Vec::new();
+            push_key(part, &mut key);
+            prop_assert_eq!((key, begin), (a, s));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The versioned store (KIP-889, `stores.md` section 5): (key, timestamp) → value or tombstone, with reads as of a moment.
+//!
+//! Where is …? a late put: `write.rs` · a read as of a moment: `read.rs` · a mixed batch: `batch.rs` · history and scans:
+//! `history.rs` · what is dropped when: `expiry.rs` · bytes: `layout.rs` · why most puts read nothing: `marks.rs`.
+
+mod batch;
+mod expiry;
+mod history;
+mod layout;
+mod marks;
+mod read;
+mod write;
+
+pub use batch::{Applied, Op};
+pub use expiry::{ExpiryFilter, Horizon};
+pub use history::VersionScan;
+pub(crate) use write::push_latest;
+
+use crate::time::Timestamp;
+use crate::transaction::{Table, Transaction};
+use marks::Marks;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// A version that was found: `[timestamp, valid_to)` is when it was in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version<'a> {
+    /// The value; a tombstone is never handed out.
+    pub value: &'a [u8],
+    /// Begin of validity, inclusive.
+    pub timestamp: Timestamp,
+    /// End of validity, exclusive; `None` for the newest version (and where the caller did not ask for it).
+    pub valid_to: Option<Timestamp>,
+}
+
+/// What became of a put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PutResult {
+    /// False: older than the history retention; nothing was written.
+    pub accepted: bool,
+    /// The next greater timestamp known of the key; `None` if the new version is the newest.
+    pub valid_to: Option<Timestamp>,
+}
+
+/// A version to be replayed, or one that a transaction has staged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VersionRow<'a> {
+    /// The user's key.
+    pub key: &'a [u8],
+    /// `None` is a tombstone.
+    pub value: Option<&'a [u8]>,
+    /// Begin of validity.
+    pub timestamp: Timestamp,
+}
+
+/// A handle to a versioned store of a task; every call says in which transaction.
+#[derive(Clone)]
+pub struct VersionedStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    name: String,
+    /// The store's position among those of its task.
+    number: usize,
+    versions: Table,
+    latest: Table,
+    history_retention: i64,
+    segment_interval: i64,
+    marks: Marks,
+    dropped: AtomicU64,
+    expired_reads: AtomicU64,
+}
+
+impl VersionedStore {
+    pub(crate) fn new(
+        name: &str,
+        number: usize,
+        versions: Table,
+        latest: Table,
+        retention: (i64, i64),
+        stream_time: Option<i64>,
+    ) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                name: name.to_owned(),
+                number,
+                versions,
+                latest,
+                history_retention: retention.0,
+                segment_interval: retention.1,
+                marks: Marks::new(stream_time),
+                dropped: AtomicU64::new(0),
+                expired_reads: AtomicU64::new(0),
+            }),
+        }
+    }
+
+    /// The store's name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// How far back versions can be asked for, in microseconds.
+    pub fn history_retention(&self) -> i64 {
+        self.inner.history_retention
+    }
+
+    /// The unit of expiry, in microseconds.
+    pub fn segment_interval(&self) -> i64 {
+        self.inner.segment_interval
+    }
+
+    /// Greatest timestamp of an accepted write, all keys together, as the transaction sees it.
+    pub fn stream_time(&self, tx: &Transaction) -> Option<Timestamp> {
+        tx.stores[self.inner.number].stream_time.map(Timestamp)
+    }
+
+    /// Writes that were refused for being older than the history retention, since the task was opened.
+    pub fn dropped_records(&self) -> u64 {
+        self.inner.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Reads as of a moment older than the history retention that found nothing, since the task was opened.
+    pub fn expired_reads(&self) -> u64 {
+        self.inner.expired_reads.load(Ordering::Relaxed)
+    }
+
+    /// The oldest moment that can be asked for.
+    fn horizon(&self, tx: &Transaction) -> i64 {
+        let stream_time = tx.stores[self.inner.number].stream_time;
+        stream_time.map_or(i64::MIN, |time| time.saturating_sub(self.inner.history_retention))
+    }
+
+    /// Memory that the store's staged records hold, in bytes.
+    pub fn uncommitted_bytes(&self, tx: &Transaction) -> usize {
+        tx.table_bytes(self.inner.versions)
+    }
+
+    pub(crate) fn tables(&self) -> (Table, Table) {
+        (self.inner.versions, self.inner.latest)
+    }
+}

@@ -1,0 +1,162 @@
+//! Reads: the newest version, and the version valid at a moment.
+
+use super::{layout, Version, VersionedStore};
+use crate::error::Result;
+use crate::time::Timestamp;
+use crate::transaction::{Transaction, TIME_BYTES};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// Versions that are walked over before a backward seek takes their place: below it, walking is cheaper.
+const WALK: usize = 16;
+
+/// A version found in one of the two places, staged or stored; its row lies in a buffer of the caller's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Begin and row of the newest version that began at or before the moment.
+    pub(super) version: Option<(i64, Range<usize>)>,
+    /// Smallest begin after the moment, where it was asked for.
+    pub(super) next: Option<i64>,
+}
+
+impl Found {
+    /// Of two places the version in force; the other place may end it sooner.
+    pub(super) fn merge(self, staged: Self) -> Self {
+        let next = match (self.next, staged.next) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let version = match (self.version, staged.version) {
+            // Equal begins: the staged version replaces the stored one.
+            (Some(a), Some(b)) => Some(if b.0 >= a.0 { b } else { a }),
+            (a, b) => a.or(b),
+        };
+        Self { version, next }
+    }
+
+    pub(super) fn version<'a>(&self, rows: &'a [u8]) -> Option<Version<'a>> {
+        let (begin, row) = self.version.as_ref()?;
+        let value = layout::value(&rows[row.clone()])?;
+        Some(Version { value, timestamp: Timestamp(*begin), valid_to: self.next.map(Timestamp) })
+    }
+}
+
+fn keep(rows: &mut Vec<u8>, row: &[u8]) -> Range<usize> {
+    let start = rows.len();
+    rows.extend_from_slice(row);
+    start..rows.len()
+}
+
+impl VersionedStore {
+    /// The newest version; nothing if it is a tombstone. It never expires.
+    pub fn get<R>(&self, tx: &mut Transaction, key: &[u8], f: impl FnOnce(Option<Version<'_>>) -> R) -> Result<R> {
+        self.get_as_of(tx, key, Timestamp::MAX, f)
+    }
+
+    /// The version valid at a moment, with its end.
+    ///
+    /// A moment before `stream time - history retention` finds nothing, unless the newest version itself began by then.
+    pub fn get_as_of<R>(&self, tx: &mut Transaction, key: &[u8], as_of: Timestamp, f: impl FnOnce(Option<Version<'_>>) -> R) -> Result<R> {
+        let mut part = Vec::with_capacity(key.len() + 2);
+        layout::push_key_part(key, &mut part);
+        let mut rows = Vec::new();
+        let found = self.find(tx, &part, as_of.0, &mut rows).map_err(|e| e.store(self.name()).key(key))?;
+        Ok(f(found.version(&rows)))
+    }
+
+    fn find(&self, tx: &mut Transaction, part: &[u8], at: i64, rows: &mut Vec<u8>) -> Result<Found> {
+        // At or above the mark the newest version is the one in force.
+        if self.inner.marks.covers(part, at) || at < self.horizon(tx) {
+            return self.newest_by(tx, part, at, rows);
+        }
+        let stored = self.stored_at(tx, part, at, true, rows)?;
+        Ok(stored.merge(self.staged_at(tx, part, at, rows)))
+    }
+
+    /// The newest version if it began by `at`; else nothing, which only a moment before the horizon may meet.
+    pub(super) fn newest_by(&self, tx: &mut Transaction, part: &[u8], at: i64, rows: &mut Vec<u8>) -> Result<Found> {
+        let newest = match tx.newest_staged(self.inner.versions, part) {
+            Some(staged) if staged.newest => {
+                let begin = layout::split(staged.key).1;
+                staged.value.map(|row| (begin, keep(rows, row)))
+            }
+            _ => tx.get_stored(self.inner.latest, part, |row| row.map(|row| (layout::time(row), keep(rows, &row[TIME_BYTES..]))))?,
+        };
+        if newest.as_ref().is_some_and(|(begin, _)| *begin > at) {
+            self.inner.expired_reads.fetch_add(1, Ordering::Relaxed);
+            return Ok(Found::default());
+        }
+        Ok(Found { version: newest, next: None })
+    }
+
+    /// What is staged around a moment.
+    pub(super) fn staged_at(&self, tx: &mut Transaction, part: &[u8], at: i64, rows: &mut Vec<u8>) -> Found {
+        if tx.newest_staged(self.inner.versions, part).is_none() {
+            return Found::default();
+        }
+        let seek = [part, &layout::inverted(at)].concat();
+        let (at_or_before, after) = tx.staged_neighbours(self.inner.versions, &seek);
+        Found {
+            version: at_or_before.and_then(|staged| Some((layout::split(staged.key).1, keep(rows, staged.value?)))),
+            next: after.map(|staged| layout::split(staged.key).1),
+        }
+    }
+
+    /// What is stored around a moment; `next` only with `want_next`, which costs a walk over the newer versions.
+    pub(super) fn stored_at(&self, tx: &mut Transaction, part: &[u8], at: i64, want_next: bool, rows: &mut Vec<u8>) -> Result<Found> {
+        let versions = self.inner.versions;
+        let mut seek = [part, &layout::inverted(if want_next { i64::MAX } else { at })].concat();
+        let mut found = Found::default();
+        let walked_out = tx.seeker(versions, true)?.with(|cursor| {
+            cursor.seek(&seek);
+            for _ in 0..WALK {
+                let Some((key, row)) = cursor.item() else { return false };
+                if key.len() != seek.len() || !key.starts_with(part) {
+                    return false;
+                }
+                let begin = layout::split(key).1;
+                if begin <= at {
+                    found.version = Some((begin, keep(rows, row)));
+                    return false;
+                }
+                found.next = Some(begin);
+                cursor.next();
+            }
+            true
+        })?;
+        if walked_out {
+            // Many newer versions: from the moment one step back, then forward again.
+            seek.truncate(part.len());
+            seek.extend_from_slice(&layout::inverted(at));
+            found = Found::default();
+            let same = |key: &[u8]| key.len() == seek.len() && key.starts_with(part);
+            tx.seeker(versions, false)?.with(|cursor| {
+                cursor.seek_for_prev(&seek);
+                // An exact hit is the version in force; the next newer one lies before it.
+                if let Some((key, row)) = cursor.item()
+                    && key == seek
+                {
+                    found.version = Some((at, keep(rows, row)));
+                    cursor.prev();
+                    found.next = cursor.key().filter(|key| same(key)).map(|key| layout::split(key).1);
+                    return;
+                }
+                found.next = cursor.key().filter(|key| same(key)).map(|key| layout::split(key).1);
+                if cursor.valid() { cursor.next() } else { cursor.seek(&seek) }
+                if let Some((key, row)) = cursor.item()
+                    && same(key)
+                {
+                    found.version = Some((layout::split(key).1, keep(rows, row)));
+                }
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// The smallest begin of a key after a time, staged or stored.
+    pub(super) fn next_begin(&self, tx: &mut Transaction, part: &[u8], time: i64) -> Result<Option<i64>> {
+        let mut rows = Vec::new();
+        let stored = self.stored_at(tx, part, time, true, &mut rows)?;
+        Ok(stored.merge(self.staged_at(tx, part, time, &mut rows)).next)
+    }
+}

@@ -1,0 +1,121 @@
+//! Puts: at the end of a key's history without reading, late ones into the middle of it.
+
+use super::{layout, PutResult, Version, VersionRow, VersionedStore};
+use crate::error::Result;
+use crate::time::Timestamp;
+use crate::transaction::{Batch, Staged, Transaction};
+use std::sync::atomic::Ordering;
+
+impl VersionedStore {
+    /// Puts a version (a tombstone for `None`) at a time; replaces the version of an equal time.
+    ///
+    /// Refused, counted and not written if `timestamp < stream time - history retention`; both borders are inclusive.
+    pub fn put(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>, timestamp: Timestamp) -> Result<PutResult> {
+        let mut part = Vec::with_capacity(key.len() + 2);
+        layout::push_key_part(key, &mut part);
+        self.put_part(tx, &part, value, timestamp.0, true, None).map_err(|e| e.store(self.name()).key(key))
+    }
+
+    /// Deletes as of a time: reads the version valid then, and puts a tombstone. `f` sees the version with its old end,
+    /// nothing if there was none or the time is older than the history retention.
+    pub fn delete<R>(&self, tx: &mut Transaction, key: &[u8], timestamp: Timestamp, f: impl FnOnce(Option<Version<'_>>) -> R) -> Result<R> {
+        if timestamp.0 < self.horizon(tx) {
+            self.inner.dropped.fetch_add(1, Ordering::Relaxed);
+            return Ok(f(None));
+        }
+        let found = self.get_as_of(tx, key, timestamp, f)?;
+        self.put(tx, key, None, timestamp)?;
+        Ok(found)
+    }
+
+    /// Stages versions that were accepted once (replay from a changelog): no acceptance test, any order, no double effect.
+    pub fn restore(&self, tx: &mut Transaction, rows: &[VersionRow<'_>], stream_time: Option<Timestamp>) -> Result<()> {
+        let mut part = Vec::new();
+        for row in rows {
+            part.clear();
+            layout::push_key_part(row.key, &mut part);
+            self.stage_version(tx, &part, row.value, row.timestamp.0, false, None).map_err(|e| e.store(self.name()).key(row.key))?;
+        }
+        if let Some(time) = stream_time {
+            self.raise_stream_time(tx, time.0);
+        }
+        Ok(())
+    }
+
+    /// As `put`, by key part. `stored_latest`: the begin of the stored newest version, where a batch has read it already.
+    pub(super) fn put_part(
+        &self,
+        tx: &mut Transaction,
+        part: &[u8],
+        value: Option<&[u8]>,
+        time: i64,
+        want_valid_to: bool,
+        stored_latest: Option<Option<i64>>,
+    ) -> Result<PutResult> {
+        if time < self.horizon(tx) {
+            self.inner.dropped.fetch_add(1, Ordering::Relaxed);
+            return Ok(PutResult { accepted: false, valid_to: None });
+        }
+        let valid_to = self.stage_version(tx, part, value, time, want_valid_to, stored_latest)?;
+        Ok(PutResult { accepted: true, valid_to: valid_to.map(Timestamp) })
+    }
+
+    fn raise_stream_time(&self, tx: &mut Transaction, time: i64) {
+        let state = &mut tx.stores[self.inner.number];
+        if state.stream_time.is_none_or(|now| now < time) {
+            state.stream_time = Some(time);
+            state.changed = true;
+        }
+    }
+
+    fn stage_version(
+        &self,
+        tx: &mut Transaction,
+        part: &[u8],
+        value: Option<&[u8]>,
+        time: i64,
+        want_valid_to: bool,
+        stored_latest: Option<Option<i64>>,
+    ) -> Result<Option<i64>> {
+        // At or above the key's mark nothing newer can exist: no read, and the new version is the newest.
+        let (newest, valid_to) = if self.inner.marks.raise(part, time) {
+            (true, None)
+        } else {
+            match self.newest_begin(tx, part, stored_latest)? {
+                Some(begin) if begin > time => {
+                    let next = if want_valid_to { self.next_begin(tx, part, time)?.or(Some(begin)) } else { None };
+                    (false, next)
+                }
+                _ => (true, None),
+            }
+        };
+        let begin = layout::inverted(time);
+        match value {
+            Some(value) => tx.stage(self.inner.versions, &[part, &begin], Some(&[&[layout::VALUE], value]), newest),
+            None => tx.stage(self.inner.versions, &[part, &begin], Some(&[&[layout::TOMBSTONE]]), newest),
+        }
+        self.raise_stream_time(tx, time);
+        Ok(valid_to)
+    }
+
+    /// Begin of the newest version of a key, staged or stored, tombstones included.
+    fn newest_begin(&self, tx: &mut Transaction, part: &[u8], stored_latest: Option<Option<i64>>) -> Result<Option<i64>> {
+        match tx.newest_staged(self.inner.versions, part) {
+            Some(staged) if staged.newest => Ok(Some(layout::split(staged.key).1)),
+            _ => match stored_latest {
+                Some(begin) => Ok(begin),
+                None => tx.get_stored(self.inner.latest, part, |row| row.map(layout::time)),
+            },
+        }
+    }
+}
+
+/// Adds the `latest` row that a commit owes for the newest version of a key. It is made here and not staged, so that an open
+/// transaction holds each value once.
+pub(crate) fn push_latest(batch: &mut Batch, family: u32, version: Staged<'_>, row: &mut Vec<u8>) {
+    let (part, begin) = version.key.split_at(version.key.len() - crate::transaction::TIME_BYTES);
+    row.clear();
+    row.extend_from_slice(begin);
+    row.extend_from_slice(version.value.unwrap_or(&[layout::TOMBSTONE]));
+    batch.push(family, part, Some(row));
+}

@@ -1,0 +1,92 @@
+//! How far back history must be kept: for every view that is alive, and for every state that a crash can fall back to.
+
+use super::{Committed, Durability, Store, Task};
+use crate::error::Result;
+use crate::rocks::Snapshot;
+use crate::transaction::StoreState;
+use std::sync::atomic::Ordering;
+use std::sync::Weak;
+
+/// A flush is asked for when a segment's worth of time has passed, but not for less than this many bytes.
+const FLUSH_BYTES: u64 = 8 << 20;
+
+/// Commits that somebody still reads, and stream times that are safe from a crash.
+#[derive(Default)]
+pub(super) struct Views {
+    alive: Vec<(Weak<Snapshot>, Vec<StoreState>)>,
+    durable: Vec<StoreState>,
+    flushing: Option<Vec<StoreState>>,
+    bytes_since_flush: u64,
+}
+
+impl Views {
+    pub(super) fn new(durable: Vec<StoreState>) -> Self {
+        Self { durable, ..Self::default() }
+    }
+
+    pub(super) fn flushed(&mut self, states: Vec<StoreState>) {
+        self.durable = states;
+        self.flushing = None;
+        self.bytes_since_flush = 0;
+    }
+}
+
+impl Task {
+    /// Notes a commit and raises the stores' horizons as far as they may go.
+    pub(super) fn advance_horizons(&self, committed: &Committed, bytes: usize) -> Result<()> {
+        let mut views = self.views.lock();
+        views.alive.retain(|(snapshot, _)| snapshot.strong_count() > 0);
+        views.alive.push((std::sync::Arc::downgrade(&committed.snapshot), committed.states.clone()));
+        views.bytes_since_flush += bytes as u64;
+        if self.options.durability == Durability::Sync {
+            views.durable.clone_from(&committed.states);
+        } else if views.flushing.is_some() {
+            // Every memtable that was full when the flush was asked for is in a file once none is waiting.
+            if self.database.property("rocksdb.num-immutable-mem-table")? == 0
+                && let Some(states) = views.flushing.take()
+            {
+                views.durable = states;
+            }
+        } else if views.bytes_since_flush > FLUSH_BYTES && self.a_segment_has_passed(&views.durable, &committed.states) {
+            self.database.flush(false)?;
+            views.flushing = Some(committed.states.clone());
+            views.bytes_since_flush = 0;
+        }
+        self.raise_horizons(&views);
+        Ok(())
+    }
+
+    fn a_segment_has_passed(&self, durable: &[StoreState], now: &[StoreState]) -> bool {
+        self.stores.iter().zip(durable.iter().zip(now)).any(|(entry, (durable, now))| match &entry.store {
+            Store::Versioned(store, _) => match (durable.stream_time, now.stream_time) {
+                (Some(then), Some(now)) => now.saturating_sub(then) > store.segment_interval(),
+                (then, now) => then != now,
+            },
+            Store::KeyValue(_) => false,
+        })
+    }
+
+    pub(super) fn raise_horizons(&self, views: &Views) {
+        for (n, entry) in self.stores.iter().enumerate() {
+            let Store::Versioned(store, horizon) = &entry.store else { continue };
+            let alive = views.alive.iter().filter(|(snapshot, _)| snapshot.strong_count() > 0).map(|(_, states)| states);
+            let oldest = alive.chain(std::iter::once(&views.durable)).map(|states| states[n].stream_time).min().flatten();
+            if let Some(time) = oldest {
+                horizon.raise(time.saturating_sub(store.history_retention()));
+            }
+        }
+    }
+
+    /// Writes the memtables of all stores to files, at one commit; with `wait` they are there on return.
+    pub fn flush(&self, wait: bool) -> Result<()> {
+        let states = self.committed.read().states.clone();
+        self.database.flush(wait)?;
+        self.counters.flushes.fetch_add(1, Ordering::Relaxed);
+        let mut views = self.views.lock();
+        if wait {
+            views.flushed(states);
+            self.raise_horizons(&views);
+        }
+        Ok(())
+    }
+}

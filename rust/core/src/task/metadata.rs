@@ -1,0 +1,88 @@
+//! What a task keeps about itself, and the offsets family.
+//!
+//! ```text
+//! metadata  format              → u16 big-endian
+//!           durability          → its name
+//!           store:NAME          → the kind's name, for a versioned store then history retention and segment interval
+//!           stream_time:NAME    → i64 big-endian
+//!           property:NAME       → bytes
+//! offsets   topic | 00 | partition i32 big-endian → i64 big-endian
+//! ```
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::offset::{Offset, TopicPartition};
+use crate::store::{StoreKind, StoreSpec};
+
+/// The format that this version writes; every stored row and every key follows from it.
+pub(super) const FORMAT: u16 = 1;
+pub(super) const FORMAT_KEY: &[u8] = b"format";
+pub(super) const DURABILITY_KEY: &[u8] = b"durability";
+
+pub(super) fn store_key(name: &str) -> Vec<u8> {
+    format!("store:{name}").into_bytes()
+}
+
+pub(super) fn stream_time_key(name: &str) -> Vec<u8> {
+    format!("stream_time:{name}").into_bytes()
+}
+
+pub(super) fn property_key(name: &str) -> Vec<u8> {
+    format!("property:{name}").into_bytes()
+}
+
+/// A store's descriptor as it is kept.
+pub(super) fn descriptor(spec: &StoreSpec) -> String {
+    match spec.kind {
+        StoreKind::KeyValue => spec.kind.name().to_owned(),
+        StoreKind::Versioned { history_retention, segment_interval } => {
+            format!("{} {history_retention} {segment_interval}", spec.kind.name())
+        }
+    }
+}
+
+/// Checks that a store's descriptor on disk is of the same kind; retention and interval may change between opens.
+pub(super) fn check_descriptor(spec: &StoreSpec, stored: &[u8]) -> Result<()> {
+    let stored = String::from_utf8_lossy(stored);
+    let kind = stored.split(' ').next().unwrap_or_default();
+    if kind == spec.kind.name() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::InvalidValue,
+        format!("the store was made as {kind:?} and is now asked for as {:?}; open it as what it is or give the new store another name", spec.kind.name()),
+    )
+    .store(&spec.name))
+}
+
+pub(super) fn check_name(name: &str) -> Result<()> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if name.is_empty() || name.len() > 200 || !name.chars().all(legal) {
+        return Err(Error::new(
+            ErrorKind::InvalidValue,
+            format!("store name {name:?}: use 1 to 200 ASCII letters, digits, '_', '-' or '.'"),
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn offset_key(tp: &TopicPartition) -> Result<Vec<u8>> {
+    if tp.topic.contains('\0') {
+        return Err(Error::new(ErrorKind::InvalidValue, format!("topic {:?} has a NUL character in it", tp.topic)));
+    }
+    Ok([tp.topic.as_bytes(), &[0], &tp.partition.to_be_bytes()].concat())
+}
+
+pub(super) fn parse_offset(key: &[u8], value: &[u8]) -> Result<(TopicPartition, Offset)> {
+    let bad = || Error::new(ErrorKind::StoreCorrupted, "an offset in the database is damaged; restore the directory from the changelog");
+    let (head, partition) = key.split_last_chunk::<4>().ok_or_else(bad)?;
+    let topic = head.strip_suffix(&[0]).and_then(|topic| std::str::from_utf8(topic).ok()).ok_or_else(bad)?;
+    let offset = i64::from_be_bytes(value.try_into().map_err(|_| bad())?);
+    Ok((TopicPartition { topic: topic.to_owned(), partition: i32::from_be_bytes(*partition) }, Offset(offset)))
+}
+
+pub(super) fn parse_time(value: &[u8]) -> Result<i64> {
+    let bytes = value.try_into().map_err(|_| {
+        Error::new(ErrorKind::StoreCorrupted, "a stream time in the database is damaged; restore the directory from the changelog")
+    })?;
+    Ok(i64::from_be_bytes(bytes))
+}

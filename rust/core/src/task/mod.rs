@@ -1,0 +1,183 @@
+//! A task: one database, many stores, one transaction, one atomic commit with the offsets (`stores.md` sections 2 and 3).
+
+mod commit;
+mod horizon;
+mod metadata;
+mod metrics;
+mod open;
+mod options;
+
+pub use commit::Commit;
+pub use metrics::{StoreMetrics, TaskMetrics};
+pub use open::OpenTransaction;
+pub use options::{Durability, TaskOptions};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::offset::{Offset, TopicPartition};
+use crate::rocks::{Bounds, Cursor, Database, Family, FamilyKind, Snapshot};
+use crate::store::key_value::KeyValueStore;
+use crate::store::versioned::{Horizon, VersionedStore};
+use crate::store::StoreSpec;
+use crate::transaction::{StoreState, Table, Transaction};
+use horizon::Views;
+use metrics::Counters;
+use open::Open;
+use parking_lot::{Mutex, RwLock};
+use std::path::Path;
+use std::sync::Arc;
+
+/// An open task. All of its methods may be called from any thread.
+pub struct Task {
+    database: Arc<Database>,
+    metadata: Family,
+    offsets: Family,
+    tables: Arc<[Table]>,
+    stores: Vec<Entry>,
+    committed: RwLock<Committed>,
+    /// The task's own open transaction; its lock is the writer's.
+    open: Mutex<Open>,
+    views: Mutex<Views>,
+    counters: Counters,
+    options: TaskOptions,
+}
+
+/// The last commit: what a new transaction stands on.
+#[derive(Clone)]
+struct Committed {
+    snapshot: Arc<Snapshot>,
+    states: Vec<StoreState>,
+}
+
+struct Entry {
+    spec: StoreSpec,
+    store: Store,
+}
+
+#[derive(Clone)]
+enum Store {
+    KeyValue(KeyValueStore),
+    Versioned(VersionedStore, Horizon),
+}
+
+impl Task {
+    /// Where the files are.
+    pub fn path(&self) -> &Path {
+        self.database.path()
+    }
+
+    /// The stores that the task was opened with.
+    pub fn stores(&self) -> impl Iterator<Item = &StoreSpec> {
+        self.stores.iter().map(|entry| &entry.spec)
+    }
+
+    fn entry(&self, name: &str) -> Result<&Entry> {
+        self.stores.iter().find(|entry| entry.spec.name == name).ok_or_else(|| {
+            let names: Vec<_> = self.stores().map(|spec| spec.name.as_str()).collect();
+            Error::new(ErrorKind::InvalidValue, format!("there is no store {name:?} in this task; it has {names:?}")).path(self.path())
+        })
+    }
+
+    /// A handle to a key-value store.
+    pub fn key_value(&self, name: &str) -> Result<KeyValueStore> {
+        match &self.entry(name)?.store {
+            Store::KeyValue(store) => Ok(store.clone()),
+            Store::Versioned(..) => Err(Error::new(ErrorKind::InvalidValue, "it is a versioned store, not a key-value store").store(name)),
+        }
+    }
+
+    /// A handle to a versioned store.
+    pub fn versioned(&self, name: &str) -> Result<VersionedStore> {
+        match &self.entry(name)?.store {
+            Store::Versioned(store, _) => Ok(store.clone()),
+            Store::KeyValue(_) => Err(Error::new(ErrorKind::InvalidValue, "it is a key-value store, not a versioned store").store(name)),
+        }
+    }
+
+    /// A private transaction over the last commit. Many may be open at once, none sees another; one of them may be committed
+    /// with [`Task::commit_transaction`], as long as nothing else was committed since it began. It can also serve as a view of
+    /// the last commit.
+    pub fn begin(&self) -> Result<Transaction> {
+        let committed = self.committed.read().clone();
+        Ok(Transaction::new(committed.snapshot, Arc::clone(&self.tables), committed.states))
+    }
+
+    /// The offset that the last commit carries for a changelog partition.
+    pub fn committed_offset(&self, tp: &TopicPartition) -> Result<Option<Offset>> {
+        let snapshot = Arc::clone(&self.committed.read().snapshot);
+        let found = self.database.get(self.offsets, &metadata::offset_key(tp)?, &snapshot, |value| value.map(<[u8]>::to_vec))?;
+        found.map(|value| metadata::parse_offset(&metadata::offset_key(tp)?, &value).map(|(_, offset)| offset)).transpose()
+    }
+
+    /// All offsets of the last commit.
+    pub fn committed_offsets(&self) -> Result<Vec<(TopicPartition, Offset)>> {
+        let snapshot = Arc::clone(&self.committed.read().snapshot);
+        let cursor = Cursor::new(&snapshot, self.offsets, FamilyKind::Offsets, &Bounds::default())?;
+        let mut offsets = Vec::new();
+        cursor.with(|rows| {
+            rows.seek_to_first();
+            while let Some((key, value)) = rows.item() {
+                offsets.push(metadata::parse_offset(key, value));
+                rows.next();
+            }
+        })?;
+        offsets.into_iter().collect()
+    }
+
+    /// A small value that was committed with the data.
+    pub fn property(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let snapshot = Arc::clone(&self.committed.read().snapshot);
+        self.database.get(self.metadata, &metadata::property_key(name), &snapshot, |value| value.map(<[u8]>::to_vec))
+    }
+
+    /// Memory of the open transaction at which `commit_requested` turns true; -1: never.
+    pub fn uncommitted_max_bytes(&self) -> i64 {
+        self.options.uncommitted_max_bytes
+    }
+
+    /// Bytes of committed rows that are not in files yet: what a crash without a log would lose.
+    pub fn unflushed_bytes(&self) -> u64 {
+        self.database.property("rocksdb.cur-size-all-mem-tables").unwrap_or(0)
+    }
+
+    /// A consistent copy of the last commit in a new directory, hard-linked where the file system can.
+    pub fn checkpoint(&self, directory: &Path) -> Result<()> {
+        if directory.exists() {
+            return Err(Error::new(ErrorKind::InvalidValue, "the checkpoint's directory exists already; name a new one").path(directory));
+        }
+        self.database.checkpoint(directory)
+    }
+
+    /// Rewrites a versioned store's history, dropping what has expired.
+    pub fn compact(&self, store: &str) -> Result<()> {
+        match &self.entry(store)?.store {
+            Store::KeyValue(store) => self.database.compact(store.table.family),
+            Store::Versioned(store, _) => {
+                let (versions, latest) = store.tables();
+                self.database.compact(versions.family)?;
+                self.database.compact(latest.family)
+            }
+        }
+    }
+
+    /// Writes what is committed to files and closes. Open transactions, scans and handles then say `StoreClosed`. A second
+    /// close does nothing.
+    pub fn close(&self) -> Result<()> {
+        let flushed = match self.flush(true) {
+            Err(error) if error.kind() == ErrorKind::StoreClosed => return Ok(()),
+            result => result,
+        };
+        *self.open.lock() = Open::Fresh;
+        self.database.close();
+        flushed
+    }
+
+    /// Deletes a task's directory with everything in it. Nobody may have it open.
+    pub fn destroy(path: &Path) -> Result<()> {
+        match std::fs::remove_dir_all(path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::new(ErrorKind::Io, format!("the directory could not be deleted: {e}; check its permissions")).path(path))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Staged records of one table: an arena log, a hash index over it, and its order, both made only when somebody asks.
+//!
+//! - *Index.* Records are appended without looking; the index catches up at the next read. A key-value table is indexed by its
+//!   whole key, a versioned one by the key without the 8 bytes of time at its end, pointing to the newest version.
+//! - *Order.* Records that came since the last ordered read are sorted into a run; runs are merged when the newer is at least
+//!   half as long as the one before, so a seek meets few of them and a record is merged a logarithmic number of times.
+
+use super::arena::{Arena, Record};
+use super::sort_prefix as prefix;
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use std::cmp::Ordering;
+use std::hash::BuildHasher;
+
+/// A record in a run: the first 8 bytes of its key decide most comparisons without a look at the arena.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    prefix: u64,
+    record: u32,
+}
+
+pub(super) struct Layer {
+    arena: Arena,
+    records: Vec<Record>,
+    index: HashTable<u32>,
+    indexed: usize,
+    runs: Vec<Vec<Entry>>,
+    ordered: usize,
+    hasher: RandomState,
+    family: u32,
+    /// Bytes at a key's end that the index leaves out.
+    suffix: usize,
+}
+
+
+impl Layer {
+    pub(super) fn new(family: u32, suffix: usize) -> Self {
+        Self {
+            arena: Arena::default(),
+            records: Vec::new(),
+            index: HashTable::new(),
+            indexed: 0,
+            runs: Vec::new(),
+            ordered: 0,
+            // Keys come from users: a seed of the process's own keeps them from being chosen to collide.
+            hasher: RandomState::default(),
+            family,
+            suffix,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, key: &[&[u8]], value: Option<&[&[u8]]>, newest: bool) {
+        let record = self.arena.push(self.family, key, value, newest);
+        self.records.push(record);
+    }
+
+    pub(super) fn key(&self, n: u32) -> &[u8] {
+        self.arena.key(self.records[n as usize])
+    }
+
+    pub(super) fn value(&self, n: u32) -> Option<&[u8]> {
+        self.arena.value(self.records[n as usize])
+    }
+
+    pub(super) fn newest(&self, n: u32) -> bool {
+        self.records[n as usize].newest
+    }
+
+    pub(super) fn encoded(&self, n: u32) -> &[u8] {
+        self.arena.encoded(self.records[n as usize])
+    }
+
+    /// Memory that giving this layer up would free.
+    pub(super) fn bytes(&self) -> usize {
+        self.arena.bytes()
+            + self.records.capacity() * size_of::<Record>()
+            + self.index.allocation_size()
+            + self.runs.iter().map(|run| run.capacity() * size_of::<Entry>()).sum::<usize>()
+    }
+
+    /// Brings the index up to date.
+    pub(super) fn catch_up(&mut self) {
+        if self.indexed == self.records.len() {
+            return;
+        }
+        let Self { arena, records, index, hasher, suffix, .. } = self;
+        let indexed_part = |n: u32| {
+            let key = arena.key(records[n as usize]);
+            &key[..key.len() - *suffix]
+        };
+        let hash = |n: &u32| hasher.hash_one(indexed_part(*n));
+        index.reserve(records.len() - self.indexed, hash);
+        for n in self.indexed as u32..records.len() as u32 {
+            let part = indexed_part(n);
+            match index.entry(hasher.hash_one(part), |other| indexed_part(*other) == part, hash) {
+                hashbrown::hash_table::Entry::Occupied(mut slot) => {
+                    // Times are stored inverted: the smaller key is the newer version. A later record replaces its equal.
+                    if *suffix == 0 || arena.key(records[n as usize]) <= arena.key(records[*slot.get() as usize]) {
+                        *slot.get_mut() = n;
+                    }
+                }
+                hashbrown::hash_table::Entry::Vacant(slot) => {
+                    slot.insert(n);
+                }
+            }
+        }
+        self.indexed = self.records.len();
+    }
+
+    /// The last record of a key (of its newest version); the index must have caught up.
+    #[inline]
+    pub(super) fn find(&self, part: &[u8]) -> Option<u32> {
+        debug_assert_eq!(self.indexed, self.records.len());
+        if self.records.is_empty() {
+            return None;
+        }
+        let same = |n: &u32| {
+            let key = self.key(*n);
+            key[..key.len() - self.suffix] == *part
+        };
+        self.index.find(self.hasher.hash_one(part), same).copied()
+    }
+
+    fn compare(&self, a: Entry, b: Entry) -> Ordering {
+        a.prefix.cmp(&b.prefix).then_with(|| self.key(a.record).cmp(self.key(b.record)))
+    }
+
+    fn sorted(&self, from: usize) -> Vec<Entry> {
+        let mut run: Vec<Entry> =
+            (from as u32..self.records.len() as u32).map(|record| Entry { prefix: prefix(self.key(record)), record }).collect();
+        // Of equal keys the later record comes first, and is the one that stays.
+        run.sort_unstable_by(|a, b| self.compare(*a, *b).then(b.record.cmp(&a.record)));
+        run.dedup_by(|b, a| self.compare(*a, *b).is_eq());
+        run
+    }
+
+    /// Brings the order up to date, so that `lower_bound` may be asked.
+    pub(super) fn order(&mut self) {
+        if self.ordered < self.records.len() {
+            let run = self.sorted(self.ordered);
+            self.ordered = self.records.len();
+            self.runs.push(run);
+            while let [.., a, b] = self.runs.as_slice()
+                && b.len() * 2 >= a.len()
+            {
+                self.merge_last();
+            }
+        }
+    }
+
+    /// Brings everything into one run.
+    pub(super) fn order_fully(&mut self) {
+        self.order();
+        while self.runs.len() > 1 {
+            self.merge_last();
+        }
+    }
+
+    fn merge_last(&mut self) {
+        let (Some(newer), Some(older)) = (self.runs.pop(), self.runs.pop()) else { return };
+        let mut merged = Vec::with_capacity(newer.len() + older.len());
+        let (mut a, mut b) = (newer.iter().peekable(), older.iter().peekable());
+        while let (Some(x), Some(y)) = (a.peek(), b.peek()) {
+            match self.compare(**x, **y) {
+                Ordering::Less => merged.extend(a.next()),
+                Ordering::Greater => merged.extend(b.next()),
+                Ordering::Equal => {
+                    merged.extend(a.next());
+                    b.next();
+                }
+            }
+        }
+        merged.extend(a);
+        merged.extend(b);
+        self.runs.push(merged);
+    }
+
+    /// The first record whose key is at least `key`; of equals in several runs the latest.
+    pub(super) fn at_or_after(&self, key: &[u8]) -> Option<u32> {
+        self.nearest(|run| run.get(self.position(run, key)).map(|entry| entry.record), |a, b| self.key(a).cmp(self.key(b)))
+    }
+
+    /// The last record whose key is below `key`; of equals in several runs the latest.
+    pub(super) fn before(&self, key: &[u8]) -> Option<u32> {
+        let last = |run: &[Entry]| self.position(run, key).checked_sub(1).map(|at| run[at].record);
+        self.nearest(last, |a, b| self.key(b).cmp(self.key(a)))
+    }
+
+    fn nearest(&self, candidate: impl Fn(&[Entry]) -> Option<u32>, compare: impl Fn(u32, u32) -> Ordering) -> Option<u32> {
+        let candidates = self.runs.iter().filter_map(|run| candidate(run));
+        candidates.reduce(|best, next| match compare(best, next) {
+            Ordering::Less => best,
+            Ordering::Equal | Ordering::Greater => next,
+        })
+    }
+
+    fn position(&self, run: &[Entry], key: &[u8]) -> usize {
+        let wanted = prefix(key);
+        run.partition_point(|entry| match entry.prefix.cmp(&wanted) {
+            Ordering::Less => true,
+            Ordering::Greater => false,
+            Ordering::Equal => self.key(entry.record) < key,
+        })
+    }
+
+    /// The one run of a fully ordered layer.
+    pub(super) fn run(&self) -> &[Entry] {
+        debug_assert!(self.runs.len() <= 1 && self.ordered == self.records.len());
+        self.runs.first().map_or(&[], Vec::as_slice)
+    }
+
+    /// Position in the one run of the first key that is at least `key`.
+    pub(super) fn run_position(&self, key: &[u8]) -> usize {
+        self.position(self.run(), key)
+    }
+
+    /// The keys' last records in key order, without keeping the order: what a commit needs.
+    pub(super) fn into_order(self) -> (Self, Vec<u32>) {
+        let run = match self.runs.as_slice() {
+            [run] if self.ordered == self.records.len() => run.iter().map(|entry| entry.record).collect(),
+            _ => self.sorted_for_commit(),
+        };
+        (self, run)
+    }
+
+    /// As `sorted(0)`, with the prefix taken behind what all keys share: keys like `customer-000017` differ late.
+    fn sorted_for_commit(&self) -> Vec<u32> {
+        let Some(first) = self.records.first() else { return Vec::new() };
+        let first = self.arena.key(*first);
+        let mut shared = first.len();
+        for record in &self.records {
+            let key = self.arena.key(*record);
+            let same = key.iter().zip(&first[..shared]).take_while(|(a, b)| a == b).count();
+            shared = shared.min(same);
+        }
+        let mut run: Vec<Entry> = (0..self.records.len() as u32)
+            .map(|record| Entry { prefix: prefix(&self.key(record)[shared..]), record })
+            .collect();
+        let compare = |a: &Entry, b: &Entry| self.compare(*a, *b);
+        run.sort_unstable_by(|a, b| compare(a, b).then(b.record.cmp(&a.record)));
+        run.dedup_by(|b, a| compare(a, b).is_eq());
+        run.into_iter().map(|entry| entry.record).collect()
+    }
+}
+
+impl Entry {
+    pub(super) fn record(self) -> u32 {
+        self.record
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn a_layer_answers_as_a_map(ops in prop::collection::vec((prop::collection::vec(0u8..3, 0..11), prop::option::of(0u8..9), 0u8..4), 0..200)) {
+            let mut layer = Layer::new(7, 0);
+            let mut model: BTreeMap<Vec<u8>, Option<u8>> = BTreeMap::new();
+            for (key, value, ask) in ops {
+                let bytes = value.map(|v| [v]);
+                layer.push(&[&key], bytes.as_ref().map(|v| [v.as_slice()]).as_ref().map(|v| v.as_slice()), false);
+                model.insert(key.clone(), value);
+                if ask == 0 {
+                    layer.catch_up();
+                    let found = layer.find(&key).map(|n| layer.value(n).map(|v| v[0]));
+                    prop_assert_eq!(found, model.get(&key).copied());
+                }
+                if ask == 1 {
+                    layer.order();
+                    let after = layer.at_or_after(&key[..key.len() / 2]).map(|n| (layer.key(n).to_vec(), layer.value(n).map(|v| v[0])));
+                    let expected = model.range(key[..key.len() / 2].to_vec()..).next().map(|(k, v)| (k.clone(), *v));
+                    prop_assert_eq!(after, expected);
+                    let before = layer.before(&key).map(|n| (layer.key(n).to_vec(), layer.value(n).map(|v| v[0])));
+                    let expected = model.range(..key.clone()).next_back().map(|(k, v)| (k.clone(), *v));
+                    prop_assert_eq!(before, expected);
+                }
+            }
+            let (layer, order) = layer.into_order();
+            let rows: Vec<_> = order.iter().map(|n| (layer.key(*n).to_vec(), layer.value(*n).map(|v| v[0]))).collect();
+            prop_assert_eq!(rows, model.into_iter().collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Staged and stored rows of a table as one ordered sequence: forward, backward, within bounds.
+
+use super::layer::Layer;
+use crate::error::Result;
+use crate::rocks::{Bounds, Cursor};
+use std::sync::Arc;
+
+/// What a row's visitor wants next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The row that follows.
+    Next,
+    /// Nothing more for now; the scan can be resumed behind this row.
+    Pause,
+    /// Go on at this key, which lies ahead (forward scans only).
+    Seek(Vec<u8>),
+}
+
+/// An ordered scan of one table, as it was when the scan was opened: later writes, commits and rollbacks do not show.
+pub struct Scan {
+    layers: Vec<Staged>,
+    cursor: Cursor,
+    bounds: Bounds,
+    reverse: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Fresh,
+    Open,
+    Done,
+}
+
+/// A frozen layer and a position in its order.
+struct Staged {
+    layer: Arc<Layer>,
+    /// Position of the current row; equal to `end` when there is none.
+    at: usize,
+    low: usize,
+    end: usize,
+}
+
+impl Staged {
+    fn key(&self) -> Option<&[u8]> {
+        (self.at < self.end).then(|| self.layer.key(self.layer.run()[self.at].record()))
+    }
+
+    fn value(&self) -> Option<&[u8]> {
+        self.layer.value(self.layer.run()[self.at].record())
+    }
+
+    fn advance(&mut self, reverse: bool) {
+        if !reverse {
+            self.at += 1;
+        } else if self.at > self.low {
+            self.at -= 1;
+        } else {
+            self.at = self.end;
+        }
+    }
+}
+
+impl Scan {
+    pub(super) fn new(layers: Vec<Arc<Layer>>, cursor: Cursor, bounds: Bounds, reverse: bool) -> Self {
+        let layers = layers
+            .into_iter()
+            .map(|layer| {
+                let low = bounds.lower.as_ref().map_or(0, |key| layer.run_position(key));
+                let end = bounds.upper.as_ref().map_or(layer.run().len(), |key| layer.run_position(key)).max(low);
+                let at = if reverse && end > low { end - 1 } else { low };
+                Staged { layer, at, low, end }
+            })
+            .collect();
+        Self { layers, cursor, bounds, reverse, state: State::Fresh }
+    }
+
+    /// Hands rows to `visit` until it pauses or the rows end; true when it paused.
+    ///
+    /// A staged row hides the stored one of the same key, a newer layer the older; deleted rows are passed over.
+    pub fn for_each(&mut self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Step) -> Result<bool> {
+        if self.state == State::Done {
+            return Ok(false);
+        }
+        let Self { layers, cursor, bounds, reverse, state } = self;
+        let reverse = *reverse;
+        cursor.with(|stored| {
+            if *state == State::Fresh {
+                match (reverse, &bounds.lower) {
+                    (true, _) => stored.seek_to_last(),
+                    (false, Some(lower)) => stored.seek(lower),
+                    (false, None) => stored.seek_to_first(),
+                }
+                *state = State::Open;
+            }
+            loop {
+                // The nearest staged key; of equals the newest layer's, which comes last.
+                let mut best: Option<usize> = None;
+                for (n, layer) in layers.iter().enumerate() {
+                    let Some(key) = layer.key() else { continue };
+                    let nearer = best.and_then(|b| layers[b].key()).is_none_or(|b| if reverse { key >= b } else { key <= b });
+                    if nearer {
+                        best = Some(n);
+                    }
+                }
+                let stored_key = stored.key();
+                let staged_key = best.and_then(|n| layers[n].key());
+                let (use_staged, hides_stored) = match (staged_key, stored_key) {
+                    (None, None) => {
+                        *state = State::Done;
+                        return false;
+                    }
+                    (Some(_), None) => (true, false),
+                    (None, Some(_)) => (false, false),
+                    (Some(a), Some(b)) => match if reverse { b.cmp(a) } else { a.cmp(b) } {
+                        std::cmp::Ordering::Less => (true, false),
+                        std::cmp::Ordering::Equal => (true, true),
+                        std::cmp::Ordering::Greater => (false, false),
+                    },
+                };
+                let step = match best {
+                    Some(n) if use_staged => match (layers[n].key(), layers[n].value()) {
+                        (Some(key), Some(value)) => visit(key, value),
+                        _ => Step::Next,
+                    },
+                    _ => match stored.item() {
+                        Some((key, value)) => visit(key, value),
+                        None => Step::Next,
+                    },
+                };
+                if let Step::Seek(key) = step {
+                    for layer in layers.iter_mut() {
+                        layer.at = layer.layer.run_position(&key).clamp(layer.low, layer.end).max(layer.at);
+                    }
+                    stored.seek(&key);
+                    continue;
+                }
+                if use_staged && let Some(n) = best {
+                    Self::pass(layers, n, reverse);
+                }
+                if !use_staged || hides_stored {
+                    if reverse { stored.prev() } else { stored.next() }
+                }
+                if step == Step::Pause {
+                    return true;
+                }
+            }
+        })
+    }
+
+    /// Moves all layers behind the key where layer `n` stands.
+    fn pass(layers: &mut [Staged], n: usize, reverse: bool) {
+        // Older layers may hold the same key; they come before `n`.
+        for older in 0..n {
+            while layers[older].key().is_some() && layers[older].key() == layers[n].key() {
+                layers[older].advance(reverse);
+            }
+        }
+        layers[n].advance(reverse);
+    }
+}

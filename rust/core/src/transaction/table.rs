@@ -1,0 +1,174 @@
+//! What a transaction holds of one table: frozen layers that readers share, and the one that grows.
+
+use super::layer::Layer;
+use std::sync::Arc;
+
+pub(super) struct TableBuffer {
+    frozen: Vec<Arc<Layer>>,
+    active: Layer,
+    family: u32,
+    suffix: usize,
+}
+
+/// A staged record, looked up.
+#[derive(Clone, Copy)]
+pub(crate) struct Staged<'a> {
+    /// The key as it will stand in the database.
+    pub(crate) key: &'a [u8],
+    /// `None` for a delete.
+    pub(crate) value: Option<&'a [u8]>,
+    /// It was the newest version of its key when it was staged (versioned tables only).
+    pub(crate) newest: bool,
+}
+
+fn staged(layer: &Layer, n: u32) -> Staged<'_> {
+    Staged { key: layer.key(n), value: layer.value(n), newest: layer.newest(n) }
+}
+
+impl TableBuffer {
+    pub(super) fn new(family: u32, suffix: usize) -> Self {
+        Self { frozen: Vec::new(), active: Layer::new(family, suffix), family, suffix }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.frozen.is_empty() && self.active.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.active.len() + self.frozen.iter().map(|layer| layer.len()).sum::<usize>()
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, key: &[&[u8]], value: Option<&[&[u8]]>, newest: bool) {
+        self.active.push(key, value, newest);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
+        self.active.bytes() + self.frozen.iter().map(|layer| layer.bytes()).sum::<usize>()
+    }
+
+    pub(super) fn catch_up(&mut self) {
+        self.active.catch_up();
+    }
+
+    fn layers(&self) -> impl DoubleEndedIterator<Item = &Layer> {
+        self.frozen.iter().map(Arc::as_ref).chain(std::iter::once(&self.active))
+    }
+
+    /// What is staged for a key; `catch_up` first.
+    #[inline]
+    pub(super) fn find(&self, key: &[u8]) -> Option<Staged<'_>> {
+        self.layers().rev().find_map(|layer| layer.find(key).map(|n| staged(layer, n)))
+    }
+
+    /// The newest staged version of a key; `catch_up` first.
+    pub(super) fn newest(&self, part: &[u8]) -> Option<Staged<'_>> {
+        let mut best: Option<Staged<'_>> = None;
+        for layer in self.layers() {
+            if let Some(n) = layer.find(part)
+                && best.is_none_or(|best| layer.key(n) <= best.key)
+            {
+                best = Some(staged(layer, n));
+            }
+        }
+        best
+    }
+
+    pub(super) fn order(&mut self) {
+        self.active.order();
+    }
+
+    /// The first staged record at or behind a key; `order` first.
+    pub(super) fn at_or_after(&self, key: &[u8]) -> Option<Staged<'_>> {
+        let mut best: Option<Staged<'_>> = None;
+        for layer in self.layers() {
+            if let Some(n) = layer.at_or_after(key)
+                && best.is_none_or(|best| layer.key(n) <= best.key)
+            {
+                best = Some(staged(layer, n));
+            }
+        }
+        best
+    }
+
+    /// The last staged record before a key; `order` first.
+    pub(super) fn before(&self, key: &[u8]) -> Option<Staged<'_>> {
+        let mut best: Option<Staged<'_>> = None;
+        for layer in self.layers() {
+            if let Some(n) = layer.before(key)
+                && best.is_none_or(|best| layer.key(n) >= best.key)
+            {
+                best = Some(staged(layer, n));
+            }
+        }
+        best
+    }
+
+    /// Closes the growing layer for good and returns all of them, oldest first: a repeatable view of what is staged now.
+    pub(super) fn freeze(&mut self) -> &[Arc<Layer>] {
+        if !self.active.is_empty() {
+            let mut layer = std::mem::replace(&mut self.active, Layer::new(self.family, self.suffix));
+            // Layers of like size become one, so that a reader meets few of them however often it asks.
+            while let Some(last) = self.frozen.last()
+                && last.len() <= layer.len() * 2
+                && let Some(last) = self.frozen.pop()
+            {
+                layer = Self::merged(&last, &layer, self.family, self.suffix);
+            }
+            layer.catch_up();
+            layer.order_fully();
+            self.frozen.push(Arc::new(layer));
+        }
+        &self.frozen
+    }
+
+    fn merged(older: &Layer, newer: &Layer, family: u32, suffix: usize) -> Layer {
+        let mut layer = Layer::new(family, suffix);
+        for source in [older, newer] {
+            for n in 0..source.len() as u32 {
+                let value = source.value(n).map(|value| [value]);
+                layer.push(&[source.key(n)], value.as_ref().map(|v| v.as_slice()), source.newest(n));
+            }
+        }
+        layer
+    }
+
+    /// All staged records in key order, of each key the last (so, of a versioned table, each key's newest version first).
+    pub(super) fn newest_first(&mut self) -> impl Iterator<Item = Staged<'_>> {
+        let layers = self.freeze();
+        // Freezing keeps the layers' sizes apart by a factor of two, so there are few; the usual case is one.
+        let mut rows: Vec<Staged<'_>> = Vec::with_capacity(layers.iter().map(|layer| layer.run().len()).sum());
+        for layer in layers.iter().rev() {
+            rows.extend(layer.run().iter().map(|entry| staged(layer, entry.record())));
+        }
+        if layers.len() > 1 {
+            // Stable: of equal keys the newest layer's stays first.
+            rows.sort_by(|a, b| a.key.cmp(b.key));
+            rows.dedup_by(|b, a| a.key == b.key);
+        }
+        rows.into_iter()
+    }
+
+    /// The same frozen layers for a reader, which stages nothing.
+    pub(super) fn reader(&mut self) -> Self {
+        Self { frozen: self.freeze().to_vec(), active: Layer::new(self.family, self.suffix), family: self.family, suffix: self.suffix }
+    }
+
+    /// All staged records in key order, of each key the last; the buffer is given up.
+    pub(super) fn drain_in_order(&mut self, mut f: impl FnMut(Staged<'_>, &[u8])) {
+        let frozen = std::mem::take(&mut self.frozen);
+        let active = std::mem::replace(&mut self.active, Layer::new(self.family, self.suffix));
+        let layer = frozen.iter().rev().fold(None::<Layer>, |newer, older| match newer {
+            None if active.is_empty() => Some(Self::merged(older, &Layer::new(self.family, self.suffix), self.family, self.suffix)),
+            None => Some(Self::merged(older, &active, self.family, self.suffix)),
+            Some(newer) => Some(Self::merged(older, &newer, self.family, self.suffix)),
+        });
+        let (layer, order) = layer.unwrap_or(active).into_order();
+        for n in order {
+            f(staged(&layer, n), layer.encoded(n));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! RocksDB's write batch format: a header, then records. Staged records are kept in it, so that a commit copies bytes and
+//! encodes nothing (`layout.md` section 2).
+//!
+//! ```text
+//! header: sequence u64 (0) | count u32            little-endian
+//! put:    0x05 | family varint | key length varint | key | value length varint | value
+//! delete: 0x04 | family varint | key length varint | key
+//! ```
+
+/// Bytes of the header.
+pub const HEADER: usize = 12;
+pub(super) const DELETE: u8 = 0x04;
+pub(super) const PUT: u8 = 0x05;
+
+pub(super) fn push_varint(out: &mut Vec<u8>, mut n: u32) {
+    while n >= 0x80 {
+        out.push((n as u8) | 0x80);
+        n >>= 7;
+    }
+    out.push(n as u8);
+}
+
+/// The number at the start of `bytes` and how many bytes it takes.
+pub(super) fn read_varint(bytes: &[u8]) -> (u32, usize) {
+    let mut n = 0u32;
+    for (i, byte) in bytes.iter().take(5).enumerate() {
+        n |= u32::from(byte & 0x7f) << (7 * i);
+        if byte & 0x80 == 0 {
+            return (n, i + 1);
+        }
+    }
+    (n, bytes.len().min(5))
+}
+
+/// Appends a put (or, for `None`, a delete); returns where the key starts, counted from the record's start.
+#[inline]
+pub(super) fn push_record(out: &mut Vec<u8>, family: u32, key: &[&[u8]], value: Option<&[&[u8]]>) -> usize {
+    let start = out.len();
+    out.push(if value.is_some() { PUT } else { DELETE });
+    push_varint(out, family);
+    push_varint(out, key.iter().map(|part| part.len()).sum::<usize>() as u32);
+    let key_start = out.len() - start;
+    for part in key {
+        out.extend_from_slice(part);
+    }
+    if let Some(value) = value {
+        push_varint(out, value.iter().map(|part| part.len()).sum::<usize>() as u32);
+        for part in value {
+            out.extend_from_slice(part);
+        }
+    }
+    key_start
+}
+
+/// A write batch under construction.
+pub struct Batch {
+    bytes: Vec<u8>,
+    count: u32,
+}
+
+impl Batch {
+    /// An empty batch with room for so many bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        let mut batch = Vec::with_capacity(bytes + HEADER);
+        batch.resize(HEADER, 0);
+        Self { bytes: batch, count: 0 }
+    }
+
+    /// Adds a put (or, for `None`, a delete).
+    pub fn push(&mut self, family: u32, key: &[u8], value: Option<&[u8]>) {
+        push_record(&mut self.bytes, family, &[key], value.as_ref().map(std::slice::from_ref));
+        self.count += 1;
+    }
+
+    /// Adds a record that is in the format already.
+    #[inline]
+    pub(super) fn push_encoded(&mut self, record: &[u8]) {
+        self.bytes.extend_from_slice(record);
+        self.count += 1;
+    }
+
+    /// Adds all records of another batch behind this one's.
+    pub fn append(&mut self, other: &Self) {
+        self.bytes.extend_from_slice(&other.bytes[HEADER..]);
+        self.count += other.count;
+    }
+
+    /// Whether nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The finished batch.
+    pub fn finish(&mut self) -> &[u8] {
+        self.bytes[8..HEADER].copy_from_slice(&self.count.to_le_bytes());
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_of_every_length_come_back() {
+        for n in [0, 1, 127, 128, 16_383, 16_384, (1 << 21) - 1, 1 << 21, (1 << 28) - 1, 1 << 28, u32::MAX] {
+            let mut bytes = Vec::new();
+            push_varint(&mut bytes, n);
+            assert_eq!(read_varint(&bytes), (n, bytes.len()));
+        }
+    }
+}
