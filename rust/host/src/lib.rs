@@ -1,4 +1,49 @@
-//! Skeleton.
+//! The state host of a Spark executor: a server of stores that keeps its partitions' databases open between epochs.
+//!
+//! Where is …? Who decides an epoch, who is fenced, what is an error: [`protocol`], pure functions · the state's root,
+//! all of its files: [`root`] · what is in a log object: [`log`](mod@log) · bytes between worker and host: [`frame`], [`wire`] ·
+//! the worker's end: [`client`] · the host's end: [`server`], [`connection`], [`session`] · what a host keeps between
+//! sessions: [`host`] · a partition's database, brought to the epoch before: [`partition`] · what is done with the rows:
+//! [`operator`] · keys and values as bytes: [`key`], [`row`].
+//!
+//! One session, from the request to the staged object:
+//!
+//! ```no_run
+//! use std::{thread, time::Duration};
+//! use holdfast_host::{client::Client, server::{ServerOptions, serve}};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let batch = arrow_array::RecordBatch::new_empty(std::sync::Arc::new(arrow_schema::Schema::empty()));
+//! let socket = std::env::temp_dir().join("holdfast-example/host.sock");
+//! let options = ServerOptions { socket: socket.clone(), token: "secret".into(), executor: None, idle: Duration::from_secs(60) };
+//! thread::spawn(move || serve(&options));
+//!
+//! let mut client = Client::connect(&socket, "secret", Duration::from_secs(5))?;
+//! client.open(r#"{"root": "/data/state", "epoch": 7, "partition": 0, "partitions": 4, "…": "…"}"#)?;
+//! client.push(&batch)?;
+//! let mut output = client.finish()?;
+//! for batch in &mut output {
+//!     println!("{} joined rows", batch?.num_rows());
+//! }
+//! println!("in the log: {:?}", output.staged());
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod client;
+pub mod connection;
+pub mod executor;
+pub mod frame;
+pub mod host;
+pub mod key;
 pub mod log;
+pub mod logging;
+pub mod operator;
+pub mod partition;
 pub mod protocol;
+pub mod request;
 pub mod root;
+pub mod row;
+pub mod server;
+pub mod session;
+pub mod wire;

@@ -1,0 +1,203 @@
+//! The host's end of a connection: greeting, one session, an answer or an error.
+
+use std::any::Any;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use holdfast_core::{Error, ErrorKind};
+
+use crate::frame::{MAX_GREETING, MAX_PAYLOAD};
+use crate::host::Host;
+use crate::session::Session;
+use crate::wire::{self, BatchReceiver, BatchSender, Kind, SendError};
+
+const BUFFER_BYTES: usize = 64 << 10;
+/// A peer that connects must say who it is within this time.
+const GREETING: Duration = Duration::from_secs(10);
+/// A worker that is still sending when its session has failed gets this long to read why.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// Why a session ended early.
+#[derive(Debug)]
+enum Ended {
+    /// The worker is gone: nobody to tell.
+    Gone(io::Error),
+    /// It failed: the worker is told.
+    Failed(Error),
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::InvalidData {
+            return Self::Failed(Error::new(ErrorKind::InvalidState, error.to_string()));
+        }
+        Self::Gone(error)
+    }
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Serves one connection to its end. Never panics: a panic of the session becomes its error.
+pub fn serve(stream: UnixStream, host: &Arc<Host>, token: &str) {
+    let result = catch_unwind(AssertUnwindSafe(|| Connection::new(stream.try_clone()?)?.run(host, token)));
+    let error = match result {
+        Ok(Ok(())) => return,
+        Ok(Err(Ended::Gone(error))) => {
+            log::debug!("a worker is gone, its session leaves nothing: {error}");
+            return;
+        }
+        Ok(Err(Ended::Failed(error))) => error,
+        Err(panic) => Error::new(
+            ErrorKind::InvalidState,
+            format!("this is a bug in Holdfast's state host, please report it; a retry of the task may pass: {}", words(&*panic)),
+        ),
+    };
+    log::warn!("a session failed: {error}");
+    if let Err(error) = answer(&stream, &error) {
+        log::debug!("a worker has not heard why its session failed: {error}");
+    }
+}
+
+/// Tells the worker, which may still be sending: hanging up on unread data could lose the answer.
+fn answer(mut stream: &UnixStream, error: &Error) -> io::Result<()> {
+    stream.set_write_timeout(Some(DRAIN))?;
+    wire::send_error(&mut stream, error)?;
+    stream.shutdown(Shutdown::Write)?;
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    let (started, mut sink) = (Instant::now(), vec![0; BUFFER_BYTES]);
+    while started.elapsed() < DRAIN {
+        match stream.read(&mut sink) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+struct Connection {
+    reader: BufReader<UnixStream>,
+    writer: BufWriter<UnixStream>,
+}
+
+impl Connection {
+    fn new(stream: UnixStream) -> Result<Self, Ended> {
+        Ok(Self {
+            reader: BufReader::with_capacity(BUFFER_BYTES, stream.try_clone()?),
+            writer: BufWriter::with_capacity(BUFFER_BYTES, stream),
+        })
+    }
+
+    fn run(mut self, host: &Arc<Host>, token: &str) -> Result<(), Ended> {
+        self.greet(token)?;
+        let (kind, payload) = self.receive()?;
+        if kind != Kind::Open {
+            return Err(unexpected(kind, "Open"));
+        }
+        let (mut session, opened) = Session::open(host, &payload)?;
+        self.send_json(Kind::Opened, &opened)?;
+        let mut batches = BatchReceiver::default();
+        loop {
+            let (kind, payload) = self.receive()?;
+            if !matches!(kind, Kind::Batch | Kind::End) {
+                return Err(unexpected(kind, "Batch or End"));
+            }
+            for batch in batches.receive(payload)? {
+                session.push(batch)?;
+            }
+            if kind == Kind::End {
+                break;
+            }
+        }
+        let schema = batches.schema();
+        let (mut output, writer, reader) = (BatchSender::default(), &mut self.writer, &mut self.reader);
+        let mut gone = None;
+        let staged = session.finish(
+            schema.as_deref(),
+            &mut |batch| {
+                let sent = output.send(writer, Kind::Output, &batch).and_then(|()| writer.flush().map_err(SendError::Stream));
+                sent.map_err(|error| match error {
+                    SendError::Batch(error) => error,
+                    SendError::Stream(error) => hung_up(&mut gone, error),
+                })
+            },
+            &mut || still_there(reader).map_err(|error| Error::new(ErrorKind::InvalidState, format!("the worker is gone: {error}"))),
+        );
+        match (gone, staged) {
+            (Some(error), _) => Err(Ended::Gone(error)),
+            (None, staged) => Ok(self.send_json(Kind::Staged, &staged?)?),
+        }
+    }
+
+    /// A peer that does not know the token learns nothing and may send next to nothing.
+    fn greet(&mut self, token: &str) -> Result<(), Ended> {
+        self.reader.get_ref().set_read_timeout(Some(GREETING))?;
+        let shown = match wire::receive(&mut self.reader, MAX_GREETING)? {
+            Some((Kind::Hello, shown)) => shown,
+            Some((kind, _)) => return Err(unexpected(kind, "Hello")),
+            None => return Err(Ended::Gone(io::ErrorKind::UnexpectedEof.into())),
+        };
+        if !same(&shown, token.as_bytes()) {
+            let text = "the state host has another token: this worker belongs to another executor";
+            return Err(Error::new(ErrorKind::InvalidState, text).into());
+        }
+        self.reader.get_ref().set_read_timeout(None)?;
+        Ok(wire::send(&mut self.writer, Kind::Welcome, &[])?)
+    }
+
+    fn receive(&mut self) -> Result<(Kind, Vec<u8>), Ended> {
+        wire::receive(&mut self.reader, MAX_PAYLOAD)?.ok_or_else(|| Ended::Gone(io::ErrorKind::UnexpectedEof.into()))
+    }
+
+    fn send_json(&mut self, kind: Kind, message: &impl serde::Serialize) -> Result<(), Ended> {
+        let json = serde_json::to_vec(message)
+            .map_err(|error| Error::new(ErrorKind::Serialization, format!("an answer cannot be written as JSON: {error}")))?;
+        Ok(wire::send(&mut self.writer, kind, &json)?)
+    }
+}
+
+fn unexpected(kind: Kind, wanted: &str) -> Ended {
+    let text = format!("the worker sent {kind:?} where {wanted} belongs: worker and host are of different versions");
+    Ended::Failed(Error::new(ErrorKind::InvalidState, text))
+}
+
+fn hung_up(gone: &mut Option<io::Error>, error: io::Error) -> Error {
+    let told = Error::new(ErrorKind::InvalidState, format!("the worker is gone: {error}"));
+    *gone = Some(error);
+    told
+}
+
+/// Whether the worker still waits for its answer: it has nothing more to say, so anything but silence is its end.
+fn still_there(reader: &mut BufReader<UnixStream>) -> io::Result<()> {
+    reader.get_ref().set_nonblocking(true)?;
+    let read = reader.read(&mut [0]);
+    reader.get_ref().set_nonblocking(false)?;
+    match read {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(_) => Err(io::ErrorKind::InvalidData.into()),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Compares in a time that says nothing about where the first difference is.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+}
+
+fn words(panic: &(dyn Any + Send)) -> &str {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(words), _) => words,
+        (None, Some(words)) => words,
+        (None, None) => "a panic without words",
+    }
+}

@@ -1,0 +1,156 @@
+//! What a state host keeps between sessions: roots, partitions with their databases, who called what.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use holdfast_core::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+
+use crate::executor::Executor;
+use crate::partition::Partition;
+use crate::protocol::{Epoch, OperatorName, Partition as Number, RunNumber};
+use crate::request::Request;
+use crate::root::Root;
+
+/// The state behind all sessions of one host. Cheap to share (`Arc`).
+pub struct Host {
+    executor: Option<Executor>,
+    roots: Mutex<HashMap<String, Arc<Root>>>,
+    partitions: Mutex<HashMap<PartitionKey, Slot>>,
+    instances: Mutex<HashMap<(PathBuf, OperatorName), Instance>>,
+    random: RandomState,
+    counter: AtomicU64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct PartitionKey {
+    root: PathBuf,
+    local_dir: PathBuf,
+    query_id: String,
+    operator: OperatorName,
+    number: Number,
+}
+
+struct Slot {
+    partition: Arc<Partition>,
+    used: Instant,
+}
+
+/// Which call of an operator serves an epoch.
+struct Instance {
+    run: RunNumber,
+    epoch: Epoch,
+    id: String,
+}
+
+impl Host {
+    /// A host without sessions. `executor`: whose state it serves, if somebody's.
+    pub fn new(executor: Option<Executor>) -> Self {
+        Self {
+            executor,
+            roots: Mutex::default(),
+            partitions: Mutex::default(),
+            instances: Mutex::default(),
+            random: RandomState::new(),
+            counter: AtomicU64::new(0),
+        }
+    }
+
+    /// Whose state this is.
+    pub fn executor(&self) -> Option<&Executor> {
+        self.executor.as_ref()
+    }
+
+    /// The root of that name, opened once.
+    pub(crate) fn root(&self, name: &str) -> Result<Arc<Root>> {
+        if let Some(root) = self.roots.lock().get(name) {
+            return Ok(Arc::clone(root));
+        }
+        let root = Arc::new(Root::open(name)?);
+        Ok(Arc::clone(self.roots.lock().entry(name.to_owned()).or_insert(root)))
+    }
+
+    /// The partition that a request is about; its database opens with the first view.
+    pub(crate) fn partition(&self, request: &Request, root: &Arc<Root>, query_id: &str) -> Arc<Partition> {
+        let local_dir = request.local_dir.clone().unwrap_or_else(|| root.path().join("state"));
+        let operator = request.operator.name.clone();
+        let key = PartitionKey {
+            root: root.path().to_owned(),
+            local_dir: local_dir.clone(),
+            query_id: query_id.to_owned(),
+            operator: operator.clone(),
+            number: request.partition,
+        };
+        let mut partitions = self.partitions.lock();
+        let slot = partitions.entry(key).or_insert_with(|| Slot {
+            partition: Arc::new(Partition::new(Arc::clone(root), query_id, operator, request.partition, &local_dir)),
+            used: Instant::now(),
+        });
+        slot.used = Instant::now();
+        Arc::clone(&slot.partition)
+    }
+
+    /// Checks that one call of an operator serves an epoch. Two calls of one name would overwrite each other's objects.
+    ///
+    /// # Errors
+    /// `InvalidState` names the operator.
+    pub(crate) fn check_instance(&self, root: &Root, operator: &OperatorName, run: RunNumber, epoch: Epoch, id: &str) -> Result<()> {
+        let mut instances = self.instances.lock();
+        let key = (root.path().to_owned(), operator.clone());
+        match instances.get(&key) {
+            Some(known) if (known.run, known.epoch) == (run, epoch) && known.id != id => Err(Error::new(
+                ErrorKind::InvalidState,
+                format!(
+                    "two operators of this query are named {operator}, so epoch {epoch} would mix their state: give each its \
+                     own name=..., and call an operator once in an epoch (keep its DataFrame to use it twice)"
+                ),
+            )),
+            // A stale task of an older epoch must not make the newest epoch's call forgotten.
+            Some(known) if (known.run, known.epoch) >= (run, epoch) => Ok(()),
+            _ => {
+                instances.insert(key, Instance { run, epoch, id: id.to_owned() });
+                Ok(())
+            }
+        }
+    }
+
+    /// Chance for names of chunks, told apart from any other host's.
+    pub(crate) fn nonce(&self) -> String {
+        let mut hasher = self.random.build_hasher();
+        hasher.write_u64(self.counter.fetch_add(1, Ordering::Relaxed));
+        format!("{:016x}", hasher.finish())
+    }
+
+    /// Closes partitions that nobody has used for a while: their query has ended, or they have moved.
+    pub fn close_unused(&self, idle: Duration) {
+        let unused: Vec<Arc<Partition>> = {
+            let mut partitions = self.partitions.lock();
+            let keys: Vec<PartitionKey> = partitions
+                .iter()
+                .filter(|(_, slot)| slot.used.elapsed() > idle && Arc::strong_count(&slot.partition) == 1)
+                .map(|(key, _)| key.clone())
+                .collect();
+            keys.iter().filter_map(|key| partitions.remove(key)).map(|slot| slot.partition).collect()
+        };
+        for partition in unused {
+            log::info!("{partition}: closed, nobody has used it for {} s", idle.as_secs());
+            partition.close();
+        }
+    }
+
+    /// Flushes and closes all databases.
+    pub fn close(&self) {
+        let partitions: Vec<Slot> = self.partitions.lock().drain().map(|(_, slot)| slot).collect();
+        partitions.iter().for_each(|slot| slot.partition.close());
+    }
+
+    /// How often local databases of open partitions were thrown away and made anew from the log.
+    pub fn rebuilds(&self) -> u64 {
+        let partitions: Vec<Arc<Partition>> = self.partitions.lock().values().map(|slot| Arc::clone(&slot.partition)).collect();
+        partitions.iter().map(|partition| partition.rebuilds()).sum()
+    }
+}

@@ -1,0 +1,84 @@
+//! The as-of join: each left row with the right row of its key that was in force at the left row's time.
+//!
+//! Right rows are versions in a versioned store, left rows are reads of it as of their time. Both go through one
+//! `apply_batch` in event time, table before stream at equal times, so the result does not depend on the order in which
+//! the shuffle delivered them. `spec.rs` settings · `layout.rs` columns · `input.rs` rows in, encoded · `order.rs` the
+//! order · `lookup.rs` one batch through the store · `output.rs` columns out.
+
+mod input;
+mod layout;
+mod lookup;
+mod order;
+mod output;
+mod spec;
+
+pub use spec::{How, OutputColumn, Source, Spec};
+
+use arrow_array::RecordBatch;
+use arrow_schema::Schema;
+use holdfast_core::{Result, Task, Transaction};
+use xxhash_rust::xxh3::Xxh3Default;
+
+use super::{Counts, Operator, Outcome};
+use crate::protocol::{Digest, Epoch};
+use crate::root::OperatorMeta;
+use input::{Fingerprint, Input};
+use layout::Layout;
+use lookup::Matches;
+
+/// The store of the right side's versions.
+const TABLE: &str = "table";
+
+/// Rows that go through the store at once. Fixed, so that every attempt at an epoch does the same.
+const BATCH_ROWS: usize = 10_000;
+
+/// One session of an as-of join.
+pub struct AsofJoin {
+    layout: Layout,
+    inputs: Vec<Input>,
+    fingerprint: Fingerprint,
+    counts: Counts,
+}
+
+impl AsofJoin {
+    /// A join over input of these columns.
+    ///
+    /// # Errors
+    /// `InvalidValue` or `InvalidType` names the column that does not fit.
+    pub fn new(spec: &Spec, schema: &Schema) -> Result<Self> {
+        Ok(Self { layout: Layout::new(spec, schema)?, inputs: Vec::new(), fingerprint: Fingerprint::default(), counts: Counts::default() })
+    }
+}
+
+impl Operator for AsofJoin {
+    fn meta(&self, first_epoch: Epoch) -> OperatorMeta {
+        self.layout.meta(first_epoch)
+    }
+
+    fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let input = Input::new(&self.layout, batch, partition)?;
+        self.counts.input_rows += input.len() as u64;
+        self.fingerprint.add(&input);
+        self.inputs.push(input);
+        Ok(())
+    }
+
+    fn run(&mut self, task: &Task, tx: &mut Transaction, emit: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<Outcome> {
+        let table = task.versioned(TABLE)?;
+        let ordered = order::order(&self.inputs, &mut self.counts);
+        let mut digest = Xxh3Default::new();
+        let mut matches = Matches::default();
+        for rows in ordered.chunks(BATCH_ROWS) {
+            lookup::apply(&table, tx, &self.inputs, rows, self.layout.how, &mut matches, &mut self.counts)?;
+            matches.digest(&self.inputs, &mut digest);
+            if let Some(batch) = output::assemble(&self.layout, &self.inputs, &matches)? {
+                self.counts.output_rows += batch.num_rows() as u64;
+                emit(batch)?;
+            }
+        }
+        Ok(Outcome { input: self.fingerprint.digest(), output: Digest::from_hasher(&digest), counts: self.counts })
+    }
+}

@@ -1,0 +1,63 @@
+//! The order of an epoch's rows: event time, table before stream, `order_by`, row content.
+
+use super::input::Input;
+use crate::operator::Counts;
+
+/// Where a row lies, small and sortable: side in the top bit, then batch and row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place(u64);
+
+const LEFT: u64 = 1 << 63;
+
+impl Place {
+    fn new(is_left: bool, input: usize, row: usize) -> Self {
+        Self(if is_left { LEFT } else { 0 } | ((input as u64) << 32) | row as u64)
+    }
+
+    /// The number of its batch.
+    #[inline]
+    pub fn input(self) -> usize {
+        ((self.0 & !LEFT) >> 32) as usize
+    }
+
+    /// Its row in that batch.
+    #[inline]
+    pub fn row(self) -> usize {
+        (self.0 & u64::from(u32::MAX)) as usize
+    }
+
+    /// Whether it is of the left side.
+    #[inline]
+    pub fn is_left(self) -> bool {
+        self.0 & LEFT != 0
+    }
+}
+
+/// All rows in order. Right rows that nothing can match (no key, no time) are left out and counted; left rows without a
+/// time come first, since they match nothing wherever they stand.
+pub fn order(inputs: &[Input], counts: &mut Counts) -> Vec<Place> {
+    let mut rows: Vec<(i64, Place)> = Vec::with_capacity(inputs.iter().map(Input::len).sum());
+    for (number, input) in inputs.iter().enumerate() {
+        for row in 0..input.len() {
+            let is_left = input.is_left(row);
+            let time = input.time(row);
+            if !is_left && (time.is_none() || input.keys.get(row).is_none()) {
+                counts.dropped += 1;
+                continue;
+            }
+            rows.push((time.unwrap_or(i64::MIN), Place::new(is_left, number, row)));
+        }
+    }
+    // Times are mostly distinct: numbers first, and row content only where they do not decide.
+    rows.sort_unstable();
+    for ties in rows.chunk_by_mut(|a, b| a.0 == b.0 && a.1.is_left() == b.1.is_left()) {
+        if ties.len() > 1 {
+            ties.sort_unstable_by(|(_, a), (_, b)| {
+                let (left, right) = (&inputs[a.input()], &inputs[b.input()]);
+                let ordered = left.order(a.row()).cmp(right.order(b.row()));
+                ordered.then_with(|| left.content.get(a.row()).cmp(right.content.get(b.row())))
+            });
+        }
+    }
+    rows.into_iter().map(|(_, place)| place).collect()
+}

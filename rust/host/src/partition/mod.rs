@@ -1,0 +1,305 @@
+//! A partition's database, kept open between epochs, and how it comes to stand at exactly the epoch before.
+//!
+//! `directory.rs` which local directory · `replay.rs` from the log into the database. Here: what is open, what is
+//! prepared, and the steps that the protocol asks for.
+
+mod directory;
+mod replay;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use holdfast_core::{Commit, Error, ErrorKind, Offset, OffsetChange, Result, StoreSpec, Task, TaskOptions, TopicPartition, Transaction};
+use parking_lot::Mutex;
+
+use crate::executor::Executor;
+use crate::protocol::{Digest, Epoch, ObjectId, OpenFacts, OpenStep, OperatorName, Partition as Number, RunNumber, Violation, open_step};
+use crate::root::Root;
+use directory::Directory;
+
+/// The topic whose offset in the database is the last epoch that it holds.
+const LOG: &str = "log";
+/// The chain's digest after that epoch.
+const CHAIN: &str = "chain";
+/// Whose state it is: a local directory may be shared by several roots.
+const QUERY: &str = "query";
+
+/// A restart after SIGKILL replays what was not flushed: at most about so many bytes …
+const FLUSH_BYTES: u64 = 32 << 20;
+/// … or so much time.
+const FLUSH_AGE: Duration = Duration::from_secs(30);
+
+/// Where a partition's state is.
+pub struct Partition {
+    root: Arc<Root>,
+    query_id: String,
+    operator: OperatorName,
+    number: Number,
+    /// Below it the partition's directories.
+    home: PathBuf,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    open: Option<Open>,
+    prepared: Vec<Prepared>,
+    rebuilds: u64,
+}
+
+struct Open {
+    task: Arc<Task>,
+    directory: Directory,
+    /// The run that found the database to hold what was decided.
+    checked: Option<RunNumber>,
+    flushed: Instant,
+}
+
+/// A staged epoch in memory: what the log has, ready to be committed. It may be dropped at any time.
+pub struct Prepared {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The chain before it.
+    pub base: Digest,
+    /// Its own digest.
+    pub digest: Digest,
+    /// Its changes.
+    pub transaction: Transaction,
+}
+
+/// What a session asks of its partition.
+pub struct Wanted<'a> {
+    /// The session's run.
+    pub run: RunNumber,
+    /// The session's epoch.
+    pub epoch: Epoch,
+    /// The epoch in which the operator first took part.
+    pub first_epoch: Epoch,
+    /// How many partitions the state has.
+    pub partitions: u32,
+    /// The operator's stores.
+    pub stores: &'a [StoreSpec],
+    /// How its database is opened.
+    pub options: &'a TaskOptions,
+    /// Whose host this is.
+    pub executor: Option<&'a Executor>,
+}
+
+/// A session's private view of the state at the epoch before.
+pub struct View {
+    /// The database.
+    pub task: Arc<Task>,
+    /// A private buffer over a pinned snapshot.
+    pub transaction: Transaction,
+    /// The chain's digest at that state.
+    pub base: Digest,
+}
+
+impl Partition {
+    /// A partition whose database is not open yet. `local_dir`: below it, a folder for each operator and partition.
+    pub fn new(root: Arc<Root>, query_id: &str, operator: OperatorName, number: Number, local_dir: &Path) -> Self {
+        let home = local_dir.join(operator.as_str()).join(number.to_string());
+        Self { root, query_id: query_id.to_owned(), operator, number, home, inner: Mutex::default() }
+    }
+
+    /// Makes the epoch before final, and opens a view of the state there. Other sessions of the partition wait meanwhile.
+    ///
+    /// # Errors
+    /// The protocol's violations; `Restore` for a log that cannot be replayed; `Io` for what the disk refuses.
+    pub fn view(&self, wanted: &Wanted<'_>) -> Result<View> {
+        let mut inner = self.inner.lock();
+        let result = self.ensure(&mut inner, wanted).and_then(|()| inner.view());
+        if let Err(error) = &result
+            && matches!(error.kind(), ErrorKind::StoreClosed | ErrorKind::StoreCorrupted | ErrorKind::Io)
+        {
+            // Whatever is wrong with the database as it is open: the retry begins with a fresh one.
+            inner.close();
+        }
+        result
+    }
+
+    /// Keeps a staged epoch in memory until it is decided.
+    pub fn keep(&self, prepared: Prepared) {
+        let mut inner = self.inner.lock();
+        inner.prepared.retain(|other| other.epoch >= prepared.epoch);
+        let known =
+            inner.prepared.iter().any(|other| (other.epoch, other.base, other.digest) == (prepared.epoch, prepared.base, prepared.digest));
+        if !known {
+            inner.prepared.push(prepared);
+        }
+    }
+
+    /// Flushes and closes the database; the next view opens it again.
+    pub fn close(&self) {
+        self.inner.lock().close();
+    }
+
+    /// How often the local database was thrown away and made anew from the log.
+    pub fn rebuilds(&self) -> u64 {
+        self.inner.lock().rebuilds
+    }
+
+    fn ensure(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<()> {
+        self.open(inner, wanted)?;
+        loop {
+            let facts = self.facts(inner, wanted)?;
+            match open_step(&facts) {
+                OpenStep::Ready => return Ok(()),
+                OpenStep::Apply { from, to } => {
+                    self.root.fsync_spark(wanted.run, wanted.epoch)?;
+                    self.roll_forward(inner, wanted, from, to)?;
+                    inner.flush_if_due()?;
+                }
+                OpenStep::Rebuild { reason } => self.rebuild(inner, wanted, &reason)?,
+                OpenStep::Error(violation) => return Err(violation.into()),
+            }
+        }
+    }
+
+    fn open(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<()> {
+        if inner.open.as_ref().is_some_and(|open| !open.directory.is_there()) {
+            log::warn!("{self}: its local database was deleted; it is made anew from the log");
+            inner.rebuilds += 1;
+            inner.close();
+        }
+        if inner.open.is_some() {
+            return Ok(());
+        }
+        let (task, directory) = Directory::open(&self.home, wanted, |path, error| {
+            log::error!("{self}: the local database {} is damaged ({error}); it is made anew from the log", path.display());
+            inner.rebuilds += 1;
+        })?;
+        inner.open = Some(Open { task, directory, checked: None, flushed: Instant::now() });
+        let query = inner.task()?.property(QUERY)?;
+        if query.is_some_and(|query| query != self.query_id.as_bytes()) {
+            self.rebuild(inner, wanted, "it holds the state of another query (two queries share one local_dir)")?;
+        }
+        Ok(())
+    }
+
+    fn facts(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<OpenFacts> {
+        // The order matters, see OpenFacts: what is applied, then Spark's logs.
+        let applied = self.applied(inner.task()?)?;
+        let committed = self.root.spark_committed(wanted.epoch)?;
+        let has_offsets = self.root.spark_offsets(wanted.epoch)?.is_some();
+        let previous = wanted.epoch.previous();
+        let previous_committed = previous.map_or(Ok(true), |previous| self.root.spark_committed(previous))?;
+        let behind = applied.filter(|applied| *applied < wanted.epoch && previous_committed && !committed && has_offsets);
+        let applied_decided = match behind {
+            Some(applied) => self.holds_the_decided(inner, wanted, applied)?,
+            None => true,
+        };
+        Ok(OpenFacts {
+            operator: self.operator.clone(),
+            partition: self.number,
+            epoch: wanted.epoch,
+            first_epoch: wanted.first_epoch,
+            applied,
+            applied_decided,
+            previous_committed,
+            committed,
+            has_offsets,
+        })
+    }
+
+    /// Whether the database holds the object that decided its last epoch. Looked at once for each run and each opening:
+    /// from then on only decided objects enter it.
+    fn holds_the_decided(&self, inner: &mut Inner, wanted: &Wanted<'_>, applied: Epoch) -> Result<bool> {
+        let open = inner.opened()?;
+        if open.checked == Some(wanted.run) {
+            return Ok(true);
+        }
+        let chain = chain(&open.task)?;
+        let decided = self.decided(wanted, applied)?;
+        let header = self.root.head_header(applied, &decided)?;
+        let header = header.ok_or_else(|| Error::from(Violation::ObjectMissing { object: decided, epoch: applied }))?;
+        let same = header.chain() == chain;
+        if same {
+            open.checked = Some(wanted.run);
+        }
+        Ok(same)
+    }
+
+    fn decided(&self, wanted: &Wanted<'_>, epoch: Epoch) -> Result<ObjectId> {
+        let run = self.root.decided_for(&self.operator, epoch, wanted.partitions)?;
+        Ok(ObjectId { operator: self.operator.clone(), partition: self.number, run })
+    }
+
+    fn rebuild(&self, inner: &mut Inner, wanted: &Wanted<'_>, reason: &str) -> Result<()> {
+        log::warn!("{self}: the local database is made anew from the log: {reason}");
+        inner.rebuilds += 1;
+        if let Some(open) = inner.open.take() {
+            inner.prepared.clear();
+            let task = open.directory.wipe(&open.task, wanted)?;
+            inner.open = Some(Open { task, directory: open.directory, checked: None, flushed: Instant::now() });
+        }
+        Ok(())
+    }
+
+    fn applied(&self, task: &Task) -> Result<Option<Epoch>> {
+        Ok(task.committed_offset(&self.topic())?.map(|offset| Epoch(offset.0)))
+    }
+
+    fn topic(&self) -> TopicPartition {
+        TopicPartition { topic: LOG.to_owned(), partition: self.number.0 }
+    }
+
+    /// What enters the database beside an epoch's changes, in the same write.
+    fn commit(&self, epoch: Epoch, chain: Digest) -> Commit {
+        Commit {
+            offsets: OffsetChange::Set(vec![(self.topic(), Some(Offset(epoch.0)))]),
+            properties: vec![(CHAIN.to_owned(), chain.0.to_vec()), (QUERY.to_owned(), self.query_id.as_bytes().to_vec())],
+        }
+    }
+}
+
+impl Inner {
+    fn opened(&mut self) -> Result<&mut Open> {
+        self.open.as_mut().ok_or_else(|| Error::new(ErrorKind::StoreClosed, "the partition's database is closed; retry the task"))
+    }
+
+    fn task(&mut self) -> Result<&Arc<Task>> {
+        self.opened().map(|open| &open.task)
+    }
+
+    fn view(&mut self) -> Result<View> {
+        let task = Arc::clone(self.task()?);
+        Ok(View { transaction: task.begin()?, base: chain(&task)?, task })
+    }
+
+    fn flush_if_due(&mut self) -> Result<()> {
+        let open = self.opened()?;
+        if open.task.unflushed_bytes() > FLUSH_BYTES || open.flushed.elapsed() > FLUSH_AGE {
+            open.task.flush(false)?;
+            open.flushed = Instant::now();
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        self.prepared.clear();
+        if let Some(open) = self.open.take()
+            && let Err(error) = open.task.close()
+        {
+            // The log has everything: the next host replays a little more.
+            log::warn!("closing {}: {error}", open.task.path().display());
+        }
+    }
+}
+
+impl std::fmt::Display for Partition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "operator {}, partition {}", self.operator, self.number)
+    }
+}
+
+/// The chain's digest at what the database holds.
+fn chain(task: &Task) -> Result<Digest> {
+    let Some(bytes) = task.property(CHAIN)? else { return Ok(Digest::ZERO) };
+    let bytes = bytes.try_into().map_err(|bytes: Vec<u8>| {
+        let text = format!("the database's chain digest has {} bytes instead of 16; delete the directory, it is made anew", bytes.len());
+        Error::new(ErrorKind::StoreCorrupted, text).path(task.path())
+    })?;
+    Ok(Digest(bytes))
+}

@@ -1,0 +1,138 @@
+//! What a worker asks of a session and hears back, as JSON.
+
+use std::path::PathBuf;
+
+use holdfast_core::{Durability, Error, ErrorKind, Result, TaskOptions};
+use serde::{Deserialize, Serialize};
+
+use crate::operator::{Counts, OperatorSpec};
+use crate::protocol::{Attempt, Digest, Epoch, Partition, RunNumber};
+
+/// A session's request.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Request {
+    /// The state's root; none for a scratch session.
+    pub root: Option<String>,
+    /// Where local databases lie; `<root>/state` if not given.
+    pub local_dir: Option<PathBuf>,
+    /// Nothing is kept: the session begins with empty state and stages nothing.
+    #[serde(default)]
+    pub scratch: bool,
+    /// Spark's query id.
+    pub query_id: Option<String>,
+    /// Spark's run id.
+    pub run_id: Option<String>,
+    /// The epoch.
+    pub epoch: Option<Epoch>,
+    /// Of which partition.
+    pub partition: Partition,
+    /// How many partitions the state has.
+    pub partitions: u32,
+    /// Which attempt at the task.
+    pub attempt: Attempt,
+    /// Which call of the operator: two calls of one name would mix their state.
+    pub instance: String,
+    /// Settings of the state.
+    #[serde(default)]
+    pub settings: Settings,
+    /// What is to be done.
+    pub operator: OperatorSpec,
+}
+
+/// Settings of the state.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Memory of uncommitted data at which a commit is asked for; -1: never.
+    pub uncommitted_max_bytes: i64,
+    /// Memory of a host, in bytes.
+    pub memory: i64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { uncommitted_max_bytes: 64 << 20, memory: 512 << 20 }
+    }
+}
+
+impl Settings {
+    /// How the databases are opened: without a log of their own, since the state's log brings back what a crash loses.
+    pub fn task_options(&self) -> TaskOptions {
+        TaskOptions { durability: Durability::Changelog, uncommitted_max_bytes: self.uncommitted_max_bytes, ..TaskOptions::default() }
+    }
+}
+
+/// Which epoch of which query a persistent session belongs to.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The state's root.
+    pub root: String,
+    /// Spark's query id.
+    pub query_id: String,
+    /// Spark's run id.
+    pub run_id: String,
+    /// The epoch.
+    pub epoch: Epoch,
+}
+
+impl Request {
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// `InvalidValue` says what is missing or wrong.
+    pub fn parse(json: &[u8]) -> Result<Self> {
+        let wrong = |what: String| Error::new(ErrorKind::InvalidValue, format!("session request: {what}"));
+        let request: Self = serde_json::from_slice(json).map_err(|error| wrong(error.to_string()))?;
+        let partition = u32::try_from(request.partition.0).ok();
+        if partition.is_none_or(|partition| partition >= request.partitions) {
+            return Err(wrong(format!("partition {} of {} partitions", request.partition, request.partitions)));
+        }
+        Ok(request)
+    }
+
+    /// Where the session's state belongs; none for a scratch session.
+    ///
+    /// # Errors
+    /// `InvalidValue` names what is missing: a persistent state without an epoch is never silently an empty one.
+    pub fn place(&self) -> Result<Option<Place>> {
+        if self.scratch {
+            return Ok(None);
+        }
+        let missing = |what: &str| Error::new(ErrorKind::InvalidValue, format!("session request: a persistent state needs {what}"));
+        Ok(Some(Place {
+            root: self.root.clone().ok_or_else(|| missing("a root"))?,
+            query_id: self.query_id.clone().ok_or_else(|| missing("a query_id"))?,
+            run_id: self.run_id.clone().ok_or_else(|| missing("a run_id"))?,
+            epoch: self.epoch.filter(|epoch| epoch.0 >= 0).ok_or_else(|| missing("an epoch"))?,
+        }))
+    }
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opened {
+    /// The epoch; none in a scratch session.
+    pub epoch: Option<Epoch>,
+    /// The epoch that the session stands on; none before the first one. It is made final by the time the input has ended.
+    pub state_epoch: Option<Epoch>,
+    /// The run's number; none in a scratch session.
+    pub run: Option<RunNumber>,
+    /// The partition.
+    pub partition: Partition,
+}
+
+/// What became of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Staged {
+    /// The epoch; none in a scratch session.
+    pub epoch: Option<Epoch>,
+    /// The digest of changes and output; none in a scratch session.
+    pub digest: Option<Digest>,
+    /// Another session of the run had staged the same before.
+    pub adopted: bool,
+    /// Records in the log object.
+    pub records: u64,
+    /// Rows by what became of them.
+    #[serde(flatten)]
+    pub counts: Counts,
+}

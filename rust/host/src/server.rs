@@ -1,0 +1,189 @@
+//! The state host as a process: listens, serves each connection in a thread of its own, ends with its executor.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use holdfast_core::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::connection;
+use crate::executor::{Executor, Watch};
+use crate::host::Host;
+
+/// How often the executor is looked at where the kernel does not tell, and everything else that is due.
+const TICK: Duration = Duration::from_millis(100);
+/// How long sessions may take to notice that the host ends.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// How a host is started.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Where to listen. The folder is made with mode 0700 if it is missing, the socket has 0600.
+    pub socket: PathBuf,
+    /// What a worker must show.
+    pub token: String,
+    /// Whose state it serves: it ends with that process.
+    pub executor: Option<Executor>,
+    /// It ends when no session has been open for this long.
+    pub idle: Duration,
+}
+
+/// Serves until the executor is gone or the host has been idle; then closes all databases.
+///
+/// # Errors
+/// `StoreLocked` if another host serves this socket; `Io` where it cannot listen.
+pub fn serve(options: &ServerOptions) -> Result<()> {
+    let (listener, _lock) = listen(&options.socket)?;
+    let host = Arc::new(Host::new(options.executor));
+    let watch = options.executor.map(Executor::watch);
+    let sessions = Sessions::default();
+    log::info!("state host {} listens at {}", std::process::id(), options.socket.display());
+    let result = accept_all(options, &listener, watch.as_ref(), &host, &sessions);
+    // From here on a worker finds no host and starts the next one, which waits for our locks.
+    if let Err(error) = fs::remove_file(&options.socket) {
+        log::debug!("removing {}: {error}", options.socket.display());
+    }
+    drop(listener);
+    sessions.end();
+    host.close();
+    log::info!("state host {} has closed its databases", std::process::id());
+    result
+}
+
+fn accept_all(
+    options: &ServerOptions,
+    listener: &UnixListener,
+    watch: Option<&Watch>,
+    host: &Arc<Host>,
+    sessions: &Sessions,
+) -> Result<()> {
+    let mut busy = Instant::now();
+    let mut swept = Instant::now();
+    loop {
+        wait(listener, watch)?;
+        if watch.is_some_and(|watch| !watch.is_alive()) {
+            log::info!("the executor is gone");
+            return Ok(());
+        }
+        match listener.accept() {
+            Ok((stream, _)) => sessions.start(stream, host, &options.token)?,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // One connection that failed, or no file handles left for a moment: the next one may come through.
+            Err(error) => {
+                log::warn!("a connection could not be taken: {error}");
+                thread::sleep(TICK);
+            }
+        }
+        if sessions.any() {
+            busy = Instant::now();
+        } else if busy.elapsed() > options.idle {
+            log::info!("no session for {} s", options.idle.as_secs());
+            return Ok(());
+        }
+        if swept.elapsed() > options.idle.max(TICK) / 4 {
+            swept = Instant::now();
+            host.close_unused(options.idle);
+        }
+    }
+}
+
+/// Waits for a connection, the executor's end, or the next tick.
+fn wait(listener: &UnixListener, watch: Option<&Watch>) -> Result<()> {
+    let listener = listener.as_fd();
+    let mut fds = vec![PollFd::from_borrowed_fd(listener, PollFlags::IN)];
+    fds.extend(watch.and_then(Watch::fd).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+    let tick = Timespec { tv_sec: 0, tv_nsec: TICK.subsec_nanos().into() };
+    match poll(&mut fds, Some(&tick)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(Error::new(ErrorKind::Io, format!("the state host cannot wait for connections: {error}"))),
+    }
+}
+
+/// The open sessions: who they are, to hang up on them when the host ends.
+#[derive(Default, Clone)]
+struct Sessions {
+    open: Arc<Mutex<Open>>,
+}
+
+#[derive(Default)]
+struct Open {
+    next: u64,
+    streams: HashMap<u64, UnixStream>,
+}
+
+impl Sessions {
+    fn start(&self, stream: UnixStream, host: &Arc<Host>, token: &str) -> Result<()> {
+        let failed = |error: &io::Error| Error::new(ErrorKind::Io, format!("the state host cannot serve a connection: {error}"));
+        stream.set_nonblocking(false).map_err(|error| failed(&error))?;
+        let handle = stream.try_clone().map_err(|error| failed(&error))?;
+        let number = {
+            let mut open = self.open.lock();
+            open.next += 1;
+            let number = open.next;
+            open.streams.insert(number, handle);
+            number
+        };
+        let (host, token, sessions) = (Arc::clone(host), token.to_owned(), self.clone());
+        let work = move || {
+            connection::serve(stream, &host, &token);
+            // The host's own handle must be let go of before the count says so.
+            drop(host);
+            sessions.open.lock().streams.remove(&number);
+        };
+        thread::Builder::new().name(format!("session-{number}")).spawn(work).map(drop).map_err(|error| {
+            self.open.lock().streams.remove(&number);
+            failed(&error)
+        })
+    }
+
+    fn any(&self) -> bool {
+        !self.open.lock().streams.is_empty()
+    }
+
+    /// Hangs up on all sessions, and gives their threads a moment to let go of the databases.
+    fn end(&self) {
+        for stream in self.open.lock().streams.values() {
+            if let Err(error) = stream.shutdown(Shutdown::Both) {
+                log::debug!("hanging up on a session: {error}");
+            }
+        }
+        let started = Instant::now();
+        while self.any() && started.elapsed() < FAREWELL {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Binds the socket. The lock beside it is held by the one host that serves it, so a socket that is there is a dead one's.
+fn listen(socket: &Path) -> Result<(UnixListener, File)> {
+    let failed = |error: io::Error| {
+        let text = format!("the state host cannot listen at {} ({error}): check TMPDIR's permissions", socket.display());
+        Error::new(ErrorKind::Io, text)
+    };
+    if let Some(folder) = socket.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    }
+    let lock_path = socket.with_extension("host");
+    let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&lock_path).map_err(failed)?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| Error::new(ErrorKind::StoreLocked, format!("another state host serves {}: connect to that one", socket.display())))?;
+    match fs::remove_file(socket) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(socket).map_err(failed)?;
+    fs::set_permissions(socket, Permissions::from_mode(0o600)).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok((listener, lock))
+}

@@ -1,0 +1,207 @@
+//! A session: one attempt at one partition of one epoch, from its request to its staged object.
+//!
+//! A session is a private buffer over a pinned snapshot: none sees or stops another, and one that ends early leaves
+//! nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::Schema;
+use holdfast_core::{Error, ErrorKind, Result, StoreSpec, Task};
+use tempfile::TempDir;
+
+use crate::host::Host;
+use crate::log::{HeadHeader, RecordsWriter};
+use crate::operator::{Operator, Outcome};
+use crate::partition::{Partition, Prepared, View, Wanted};
+use crate::protocol::{Digest, Epoch, ObjectId, RunNumber};
+use crate::request::{Opened, Place, Request, Staged};
+use crate::root::{self, ChunkName, Root};
+
+/// A session.
+pub struct Session {
+    host: Arc<Host>,
+    request: Request,
+    home: Home,
+    work: Option<Work>,
+}
+
+/// Where a session's state comes from and goes to.
+enum Home {
+    /// Nowhere: a database in a temporary folder.
+    Scratch,
+    /// A root.
+    Kept { root: Arc<Root>, run: RunNumber, place: Place },
+}
+
+/// What a session has once it knows its columns.
+struct Work {
+    operator: Box<dyn Operator>,
+    stores: Vec<StoreSpec>,
+    view: View,
+    partition: Option<Arc<Partition>>,
+    /// The scratch database's folder; removed behind the database, so it comes last.
+    _scratch: Option<TempDir>,
+}
+
+impl Session {
+    /// Opens a session: the root must be the query's, and the run must be the newest.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a request that cannot be; the root's and the protocol's own.
+    pub fn open(host: &Arc<Host>, json: &[u8]) -> Result<(Self, Opened)> {
+        let request = Request::parse(json)?;
+        let (partition, name) = (request.partition, request.operator.name.clone());
+        let mut opened = Opened { epoch: None, state_epoch: None, run: None, partition };
+        let home = match request.place()? {
+            None => Home::Scratch,
+            Some(place) => {
+                let root = host.root(&place.root)?;
+                // Nothing is touched before it is clear that the root is this query's.
+                root.check_spark(&place.query_id, place.epoch)?;
+                root.meta(&place.query_id, request.partitions, place.epoch)?;
+                // The claim comes before anything of the epoch is listed.
+                let run = root.claim(&place.query_id, &place.run_id, place.epoch)?;
+                host.check_instance(&root, &name, run, place.epoch, &request.instance)?;
+                opened = Opened { epoch: Some(place.epoch), state_epoch: place.epoch.previous(), run: Some(run), partition };
+                Home::Kept { root, run, place }
+            }
+        };
+        Ok((Self { host: Arc::clone(host), request, home, work: None }, opened))
+    }
+
+    /// Takes a batch of input. With the first one the columns are known, and the state is brought to the epoch before.
+    ///
+    /// # Errors
+    /// The operator's for rows that do not fit, the partition's for a state that cannot be brought there.
+    pub fn push(&mut self, batch: RecordBatch) -> Result<()> {
+        let only = matches!(self.home, Home::Kept { .. }).then_some(self.request.partition.0);
+        self.work(&batch.schema())?.operator.push(batch, only)
+    }
+
+    /// Ends the input: runs the operator, hands its output on, stages what it changed.
+    ///
+    /// `schema`: the input's columns. `emit` sends a batch of output; `alive` says whether the worker is still there to
+    /// take the acknowledgement: a session whose worker is gone leaves nothing.
+    ///
+    /// # Errors
+    /// The store's, `emit`'s, and the protocol's.
+    pub fn finish(
+        mut self,
+        schema: Option<&Schema>,
+        emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+        alive: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Staged> {
+        let schema = schema.ok_or_else(|| {
+            let text = "the session's input had no columns: push a batch, an empty one if there are no rows";
+            Error::new(ErrorKind::InvalidValue, text)
+        })?;
+        self.work(schema)?;
+        let Self { host, request, home, work } = self;
+        let Some(mut work) = work else { return Err(Error::new(ErrorKind::InvalidState, "the session has no work")) };
+        let outcome = work.operator.run(&work.view.task, &mut work.view.transaction, emit)?;
+        let Home::Kept { root, run, place } = home else {
+            return Ok(Staged { epoch: None, digest: None, adopted: false, records: 0, counts: outcome.counts });
+        };
+        alive()?;
+        stage(&host, &request, &root, run, place.epoch, work, &outcome)
+    }
+
+    fn work(&mut self, schema: &Schema) -> Result<&mut Work> {
+        let work = match self.work.take() {
+            Some(work) => work,
+            None => self.start(schema)?,
+        };
+        Ok(self.work.insert(work))
+    }
+
+    fn start(&self, schema: &Schema) -> Result<Work> {
+        let operator = self.request.operator.kind.start(schema)?;
+        let stores = self.request.operator.kind.stores();
+        let options = self.request.settings.task_options();
+        match &self.home {
+            Home::Scratch => {
+                let folder = tempfile::Builder::new().prefix("holdfast-scratch-").tempdir().map_err(|error| {
+                    Error::new(
+                        ErrorKind::Io,
+                        format!("no temporary folder for a scratch state ({error}): set TMPDIR to one that can be written"),
+                    )
+                })?;
+                let task = Task::open(folder.path(), &stores, options)?;
+                let view = View { transaction: task.begin()?, task, base: Digest::ZERO };
+                Ok(Work { operator, stores, view, partition: None, _scratch: Some(folder) })
+            }
+            Home::Kept { root, run, place } => {
+                let meta = root.operator(&self.request.operator.name, &operator.meta(place.epoch))?;
+                let partition = self.host.partition(&self.request, root, &place.query_id);
+                let view = partition.view(&Wanted {
+                    run: *run,
+                    epoch: place.epoch,
+                    first_epoch: meta.first_epoch,
+                    partitions: self.request.partitions,
+                    stores: &stores,
+                    options: &options,
+                    executor: self.host.executor(),
+                })?;
+                Ok(Work { operator, stores, view, partition: Some(partition), _scratch: None })
+            }
+        }
+    }
+}
+
+/// Writes a session's changes into the log and keeps them prepared. Once this returns, the task may be acknowledged.
+fn stage(host: &Host, request: &Request, root: &Root, run: RunNumber, epoch: Epoch, work: Work, outcome: &Outcome) -> Result<Staged> {
+    let Work { stores, view: View { task, mut transaction, base }, partition, .. } = work;
+    let object = ObjectId { operator: request.operator.name.clone(), partition: request.partition, run };
+    let nonce = host.nonce();
+    let mut chunks: Vec<String> = Vec::new();
+    let mut put_chunk = |payload: &[u8]| -> Result<()> {
+        let index = chunks.len() as u32;
+        let name = ChunkName { epoch, object: object.clone(), attempt: request.attempt, nonce: nonce.clone(), index };
+        root.put_chunk(&name, payload)?;
+        chunks.push(name.to_string());
+        Ok(())
+    };
+    let mut writer = RecordsWriter::new()?;
+    let mut stream_times = BTreeMap::new();
+    for store in &stores {
+        let handle = task.versioned(&store.name)?;
+        handle.for_each_change(&mut transaction, &mut |row| {
+            writer.push(&store.name, row.key, row.value, Some(row.timestamp))?;
+            writer.sealed().iter().try_for_each(|payload| put_chunk(payload))
+        })?;
+        if let Some(time) = handle.stream_time(&transaction) {
+            stream_times.insert(store.name.clone(), time.0);
+        }
+    }
+    let collected = writer.finish(&stream_times, outcome.output)?;
+    collected.chunks.iter().try_for_each(|payload| put_chunk(payload))?;
+    let header = HeadHeader {
+        operator: object.operator.clone(),
+        epoch,
+        partition: object.partition,
+        run,
+        attempt: request.attempt,
+        base,
+        digest: collected.digest,
+        input: outcome.input,
+        input_rows: outcome.counts.input_rows,
+        output_rows: outcome.counts.output_rows,
+        stream_times,
+        records: collected.records,
+        chunks,
+    };
+    root.fsync_spark(run, epoch)?;
+    let staged = root.stage(&header, &collected.payload, request.partitions)?;
+    if let Some(partition) = partition {
+        partition.keep(Prepared { epoch, base, digest: collected.digest, transaction });
+    }
+    Ok(Staged {
+        epoch: Some(epoch),
+        digest: Some(collected.digest),
+        adopted: staged == root::Staged::Adopted,
+        records: collected.records,
+        counts: outcome.counts,
+    })
+}
