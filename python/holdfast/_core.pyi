@@ -175,3 +175,34 @@ class ArrowReader:
     def __next__(self) -> ArrowBatch: ...
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+def host_main(argv: Sequence[str]) -> int:
+    """The state host's process: `--socket S --token-file F --executor-pid P --idle-seconds N`.
+
+    Returns its exit code when its executor is gone or no session has been open for that long.
+    """
+
+@final
+class HostClient:
+    """One connection to a state host, which is one session."""
+
+    @staticmethod
+    def connect(socket: str | PathLike[str], token: str, timeout: float) -> HostClient:
+        """Connects within `timeout` seconds; `OSError` where no host listens or the token is wrong."""
+    def open_session(self, request: str) -> str:
+        """Opens the session: JSON in, JSON out."""
+    def push(self, batch: Any) -> None:
+        """Sends one batch of input."""
+    def finish(self) -> HostOutput:
+        """Ends the input; the session goes on as its output."""
+    def close(self) -> None:
+        """Gives the session up, unless it is finished."""
+
+@final
+class HostOutput:
+    """A session's output; it ends only after the host has acknowledged the stage."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> ArrowBatch: ...
+    def staged(self) -> str | None:
+        """What the host said about the stage (JSON), once the iterator has ended."""

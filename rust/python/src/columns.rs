@@ -3,14 +3,12 @@
 //! The chunks of a stream are one column: rows are counted through all of them, and a batch is checked whole before
 //! anything is done with it.
 
-use crate::run::{run, Owner};
+use crate::run::{Owner, run};
 use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
-};
+use arrow_array::types::{Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
-use holdfast_core::column::{bytes_column, BytesColumn};
+use holdfast_core::column::{BytesColumn, bytes_column};
 use holdfast_core::{Error, ErrorKind, Result, Timestamp};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -42,20 +40,15 @@ impl Column {
                 let reader = stream.into_reader()?;
                 let field = reader.field();
                 let read = run(py, Owner::current(), move || {
-                    reader.collect::<std::result::Result<Vec<_>, _>>().map_err(|error| {
-                        Error::new(ErrorKind::InvalidValue, format!("{what}: reading the Arrow stream failed: {error}"))
-                    })
+                    reader
+                        .collect::<std::result::Result<Vec<_>, _>>()
+                        .map_err(|error| Error::new(ErrorKind::InvalidValue, format!("{what}: reading the Arrow stream failed: {error}")))
                 })?;
                 if read.is_empty() { vec![arrow_array::new_empty_array(field.data_type())] } else { read }
             }
         };
         let rows = chunks.iter().map(|chunk| chunk.len()).sum();
         Ok(Self { what, chunks, rows })
-    }
-
-    /// How many rows there are.
-    pub fn rows(&self) -> usize {
-        self.rows
     }
 
     /// Fails unless there are as many rows as in another column.
@@ -107,9 +100,7 @@ impl Column {
             let part = match chunk.data_type() {
                 DataType::Int64 => scaled(chunk.as_primitive::<Int64Type>().values(), 1)?,
                 DataType::Timestamp(TimeUnit::Second, _) => scaled(chunk.as_primitive::<TimestampSecondType>().values(), 1_000_000)?,
-                DataType::Timestamp(TimeUnit::Millisecond, _) => {
-                    scaled(chunk.as_primitive::<TimestampMillisecondType>().values(), 1_000)?
-                }
+                DataType::Timestamp(TimeUnit::Millisecond, _) => scaled(chunk.as_primitive::<TimestampMillisecondType>().values(), 1_000)?,
                 DataType::Timestamp(TimeUnit::Microsecond, _) => scaled(chunk.as_primitive::<TimestampMicrosecondType>().values(), 1)?,
                 // Floors: a nanosecond before 1970 lies in the last microsecond before it.
                 DataType::Timestamp(TimeUnit::Nanosecond, _) => {
@@ -119,8 +110,11 @@ impl Column {
                 other => {
                     return Err(Error::new(
                         ErrorKind::InvalidType,
-                        format!("column {} has Arrow type {other}; wanted int64 (epoch microseconds) or timestamp of any unit and zone", self.what),
-                    ))
+                        format!(
+                            "column {} has Arrow type {other}; wanted int64 (epoch microseconds) or timestamp of any unit and zone",
+                            self.what
+                        ),
+                    ));
                 }
             };
             times.extend(part);
@@ -134,7 +128,10 @@ impl Column {
         for chunk in &self.chunks {
             let chunk = decoded(chunk)?;
             if *chunk.data_type() != DataType::Boolean {
-                return Err(Error::new(ErrorKind::InvalidType, format!("column {} has Arrow type {}; wanted bool", self.what, chunk.data_type())));
+                return Err(Error::new(
+                    ErrorKind::InvalidType,
+                    format!("column {} has Arrow type {}; wanted bool", self.what, chunk.data_type()),
+                ));
             }
             if let Some(n) = first_null(&chunk) {
                 let row = flags.len() + n;

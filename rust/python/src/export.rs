@@ -1,14 +1,14 @@
 //! Arrow out: arrays, batches and streams with the PyCapsule interface, for pyarrow, polars, pandas and all others alike.
 
 use crate::error::to_python;
-use crate::run::{catch, run, Owner};
+use crate::run::{Owner, catch, run};
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, SchemaRef};
 use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
-use pyo3_arrow::ffi::{to_array_pycapsules, to_schema_pycapsule, to_stream_pycapsule, ArrayIterator};
+use pyo3_arrow::ffi::{ArrayIterator, to_array_pycapsules, to_schema_pycapsule, to_stream_pycapsule};
 use std::sync::Arc;
 
 /// A column.

@@ -2,9 +2,12 @@
 
 use crate::error::to_python;
 use crate::export::ArrowBatch;
-use crate::run::{run, Owner};
+use crate::run::{Owner, run};
 use holdfast_core::{Error, ErrorKind, Result};
 use holdfast_host::client::{Client, Output};
+use holdfast_host::executor::Executor;
+use holdfast_host::logging;
+use holdfast_host::server::{ServerOptions, serve};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3_arrow::PyRecordBatch;
@@ -85,4 +88,45 @@ impl HostOutput {
     fn staged(&self) -> Option<String> {
         self.output.lock().staged().map(str::to_owned)
     }
+}
+
+/// The state host's process: `--socket S --token-file F --executor-pid P --idle-seconds N`. Returns when its executor is gone or
+/// no session has been open for that long; its log goes to stderr.
+#[pyfunction]
+pub fn host_main(py: Python<'_>, argv: Vec<String>) -> PyResult<i32> {
+    run(py, Owner::current(), || {
+        logging::to_stderr();
+        match serve(&server_options(&argv)?) {
+            Ok(()) => Ok(0),
+            Err(error) => {
+                log::error!("{error}");
+                Ok(1)
+            }
+        }
+    })
+}
+
+fn server_options(argv: &[String]) -> Result<ServerOptions> {
+    let wrong = |words: String| Error::new(ErrorKind::InvalidValue, words);
+    let argument = |name: &str| {
+        let at = argv.iter().position(|argument| argument == name);
+        at.and_then(|at| argv.get(at + 1)).ok_or_else(|| wrong(format!("the state host needs {name}")))
+    };
+    let number = |name: &str| {
+        let text = argument(name)?;
+        text.parse::<u32>().map_err(|error| wrong(format!("{name} is {text:?}: {error}")))
+    };
+    let token_file = argument("--token-file")?;
+    let token = std::fs::read_to_string(token_file)
+        .map_err(|error| Error::new(ErrorKind::Io, format!("the token cannot be read: {error}")).path(token_file.as_ref()))?;
+    let pid = number("--executor-pid")?;
+    let executor = i32::try_from(pid).ok().and_then(Executor::of).ok_or_else(|| {
+        Error::new(ErrorKind::InvalidState, format!("the executor, process {pid}, is gone, and with it the need for a state host"))
+    })?;
+    Ok(ServerOptions {
+        socket: PathBuf::from(argument("--socket")?),
+        token,
+        executor: Some(executor),
+        idle: Duration::from_secs(number("--idle-seconds")?.into()),
+    })
 }

@@ -1,6 +1,6 @@
 //! Rows one at a time, with a look at the next key.
 
-use crate::run::{run, Owner};
+use crate::run::{Owner, run};
 use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyStopIteration;

@@ -4,7 +4,7 @@ use crate::columns::Column;
 use crate::error::to_python;
 use crate::export::{ArrowArray, ArrowReader};
 use crate::iterator::Rows;
-use crate::run::{run, Owner};
+use crate::run::{Owner, run};
 use crate::version_columns::batch;
 use crate::view::View;
 use arrow_array::builder::BinaryBuilder;
@@ -28,11 +28,7 @@ impl KeyValueStore {
         Self { store, view }
     }
 
-    fn scan(
-        &self,
-        py: Python<'_>,
-        open: impl FnOnce(&Store, &mut Transaction) -> Result<Scan> + Send,
-    ) -> PyResult<Scan> {
+    fn scan(&self, py: Python<'_>, open: impl FnOnce(&Store, &mut Transaction) -> Result<Scan> + Send) -> PyResult<Scan> {
         run(py, self.view.owner(), || self.view.read(|tx| open(&self.store, tx)))
     }
 }
@@ -70,7 +66,11 @@ impl KeyValueStore {
         Ok(bytes(py, found))
     }
 
-    fn put_all(&self, py: Python<'_>, entries: Vec<(pyo3::pybacked::PyBackedBytes, Option<pyo3::pybacked::PyBackedBytes>)>) -> PyResult<()> {
+    fn put_all(
+        &self,
+        py: Python<'_>,
+        entries: Vec<(pyo3::pybacked::PyBackedBytes, Option<pyo3::pybacked::PyBackedBytes>)>,
+    ) -> PyResult<()> {
         run(py, self.view.owner(), || {
             self.view.write(|tx| {
                 for (key, value) in &entries {
@@ -158,7 +158,14 @@ impl KeyValueStore {
     }
 
     #[pyo3(signature = (start, end, reverse, batch_rows))]
-    fn range_batches(&self, py: Python<'_>, start: Option<&[u8]>, end: Option<&[u8]>, reverse: bool, batch_rows: i64) -> PyResult<ArrowReader> {
+    fn range_batches(
+        &self,
+        py: Python<'_>,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+        reverse: bool,
+        batch_rows: i64,
+    ) -> PyResult<ArrowReader> {
         let rows = crate::export::batch_rows(py, batch_rows)?;
         let mut scan = self.scan(py, |store, tx| store.range(tx, start, end, reverse))?;
         let schema = schema();

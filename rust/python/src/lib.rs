@@ -7,6 +7,7 @@
 mod columns;
 mod error;
 mod export;
+mod host;
 mod iterator;
 mod key_value;
 mod run;
@@ -23,9 +24,11 @@ mod _core {
     #[pymodule_export]
     use crate::export::{ArrowArray, ArrowBatch, ArrowReader};
     #[pymodule_export]
+    use crate::host::{HostClient, HostOutput, host_main};
+    #[pymodule_export]
     use crate::key_value::{KeyValueIterator, KeyValueStore};
     #[pymodule_export]
-    use crate::task::{open_task, Task};
+    use crate::task::{Task, open_task};
     #[pymodule_export]
     use crate::versioned::{VersionIterator, VersionedKeyValueStore};
 

@@ -4,16 +4,26 @@ use crate::error::{holdfast_error, to_python};
 use holdfast_core::{Error, ErrorKind, Result};
 use pyo3::prelude::*;
 use std::any::Any;
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
 /// The process that opened something. A forked child must not use it: the threads behind it stayed in the parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner(u32);
 
+/// The process whose threads RocksDB runs on: the first that opened a task.
+static ENGINE: OnceLock<Owner> = OnceLock::new();
+
 impl Owner {
     /// This process.
     pub fn current() -> Self {
         Self(std::process::id())
+    }
+
+    /// This process, as the one that opens tasks. RocksDB keeps one set of threads a process and believes that it still has
+    /// them after a fork: a task opened in the child would wait for them for ever, so that is an error too.
+    pub fn of_engine() -> Self {
+        *ENGINE.get_or_init(Self::current)
     }
 
     /// Fails in any process but the owner.
@@ -25,8 +35,8 @@ impl Owner {
         Err(Error::new(
             ErrorKind::ForkedProcess,
             format!(
-                "this was opened by process {} and cannot be used in its forked child {pid}; \
-                 open it after the fork, or start the child with multiprocessing's \"spawn\"",
+                "process {} has opened a task, and this is its forked child {pid}, where RocksDB has no threads; \
+                 start the child with multiprocessing's \"spawn\", or fork before the first task is opened",
                 self.0
             ),
         ))
@@ -47,9 +57,8 @@ pub fn run<T: Send>(py: Python<'_>, owner: Owner, work: impl FnOnce() -> Result<
 
 /// A panic as words for the user; it must not unwind into an interpreter.
 pub fn catch<T>(work: impl FnOnce() -> T) -> std::result::Result<T, String> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
-        format!("this is a bug in Holdfast, please report it; close the task and open it again: {}", words(&*panic))
-    })
+    catch_unwind(AssertUnwindSafe(work))
+        .map_err(|panic| format!("this is a bug in Holdfast, please report it; close the task and open it again: {}", words(&*panic)))
 }
 
 fn words(panic: &(dyn Any + Send)) -> &str {

@@ -2,7 +2,7 @@
 
 use crate::columns::Column;
 use crate::key_value::KeyValueStore;
-use crate::run::{run, Owner};
+use crate::run::{Owner, run};
 use crate::versioned::VersionedKeyValueStore;
 use crate::view::{OpenTask, View};
 use holdfast_core::{
@@ -12,7 +12,6 @@ use holdfast_core::{
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 /// Topic, partition, offset; no offset forgets it.
@@ -38,7 +37,7 @@ pub fn open_task(
     uncommitted_max_bytes: i64,
     rocksdb_options: Vec<(String, String)>,
 ) -> PyResult<Task> {
-    let open = run(py, Owner::current(), || {
+    let open = run(py, Owner::of_engine(), || {
         let durability = match durability {
             "sync" => Durability::Sync,
             "changelog" => Durability::Changelog,
@@ -57,14 +56,13 @@ pub fn open_task(
         let options = TaskOptions { durability, uncommitted_max_bytes, rocksdb_options };
         Ok(OpenTask::new(Engine::open(&path, &specs, options)?))
     })?;
-    Ok(Task { open: Arc::new(open), closed: AtomicBool::new(false) })
+    Ok(Task { open: Arc::new(open) })
 }
 
 /// An open task.
 #[pyclass(frozen, module = "holdfast._core")]
 pub struct Task {
     open: Arc<OpenTask>,
-    closed: AtomicBool,
 }
 
 impl Task {
@@ -80,7 +78,7 @@ impl Task {
     }
 
     fn is_open(&self) -> bool {
-        !self.closed.load(Ordering::SeqCst)
+        self.open.is_open()
     }
 
     fn key_value(&self, py: Python<'_>, name: &str) -> PyResult<KeyValueStore> {
@@ -180,7 +178,6 @@ impl Task {
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.closed.store(true, Ordering::SeqCst);
-        self.run(py, |open| open.task().close())
+        self.run(py, OpenTask::close)
     }
 }

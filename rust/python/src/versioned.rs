@@ -2,10 +2,10 @@
 
 use crate::columns::Column;
 use crate::error::to_python;
-use crate::export::{batch_rows, ArrowBatch, ArrowReader};
+use crate::export::{ArrowBatch, ArrowReader, batch_rows};
 use crate::iterator::Rows;
-use crate::run::{run, Owner};
-use crate::version_columns::{batch, next_batch, schema, VersionColumns};
+use crate::run::{Owner, run};
+use crate::version_columns::{VersionColumns, batch, next_batch, schema};
 use crate::view::View;
 use arrow_array::builder::{BooleanBuilder, Int64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
@@ -42,7 +42,11 @@ impl VersionedKeyValueStore {
         Self { store, view }
     }
 
-    fn open_scan(&self, py: Python<'_>, open: impl FnOnce(&Store, &mut Transaction) -> Result<VersionScan> + Send) -> PyResult<VersionScan> {
+    fn open_scan(
+        &self,
+        py: Python<'_>,
+        open: impl FnOnce(&Store, &mut Transaction) -> Result<VersionScan> + Send,
+    ) -> PyResult<VersionScan> {
         run(py, self.view.owner(), || self.view.read(|tx| open(&self.store, tx)))
     }
 }
@@ -88,7 +92,14 @@ impl VersionedKeyValueStore {
     }
 
     #[pyo3(signature = (key_from, key_to, start, end))]
-    fn versions_range(&self, py: Python<'_>, key_from: Option<&[u8]>, key_to: Option<&[u8]>, start: i64, end: i64) -> PyResult<VersionIterator> {
+    fn versions_range(
+        &self,
+        py: Python<'_>,
+        key_from: Option<&[u8]>,
+        key_to: Option<&[u8]>,
+        start: i64,
+        end: i64,
+    ) -> PyResult<VersionIterator> {
         let scan = self.open_scan(py, |store, tx| store.versions_range(tx, key_from, key_to, Timestamp(start), Timestamp(end)))?;
         Ok(VersionIterator::new(self.view.owner(), scan))
     }
@@ -99,7 +110,13 @@ impl VersionedKeyValueStore {
         Ok(VersionIterator::new(self.view.owner(), scan))
     }
 
-    fn put_batch(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, values: &Bound<'_, PyAny>, timestamps: &Bound<'_, PyAny>) -> PyResult<ArrowBatch> {
+    fn put_batch(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        values: &Bound<'_, PyAny>,
+        timestamps: &Bound<'_, PyAny>,
+    ) -> PyResult<ArrowBatch> {
         let (keys, values) = (Column::import(keys, "keys")?, Column::import(values, "values")?);
         let timestamps = Column::import(timestamps, "timestamps")?;
         let batch = run(py, self.view.owner(), || {

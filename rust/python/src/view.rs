@@ -2,13 +2,14 @@
 
 use crate::run::Owner;
 use holdfast_core::{Error, ErrorKind, OffsetChange, Result, Task, Transaction};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// An open task, and what its writer must know between two calls.
 pub struct OpenTask {
     task: Arc<Task>,
     owner: Owner,
+    closed: AtomicBool,
     /// A write has begun and not ended: after an error half-way, or a panic, a part of a batch may be staged.
     torn: AtomicBool,
     /// Bytes that the last write added.
@@ -18,7 +19,13 @@ pub struct OpenTask {
 impl OpenTask {
     /// A task that this process has opened.
     pub fn new(task: Arc<Task>) -> Self {
-        Self { task, owner: Owner::current(), torn: AtomicBool::new(false), last_growth: AtomicUsize::new(0) }
+        Self {
+            task,
+            owner: Owner::current(),
+            closed: AtomicBool::new(false),
+            torn: AtomicBool::new(false),
+            last_growth: AtomicUsize::new(0),
+        }
     }
 
     /// The engine's task.
@@ -31,7 +38,27 @@ impl OpenTask {
         self.owner
     }
 
+    /// Whether `close` has not been called.
+    pub fn is_open(&self) -> bool {
+        !self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Drops the open transaction, writes the last commit to files and closes.
+    pub fn close(&self) -> Result<()> {
+        self.closed.store(true, Ordering::SeqCst);
+        self.task.close()
+    }
+
+    /// Staging needs no database, so a closed task would take writes that nobody will ever commit.
+    fn check_open(&self) -> Result<()> {
+        if self.is_open() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::StoreClosed, "the store is closed; open the task again").path(self.task.path()))
+    }
+
     fn write<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        self.check_open()?;
         let mut tx = self.task.transaction()?;
         self.check_whole()?;
         let before = tx.uncommitted_bytes();
@@ -44,6 +71,7 @@ impl OpenTask {
 
     /// Commits the open transaction, unless a batch is staged by half.
     pub fn commit(&self, offsets: OffsetChange) -> Result<()> {
+        self.check_open()?;
         self.check_whole()?;
         self.task.commit(offsets)?;
         self.last_growth.store(0, Ordering::SeqCst);
@@ -115,6 +143,7 @@ impl View {
 
     /// Reads. A reader of its own takes a view in the time that copying a few pointers takes, then goes its own way.
     pub fn read<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        self.task.check_open()?;
         match self.level {
             Level::Writer => work(&mut *self.task.task.transaction()?),
             Level::Committed => work(&mut self.task.task.begin()?),

@@ -1,0 +1,83 @@
+"""Absolute figures of the Python calls, by pytest-benchmark: `pytest benches/python --benchmark-only`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import holdfast as hf
+
+ROWS = 10_000
+
+
+@pytest.fixture
+def task(tmp_path):
+    stores = [hf.stores.key_value("kv"), hf.stores.versioned("rates", history_retention=10**12)]
+    with hf.open_task(tmp_path / "db", stores, durability=hf.Durability.CHANGELOG) as task:
+        yield task
+
+
+@pytest.fixture
+def columns():
+    rng = np.random.default_rng(1)
+    keys = pa.array([key.tobytes() for key in rng.integers(0, 256, (ROWS, 16), np.uint8)], pa.binary())
+    values = pa.array([value.tobytes() for value in rng.integers(0, 256, (ROWS, 100), np.uint8)], pa.binary())
+    return keys, values, pa.array(rng.integers(0, 10**9, ROWS))
+
+
+def test_kv_put_batch(benchmark, task, columns):
+    def run():
+        task["kv"].put_batch(*columns[:2])
+        task.commit()
+
+    benchmark(run)
+
+
+def test_kv_get_batch(benchmark, task, columns):
+    task["kv"].put_batch(*columns[:2])
+    task.commit()
+    result = benchmark(task["kv"].get_batch, columns[0])
+    assert len(result) == ROWS
+
+
+def test_versioned_put_batch(benchmark, task, columns):
+    def run():
+        task["rates"].put_batch(*columns)
+        task.commit()
+
+    benchmark(run)
+
+
+def test_versioned_get_batch_as_of(benchmark, task, columns):
+    task["rates"].put_batch(*columns)
+    task.commit()
+    result = benchmark(task["rates"].get_batch, columns[0], columns[2])
+    assert len(result) == ROWS
+
+
+def test_versioned_apply_batch(benchmark, task, columns):
+    is_put = pa.array(np.arange(ROWS) % 2 == 0)
+
+    def run():
+        result = task["rates"].apply_batch(is_put, *columns)
+        task.commit()
+        return result
+
+    assert len(benchmark(run)) == ROWS
+
+
+def test_scalar_put(benchmark, task):
+    benchmark(task["kv"].put, b"k" * 16, b"v" * 100)
+
+
+def test_scalar_get(benchmark, task):
+    task["kv"].put(b"k", b"v")
+    task.commit()
+    assert benchmark(task["kv"].get, b"k") == b"v"
+
+
+def test_scan(benchmark, task, columns):
+    task["kv"].put_batch(*columns[:2])
+    task.commit()
+    assert benchmark(lambda: sum(len(batch) for batch in task["kv"].range_batches())) == ROWS

@@ -1,0 +1,142 @@
+"""Runs the benchmarks and writes their table to `benches/RESULTS.md`: `make bench`, or `make bench ARGS=--quick`.
+
+Every figure is a ratio of two measurements taken in turns in one run. Three sources:
+
+- Python modules `benches/python/*.py` with `figures(*, quick) -> list[Figure]`;
+- Spark modules `benches/spark/*.py`, the same;
+- Rust benches: `cargo bench --profile release` of `holdfast-core` and `holdfast-host`, each printing one line
+  `FIGURE {"measured": …, "against": …, "ratio": …, "reach": …, "unit": …, "note": …}` a figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import importlib.util
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path.insert(0, str(HERE))
+
+from figure import Figure  # noqa: E402  # beside this file
+
+
+def modules(folder: str) -> list[tuple[str, Path]]:
+    """The bench modules of a folder, by name."""
+    files = sorted((HERE / folder).glob("*.py"))
+    return [(f"{folder}/{file.stem}", file) for file in files if not file.stem.startswith(("test_", "_", "conftest"))]
+
+
+def python_figures(file: Path, *, quick: bool) -> list[Figure]:
+    """The figures of one module."""
+    spec = importlib.util.spec_from_file_location(f"bench_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no Python module")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: list[Figure] = module.figures(quick=quick)
+    return found
+
+
+def rust_figures(crate: str, *, quick: bool) -> list[Figure]:
+    """The figures that a crate's benches print."""
+    command = ["cargo", "bench", "--profile", "release", "--locked", "-p", crate, "-p", "holdfast-python", "--benches"]
+    env = {**os.environ, "HOLDFAST_BENCH_QUICK": "1"} if quick else None
+    output = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, env=env).stdout
+    lines = [line.removeprefix("FIGURE ") for line in output.splitlines() if line.startswith("FIGURE ")]
+    return [Figure(**json.loads(line)) for line in lines]
+
+
+def absolute_figures() -> list[dict[str, Any]]:
+    """What pytest-benchmark says of the Python calls."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "benchmark.json"
+        command = [sys.executable, "-m", "pytest", "benches/python", "--override-ini", "addopts=", "--benchmark-only"]
+        command += ["-q", "--benchmark-disable-gc", f"--benchmark-json={file}", "-p", "no:cacheprovider"]
+        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        found: list[dict[str, Any]] = json.loads(file.read_text())["benchmarks"]
+        return found
+
+
+def machine() -> str:
+    """The machine in a line."""
+    cpu = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.processor(),
+    )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    rust = subprocess.run(["rustc", "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
+    system = f"{platform.system()} {platform.release()}, Python {platform.python_version()}, Rust {rust}"
+    return f"{cpu}, {os.cpu_count()} cores, {memory:.0f} GiB, {system}"
+
+
+def table(figures: list[Figure]) -> list[str]:
+    """The figures as Markdown."""
+    marks = {True: "yes", False: "**no**", None: ""}
+    lines = ["| measured | against | ratio | of | reach | reached | detail |", "| --- | --- | --- | --- | --- | --- | --- |"]
+    for figure in figures:
+        ratio = "" if figure.ratio is None else f"**{figure.ratio:.2f}**"
+        cells = [figure.measured, figure.against, ratio, figure.unit, figure.reach, marks[figure.reached], figure.note]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return lines
+
+
+def main() -> int:
+    """0 if every source could be measured."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small inputs and few rounds: to see that it works")
+    parser.add_argument("--only", default="", help="sources whose name contains this: rust, python, spark, or a module")
+    parser.add_argument("--output", type=Path, default=HERE / "RESULTS.md")
+    options = parser.parse_args()
+
+    sources: list[tuple[str, Any]] = [
+        (f"rust/{crate}", lambda crate=crate: rust_figures(crate, quick=options.quick))
+        for crate in ("holdfast-core", "holdfast-host")
+    ]
+    sources += [
+        (name, lambda file=file: python_figures(file, quick=options.quick))
+        for folder in ("python", "spark")
+        for name, file in modules(folder)
+    ]
+    figures: list[Figure] = []
+    failed = False
+    for name, measure in sources:
+        if options.only in name:
+            print(f"bench: {name}", flush=True)
+            try:
+                found = measure()
+            except Exception:  # noqa: BLE001  # one source that fails must not hide the others
+                traceback.print_exc()
+                failed = True
+                found = [Figure(name, "", None, "", "", "failed; see the output of `make bench`")]
+            for figure in found:
+                print(f"  {figure.measured} / {figure.against}: {figure.ratio} ({figure.reach}) {figure.note}", flush=True)
+            figures += found
+
+    command = "make bench" + (" ARGS=--quick" if options.quick else "")
+    lines = ["# Results", "", f"`{command}` on {dt.datetime.now(dt.UTC):%Y-%m-%d}: {machine()}.", ""]
+    lines += ["Each ratio is the median of measurements taken in turns in one run.", "", *table(figures), ""]
+    if options.only in "python/test_stores":
+        lines += ["## Python calls", "", "Absolute, by pytest-benchmark; batches are of 10,000 rows.", ""]
+        lines += ["| call | median | calls a second |", "| --- | --- | --- |"]
+        for bench in absolute_figures():
+            stats = bench["stats"]
+            name = bench["name"].removeprefix("test_").replace("_", " ")
+            lines.append(f"| {name} | {stats['median'] * 1e6:,.1f} µs | {1 / stats['median']:,.0f} |")
+        lines.append("")
+    options.output.write_text("\n".join(lines))
+    print(f"bench: written to {options.output}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
