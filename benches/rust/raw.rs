@@ -1,0 +1,61 @@
+//! RocksDB as one would use it by hand: what the stores are measured against.
+
+use rust_rocksdb::{BlockBasedOptions, Cache, DBCompressionType, Options, WriteBatch, WriteOptions, DB};
+use std::path::Path;
+
+/// A database with a store's own file options. `hinted` adds what only sorted batches profit from.
+pub fn open(path: &Path, hinted: bool) -> DB {
+    let mut options = Options::default();
+    if hinted {
+        options = options
+            .get_options_from_string("memtable_insert_with_hint_prefix_extractor=rocksdb.CappedPrefix.0")
+            .expect("the option exists");
+    }
+    options.create_if_missing(true);
+    options.set_max_background_jobs(2);
+    options.set_compression_type(DBCompressionType::Lz4);
+    options.set_level_compaction_dynamic_level_bytes(true);
+    if hinted {
+        options.set_write_buffer_size(16 << 20);
+        options.set_max_write_buffer_number(8);
+    } else {
+        options.set_write_buffer_size(64 << 20);
+        options.set_max_write_buffer_number(3);
+    }
+    let mut table = BlockBasedOptions::default();
+    table.set_block_size(8 << 10);
+    table.set_format_version(6);
+    table.set_bloom_filter(10.0, false);
+    table.set_block_cache(&Cache::new_hyper_clock_cache(128 << 20, 0));
+    options.set_block_based_table_factory(&table);
+    DB::open(&options, path).expect("a new database opens")
+}
+
+/// Write options without a log.
+pub fn no_wal() -> WriteOptions {
+    let mut options = WriteOptions::default();
+    options.disable_wal(true);
+    options
+}
+
+/// Puts one by one.
+pub fn put_loop<'a>(db: &DB, rows: impl Iterator<Item = (&'a [u8], &'a [u8])>) {
+    let options = no_wal();
+    for (key, value) in rows {
+        db.put_opt(key, value, &options).expect("a put");
+    }
+}
+
+/// The floor: sorted batches, and nothing else.
+pub fn sorted_batches<'a>(db: &DB, rows: &[(&'a [u8], &'a [u8])], batch: usize) {
+    let options = no_wal();
+    for chunk in rows.chunks(batch) {
+        let mut sorted: Vec<_> = chunk.to_vec();
+        sorted.sort_unstable_by(|a, b| a.0.cmp(b.0));
+        let mut write = WriteBatch::default();
+        for (key, value) in sorted {
+            write.put(key, value);
+        }
+        db.write_opt(&write, &options).expect("a write");
+    }
+}
