@@ -153,26 +153,33 @@ pub struct Bytes<'a> {
 
 impl Bytes<'_> {
     /// All rows in order; they point into the caller's buffers.
+    pub fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        self.chunks.iter().flat_map(|(rows, column)| (0..*rows).map(move |row| column.as_ref().and_then(|column| column.get(row))))
+    }
+
+    /// All rows in order, side by side.
     pub fn slices(&self) -> Vec<Option<&[u8]>> {
         let mut slices = Vec::with_capacity(self.rows);
-        for (rows, column) in &self.chunks {
-            match column {
-                Some(column) => slices.extend((0..*rows).map(|n| column.get(n))),
-                None => slices.extend(std::iter::repeat_n(None, *rows)),
-            }
-        }
+        slices.extend(self.iter());
         slices
     }
 
-    /// All rows in order; a null is an error that names its row.
-    pub fn keys(&self) -> Result<Vec<&[u8]>> {
-        let slices = self.slices();
-        let mut keys = Vec::with_capacity(slices.len());
-        for (row, slice) in slices.into_iter().enumerate() {
-            keys.push(slice.ok_or_else(|| {
-                Error::new(ErrorKind::InvalidValue, format!("row {row} of {} is null; a key must have a value", self.what))
-            })?);
+    /// Fails where a row is null, and names the first.
+    pub fn check_keys(&self) -> Result<()> {
+        match self.iter().position(|key| key.is_none()) {
+            None => Ok(()),
+            Some(row) => Err(Error::new(
+                ErrorKind::InvalidValue,
+                format!("row {row} of {} is null; a key must have a value", self.what),
+            )),
         }
+    }
+
+    /// All rows in order, side by side; a null is an error that names its row.
+    pub fn keys(&self) -> Result<Vec<&[u8]>> {
+        self.check_keys()?;
+        let mut keys = Vec::with_capacity(self.rows);
+        keys.extend(self.iter().flatten());
         Ok(keys)
     }
 }

@@ -106,10 +106,10 @@ impl KeyValueStore {
         run(py, self.view.owner(), || {
             keys.same_rows(&values)?;
             let (keys, values) = (keys.bytes()?, values.bytes()?);
-            let (keys, values) = (keys.keys()?, values.slices());
+            keys.check_keys()?;
             self.view.write(|tx| {
-                for (key, value) in keys.iter().zip(&values) {
-                    self.store.put(tx, key, *value);
+                for (key, value) in keys.iter().flatten().zip(values.iter()) {
+                    self.store.put(tx, key, value);
                 }
                 Ok(())
             })
@@ -120,9 +120,9 @@ impl KeyValueStore {
         let keys = Column::import(keys, "keys")?;
         run(py, self.view.owner(), || {
             let keys = keys.bytes()?;
-            let keys = keys.keys()?;
+            keys.check_keys()?;
             self.view.write(|tx| {
-                for key in &keys {
+                for key in keys.iter().flatten() {
                     self.store.put(tx, key, None);
                 }
                 Ok(())

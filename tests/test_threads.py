@@ -1,0 +1,150 @@
+"""One writer and many readers; batches run without the GIL."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import holdfast as hf
+
+RC, RU = hf.IsolationLevel.READ_COMMITTED, hf.IsolationLevel.READ_UNCOMMITTED
+ROWS = 300_000
+
+
+def in_thread(work) -> threading.Thread:
+    """Runs in a thread that hands an exception on when it is joined."""
+
+    class Worker(threading.Thread):
+        error: BaseException | None = None
+
+        def run(self) -> None:
+            try:
+                work()
+            except BaseException as error:  # noqa: BLE001  # raised again by join
+                self.error = error
+
+        def join(self, timeout=None) -> None:
+            super().join(timeout)
+            if self.error is not None:
+                raise self.error
+
+    worker = Worker()
+    worker.start()
+    return worker
+
+
+@pytest.fixture
+def columns():
+    rng = np.random.default_rng(1)
+    keys = pa.array([b"%08d" % n for n in rng.permutation(ROWS)], pa.binary())
+    return keys, pa.array(rng.integers(0, 1_000_000, ROWS))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda b, keys, times: b.kv.put_batch(keys, keys),
+        lambda b, keys, times: b.kv.get_batch(keys),
+        lambda b, keys, times: b.kv.delete_batch(keys),
+        lambda b, keys, times: b.rates.put_batch(keys, keys, times),
+        lambda b, keys, times: b.rates.get_batch(keys, times),
+        lambda b, keys, times: b.rates.apply_batch(pa.array([True] * ROWS), keys, keys, times),
+        lambda b, keys, times: sum(len(batch) for batch in b.kv.range_batches(batch_rows=ROWS)),
+        lambda b, keys, times: sum(len(batch) for batch in b.rates.scan_batches(batch_rows=ROWS)),
+        lambda b, keys, times: b.task.commit(),
+    ],
+)
+def test_other_threads_run_during_a_batch_call(bench, columns, call):
+    keys, times = columns
+    bench.kv.put_batch(keys, keys)
+    bench.rates.put_batch(keys, keys, times)
+    began, ended = threading.Event(), threading.Event()
+
+    def work():
+        began.set()
+        call(bench, keys, times)
+        ended.set()
+
+    worker = in_thread(work)
+    began.wait()
+    turns = 0
+    while not ended.is_set() and worker.is_alive():
+        time.sleep(0.0005)
+        turns += 1
+    worker.join()
+    # With the GIL held for the whole call there would be one turn before and one after it.
+    assert turns > 3
+
+
+def test_readers_see_whole_commits_while_the_writer_writes(bench):
+    stop = threading.Event()
+    seen: set[int] = set()
+    keys = pa.array([b"a", b"b", b"c"])
+
+    def read(level):
+        view, history = bench.kv.read_only(level), bench.rates.read_only(level)
+        while not stop.is_set():
+            values = {value for _, value in view.range()} | {value for _, value in view.range(reverse=True)}
+            scanned = {value for _, value in view.range()}
+            assert len(scanned) <= 1, "a scan saw half a commit"
+            assert len(values) <= 3
+            if level is RC:
+                batch = set(pa.array(view.get_batch(keys)).to_pylist())
+                assert len(batch) == 1, "a batch saw half a commit"
+                assert len({version.value for _, version in history.scan()}) <= 1
+            seen.update(int(value) for value in scanned)
+
+    readers = [in_thread(lambda level=level: read(level)) for level in (RC, RC, RU)]
+    for n in range(300):
+        value = b"%d" % n
+        bench.kv.put_batch(keys, pa.array([value] * 3))
+        bench.rates.put_batch(keys, pa.array([value] * 3), pa.array([n] * 3))
+        if n % 7 == 3:
+            bench.task.rollback()
+        else:
+            bench.task.commit()
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert len(seen) > 1
+
+
+def test_an_open_scan_does_not_see_what_comes_after(bench):
+    for n in range(1_000):
+        bench.kv.put(b"%04d" % n, b"old")
+    bench.task.commit()
+    scan = bench.kv.read_only(RC).range()
+    assert next(scan) == (b"0000", b"old")
+    keys = pa.array([b"%04d" % n for n in range(0, 2_000, 2)])
+    bench.kv.put_batch(keys, pa.array([b"new"] * len(keys)))
+    bench.task.commit()
+    assert [value for _, value in scan] == [b"old"] * 999
+
+
+def test_closing_while_others_read_ends_them_with_an_error(bench):
+    bench.kv.put_batch(pa.array([b"%06d" % n for n in range(50_000)]), pa.array([b"v"] * 50_000))
+    bench.task.commit()
+    started = threading.Semaphore(0)
+    ends: list[type] = []
+
+    def read():
+        view = bench.kv.read_only(RC)
+        started.release()
+        try:
+            while True:
+                for _ in view.range():
+                    pass
+        except hf.errors.HoldfastError as error:
+            ends.append(type(error))
+
+    readers = [in_thread(read) for _ in range(3)]
+    for _ in readers:
+        started.acquire()
+    bench.task.close()
+    for reader in readers:
+        reader.join()
+    assert ends == [hf.errors.StoreClosedError] * 3
