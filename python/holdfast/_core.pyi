@@ -7,6 +7,22 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Any, Self, final
 
+__all__ = [
+    "ArrowArray",
+    "ArrowBatch",
+    "ArrowReader",
+    "HostClient",
+    "HostOutput",
+    "KeyValueIterator",
+    "KeyValueStore",
+    "Task",
+    "VersionIterator",
+    "VersionedKeyValueStore",
+    "__version__",
+    "host_main",
+    "open_task",
+]
+
 __version__: str
 
 def open_task(
