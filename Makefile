@@ -4,6 +4,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 ENV := . scripts/env.sh;
 ARGS ?=
+ROUNDS ?= 10
 
 .PHONY: help setup build test test-rust test-python lint fmt bench demo crash ci ci-full lock
 
@@ -36,8 +37,9 @@ bench: build ## run the benchmarks and write benches/RESULTS.md
 demo: build ## the main job on every ECB rate since 1999; ARGS=--kill kills its own driver in mid-batch
 	@$(ENV) python examples/ecb_orders.py $(ARGS)
 
-crash: build ## the kill tests, more rounds than `make test` runs
-	@$(ENV) pytest -m crash --override-ini addopts= tests $(ARGS)
+crash: build ## the kill tests, and the demo killed ROUNDS=10 times, each at another moment
+	@$(ENV) pytest -m crash tests
+	@$(ENV) for seed in $$(seq 1 $(ROUNDS)); do python examples/ecb_orders.py --kill --seed $$seed $(ARGS) | tail -n 1; done
 
 ci: ## what CI runs
 	@.ci/run

@@ -4,7 +4,7 @@ Every figure is a ratio of two measurements taken in turns in one run. Three sou
 
 - Python modules `benches/python/*.py` with `figures(*, quick) -> list[Figure]`;
 - Spark modules `benches/spark/*.py`, the same;
-- Rust benches: `cargo bench --profile release` of `holdfast-core` and `holdfast-host`, each printing one line
+- Rust benches (`benches/rust`), by `cargo bench --profile release`, printing one line
   `FIGURE {"measured": …, "against": …, "ratio": …, "reach": …, "unit": …, "note": …}` a figure.
 """
 
@@ -47,9 +47,9 @@ def python_figures(file: Path, *, quick: bool) -> list[Figure]:
     return found
 
 
-def rust_figures(crate: str, *, quick: bool) -> list[Figure]:
-    """The figures that a crate's benches print."""
-    command = ["cargo", "bench", "--profile", "release", "--locked", "-p", crate, "-p", "holdfast-python", "--benches"]
+def rust_figures(*, quick: bool) -> list[Figure]:
+    """The figures that the Rust benches print."""
+    command = ["cargo", "bench", "--profile", "release", "--locked", "--workspace", "--bench", "*"]
     env = {**os.environ, "HOLDFAST_BENCH_QUICK": "1"} if quick else None
     output = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, env=env).stdout
     lines = [line.removeprefix("FIGURE ") for line in output.splitlines() if line.startswith("FIGURE ")]
@@ -98,10 +98,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=HERE / "RESULTS.md")
     options = parser.parse_args()
 
-    sources: list[tuple[str, Any]] = [
-        (f"rust/{crate}", lambda crate=crate: rust_figures(crate, quick=options.quick))
-        for crate in ("holdfast-core", "holdfast-host")
-    ]
+    sources: list[tuple[str, Any]] = [("rust", lambda: rust_figures(quick=options.quick))]
     sources += [
         (name, lambda file=file: python_figures(file, quick=options.quick))
         for folder in ("python", "spark")

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
+from tasks import Bench
 
 RC, RU = hf.IsolationLevel.READ_COMMITTED, hf.IsolationLevel.READ_UNCOMMITTED
 
@@ -230,8 +231,6 @@ OPERATIONS = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(operations=OPERATIONS, retention=st.sampled_from([0, 10, 100]))
 def test_any_sequence_of_operations_answers_as_the_model_does(tmp_path_factory, operations, retention):
-    from conftest import Bench
-
     bench = Bench(tmp_path_factory.mktemp("model") / "db", history_retention=retention, segment_interval=10)
     model = Model(retention)
     pending: list = []  # operations that wait for one mixed batch
