@@ -1,6 +1,7 @@
 """Which micro-batch of which run a piece of work belongs to."""
 
 import functools
+import re
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -16,7 +17,8 @@ QUERY_ID: Final = "sql.streaming.queryId"
 JOB_GROUP: Final = "spark.jobGroup.id"
 DESCRIPTION: Final = "spark.job.description"
 
-_RESET = "take back setJobGroup, or wrap the function: writeStream.foreachBatch(hfs.foreach_batch(fn))"
+_RUN_ID: Final = re.compile(r"runId = ([0-9a-f-]{36})")
+_RESET: Final = "take back setJobGroup, or wrap the function: writeStream.foreachBatch(hfs.foreach_batch(fn))"
 
 
 class Epoch(NamedTuple):
@@ -38,9 +40,9 @@ class Epoch(NamedTuple):
             return None
         if run is None or not _is_uuid(run):
             raise HoldfastError(f"the job group {run!r} is not the run id of streaming query {query}: {_RESET}")
-        description = get(DESCRIPTION) or ""
         # Spark writes the run id into the description, too; setJobGroup replaces both, setJobDescription only this.
-        if "runId = " in description and f"runId = {run}" not in description:
+        described = _RUN_ID.search(get(DESCRIPTION) or "")
+        if described is not None and described[1] != run:
             raise HoldfastError(f"the job group {run} is not the run id of streaming query {query}: {_RESET}")
         return Epoch(query, run, int(batch))
 
@@ -54,8 +56,10 @@ def current_epoch(spark: "SparkSession") -> Epoch | None:
     if captured is not None or is_connect(spark):
         return captured
     epoch = Epoch.of_properties(spark.sparkContext.getLocalProperty)
-    if epoch is not None:
-        _check_run(spark, epoch)
+    if epoch is not None and epoch.run_id != (run_id := _run_id(spark, epoch.query_id)):
+        raise HoldfastError(
+            f"the job group {epoch.run_id} is not the run id {run_id} of query {epoch.query_id}: {_RESET}"
+        )
     return epoch
 
 
@@ -74,18 +78,22 @@ def foreach_batch(fn: "Callable[[DataFrame, int], Any]") -> "Callable[[DataFrame
         spark = frame.sparkSession
         if is_connect(spark):
             raise UnsupportedOperationError("hfs.foreach_batch under Spark Connect comes later: use a classic session")
-        epoch = Epoch.of_properties(spark.sparkContext.getLocalProperty)
-        if epoch is None or epoch.number != batch_id:
+        context = spark.sparkContext
+        query_id, number = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
+        if query_id is None or number != str(batch_id):
             raise HoldfastError(
                 f"hfs.foreach_batch was called with batch {batch_id}, but no streaming query is running it: "
                 "hand it to writeStream.foreachBatch"
             )
-        _check_run(spark, epoch)
-        token = _current.set(epoch)
+        # Not from the job group: an earlier micro-batch of `fn` may have set one of its own.
+        run_id = _run_id(spark, query_id)
+        token = _current.set(Epoch(query_id, run_id, batch_id))
         try:
             return fn(frame, batch_id)
         finally:
             _current.reset(token)
+            # Spark stops a query by its job group, and sets it once a run.
+            context.setLocalProperty(JOB_GROUP, run_id)
 
     return with_epoch
 
@@ -95,12 +103,20 @@ def is_connect(spark: "SparkSession") -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def _check_run(spark: "SparkSession", epoch: Epoch) -> None:
-    for query in spark.streams.active:
-        if str(query.id) == epoch.query_id and str(query.runId) != epoch.run_id:
-            raise HoldfastError(
-                f"the job group {epoch.run_id} is not the run id {query.runId} of query {query.id}: {_RESET}"
-            )
+def _run_id(spark: "SparkSession", query_id: str) -> str:
+    """The run id of the query that is running this thread's micro-batch, whatever job group the thread has now.
+
+    Spark writes it into the job description at the start of each micro-batch. Where user code has set another one, the
+    list of all running queries has it; `spark.streams.active` has not, since a micro-batch has a session of its own.
+    """
+    found = _RUN_ID.search(spark.sparkContext.getLocalProperty(DESCRIPTION) or "")
+    if found is not None:
+        return found[1]
+    running: Any = spark._jsparkSession.sharedState().activeStreamingQueries()  # type: ignore[attr-defined]  # noqa: SLF001
+    for query in running.values():  # py4j shows the Java map as a dict
+        if query.id().toString() == query_id:
+            return str(query.runId().toString())
+    raise HoldfastError(f"streaming query {query_id} is not running any more")
 
 
 def _is_uuid(text: str) -> bool:

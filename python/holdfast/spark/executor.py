@@ -80,7 +80,7 @@ class Place(NamedTuple):
 
     def connect(self) -> "HostClient":
         """Connect to a host that listens; `OSError` where none does, or it has another token."""
-        from holdfast._core import HostClient  # noqa: PLC0415 - the driver must not need the library here
+        from holdfast._core import HostClient
 
         return HostClient.connect(str(self.socket), self.token.read_text(), _CONNECT_SECONDS)
 

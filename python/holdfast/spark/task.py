@@ -28,8 +28,9 @@ class OperatorTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stage one partition of one epoch, and yield its result."""
         # Imported here: the driver pickles this class and needs no way to a state host.
-        from holdfast.spark.executor import connect  # noqa: PLC0415
-        from pyspark import TaskContext  # noqa: PLC0415
+        from pyspark import TaskContext
+
+        from holdfast.spark.executor import connect
 
         context = TaskContext.get()
         if context is None:

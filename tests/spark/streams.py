@@ -1,0 +1,213 @@
+"""Streams for tests: what arrives in which micro-batch, as data."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import holdfast.spark as hfs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
+LEFT = pa.schema([("k", pa.string()), ("t", pa.timestamp("us", "UTC")), ("x", pa.int32())])
+RIGHT = pa.schema([("k", pa.string()), ("since", pa.timestamp("us", "UTC")), ("v", pa.string()), ("n", pa.int32())])
+_SPARK = {
+    "string": "string",
+    "int32": "int",
+    "int64": "long",
+    "double": "double",
+    "timestamp[us, tz=UTC]": "timestamp",
+    "timestamp[us]": "timestamp_ntz",
+}
+
+
+def at(seconds: float | None) -> datetime | None:
+    """The time that many seconds after 2024 began; None is no time."""
+    return None if seconds is None else EPOCH + timedelta(seconds=seconds)
+
+
+def seconds(time: datetime | None) -> float | None:
+    """The inverse of `at`; Spark hands out naive times of the machine's zone."""
+    return None if time is None else round((time.astimezone(UTC) - EPOCH).total_seconds(), 6)
+
+
+class Stream:
+    """Two parquet sources that hand out one file each a micro-batch, and a query over them.
+
+    A left row is (k, seconds, x), a right row (k, seconds, v) or (k, seconds, v, n).
+    """
+
+    def __init__(self, spark: SparkSession, base: Path, left: pa.Schema = LEFT, right: pa.Schema = RIGHT) -> None:
+        self.spark = spark
+        self.base = base
+        self.schemas = {"left": left, "right": right}
+        self.root = base / "state"
+        self.partitions = 2
+        self.batches: dict[int, list[Any]] = {}
+        self.last: Any = None
+        self._files = 0
+        self._clock = time.time() - 100_000
+        for side in self.schemas:
+            (base / side).mkdir()
+
+    def batch(self, left: Sequence[tuple[Any, ...]] = (), right: Sequence[tuple[Any, ...]] = ()) -> None:
+        """What arrives in the next micro-batch."""
+        for side, rows in (("left", left), ("right", right)):
+            schema = self.schemas[side]
+            columns = [
+                [
+                    at(row[index]) if pa.types.is_timestamp(field.type) and not isinstance(row[index], datetime) else row[index]
+                    for row in (tuple(row) + (None,) * len(schema) for row in rows)
+                ]
+                for index, field in enumerate(schema)
+            ]
+            file = self.base / side / f"{self._files:06}.parquet"
+            pq.write_table(pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema), file)
+            # Spark's file source takes files in the order of their times.
+            os.utime(file, (self._clock + self._files,) * 2)
+        self._files += 1
+
+    def source(self, side: str) -> DataFrame:
+        ddl = ", ".join(f"`{field.name}` {_SPARK[str(field.type)]}" for field in self.schemas[side])
+        return self.spark.readStream.schema(ddl).option("maxFilesPerTrigger", 1).parquet(str(self.base / side))
+
+    def state(self, **options: Any) -> hfs.State:
+        return hfs.State(str(self.root), **{"partitions": self.partitions, **options})
+
+    def joined(self, state: hfs.State | None = None, **options: Any) -> DataFrame:
+        """The as-of join of both sources."""
+        asked = {"by": "k", "left_on": "t", "right_on": "since", "history_retention": "30 days", "name": "join", **options}
+        left, right = asked.pop("left", self.source("left")), asked.pop("right", self.source("right"))
+        return hfs.join_asof(left, right, state=state or self.state(), **asked)
+
+    def run(
+        self,
+        frame: DataFrame | None = None,
+        *,
+        each: Callable[[DataFrame, int], None] | None = None,
+        checkpoint: str | None = None,
+        **options: Any,
+    ) -> dict[int, list[Any]]:
+        """Run the query until all that arrived is processed; returns the rows of every micro-batch so far.
+
+        `each` is what is done with a micro-batch; without it, its rows are collected.
+        """
+        frame = self.joined(**options) if frame is None else frame
+        query = (
+            frame.writeStream.foreachBatch(each or self.collect)
+            .option("checkpointLocation", checkpoint or str(self.root / "query"))
+            .trigger(processingTime="0 seconds")
+            .start()
+        )
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+            self.last = query
+        return self.batches
+
+    def collect(self, frame: DataFrame, batch_id: int) -> None:
+        """Keep the rows of a micro-batch."""
+        self.batches[batch_id] = sorted(map(tuple, frame.collect()), key=str)
+
+    def log(self, operator: str = "join") -> dict[int, int]:
+        """How many partitions have an object in the log, by epoch."""
+        found: dict[int, set[str]] = {}
+        for file in (self.root / "log" / operator).iterdir():
+            epoch, partition, *_ = file.name.split(".")
+            found.setdefault(int(epoch), set()).add(partition)
+        return {epoch: len(partitions) for epoch, partitions in sorted(found.items())}
+
+    def objects(self, operator: str = "join") -> list[Path]:
+        """The objects of the log, oldest epoch first."""
+        return sorted((self.root / "log" / operator).iterdir())
+
+
+def values(rows: Sequence[tuple[Any, ...]]) -> dict[int, Any]:
+    """What each left row (by its `x`) was joined with, for rows of the default columns."""
+    return {row[2]: row[4] for row in rows}
+
+
+def hosts() -> list[int]:
+    """The state hosts of this process's Spark."""
+    ours = _below(os.getpid())
+    return [pid for pid, executor in _hosts() if executor in ours]
+
+
+def kill_hosts() -> list[int]:
+    """SIGKILL the state hosts of this process's Spark, and wait until they are gone."""
+    killed = hosts()
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while any(pid in killed for pid in hosts()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return killed
+
+
+def kill_host_of_worker() -> int:
+    """Inside a Python worker: SIGKILL the state host of its executor."""
+    parents = {pid: parent for pid, parent, _ in _processes()}
+    above, at = set(), os.getpid()
+    while at in parents and at > 1:
+        above.add(at)
+        at = parents[at]
+    killed = [pid for pid, executor in _hosts() if executor in above]
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    return len(killed)
+
+
+def in_thread(work: Callable[[], Any]) -> Any:
+    """The result of `work`, run in another thread, which has none of this one's properties."""
+    done: list[Any] = []
+
+    def run() -> None:
+        try:
+            done.append((work(), None))
+        except Exception as error:  # noqa: BLE001 - handed on
+            done.append((None, error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    result, error = done[0]
+    if error is not None:
+        raise error
+    return result
+
+
+def _hosts() -> list[tuple[int, int]]:
+    found = []
+    for pid, _, command in _processes():
+        # Not the ones that have ended and that nobody has waited for yet.
+        if "holdfast.host" in command and "--executor-pid" in command:
+            found.append((pid, int(command[command.index("--executor-pid") + 1])))
+    return found
+
+
+def _below(root: int) -> set[int]:
+    found = {root}
+    grown = True
+    while grown:
+        below = {pid for pid, parent, _ in _processes() if parent in found} | found
+        grown, found = below != found, below
+    return found
+
+
+def _processes() -> list[tuple[int, int, list[str]]]:
+    shown = subprocess.run(["ps", "-Ao", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in shown.splitlines()]
+    return [(int(row[0]), int(row[1]), row[2:]) for row in rows]

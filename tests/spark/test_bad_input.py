@@ -1,0 +1,276 @@
+"""What is refused, and whether the message names the thing and says what to do."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F
+from streams import Stream, values
+
+import holdfast.spark as hfs
+from holdfast.errors import HoldfastError, UnsupportedOperationError
+
+
+@pytest.fixture(scope="module")
+def frames(spark):
+    left = spark.createDataFrame([], "k string, t timestamp, x int, f float, m map<string,int>, a array<int>, s struct<b:int>")
+    right = spark.createDataFrame([], "k string, since timestamp, v string, x long, f float, m map<string,int>, a array<int>, s struct<b:int>")
+    return left, right
+
+
+def join(frames, left=None, right=None, **options):
+    asked = {"by": "k", "left_on": "t", "right_on": "since", "history_retention": "1 day", **options}
+    return hfs.join_asof(left or frames[0], right or frames[1], **{"state": hfs.State.scratch(partitions=2), **asked})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"by": "currency"}, r"by: the left frame has no column 'currency'; it has k, t, x, f"),
+        ({"by": ["k", "v"]}, r"by: the left frame has no column 'v'"),
+        ({"by": "t"}, r"by: the right frame has no column 't'; it has k, since"),
+        ({"left_on": "when"}, r"left_on: the left frame has no column 'when'; it has k, t"),
+        ({"right_on": "t"}, r"right_on: the right frame has no column 't'; it has k, since"),
+        ({"order_by": ["nothing"]}, r"order_by: no frame has a column 'nothing'; .*has k, t.*has k, since"),
+        ({"left_on": "x"}, r"left_on: column 'x' of the left frame is int, not a timestamp; cast it"),
+        ({"right_on": "v"}, r"right_on: column 'v' of the right frame is string, not a timestamp; cast it"),
+        ({"by": "x"}, r"by: key column 'x' is int in the left frame and bigint in the right one; cast"),
+        ({"by": "m"}, r"by: column 'm' is map<string,int>, which cannot be a key"),
+        ({"by": "a"}, r"by: column 'a' is array<int>, which cannot be a key"),
+        ({"by": "s"}, r"by: column 's' is struct<b:int>, which cannot be a key"),
+        ({"by": []}, r"by is empty"),
+        ({"by": ["k", "K"]}, r"by names a column twice"),
+        ({"how": "outer"}, r"how='outer': there are 'inner' and 'left'"),
+        ({"suffix": ""}, r"suffix='': the result would have two columns named 'x'"),
+        ({"history_retention": timedelta(days=-1)}, r"history_retention is negative"),
+        ({"history_retention": "-7 days"}, r"history_retention is negative"),
+        ({"history_retention": "7"}, r"history_retention='7' is not an interval"),
+        ({"history_retention": "7 fortnights"}, r"no unit 'fortnight'; there are microseconds, "),
+        ({"history_retention": "1 month"}, r"a month has no fixed length; give it in days"),
+        ({"grace": timedelta(seconds=-5)}, r"grace is negative"),
+        ({"tolerance": "-1 second"}, r"tolerance is negative"),
+        ({"delete_when": "nothing = 1"}, r"delete_when=nothing = 1 is no condition over the right frame"),
+        ({"delete_when": "x + 1"}, r"delete_when=x \+ 1 is bigint: give a condition"),
+        ({"name": "a/b"}, r"name='a/b': an operator's name is a folder's name"),
+        ({"name": ".."}, r"name='..': an operator's name"),
+    ],
+)
+def test_a_wrong_argument_is_named_at_the_call(frames, options, message):
+    with pytest.raises(ValueError, match=message):
+        join(frames, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"history_retention": 7}, r"history_retention is a int: give a timedelta or an interval string"),
+        ({"order_by": "x"}, r"order_by='x': give a list of columns"),
+        ({"state": "/tmp/somewhere"}, r"state is a str: give hfs.State\(root\)"),
+    ],
+)
+def test_a_wrong_type_is_named_at_the_call(frames, options, message):
+    with pytest.raises(TypeError, match=message):
+        join(frames, **options)
+
+
+def test_grace_comes_later(frames):
+    with pytest.raises(UnsupportedOperationError, match="grace comes later"):
+        join(frames, grace="5 minutes")
+
+
+def test_time_columns_of_two_kinds(frames):
+    with pytest.raises(ValueError, match=r"left_on 't' is timestamp and right_on 'since' is timestamp_ntz: cast one"):
+        join(frames, right=frames[1].withColumn("since", F.col("since").cast("timestamp_ntz")))
+
+
+def test_a_frame_with_two_columns_of_one_name(frames):
+    with pytest.raises(ValueError, match=r"the left frame has two columns named 'X'"):
+        join(frames, left=frames[0].withColumnRenamed("f", "y").select("*", F.lit(1).alias("X")))
+
+
+def test_a_column_that_the_state_cannot_keep(frames):
+    with pytest.raises(UnsupportedOperationError, match=r"column 'odd' is variant, which the state cannot keep"):
+        join(frames, right=frames[1].select("*", F.parse_json(F.lit("{}")).alias("odd")))
+
+
+def test_a_string_with_a_collation_is_no_key(frames):
+    collated = [frame.withColumn("k", F.collate("k", "UTF8_LCASE")) for frame in frames]
+    with pytest.raises(ValueError, match=r"by: column 'k' is string collate UTF8_LCASE, which cannot be a key"):
+        join(frames, *collated)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"partitions": 0}, r"partitions=0: give a whole number from 1"),
+        ({"partitions": 2.0}, r"partitions=2.0: give a whole number"),
+        ({"partitions": True}, r"partitions=True"),
+        ({"memory": "lots"}, r"memory='lots': give a size such as"),
+        ({"memory": "0m"}, r"memory='0m'"),
+        ({"uncommitted_max_bytes": 0}, r"uncommitted_max_bytes=0"),
+        ({"processing_guarantee": "twice"}, r"processing_guarantee='twice': there are 'exactly_once' and"),
+        ({"retain_epochs": 0}, r"retain_epochs=0"),
+        ({"snapshot_interval": "-1 day"}, r"snapshot_interval is negative"),
+        ({"storage_options": {"region": "x"}}, r"storage_options=\['region'\]: .* is a local root"),
+    ],
+)
+def test_a_wrong_option_of_a_state_is_named(tmp_path: Path, options, message):
+    with pytest.raises(ValueError, match=message):
+        hfs.State(str(tmp_path), **options)
+
+
+def test_an_empty_root():
+    with pytest.raises(ValueError, match="root is empty"):
+        hfs.State("")
+
+
+@pytest.mark.parametrize("root", ["s3://bucket/state", "s3a://b/s", "gs://b/s", "az://b/s", "hdfs://host/s"])
+def test_roots_in_other_places_come_later(root: str):
+    with pytest.raises(UnsupportedOperationError, match=r"addresses come later; give a local folder"):
+        hfs.State(root)
+
+
+def test_a_root_that_cannot_be_written(tmp_path: Path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(HoldfastError, match=r"root .*file/state cannot be written"):
+        hfs.State(str(tmp_path / "file" / "state"))
+
+
+def test_a_root_without_permission():
+    # Even root may not write here.
+    with pytest.raises(HoldfastError, match=r"root /proc/1/state cannot be written"):
+        hfs.State("/proc/1/state")
+
+
+def test_a_local_dir_that_cannot_be_written(tmp_path: Path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(HoldfastError, match=r"local_dir .*file cannot be written"):
+        hfs.State(str(tmp_path / "state"), local_dir=str(tmp_path / "file"))
+
+
+def test_a_root_is_made_and_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    state = hfs.State("some/where")
+    assert state.checkpoint_location == str(tmp_path / "some" / "where" / "query")
+    assert os.listdir(tmp_path / "some" / "where") == []
+    assert hfs.State(f"file://{tmp_path}/some/where").root == state.root
+
+
+def test_two_operators_of_one_name(stream: Stream):
+    state = stream.state()
+    stream.joined(state, name="rates")
+    with pytest.raises(ValueError, match=r"the state at .* has an operator named 'rates' already: give this one another name="):
+        stream.joined(state, name="rates")
+    stream.joined(state, name="others")
+
+
+def test_default_names_are_of_the_keys(stream: Stream):
+    state = stream.state()
+    stream.joined(state, name=None)
+    with pytest.raises(ValueError, match="an operator named 'join_asof_k' already"):
+        stream.joined(state, name=None)
+
+
+def test_a_refused_call_takes_no_name(stream: Stream):
+    state = stream.state()
+    with pytest.raises(ValueError, match="how="):
+        stream.joined(state, how="outer")
+    stream.joined(state)
+
+
+def test_a_scratch_state_has_no_names(frames):
+    scratch = hfs.State.scratch(partitions=2)
+    assert join(frames, state=scratch).columns == join(frames, state=scratch).columns
+
+
+def test_a_scratch_state_is_not_for_streams(stream: Stream):
+    with pytest.raises(UnsupportedOperationError, match=r"State.scratch\(\) keeps nothing"):
+        stream.joined(hfs.State.scratch(partitions=2))
+    with pytest.raises(UnsupportedOperationError, match=r"State.scratch\(\) keeps nothing"):
+        _ = hfs.State.scratch(partitions=2).checkpoint_location
+
+
+def test_a_persistent_state_needs_an_epoch(stream: Stream, frames):
+    with pytest.raises(HoldfastError, match=r"needs an epoch.*readStream.*foreach_batch.*State.scratch\(\)"):
+        join(frames, state=stream.state())
+
+
+def test_a_static_left_side_beside_a_streaming_right_one(stream: Stream, spark):
+    static = spark.createDataFrame([], "k string, t timestamp, x int")
+    with pytest.raises(ValueError, match="left is a static frame and right a stream"):
+        stream.joined(left=static)
+
+
+def test_adaptive_execution_is_refused(stream: Stream):
+    stream.spark.conf.set("spark.sql.adaptive.enabled", "true")
+    with pytest.raises(ValueError, match=r'set spark.conf.set\("spark.sql.adaptive.enabled", "false"\)'):
+        stream.joined()
+
+
+def test_adaptive_execution_does_a_scratch_state_no_harm(spark, frames):
+    spark.conf.set("spark.sql.adaptive.enabled", "true")
+    assert join(frames).collect() == []
+
+
+def test_foreach_batch_wraps_functions_only():
+    with pytest.raises(TypeError, match="foreach_batch takes a function"):
+        hfs.foreach_batch("not a function")
+
+
+def test_foreach_batch_outside_a_query(spark):
+    with pytest.raises(HoldfastError, match="no streaming query is running it"):
+        hfs.foreach_batch(lambda frame, batch_id: None)(spark.range(1), 3)
+
+
+def test_another_partition_count(stream: Stream):
+    stream.batch(right=[("k", 4, "a")])
+    stream.run()
+    stream.batch(left=[("k", 5, 1)])
+    stream.partitions = 3
+    with pytest.raises(StreamingQueryException, match="2 partitions"):
+        stream.run()
+    stream.partitions = 2
+    assert values(stream.run()[1]) == {1: "a"}
+
+
+def test_another_querys_root(stream: Stream, tmp_path: Path):
+    stream.batch(right=[("k", 4, "a")])
+    stream.run()
+    stream.batch(left=[("k", 5, 1)])
+    with pytest.raises(StreamingQueryException, match="checkpointLocation"):
+        stream.run(checkpoint=str(tmp_path / "elsewhere"))
+    assert values(stream.run()[1]) == {1: "a"}
+
+
+def test_another_querys_checkpoint_in_the_root(stream: Stream):
+    stream.batch(right=[("k", 4, "a")])
+    stream.run()
+    (stream.root / "query").rename(stream.root / "gone")
+    with pytest.raises(StreamingQueryException, match="another query"):
+        stream.run()
+    for part in sorted((stream.root / "query").rglob("*"), reverse=True):
+        part.rmdir() if part.is_dir() else part.unlink()
+    (stream.root / "query").rmdir()
+    (stream.root / "gone").rename(stream.root / "query")
+    stream.batch(left=[("k", 5, 1)])
+    assert values(stream.run()[1]) == {1: "a"}
+
+
+def test_another_schema(stream: Stream):
+    stream.batch(right=[("k", 4, "a")])
+    stream.run()
+    stream.batch(left=[("k", 5, 1)])
+    with pytest.raises(StreamingQueryException, match="'?n'?"):
+        stream.run(right=stream.source("right").withColumn("n", F.col("n").cast("string")))
+    assert values(stream.run()[1]) == {1: "a"}
+
+
+def test_a_union_above_an_operator(stream: Stream):
+    stream.batch(left=[("k", 5, 1)], right=[("k", 4, "a")])
+    other = stream.source("left").select("*", F.lit(None).cast("timestamp"), F.lit("other"), F.lit(0))
+    with pytest.raises(StreamingQueryException, match=r"operator 'join': .*A union or coalesce above the operator moves"):
+        stream.run(other.union(stream.joined()))

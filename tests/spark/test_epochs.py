@@ -1,0 +1,446 @@
+"""Exactly once: what happens when work is repeated, lost, half done or done by somebody else."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PythonException, StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from streams import Stream, in_thread, kill_host_of_worker, kill_hosts, seconds, values
+
+import holdfast.spark as hfs
+from holdfast.errors import HoldfastError
+
+KEYS = "abcdefgh"  # enough that both partitions have some
+
+
+def both(frame: DataFrame, state: hfs.State, name: str = "join") -> DataFrame:
+    """The join of a micro-batch in which rows with a negative `x` are the table's."""
+    return hfs.join_asof(
+        frame.where("x >= 0"),
+        frame.where("x < 0").select("k", F.col("t").alias("since"), F.col("x").alias("v")),
+        by="k",
+        left_on="t",
+        right_on="since",
+        history_retention="30 days",
+        state=state,
+        name=name,
+    )
+
+
+def rows_of(joined: DataFrame) -> dict[int, Any]:
+    return {row["x"]: row["v"] for row in joined.collect()}
+
+
+def three_batches(stream: Stream) -> dict[int, dict[int, Any]]:
+    """A table row a key, left rows that find them, a newer table row a key; and what must come out."""
+    stream.batch(left=[(key, 1, -1 - n) for n, key in enumerate(KEYS)])
+    stream.batch(left=[(key, 5, n) for n, key in enumerate(KEYS)] + [(key, 6, -11 - n) for n, key in enumerate(KEYS)])
+    stream.batch(left=[row for n, key in enumerate(KEYS) for row in ((key, 5, n), (key, 7, 10 + n))])
+    return {
+        0: {},
+        1: {n: -1 - n for n in range(8)},
+        2: {**{n: -1 - n for n in range(8)}, **{10 + n: -11 - n for n in range(8)}},
+    }
+
+
+def refusal(work) -> str:
+    """What `work` is refused with. (Not pytest.raises: its failure is no Exception, and py4j would wait for ever.)"""
+    try:
+        work()
+    except (HoldfastError, ValueError, PythonException) as error:
+        return f"{type(error).__name__}: {error}"
+    return "it was not refused"
+
+
+def run(stream: Stream, fn) -> None:
+    stream.run(stream.source("left"), each=fn)
+
+
+# --- foreachBatch ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrap", [hfs.foreach_batch, lambda fn: fn], ids=["wrapped", "plain"])
+def test_operators_inside_foreach_batch(stream: Stream, wrap):
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+    run(stream, wrap(lambda frame, batch: got.__setitem__(batch, rows_of(both(frame, state)))))
+    assert got == expected
+
+
+def test_a_plan_evaluated_twice_answers_alike_and_counts_once(stream: Stream):
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+
+    def twice(frame: DataFrame, batch: int) -> None:
+        joined = both(frame, state)
+        assert joined.count() == len(expected[batch])
+        got[batch] = rows_of(joined)
+        assert rows_of(joined) == got[batch]
+
+    run(stream, hfs.foreach_batch(twice))
+    assert got == expected
+
+
+def test_take_and_then_a_full_evaluation(stream: Stream):
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        joined = both(frame, state)
+        joined.take(1)
+        got[batch] = rows_of(joined)
+
+    run(stream, hfs.foreach_batch(fn))
+    assert got == expected
+
+
+def test_take_alone_is_an_error_that_says_so(stream: Stream):
+    three_batches(stream)
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        joined = both(frame, state)
+        joined.take(1) if batch == 1 else joined.collect()
+
+    with pytest.raises(StreamingQueryException, match="holdfast rewind"):
+        run(stream, hfs.foreach_batch(fn))
+
+
+def test_an_operator_that_is_never_evaluated_is_an_error_that_says_so(stream: Stream):
+    three_batches(stream)
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        joined = both(frame, state)
+        if batch != 1:
+            joined.collect()
+
+    with pytest.raises(StreamingQueryException, match="holdfast rewind"):
+        run(stream, hfs.foreach_batch(fn))
+
+
+def test_evaluation_in_another_thread(stream: Stream):
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        joined = both(frame, state)
+        got[batch] = in_thread(lambda: rows_of(joined))
+
+    run(stream, hfs.foreach_batch(fn))
+    assert got == expected
+
+
+def test_an_operator_called_in_another_thread_is_refused(stream: Stream):
+    three_batches(stream)
+    state = stream.state()
+    told: list[str] = []
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        told.append(refusal(lambda: in_thread(lambda: both(frame, state))))
+
+    run(stream, fn)
+    assert len(told) == 3
+    assert all("needs an epoch" in message for message in told), told
+
+
+def test_a_job_group_of_the_users_own_is_refused_without_the_wrapper(stream: Stream):
+    three_batches(stream)
+    state = stream.state()
+    told: list[str] = []
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        for group in ("mine", "0f0a8f2e-54f2-4d9a-9d9b-2f2b8a0f7a11"):
+            stream.spark.sparkContext.setJobGroup(group, "a group of my own")
+            told.append(refusal(lambda: both(frame, state)))
+
+    run(stream, fn)
+    assert len(told) == 6
+    assert all("the job group" in message and "is not the run id" in message for message in told), told
+
+
+def test_a_job_group_of_the_users_own_does_no_harm_inside_the_wrapper(stream: Stream):
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        stream.spark.sparkContext.setJobGroup("mine", "a group of my own")
+        got[batch] = rows_of(both(frame, state))
+
+    run(stream, hfs.foreach_batch(fn))
+    assert got == expected
+    assert len(list((stream.root / "runs").iterdir())) == 1
+
+
+def test_one_name_twice_in_an_epoch_is_refused(stream: Stream):
+    three_batches(stream)
+    state = stream.state()
+    told: list[str] = []
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        both(frame, state).collect()
+        told.append(refusal(lambda: both(frame, state)))
+
+    run(stream, hfs.foreach_batch(fn))
+    assert len(told) == 3
+    assert all("an operator named 'join' already" in message for message in told), told
+
+
+def test_a_result_of_another_epoch_is_refused(stream: Stream):
+    three_batches(stream)
+    state = stream.state()
+    kept: list[DataFrame] = []
+    told: list[str] = []
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        kept.append(both(frame, state))
+        kept[-1].collect()
+        if batch == 1:
+            told.append(refusal(kept[0].collect))
+
+    run(stream, hfs.foreach_batch(fn))
+    assert len(told) == 1
+    assert "call it anew in every micro-batch" in told[0]
+
+
+# --- replay -----------------------------------------------------------------------------------------------------------
+
+
+def forget_commit(stream: Stream, batch: int) -> None:
+    """What a driver leaves behind that dies after the sink's commit and before Spark's."""
+    for name in (str(batch), f".{batch}.crc"):
+        (stream.root / "query" / "commits" / name).unlink(missing_ok=True)
+
+
+def scenario(stream: Stream) -> None:
+    stream.batch(right=[(key, 1, f"{key}1") for key in KEYS])
+    stream.batch(left=[(key, 5, n) for n, key in enumerate(KEYS)], right=[(key, 6, f"{key}6") for key in KEYS])
+
+
+def then(stream: Stream) -> None:
+    stream.batch(left=[row for n, key in enumerate(KEYS) for row in ((key, 5, n), (key, 7, 10 + n))])
+
+
+EXPECTED_1 = {n: f"{key}1" for n, key in enumerate(KEYS)}
+EXPECTED_2 = {**EXPECTED_1, **{10 + n: f"{key}6" for n, key in enumerate(KEYS)}}
+
+
+@pytest.mark.parametrize("host", ["lives", "is killed"])
+def test_an_epoch_replayed_by_a_new_run(stream: Stream, host: str):
+    scenario(stream)
+    first = dict(stream.run())
+    forget_commit(stream, 1)
+    if host == "is killed":
+        assert kill_hosts()
+    then(stream)
+    stream.batches = {}
+    again = stream.run()
+    assert sorted(again) == [1, 2]
+    assert again[1] == first[1]
+    assert values(again[2]) == EXPECTED_2
+
+
+@pytest.mark.parametrize("host", ["lives", "is killed"])
+def test_an_epoch_that_the_file_sink_skips_when_it_is_replayed(stream: Stream, host: str):
+    scenario(stream)
+    out = stream.base / "out"
+
+    def write() -> None:
+        query = (
+            stream.joined()
+            .writeStream.format("parquet")
+            .option("path", str(out))
+            .option("checkpointLocation", str(stream.root / "query"))
+            .start()
+        )
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    write()
+    forget_commit(stream, 1)
+    if host == "is killed":
+        assert kill_hosts()
+    then(stream)
+    write()
+    rows = sorted((row["x"], row["v"]) for row in stream.spark.read.parquet(str(out)).collect())
+    assert rows == sorted([*EXPECTED_1.items(), *EXPECTED_2.items()])
+
+
+def test_a_replay_with_other_rows_stops_before_it_is_acknowledged(stream: Stream):
+    scenario(stream)
+    stream.run()
+    forget_commit(stream, 1)
+    with pytest.raises(StreamingQueryException, match="holdfast epoch drop"):
+        stream.run(stream.joined(left=stream.source("left").withColumn("x", F.col("x") + 1)))
+    # With the old code it goes on.
+    then(stream)
+    assert values(stream.run()[2]) == EXPECTED_2
+
+
+# --- tasks and hosts ----------------------------------------------------------------------------------------------
+
+
+def test_a_task_that_is_retried_after_it_staged(stream: Stream):
+    scenario(stream)
+    then(stream)
+    marks = stream.base / "marks"
+    marks.mkdir()
+
+    def fail_once(batches):
+        from pyspark import TaskContext
+
+        rows = list(batches)  # to the end: the operator below has staged its partition
+        context = TaskContext.get()
+        mark = Path(marks) / f"{context.getLocalProperty('streaming.sql.batchId')}-{context.partitionId()}"
+        if not mark.exists():
+            mark.touch()
+            raise RuntimeError("fails once, after everything was consumed")
+        yield from rows
+
+    joined = stream.joined()
+    batches = stream.run(joined.mapInArrow(fail_once, joined.schema))
+    assert len(list(marks.iterdir())) == 3 * stream.partitions
+    assert values(batches[1]) == EXPECTED_1
+    assert values(batches[2]) == EXPECTED_2
+
+
+def test_a_host_killed_in_the_middle_of_an_epoch(stream: Stream):
+    scenario(stream)
+    many = [(key, 8, 100 + n) for n, key in enumerate(KEYS * 4_000)]
+    stream.batch(left=many)
+    then(stream)
+    marks = stream.base / "marks"
+    marks.mkdir()
+
+    def kill_once(batches):
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        mark = Path(marks) / f"{context.getLocalProperty('streaming.sql.batchId')}"
+        for batch in batches:
+            if batch.num_rows and context.getLocalProperty("streaming.sql.batchId") == "2" and not mark.exists():
+                mark.write_text(str(kill_host_of_worker()))
+            yield batch
+
+    joined = stream.joined()
+    batches = stream.run(joined.mapInArrow(kill_once, joined.schema))
+    assert (marks / "2").read_text() == "1"
+    assert values(batches[2]) == {x: f"{key}6" for key, _, x in many}
+    assert values(batches[3]) == EXPECTED_2
+
+
+def test_a_host_killed_while_it_holds_a_prepared_epoch(stream: Stream):
+    scenario(stream)
+    then(stream)
+    killed: list[int] = []
+
+    def each(frame: DataFrame, batch: int) -> None:
+        stream.collect(frame, batch)
+        # Staged, not yet committed by Spark.
+        killed.extend(kill_hosts())
+
+    batches = stream.run(each=each)
+    assert len(killed) == 3
+    assert values(batches[1]) == EXPECTED_1
+    assert values(batches[2]) == EXPECTED_2
+
+
+def databases(stream: Stream) -> Path:
+    return stream.root / "state"
+
+
+def test_a_local_directory_that_is_gone(stream: Stream):
+    scenario(stream)
+    stream.run()
+    assert kill_hosts()
+    shutil.rmtree(databases(stream))
+    then(stream)
+    assert values(stream.run()[2]) == EXPECTED_2
+
+
+def test_a_local_directory_of_an_older_epoch(stream: Stream):
+    stream.batch(right=[(key, 1, f"{key}1") for key in KEYS])
+    stream.run()
+    assert kill_hosts()
+    shutil.copytree(databases(stream), stream.base / "older")
+    stream.batch(left=[(key, 5, n) for n, key in enumerate(KEYS)], right=[(key, 6, f"{key}6") for key in KEYS])
+    stream.run()
+    assert kill_hosts()
+    shutil.rmtree(databases(stream))
+    shutil.copytree(stream.base / "older", databases(stream))
+    then(stream)
+    assert values(stream.run()[2]) == EXPECTED_2
+
+
+def test_databases_in_a_local_dir_of_their_own(stream: Stream):
+    scenario(stream)
+    then(stream)
+    elsewhere = stream.base / "elsewhere"
+    batches = stream.run(state=stream.state(local_dir=str(elsewhere)))
+    assert values(batches[2]) == EXPECTED_2
+    assert sorted(path.name for path in (elsewhere / "join").iterdir()) == ["0", "1"]
+    assert not databases(stream).exists()
+
+
+def test_a_log_object_cut_in_half(stream: Stream):
+    scenario(stream)
+    stream.run()
+    assert kill_hosts()
+    shutil.rmtree(databases(stream))
+    victim = max(stream.objects(), key=lambda file: (int(file.name.split(".")[0]) == 0, file.stat().st_size))
+    whole = victim.read_bytes()
+    victim.write_bytes(whole[: len(whole) // 2])
+    then(stream)
+    with pytest.raises(StreamingQueryException, match=victim.name):
+        stream.run()
+    victim.write_bytes(whole)
+    assert values(stream.run()[2]) == EXPECTED_2
+
+
+def test_every_partition_of_every_epoch_is_in_the_log(stream: Stream):
+    stream.batch(left=[("a", 1, 1)])
+    stream.batch(right=[("a", 1, "a")])
+    stream.batch(left=[("a", 1, 2)])
+    stream.run()
+    assert stream.log() == {0: 2, 1: 2, 2: 2}
+
+
+def test_many_partitions_and_rows_against_what_must_come_out(stream: Stream):
+    stream.partitions = 5
+    keys = [f"key{n}" for n in range(200)]
+    for batch in range(4):
+        stream.batch(
+            left=[(key, 100 * batch + 50 + n % 7, 1_000 * batch + n) for n, key in enumerate(keys)],
+            right=[(key, 100 * batch + n % 5, f"{batch}") for n, key in enumerate(keys)],
+        )
+    batches = stream.run()
+    for batch in range(4):
+        assert values(batches[batch]) == {1_000 * batch + n: f"{batch}" for n in range(200)}
+        assert all(seconds(row[3]) == 100 * batch + int(row[0][3:]) % 5 for row in batches[batch])
+
+
+def test_large_values_pass_through_the_log(spark, tmp_path: Path):
+    right = pa.schema([("k", pa.string()), ("since", pa.timestamp("us", "UTC")), ("v", pa.string())])
+    stream = Stream(spark, tmp_path, right=right)
+    big = "x" * 3_000_000
+    stream.batch(right=[(key, 1, key + big) for key in KEYS])
+    stream.run()
+    assert kill_hosts()
+    shutil.rmtree(databases(stream))
+    stream.batch(left=[(key, 5, n) for n, key in enumerate(KEYS)])
+    batches = stream.run()
+    assert {x: value[0] for x, value in values(batches[1]).items()} == dict(enumerate(KEYS))
+    assert {len(value) for value in values(batches[1]).values()} == {len(big) + 1}
