@@ -95,7 +95,9 @@ impl Client {
 
     /// Sends one batch of input. A session must be told its columns: push an empty batch if there may be no other.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
-        match self.input.send(&mut self.writer, Kind::Batch, batch) {
+        // Flushed at once: the host encodes this batch while the worker waits for the next.
+        let sent = self.input.send(&mut self.writer, Kind::Batch, batch);
+        match sent.and_then(|()| self.writer.flush().map_err(SendError::Stream)) {
             Ok(()) => Ok(()),
             Err(SendError::Batch(error)) => Err(error),
             Err(SendError::Stream(error)) => Err(self.broken(&error)),

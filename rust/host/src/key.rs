@@ -69,7 +69,7 @@ mod tests {
     fn golden_bytes_of_a_compound_key() {
         let keys = keys(vec![Some("EUR")], vec![Some(-1)]);
         let hex: String = keys.get(0).expect("no nulls").iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, "024555520000000000000003017fffffff");
+        assert_eq!(hex, "02455552000000000003017fffffff");
     }
 
     #[test]

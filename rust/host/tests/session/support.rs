@@ -1,0 +1,363 @@
+//! The cast: Spark's driver (its files), a host, workers, rows.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, TimestampMicrosecondType};
+use arrow_array::{Array, ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use holdfast_core::{Error, Result};
+use holdfast_host::client::Client;
+use holdfast_host::executor::Executor;
+use holdfast_host::request::Staged;
+use holdfast_host::server::{ServerOptions, serve};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub const TOKEN: &str = "a token";
+pub const QUERY: &str = "query-1";
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A root with Spark's checkpoint in it, as the driver writes it.
+pub struct Spark {
+    pub root: TempDir,
+}
+
+impl Spark {
+    pub fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        for folder in ["query/offsets", "query/commits"] {
+            std::fs::create_dir_all(root.path().join(folder)).unwrap();
+        }
+        std::fs::write(root.path().join("query/metadata"), format!(r#"{{"id":"{QUERY}"}}"#)).unwrap();
+        Self { root }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// Writes an epoch's offsets: it may be computed now.
+    pub fn begin(&self, epoch: i64) {
+        std::fs::write(self.path().join(format!("query/offsets/{epoch}")), "v1\n{}\n0").unwrap();
+    }
+
+    /// Writes an epoch's commit: its sink has it.
+    pub fn commit(&self, epoch: i64) {
+        std::fs::write(self.path().join(format!("query/commits/{epoch}")), "v1\n{}").unwrap();
+    }
+
+    /// Where a partition's databases are.
+    pub fn local(&self, partition: i32) -> PathBuf {
+        self.path().join("state/join").join(partition.to_string())
+    }
+
+    /// Deletes the local databases and leaves the root.
+    pub fn delete_local(&self) {
+        std::fs::remove_dir_all(self.path().join("state")).unwrap();
+    }
+
+    /// The names of an epoch's log objects.
+    pub fn objects(&self, epoch: i64) -> Vec<String> {
+        let Ok(folder) = std::fs::read_dir(self.path().join(format!("log/{epoch:020}"))) else { return Vec::new() };
+        let mut names: Vec<String> = folder.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+/// A state host in a thread, with an executor (a sleeping process) that can be killed.
+pub struct Host {
+    pub socket: PathBuf,
+    executor: Child,
+    thread: Option<JoinHandle<Result<()>>>,
+    _folder: TempDir,
+}
+
+impl Host {
+    pub fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let executor = Command::new("sleep").arg("600").spawn().unwrap();
+        let socket = folder.path().join("run/host.sock");
+        let options = ServerOptions {
+            socket: socket.clone(),
+            token: TOKEN.into(),
+            executor: Executor::of(executor.id().cast_signed()),
+            idle: Duration::from_secs(600),
+        };
+        assert!(options.executor.is_some());
+        let thread = thread::spawn(move || serve(&options));
+        wait_for(&socket);
+        Self { socket, executor, thread: Some(thread), _folder: folder }
+    }
+
+    /// Ends the executor, and with it the host; returns how long the host took to notice.
+    pub fn stop(mut self) -> Duration {
+        self.end()
+    }
+
+    fn end(&mut self) -> Duration {
+        let Some(thread) = self.thread.take() else { return Duration::ZERO };
+        self.executor.kill().unwrap();
+        let killed = Instant::now();
+        while self.socket.exists() && killed.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let noticed = killed.elapsed();
+        thread.join().unwrap().unwrap();
+        self.executor.wait().unwrap();
+        noticed
+    }
+
+    pub fn connect(&self) -> Client {
+        Client::connect(&self.socket, TOKEN, PATIENCE).unwrap()
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            self.end();
+        }
+    }
+}
+
+/// A state host in a process of its own, which can be killed.
+pub struct HostProcess {
+    pub socket: PathBuf,
+    process: Child,
+    _folder: TempDir,
+}
+
+impl HostProcess {
+    pub fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("host.sock");
+        let process = Command::new(std::env::current_exe().unwrap())
+            .args(["support::serves_in_a_process_of_its_own", "--exact", "--ignored"])
+            .env("HOLDFAST_TEST_SOCKET", &socket)
+            .spawn()
+            .unwrap();
+        wait_for(&socket);
+        Self { socket, process, _folder: folder }
+    }
+
+    /// SIGKILL: nothing is flushed, nobody says goodbye.
+    pub fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    pub fn connect(&self) -> Client {
+        Client::connect(&self.socket, TOKEN, PATIENCE).unwrap()
+    }
+}
+
+#[test]
+#[ignore = "the body of HostProcess, not a test"]
+fn serves_in_a_process_of_its_own() {
+    let socket = std::env::var_os("HOLDFAST_TEST_SOCKET").expect("started by HostProcess");
+    let executor = Executor::of(rustix_parent());
+    serve(&ServerOptions { socket: socket.into(), token: TOKEN.into(), executor, idle: Duration::from_secs(60) }).unwrap();
+}
+
+fn rustix_parent() -> i32 {
+    rustix::process::getppid().map_or(0, rustix::process::Pid::as_raw_pid)
+}
+
+fn wait_for(socket: &Path) {
+    let started = Instant::now();
+    while std::os::unix::net::UnixStream::connect(socket).is_err() {
+        assert!(started.elapsed() < PATIENCE, "no host listens at {}", socket.display());
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// One task's request.
+#[derive(Debug, Clone)]
+pub struct Task {
+    pub request: Value,
+}
+
+impl Task {
+    /// A task of the run `run`, in a state of one partition.
+    pub fn new(spark: &Spark, run: &str, epoch: i64) -> Self {
+        Self {
+            request: json!({
+                "root": spark.path(), "local_dir": null, "scratch": false, "query_id": QUERY, "run_id": run, "epoch": epoch,
+                "partition": 0, "partitions": 1, "attempt": 1, "instance": "call-1",
+                "settings": {"uncommitted_max_bytes": -1, "memory": 1 << 28},
+                "operator": operator("left", 1_000_000),
+            }),
+        }
+    }
+
+    pub fn scratch() -> Self {
+        let request = json!({
+            "root": null, "local_dir": null, "scratch": true, "query_id": null, "run_id": null, "epoch": null,
+            "partition": 0, "partitions": 1, "attempt": 1, "instance": "call-1", "settings": {},
+            "operator": operator("left", 1_000_000),
+        });
+        Self { request }
+    }
+
+    pub fn with(mut self, pointer: &str, value: impl Into<Value>) -> Self {
+        *self.request.pointer_mut(pointer).unwrap() = value.into();
+        self
+    }
+
+    pub fn partition(self, partition: i32, partitions: u32) -> Self {
+        self.with("/partition", partition).with("/partitions", partitions)
+    }
+
+    pub fn attempt(self, attempt: i64) -> Self {
+        self.with("/attempt", attempt)
+    }
+
+    fn pid(&self) -> i32 {
+        self.request["partition"].as_i64().unwrap().try_into().unwrap()
+    }
+
+    /// Opens the session and sends all rows, in one batch; the end of the input is still to come.
+    pub fn pushed(&self, mut client: Client, rows: &[Row]) -> Result<Client> {
+        client.open(&self.request.to_string())?;
+        client.push(&batch(self.pid(), &[]))?;
+        client.push(&batch(self.pid(), rows))?;
+        Ok(client)
+    }
+
+    /// Runs the task to its end.
+    pub fn run(&self, client: Client, rows: &[Row]) -> Result<Done> {
+        self.run_batches(client, &[rows])
+    }
+
+    /// Runs the task to its end, with the rows cut into batches.
+    pub fn run_batches(&self, mut client: Client, batches: &[&[Row]]) -> Result<Done> {
+        client.open(&self.request.to_string())?;
+        client.push(&batch(self.pid(), &[]))?;
+        for rows in batches {
+            client.push(&batch(self.pid(), rows))?;
+        }
+        let mut output = client.finish()?;
+        let batches = output.by_ref().collect::<Result<Vec<RecordBatch>>>()?;
+        let staged = serde_json::from_str(output.staged().expect("acknowledged")).expect("valid JSON");
+        Ok(Done { rows: batches.iter().flat_map(joined).collect(), batches, staged })
+    }
+}
+
+/// What a task gave.
+#[derive(Debug)]
+pub struct Done {
+    pub rows: Vec<Joined>,
+    pub batches: Vec<RecordBatch>,
+    pub staged: Staged,
+}
+
+pub fn operator(how: &str, retention: i64) -> Value {
+    json!({
+        "name": "join", "kind": "join_asof", "keys": 1, "left": ["id"], "right": ["rate", "note"], "how": how,
+        "history_retention": retention, "order_left": [], "order_right": [],
+        "output": [
+            {"name": "currency", "from": "key", "index": 0}, {"name": "at", "from": "time", "index": 0},
+            {"name": "id", "from": "left", "index": 0}, {"name": "rate", "from": "right", "index": 0},
+            {"name": "valid_from", "from": "right_time", "index": 0}, {"name": "note", "from": "right", "index": 1},
+        ],
+    })
+}
+
+/// A row of either side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Row {
+    Right { key: Option<String>, time: Option<i64>, rate: i64, deleted: bool },
+    Left { key: Option<String>, time: Option<i64>, id: i64 },
+}
+
+pub fn right(key: &str, time: i64, rate: i64) -> Row {
+    Row::Right { key: Some(key.into()), time: Some(time), rate, deleted: false }
+}
+
+pub fn deleted(key: &str, time: i64) -> Row {
+    Row::Right { key: Some(key.into()), time: Some(time), rate: 0, deleted: true }
+}
+
+pub fn left(key: &str, time: i64, id: i64) -> Row {
+    Row::Left { key: Some(key.into()), time: Some(time), id }
+}
+
+/// A row of the result: left id, matched rate, matched time.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Joined {
+    pub id: i64,
+    pub rate: Option<i64>,
+    pub valid_from: Option<i64>,
+}
+
+pub fn matched(id: i64, rate: i64, valid_from: i64) -> Joined {
+    Joined { id, rate: Some(rate), valid_from: Some(valid_from) }
+}
+
+pub fn unmatched(id: i64) -> Joined {
+    Joined { id, rate: None, valid_from: None }
+}
+
+pub fn schema() -> SchemaRef {
+    let field = |name: &str, data_type| Field::new(name, data_type, true);
+    Arc::new(Schema::new(vec![
+        field("pid", DataType::Int32),
+        field("side", DataType::Boolean),
+        field("deleted", DataType::Boolean),
+        field("t", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))),
+        field("k0", DataType::Utf8),
+        field("l0", DataType::Int64),
+        field("r0", DataType::Int64),
+        field("r1", DataType::Utf8),
+    ]))
+}
+
+pub fn batch(pid: i32, rows: &[Row]) -> RecordBatch {
+    let side: BooleanArray = rows.iter().map(|row| Some(matches!(row, Row::Left { .. }))).collect();
+    let deleted: BooleanArray = rows.iter().map(|row| Some(matches!(row, Row::Right { deleted: true, .. }))).collect();
+    let time = |row: &Row| match row {
+        Row::Right { time, .. } | Row::Left { time, .. } => *time,
+    };
+    let key = |row: &Row| match row {
+        Row::Right { key, .. } | Row::Left { key, .. } => key.clone(),
+    };
+    let id = |row: &Row| if let Row::Left { id, .. } = row { Some(*id) } else { None };
+    let rate = |row: &Row| if let Row::Right { rate, .. } = row { Some(*rate) } else { None };
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int32Array::from(vec![pid; rows.len()])),
+        Arc::new(side),
+        Arc::new(deleted),
+        Arc::new(rows.iter().map(time).collect::<TimestampMicrosecondArray>().with_timezone("UTC")),
+        Arc::new(rows.iter().map(key).collect::<StringArray>()),
+        Arc::new(rows.iter().map(id).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(rate).collect::<Int64Array>()),
+        // A value column that is null for odd rates.
+        Arc::new(rows.iter().map(|row| rate(row).filter(|rate| rate % 2 == 0).map(|rate| format!("note {rate}"))).collect::<StringArray>()),
+    ];
+    RecordBatch::try_new(schema(), columns).unwrap()
+}
+
+pub fn joined(batch: &RecordBatch) -> Vec<Joined> {
+    let ids = batch["id"].as_primitive::<Int64Type>();
+    let rates = batch["rate"].as_primitive::<Int64Type>();
+    let times = batch["valid_from"].as_primitive::<TimestampMicrosecondType>();
+    let notes = batch["note"].as_string::<i32>();
+    let row = |row: usize| {
+        let rate = rates.is_valid(row).then(|| rates.value(row));
+        let note = notes.is_valid(row).then(|| notes.value(row).to_owned());
+        assert_eq!(note, rate.filter(|rate| rate % 2 == 0).map(|rate| format!("note {rate}")), "the value's columns belong together");
+        Joined { id: ids.value(row), rate, valid_from: times.is_valid(row).then(|| times.value(row)) }
+    };
+    (0..batch.num_rows()).map(row).collect()
+}
+
+/// The message of what must have failed.
+pub fn refused<T: std::fmt::Debug>(result: Result<T>) -> Error {
+    result.expect_err("it must be refused")
+}
