@@ -199,11 +199,11 @@ def _hosts() -> list[tuple[int, int]]:
 
 
 def _below(root: int) -> set[int]:
-    found = {root}
-    grown = True
-    while grown:
-        below = {pid for pid, parent, _ in _processes() if parent in found} | found
-        grown, found = below != found, below
+    processes = _processes()  # one look: every look adds the process that looks
+    found, size = {root}, 0
+    while size < len(found):
+        size = len(found)
+        found |= {pid for pid, parent, _ in processes if parent in found}
     return found
 
 

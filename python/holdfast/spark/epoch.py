@@ -112,7 +112,7 @@ def _run_id(spark: "SparkSession", query_id: str) -> str:
     found = _RUN_ID.search(spark.sparkContext.getLocalProperty(DESCRIPTION) or "")
     if found is not None:
         return found[1]
-    running: Any = spark._jsparkSession.sharedState().activeStreamingQueries()  # type: ignore[attr-defined]  # noqa: SLF001
+    running: Any = spark._jsparkSession.sharedState().activeStreamingQueries()
     for query in running.values():  # py4j shows the Java map as a dict
         if query.id().toString() == query_id:
             return str(query.runId().toString())

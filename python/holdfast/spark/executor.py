@@ -156,12 +156,10 @@ def _tail(log: Path, start: int) -> str:
 
 def _sweep(place: Place) -> None:
     """Remove what hosts of executors that are gone have left behind."""
-    for socket in place.socket.parent.glob("*.sock"):
-        pid = socket.stem.partition("-")[0]
-        if not pid.isdecimal() or _is_alive(int(pid)):
-            continue
-        for end in ("sock", "token", "lock", "log"):
-            socket.with_suffix(f".{end}").unlink(missing_ok=True)
+    for file in place.lock.parent.iterdir():
+        pid = file.name.partition("-")[0]
+        if pid.isdecimal() and not _is_alive(int(pid)):
+            file.unlink(missing_ok=True)
 
 
 def _is_alive(pid: int) -> bool:
