@@ -34,9 +34,7 @@ pub fn unwritable(error: &ArrowError) -> Error {
 
 /// Starts a stream.
 pub fn start() -> Result<Stream> {
-    let options = IpcWriteOptions::default()
-        .try_with_compression(Some(CompressionType::LZ4_FRAME))
-        .map_err(|error| unwritable(&error))?;
+    let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME)).map_err(|error| unwritable(&error))?;
     StreamWriter::try_new_with_options(Vec::new(), &SCHEMA, options).map_err(|error| unwritable(&error))
 }
 

@@ -161,12 +161,7 @@ impl RecordsWriter {
         let stores = DictionaryArray::try_new(self.stores.finish(), names).map_err(|error| unwritable(&error))?;
         let batch = RecordBatch::try_new(
             SCHEMA.clone(),
-            vec![
-                Arc::new(stores),
-                Arc::new(self.keys.finish()),
-                Arc::new(self.values.finish()),
-                Arc::new(self.timestamps.finish()),
-            ],
+            vec![Arc::new(stores), Arc::new(self.keys.finish()), Arc::new(self.values.finish()), Arc::new(self.timestamps.finish())],
         )
         .map_err(|error| unwritable(&error))?;
         self.pending = 0;

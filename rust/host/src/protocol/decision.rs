@@ -20,34 +20,50 @@ pub enum Decision {
     Nothing,
 }
 
-/// The highest whole run decides. A run is whole when each operator with objects of that run has all `partitions`.
+/// The highest whole run decides.
+///
+/// A run is whole when each operator with objects of that run has all `partitions`, and no operator of a whole run below
+/// it is left out. Without the second half a run that was killed between two operators' stages would count as whole: it
+/// would hide the complete run below it, whose output may have reached the sink, from the next run, which then need not
+/// reproduce it (`tests/protocol_model.rs`, `ForgetsOperators`).
 #[must_use]
 pub fn decide(objects: &[ObjectId], partitions: u32) -> Decision {
-    let mut runs: BTreeMap<RunNumber, BTreeMap<&OperatorName, BTreeSet<Partition>>> = BTreeMap::new();
+    let mut runs: BTreeMap<RunNumber, Operators<'_>> = BTreeMap::new();
     for object in objects {
         runs.entry(object.run).or_default().entry(&object.operator).or_default().insert(object.partition);
     }
-    let all = 0..i32::try_from(partitions).unwrap_or(i32::MAX);
-    let lacks = |operators: &BTreeMap<&OperatorName, BTreeSet<Partition>>| -> Vec<(OperatorName, Partition)> {
-        let one = |(operator, found): (&&OperatorName, &BTreeSet<Partition>)| {
-            let missing = all.clone().map(Partition).filter(|partition| !found.contains(partition));
-            missing.map(|partition| ((*operator).clone(), partition)).collect::<Vec<_>>()
-        };
-        operators.iter().flat_map(one).collect()
-    };
-    let mut highest_partial = None;
-    for (run, operators) in runs.iter().rev() {
-        let missing = lacks(operators);
-        if missing.is_empty() {
-            return Decision::Run(*run);
+    let mut whole: Option<(RunNumber, &Operators<'_>)> = None;
+    let mut partial = None;
+    for (run, operators) in &runs {
+        let missing = missing(operators, partitions);
+        let left_out = whole.is_some_and(|(_, below)| below.keys().any(|operator| !operators.contains_key(operator)));
+        if missing.is_empty() && !left_out {
+            whole = Some((*run, operators));
+        } else {
+            partial = Some((*run, missing));
         }
-        highest_partial.get_or_insert((*run, missing));
     }
-    highest_partial.map_or(Decision::Nothing, |(run, missing)| Decision::Partial { run, missing })
+    match (whole, partial) {
+        (Some((run, _)), _) => Decision::Run(run),
+        (None, Some((run, missing))) => Decision::Partial { run, missing },
+        (None, None) => Decision::Nothing,
+    }
+}
+
+/// The partitions that a run has, by operator.
+type Operators<'a> = BTreeMap<&'a OperatorName, BTreeSet<Partition>>;
+
+fn missing(operators: &Operators<'_>, partitions: u32) -> Vec<(OperatorName, Partition)> {
+    let mut missing = Vec::new();
+    for (operator, found) in operators {
+        let all = (0..i32::try_from(partitions).unwrap_or(i32::MAX)).map(Partition);
+        missing.extend(all.filter(|partition| !found.contains(partition)).map(|partition| ((*operator).clone(), partition)));
+    }
+    missing
 }
 
 /// The objects of runs above the deciding one: each must have the same digest as that run's object of the same
-/// operator and partition, else the epoch was evaluated in part.
+/// operator and partition (and that one must be there), else the epoch was evaluated in part.
 ///
 /// A run whose tasks all succeeded was whole before any newer run claimed, so every newer object reproduces it. One
 /// that differs shows that the lower run became whole only when a task of it, already fenced, put its last object: no
@@ -101,9 +117,18 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_without_objects_does_not_count() {
-        let older_had_two = objects(&[("a", 0, 1), ("b", 0, 1), ("a", 0, 2)]);
-        assert_eq!(decide(&older_had_two, 1), Decision::Run(RunNumber(2)));
+    fn a_run_that_has_not_come_to_an_operator_of_a_whole_run_below_is_not_whole() {
+        let killed_between_stages = objects(&[("a", 0, 1), ("b", 0, 1), ("a", 0, 2)]);
+        assert_eq!(decide(&killed_between_stages, 1), Decision::Run(RunNumber(1)));
+        assert_eq!(older_whole(&killed_between_stages, 1, RunNumber(3)), Some(RunNumber(1)));
+    }
+
+    #[test]
+    fn an_operator_of_a_partial_run_below_may_be_gone() {
+        let removed = objects(&[("a", 0, 1), ("a", 1, 1), ("b", 0, 1), ("a", 0, 2), ("a", 1, 2)]);
+        assert_eq!(decide(&removed, 2), Decision::Run(RunNumber(2)));
+        let added = objects(&[("a", 0, 1), ("a", 0, 2), ("b", 0, 2)]);
+        assert_eq!(decide(&added, 1), Decision::Run(RunNumber(2)));
     }
 
     #[test]

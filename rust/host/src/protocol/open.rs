@@ -63,15 +63,12 @@ pub fn open_step(facts: &OpenFacts) -> OpenStep {
     }
     match facts.applied {
         None => roll_forward(facts.first_epoch, epoch),
-        Some(applied) if applied > epoch => OpenStep::Error(Violation::StateAhead {
-            operator: facts.operator.clone(),
-            partition: facts.partition,
-            applied,
-            epoch,
-        }),
-        Some(applied) if applied == epoch => OpenStep::Rebuild {
-            reason: format!("the state holds epoch {epoch}, which Spark has not committed (its last commit was lost)"),
-        },
+        Some(applied) if applied > epoch => {
+            OpenStep::Error(Violation::StateAhead { operator: facts.operator.clone(), partition: facts.partition, applied, epoch })
+        }
+        Some(applied) if applied == epoch => {
+            OpenStep::Rebuild { reason: format!("the state holds epoch {epoch}, which Spark has not committed (its last commit was lost)") }
+        }
         Some(applied) if !facts.applied_decided => {
             OpenStep::Rebuild { reason: format!("the state holds an object of epoch {applied} that did not decide it") }
         }

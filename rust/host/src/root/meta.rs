@@ -111,3 +111,30 @@ impl Root {
         Error::new(ErrorKind::Restore, format!("{} cannot be read ({error}): restore it from a backup", place.display()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::root::careless::{Careless, Fault};
+    use crate::root::store::Store;
+
+    fn over(fault: Fault) -> Root {
+        let store = Store::over(Arc::new(Careless::new(fault)), Path::new("memory"));
+        Root { store, runs: Mutex::default(), synced: Mutex::default() }
+    }
+
+    #[test]
+    fn a_store_that_creates_twice_is_refused() {
+        let root = over(Fault::CreateOverwrites);
+        let error = root.meta("q", 2, Epoch(0)).expect_err("not safe");
+        assert_eq!(error.kind(), ErrorKind::UnsupportedOperation);
+        assert!(error.to_string().contains("choose another"), "{error}");
+        assert!(!root.store.exists(names::META).expect("looks"), "the root must stay unowned");
+        over(Fault::None).meta("q", 2, Epoch(0)).expect("a good store is taken");
+    }
+}

@@ -15,6 +15,8 @@
 //!
 //! All calls block. Objects are written once and never changed: put if absent, then read what is there.
 
+#[cfg(test)]
+mod careless;
 mod claims;
 mod decided;
 mod failure;

@@ -51,11 +51,7 @@ mod tests {
 
     #[test]
     fn a_heads_name_is_read_back_and_a_chunks_is_not_a_head() {
-        let object = ObjectId {
-            operator: OperatorName::new("join-1_a").expect("a name"),
-            partition: Partition(15),
-            run: RunNumber(3),
-        };
+        let object = ObjectId { operator: OperatorName::new("join-1_a").expect("a name"), partition: Partition(15), run: RunNumber(3) };
         let name = head(Epoch(42), &object);
         assert_eq!(name, "log/00000000000000000042/join-1_a.15.3");
         let file = name.rsplit('/').next().expect("a file");

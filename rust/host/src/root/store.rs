@@ -31,6 +31,8 @@ pub enum Put {
 pub struct Store {
     objects: Arc<dyn ObjectStore>,
     path: PathBuf,
+    /// On a local disk durability is ours to ask for; an object store gives it with each put.
+    local: bool,
 }
 
 impl Store {
@@ -38,13 +40,13 @@ impl Store {
     pub fn open(path: &Path) -> Result<Self> {
         fs::create_dir_all(path).map_err(|error| failure::os("make the folder", path, &error))?;
         let local = LocalFileSystem::new_with_prefix(path).map_err(|error| failure::store("open", path, &error))?;
-        Ok(Self { objects: Arc::new(local.with_fsync(true)), path: path.to_owned() })
+        Ok(Self { objects: Arc::new(local.with_fsync(true)), path: path.to_owned(), local: true })
     }
 
     /// A store over other objects, to be tried with broken ones.
     #[cfg(test)]
     pub fn over(objects: Arc<dyn ObjectStore>, path: &Path) -> Self {
-        Self { objects, path: path.to_owned() }
+        Self { objects, path: path.to_owned(), local: false }
     }
 
     /// The folder.
@@ -133,7 +135,7 @@ impl Store {
     }
 
     fn sync_path(&self, path: &Path) -> Result<()> {
-        if !self.path.exists() {
+        if !self.local {
             return Ok(());
         }
         File::open(path).and_then(|file| file.sync_all()).map_err(|error| failure::os("fsync", path, &error))
@@ -145,5 +147,45 @@ impl Store {
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(failure::store(doing, &self.place(name), &error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::root::careless::{Careless, Fault};
+
+    fn over(fault: Fault) -> Store {
+        Store::over(Arc::new(Careless::new(fault)), Path::new("memory"))
+    }
+
+    #[test]
+    fn a_put_that_finds_its_own_content_has_succeeded() {
+        let store = over(Fault::None);
+        assert_eq!(store.put_absent("a/b", b"1").expect("puts"), Put::Own);
+        assert_eq!(store.put_absent("a/b", b"1").expect("puts"), Put::Own);
+        assert_eq!(store.put_absent("a/b", b"2").expect("puts"), Put::Other(Bytes::from_static(b"1")));
+    }
+
+    #[test]
+    fn exists_and_then_nothing_there_is_tried_again() {
+        let store = over(Fault::ExistsFalsely(2));
+        assert_eq!(store.put_absent("a", b"1").expect("puts at last"), Put::Own);
+        let error = over(Fault::ExistsFalsely(100)).put_absent("a", b"1").expect_err("never comes to an end");
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(error.to_string().contains("memory/a"), "{error}");
+    }
+
+    #[test]
+    fn a_listing_shows_a_folders_own_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::open(folder.path()).expect("opens");
+        assert_eq!(store.list("log/1").expect("no folder is an empty one"), Vec::<String>::new());
+        for name in ["log/1/a", "log/1/b", "log/1/c/d", "log/10/e"] {
+            store.put_absent(name, b"x").expect("puts");
+        }
+        let mut files = store.list("log/1").expect("lists");
+        files.sort();
+        assert_eq!(files, ["a", "b"]);
     }
 }

@@ -1,0 +1,352 @@
+//! The root on local disk: who owns it, claims, staging in the protocol's order, decisions, Spark's logs beside it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use arrow_schema::{DataType, Field};
+use holdfast_core::{Error, ErrorKind};
+use holdfast_host::log::{HeadHeader, RecordsWriter};
+use holdfast_host::protocol::{Attempt, Digest, Epoch, ObjectId, OperatorName, Partition, RunNumber};
+use holdfast_host::root::{ChunkName, Column, OperatorMeta, Root, Staged};
+use tempfile::TempDir;
+
+const E: Epoch = Epoch(5);
+
+fn root() -> (TempDir, Root) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = Root::open(&folder.path().display().to_string()).expect("opens");
+    (folder, root)
+}
+
+fn name(text: &str) -> OperatorName {
+    OperatorName::new(text).expect("a name")
+}
+
+fn header(operator: &str, partition: i32, run: RunNumber, content: &str) -> HeadHeader {
+    HeadHeader {
+        operator: name(operator),
+        epoch: E,
+        partition: Partition(partition),
+        run,
+        attempt: Attempt(1),
+        base: Digest::ZERO,
+        digest: Digest::of(content.as_bytes()),
+        input: Digest::of(b"input"),
+        input_rows: 1,
+        output_rows: 1,
+        stream_times: BTreeMap::new(),
+        records: 0,
+        chunks: Vec::new(),
+    }
+}
+
+fn stage(root: &Root, partition: i32, run: RunNumber, content: &str) -> Result<Staged, Error> {
+    root.stage(&header("join", partition, run, content), &[], 2)
+}
+
+fn claim(root: &Root, run_id: &str) -> RunNumber {
+    root.claim("q", run_id, E).expect("claims")
+}
+
+fn spark(root: &Root, file: &str, content: &str) {
+    let path = root.path().join("query").join(file);
+    fs::create_dir_all(path.parent().expect("a folder")).expect("makes");
+    fs::write(path, content).expect("writes");
+}
+
+#[track_caller]
+fn refused<T>(result: Result<T, Error>, kind: ErrorKind, parts: &[&str]) {
+    let Err(error) = result else { panic!("must be refused") };
+    assert_eq!(error.kind(), kind, "{error}");
+    for part in parts {
+        assert!(error.to_string().contains(part), "{part:?} is not in: {error}");
+    }
+}
+
+#[test]
+fn a_root_belongs_to_one_query_with_one_partition_count() {
+    let (_folder, root) = root();
+    root.meta("q", 4, Epoch(0)).expect("taken");
+    root.meta("q", 4, Epoch(9)).expect("still its own");
+    refused(root.meta("other", 4, Epoch(0)), ErrorKind::TaskCorrupted, &["query q", "query other", "a root of its own"]);
+    refused(root.meta("q", 8, Epoch(9)), ErrorKind::TaskCorrupted, &["has 4 partitions", "asks for 8", "holdfast state repartition"]);
+    fs::write(root.path().join("meta.json"), r#"{"format":9,"new":true}"#).expect("writes");
+    refused(root.meta("q", 4, Epoch(9)), ErrorKind::FormatVersion, &["format 9"]);
+    fs::write(root.path().join("meta.json"), "{").expect("writes");
+    refused(root.meta("q", 4, Epoch(9)), ErrorKind::Restore, &["meta.json", "backup"]);
+}
+
+#[test]
+fn state_that_is_missing_in_a_later_epoch_is_not_begun_anew() {
+    let (_folder, root) = root();
+    refused(root.meta("q", 4, Epoch(7)), ErrorKind::TaskCorrupted, &["meta.json is missing", "epoch 7"]);
+    assert!(!root.path().join("meta.json").exists());
+}
+
+#[test]
+fn a_root_that_cannot_be_made_names_its_path() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    fs::write(&file, "x").expect("writes");
+    let inside = file.join("root").display().to_string();
+    refused(Root::open(&inside).map(|_| ()), ErrorKind::Io, &[&inside, "a file where a folder"]);
+    refused(Root::open("s3://bucket/x").map(|_| ()), ErrorKind::UnsupportedOperation, &["s3://bucket/x"]);
+}
+
+#[test]
+fn a_write_that_the_disk_refuses_names_the_path() {
+    let (_folder, root) = root();
+    fs::write(root.path().join("runs"), "a file in the folder's place").expect("writes");
+    let place = root.path().join("runs").display().to_string();
+    refused(root.claim("q", "a", E), ErrorKind::Io, &[&place]);
+}
+
+#[test]
+fn an_operators_columns_and_settings_are_checked_by_name() {
+    let (_folder, root) = root();
+    let column = |name: &str, data_type: DataType| Column::from(&Field::new(name, data_type, true));
+    let meta = OperatorMeta {
+        kind: "join_asof".into(),
+        key: vec![column("currency", DataType::Utf8)],
+        value: vec![column("rate", DataType::Float64), column("source", DataType::Utf8)],
+        settings: BTreeMap::from([("history_retention".to_owned(), 7.into())]),
+        first_epoch: Epoch(3),
+    };
+    let join = name("join");
+    assert_eq!(root.operator(&join, &meta).expect("new"), meta);
+    let later = OperatorMeta { first_epoch: Epoch(9), ..meta.clone() };
+    assert_eq!(root.operator(&join, &later).expect("the same").first_epoch, Epoch(3));
+    let value = |columns: Vec<Column>| OperatorMeta { value: columns, ..meta.clone() };
+    let rate = || column("rate", DataType::Float64);
+    let cases = [
+        (value(vec![rate()]), "value column \"source\" is gone"),
+        (value(vec![rate(), column("source", DataType::Utf8), column("x", DataType::Int8)]), "value column \"x\" is new"),
+        (value(vec![rate(), column("source", DataType::Int64)]), "value column \"source\" was Utf8, is Int64"),
+        (value(vec![column("source", DataType::Utf8), rate()]), "value column \"source\" has moved"),
+        (OperatorMeta { kind: "aggregate".into(), ..meta.clone() }, "the state is of join_asof"),
+        (OperatorMeta { settings: BTreeMap::new(), ..meta.clone() }, "setting history_retention was 7, is not set"),
+    ];
+    for (changed, text) in cases {
+        refused(root.operator(&join, &changed), ErrorKind::TaskCorrupted, &["operator join", text, "name=..."]);
+    }
+}
+
+#[test]
+fn runs_claim_numbers_and_the_newest_fences_the_others() {
+    let (_folder, root) = root();
+    let first = claim(&root, "a");
+    assert_eq!((first, claim(&root, "a")), (RunNumber(1), RunNumber(1)));
+    root.fence(first).expect("the newest");
+    assert_eq!(claim(&root, "b"), RunNumber(2));
+    refused(root.fence(first), ErrorKind::Fenced, &["run 1", "run 2", "run id b"]);
+    refused(root.claim("q", "a", E), ErrorKind::Fenced, &["run 2"]);
+    // Another host, which has seen none of this.
+    let other = Root::open(&root.path().display().to_string()).expect("opens");
+    refused(other.claim("q", "a", E), ErrorKind::Fenced, &["run 2"]);
+    assert_eq!(other.claim("q", "b", E).expect("known"), RunNumber(2));
+    spark(&root, "commits/5", "v1");
+    refused(other.claim("q", "c", E), ErrorKind::Fenced, &["epoch 5", "already committed"]);
+}
+
+#[test]
+fn runs_that_claim_at_once_get_different_numbers() {
+    let (_folder, root) = root();
+    let (root, barrier) = (Arc::new(root), Arc::new(Barrier::new(8)));
+    let threads: Vec<_> = (0..8)
+        .map(|i| {
+            let (root, barrier) = (Arc::clone(&root), Arc::clone(&barrier));
+            thread::spawn(move || {
+                barrier.wait();
+                // Fenced at once by a faster one is an answer too; its claim stands all the same.
+                root.claim("q", &format!("run{i}"), E).map_err(|error| assert_eq!(error.kind(), ErrorKind::Fenced, "{error}"))
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| assert!(thread.join().is_ok()));
+    let mut numbers: Vec<_> = root.claims().expect("reads").iter().map(|claim| claim.number.0).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=8).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_retry_adopts_an_equal_object_and_says_why_another_is_wrong() {
+    let (_folder, root) = root();
+    let run = claim(&root, "a");
+    assert_eq!(stage(&root, 0, run, "x").expect("stages"), Staged::Written);
+    let retry = HeadHeader { attempt: Attempt(2), ..header("join", 0, run, "x") };
+    assert_eq!(root.stage(&retry, &[], 2).expect("adopts"), Staged::Adopted);
+    refused(stage(&root, 0, run, "y"), ErrorKind::InvalidState, &["operator join, partition 0", "own code is not repeatable"]);
+    let input = HeadHeader { input: Digest::of(b"other"), ..header("join", 0, run, "y") };
+    refused(root.stage(&input, &[], 2), ErrorKind::InvalidState, &["persist()"]);
+}
+
+#[test]
+fn a_twins_chunks_do_not_mix_and_the_second_ones_are_removed() {
+    let (_folder, root) = root();
+    let run = claim(&root, "a");
+    let chunk = |attempt: i64, value: &[u8]| {
+        let mut writer = RecordsWriter::new().expect("a writer");
+        writer.push("s", b"k", Some(value), None).expect("pushes");
+        let payload = writer.finish(&BTreeMap::new(), Digest::ZERO).expect("finishes").payload;
+        let object = header("join", 0, run, "x").id();
+        let name = ChunkName { epoch: E, object, attempt: Attempt(attempt), nonce: format!("n{attempt}"), index: 0 };
+        root.put_chunk(&name, &payload).expect("puts");
+        name.to_string()
+    };
+    let (first, second) = (chunk(1, b"first"), chunk(2, b"second"));
+    let head = |attempt: i64, chunk: &str| HeadHeader {
+        attempt: Attempt(attempt),
+        records: 1,
+        chunks: vec![chunk.to_owned()],
+        ..header("join", 0, run, "x")
+    };
+    assert_eq!(root.stage(&head(2, &second), &[], 2).expect("stages"), Staged::Written);
+    assert_eq!(root.stage(&head(1, &first), &[], 2).expect("adopts"), Staged::Adopted);
+    let kept = root.head(&name("join"), E, Partition(0), run).expect("reads").expect("is there").header;
+    let records = root.chunk(&kept, &kept.chunks[0]).expect("reads");
+    assert_eq!(records.iter().map(|record| record.value).collect::<Vec<_>>(), [Some(&b"second"[..])]);
+    assert!(!root.path().join(&first).exists(), "nobody names it");
+    refused(root.chunk(&kept, &first), ErrorKind::Restore, &["is missing"]);
+    refused(root.chunk(&kept, "meta.json"), ErrorKind::Restore, &["another object"]);
+    fs::copy(root.path().join(&second), root.path().join(&first)).expect("copies");
+    refused(root.chunk(&kept, &first), ErrorKind::Restore, &["under another name"]);
+}
+
+#[test]
+fn a_task_of_an_older_run_is_not_acknowledged() {
+    let (_folder, root) = root();
+    let first = claim(&root, "a");
+    let second = claim(&root, "b");
+    refused(stage(&root, 0, first, "x"), ErrorKind::Fenced, &["run 1", "run 2"]);
+    assert_eq!(stage(&root, 0, second, "y").expect("the newer one is free"), Staged::Written);
+}
+
+#[test]
+fn an_older_whole_run_must_be_reproduced() {
+    let (_folder, root) = root();
+    let first = claim(&root, "a");
+    (0..2).for_each(|p| assert_eq!(stage(&root, p, first, "x").expect("stages"), Staged::Written));
+    let second = claim(&root, "b");
+    refused(stage(&root, 0, second, "y"), ErrorKind::TaskCorrupted, &["earlier run (1)", "old code", "holdfast epoch drop 5"]);
+    assert_eq!(root.objects(None, E).expect("lists").len(), 2, "nothing was put");
+    assert_eq!(stage(&root, 0, second, "x").expect("the same"), Staged::Written);
+    assert_eq!(root.decided(E, 2).expect("decides"), Some(first));
+    stage(&root, 1, second, "x").expect("the same");
+    assert_eq!(root.decided(E, 2).expect("decides"), Some(second));
+}
+
+#[test]
+fn an_epoch_evaluated_in_part_or_not_at_all_is_an_error() {
+    let (_folder, root) = root();
+    let run = claim(&root, "a");
+    assert_eq!(root.decided(E, 2).expect("nothing there"), None);
+    refused(root.decided_for(&name("join"), E, 2), ErrorKind::TaskCorrupted, &["epoch 5", "operator join was not evaluated"]);
+    stage(&root, 1, run, "x").expect("stages");
+    refused(root.decided(E, 2), ErrorKind::TaskCorrupted, &["epoch 5", "lacks operator join, partition 0", "holdfast rewind"]);
+    stage(&root, 0, run, "x").expect("stages");
+    assert_eq!(root.decided_for(&name("join"), E, 2).expect("decides"), run);
+    refused(root.decided_for(&name("other"), E, 2), ErrorKind::TaskCorrupted, &["operator other was not evaluated"]);
+}
+
+#[test]
+fn a_whole_run_that_a_newer_partial_one_contradicts_does_not_decide() {
+    let (_folder, root) = root();
+    let first = claim(&root, "a");
+    stage(&root, 0, first, "x").expect("stages");
+    let second = claim(&root, "b");
+    stage(&root, 0, second, "y").expect("the older one is not whole");
+    // The stale run's last task puts its object, but is not acknowledged.
+    refused(stage(&root, 1, first, "x"), ErrorKind::Fenced, &["run 2"]);
+    refused(root.decided(E, 2), ErrorKind::TaskCorrupted, &["evaluated only in part", "run 2"]);
+}
+
+#[test]
+fn a_damaged_head_is_named_and_nothing_is_decided_by_it() {
+    let (_folder, root) = root();
+    let run = claim(&root, "a");
+    (0..2).for_each(|p| assert_eq!(stage(&root, p, run, "x").expect("stages"), Staged::Written));
+    let place = |partition: i32| root.path().join(format!("log/00000000000000000005/join.{partition}.1"));
+    let bytes = fs::read(place(0)).expect("reads");
+    let read = || root.head(&name("join"), E, Partition(0), run).map(|_| ());
+    fs::write(place(0), &bytes[..bytes.len() / 2]).expect("cuts");
+    refused(read(), ErrorKind::Restore, &[&place(0).display().to_string(), "cut or changed"]);
+    refused(stage(&root, 0, run, "x"), ErrorKind::Restore, &["cut or changed"]);
+    fs::copy(place(1), place(0)).expect("copies");
+    refused(read(), ErrorKind::Restore, &["under a wrong name", "partition 1"]);
+    let object = ObjectId { operator: name("join"), partition: Partition(7), run };
+    assert!(root.head_header(E, &object).expect("reads").is_none());
+}
+
+#[test]
+fn files_of_others_in_the_log_are_not_objects() {
+    let (_folder, root) = root();
+    let run = claim(&root, "a");
+    stage(&root, 0, run, "x").expect("stages");
+    let folder = root.path().join("log/00000000000000000005");
+    for file in ["join.1.1#1", ".DS_Store", "join.1.1.7-ab.0", "notes"] {
+        fs::write(folder.join(file), "x").expect("writes");
+    }
+    assert_eq!(root.objects(None, E).expect("lists"), [header("join", 0, run, "x").id()]);
+    assert_eq!(root.objects(Some(&name("other")), E).expect("lists"), []);
+}
+
+#[test]
+fn sparks_logs_are_read_beside_the_state() {
+    let (_folder, root) = root();
+    refused(root.check_spark("q", E), ErrorKind::TaskCorrupted, &["epoch 5", "state.checkpoint_location"]);
+    assert_eq!(root.latest_spark_commit().expect("reads"), None);
+    spark(&root, "metadata", r#"{"id":"q"}"#);
+    spark(&root, "offsets/5", "v1\n{}");
+    for file in ["commits/3", "commits/4", "commits/.4.crc", "commits/.5.uuid.tmp"] {
+        spark(&root, file, "v1\n{}");
+    }
+    root.check_spark("q", E).expect("its own");
+    refused(root.check_spark("other", E), ErrorKind::TaskCorrupted, &["query other", "query q"]);
+    assert_eq!(root.latest_spark_commit().expect("reads"), Some(Epoch(4)));
+    assert!(root.spark_committed(Epoch(4)).expect("reads") && !root.spark_committed(E).expect("reads"));
+    assert_eq!(root.spark_offsets(E).expect("reads").as_deref(), Some(&b"v1\n{}"[..]));
+    root.fsync_spark(RunNumber(1), E).expect("syncs");
+    refused(root.fsync_spark(RunNumber(1), Epoch(6)), ErrorKind::Io, &["offsets/6"]);
+    fs::write(root.path().join("query/metadata"), "{").expect("writes");
+    refused(root.check_spark("q", E), ErrorKind::Restore, &["query/metadata"]);
+}
+
+/// Not a test of speed: prints what a micro-batch pays here. `cargo test --release -- --ignored --nocapture`
+#[test]
+#[ignore = "prints times"]
+fn what_a_micro_batch_pays() {
+    let (_folder, root) = root();
+    spark(&root, "offsets/5", "v1");
+    spark(&root, "commits/4", "v1");
+    let run = claim(&root, "a");
+    for partition in 0..16 {
+        root.stage(&header("join", partition, run, "x"), &[], 16).expect("stages");
+    }
+    filler(root.path());
+    let time = |what: &str, f: &dyn Fn()| {
+        let start = std::time::Instant::now();
+        (0..100).for_each(|_| f());
+        println!("{what}: {} us", start.elapsed().as_micros() / 100);
+    };
+    time("claim, known", &|| assert_eq!(claim(&root, "a"), run));
+    time("commits, offsets", &|| assert!(root.spark_committed(Epoch(4)).is_ok() && root.spark_offsets(E).is_ok()));
+    time("decided, 16 objects", &|| assert!(root.decided(E, 16).is_ok()));
+    time("fsync of Spark's files", &|| {
+        root.fsync_spark(RunNumber(2), E).expect("syncs");
+        root.fsync_spark(RunNumber(1), E).expect("syncs");
+    });
+    let next = std::cell::Cell::new(16);
+    time("stage", &|| {
+        next.set(next.get() + 1);
+        root.stage(&header("join", next.get(), run, "x"), &[], 200).expect("stages");
+    });
+}
+
+fn filler(root: &Path) {
+    for epoch in 100..2_100 {
+        fs::create_dir_all(root.join(format!("log/{epoch:020}"))).expect("makes");
+    }
+}
