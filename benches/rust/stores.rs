@@ -113,7 +113,10 @@ impl Data {
 }
 
 fn open(path: &Path, kind: StoreKind) -> Arc<Task> {
-    let options = TaskOptions { durability: Durability::Changelog, ..TaskOptions::default() };
+    // `HOLDFAST_BENCH_OPTIONS=name=value;…` tries RocksDB options out without a new build.
+    let tried = std::env::var("HOLDFAST_BENCH_OPTIONS").unwrap_or_default();
+    let rocksdb_options = tried.split(';').filter_map(|pair| pair.split_once('=')).map(|(n, v)| (n.into(), v.into())).collect();
+    let options = TaskOptions { durability: Durability::Changelog, rocksdb_options, ..TaskOptions::default() };
     Task::open(path, &[StoreSpec { name: "s".into(), kind }], options).unwrap()
 }
 

@@ -1,0 +1,95 @@
+"""What the Spark benches share: a session, files that arrive one a micro-batch, and rates read from the query's progress."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DAY = 86_400_000_000
+LEFT = "k long, t timestamp, x long, note string"
+RIGHT = "k long, since timestamp, v double"
+
+
+def session(**settings: str) -> SparkSession:
+    """A local Spark of two cores."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Functions of the benches run in Python workers, too.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .appName("holdfast-bench")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.memory", "2g")
+        .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
+    )
+    for name, value in settings.items():
+        builder = builder.config(name.replace("__", "."), value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def write(folder: Path, number: int, columns: dict[str, Any]) -> None:
+    """One file, which is what one micro-batch reads of this side."""
+    folder.mkdir(parents=True, exist_ok=True)
+    arrays = {name: pa.array(column) for name, column in columns.items()}
+    for name in ("t", "since"):
+        if name in arrays:
+            arrays[name] = arrays[name].cast(pa.timestamp("us", "UTC"))
+    file = folder / f"{number:06}.parquet"
+    pq.write_table(pa.table(arrays), file)
+    os.utime(file, (1_700_000_000 + number,) * 2)
+
+
+def right_file(folder: Path, number: int, rows: int, keys: int, random: np.random.Generator) -> None:
+    """Rates of one day; the first file has one for each key."""
+    chosen = np.arange(keys) if number == 0 else random.integers(0, keys, rows)
+    since = number * DAY + random.integers(0, DAY, len(chosen))
+    write(folder, number, {"k": chosen, "since": since, "v": random.random(len(chosen))})
+
+
+def left_file(folder: Path, number: int, rows: int, keys: int, random: np.random.Generator) -> None:
+    """Orders of one day, and one in ten of the day before."""
+    t = number * DAY + random.integers(0, DAY, rows) - np.where(random.random(rows) < 0.1, DAY, 0)
+    note = pa.array(np.char.add("order ", random.integers(0, 1_000_000, rows).astype(str)))
+    write(folder, number, {"k": random.integers(0, keys, rows), "t": t, "x": np.arange(rows), "note": note})
+
+
+def source(spark: SparkSession, folder: Path, ddl: str) -> DataFrame:
+    """The folder as a stream, a file a micro-batch."""
+    return spark.readStream.schema(ddl).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def rates(frame: DataFrame, checkpoint: str | Path, *, skip: int, mode: str = "append") -> list[float]:
+    """Run all micro-batches into nowhere; the rows a second of those behind the first `skip`."""
+    query = (
+        frame.writeStream.format("noop").outputMode(mode).option("checkpointLocation", str(checkpoint)).start()
+    )
+    query.processAllAvailable()
+    query.stop()
+    progress = [p for p in query.recentProgress if p.numInputRows > 0]
+    return [p.numInputRows / (p.durationMs["addBatch"] / 1000) for p in progress if p.batchId >= skip]
+
+
+def middle(values: list[float]) -> float:
+    """The median; a bench without micro-batches is a mistake."""
+    if not values:
+        raise RuntimeError("no micro-batch was measured")
+    return median(values)

@@ -1,0 +1,121 @@
+"""`join_asof` in a stream: against the same plan with an identity function, and against `transformWithState` (Row)."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+
+import numpy as np
+from _streams import LEFT, RIGHT, left_file, middle, rates, right_file, session, source
+from figure import Figure
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KEYS = 100_000
+ROWS = 100_000
+RIGHT_SHARE = 10
+SKIP = 2
+
+
+def figures(*, quick: bool) -> list[Figure]:
+    """The two ratios."""
+    spark = session(
+        spark__sql__streaming__stateStore__providerClass=(
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        )
+    )
+    keys, rows = (KEYS // 10, ROWS // 10) if quick else (KEYS, ROWS)
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder)
+        batches = SKIP + (3 if quick else 10)
+        random = np.random.default_rng(7)
+        for number in range(batches):
+            right_file(base / "right", number, rows // RIGHT_SHARE, keys, random)
+            left_file(base / "left", number, rows - rows // RIGHT_SHARE, keys, random)
+        ours: list[float] = []
+        identity: list[float] = []
+        # In turns: the speed of the machine drifts.
+        for turn in range(1 if quick else 3):
+            ours.append(middle(rates(_join(spark, base, turn), base / f"root{turn}" / "query", skip=SKIP)))
+            identity.append(middle(rates(_identity(spark, base), base / f"identity{turn}", skip=SKIP)))
+        against = _transform_with_state(spark, base, rows, keys, quick=quick)
+    spark.stop()
+    shares = [a / b for a, b in zip(ours, identity, strict=True)]
+    what = f"join_asof on Spark, {rows:,} rows a micro-batch, {keys:,} keys"
+    spread = f"{len(shares)} turns: {min(shares):.2f} to {max(shares):.2f}"
+    return [
+        Figure(
+            what,
+            "the same plan with an identity mapInArrow",
+            middle(shares),
+            ">= 0.5",
+            "rows/s",
+            f"{middle(ours):,.0f} rows/s against {middle(identity):,.0f}; {spread}",
+        ),
+        Figure(
+            what,
+            "the same job on PySpark's transformWithState (Row)",
+            middle(ours) / against,
+            ">= 20",
+            "rows/s",
+            f"{middle(ours):,.0f} rows/s against {against:,.0f} (which keeps the newest rate only)",
+        ),
+    ]
+
+
+def _join(spark: SparkSession, base: Path, turn: int) -> DataFrame:
+    import holdfast.spark as hfs
+
+    state = hfs.State(str(base / f"root{turn}"), partitions=2)
+    left, right = source(spark, base / "left", LEFT), source(spark, base / "right", RIGHT)
+    return hfs.join_asof(left, right, by="k", left_on="t", right_on="since", history_retention="365 days", state=state)
+
+
+def _identity(spark: SparkSession, base: Path) -> DataFrame:
+    """What `Operator.over` plans, with a function that hands every batch back."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from holdfast.spark.join_asof import _METRICS, _JoinAsof
+
+    left, right = source(spark, base / "left", LEFT), source(spark, base / "right", RIGHT)
+    join = _JoinAsof(left, right, by="k", left_on="t", right_on="since", order_by=(), suffix="_right")
+    rows = join.left_rows().union(join.right_rows(None))
+    pid = F.pmod(F.xxhash64("k0"), F.lit(2)).cast("int").alias("pid")
+    observed = [F.expr(expression).alias(metric) for metric, expression in _METRICS.items()]
+    shuffled = rows.select(pid, *rows.columns).observe("identity", *observed).repartitionById(2, F.col("pid"))
+    return shuffled.mapInArrow(_same, shuffled.schema)
+
+
+def _same(batches: Any) -> Any:
+    yield from batches
+
+
+def _transform_with_state(spark: SparkSession, base: Path, rows: int, keys: int, *, quick: bool) -> float:
+    """Rows a second of the same job on PySpark's own state; few micro-batches, since each takes a quarter of a minute."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    random = np.random.default_rng(7)
+    batches = 2 if quick else 3
+    for number in range(batches):
+        right_file(base / "tws_right", number, rows // RIGHT_SHARE, keys, random)
+        left_file(base / "tws_left", number, rows - rows // RIGHT_SHARE, keys, random)
+    left, right = source(spark, base / "tws_left", LEFT), source(spark, base / "tws_right", RIGHT)
+    union = left.select("k", "t", "x", "note", F.lit(None).cast("double").alias("v")).union(
+        right.select("k", F.col("since").alias("t"), F.lit(None).cast("long"), F.lit(None).cast("string"), "v")
+    )
+    from _asof_processor import AsofProcessor
+
+    joined = union.groupBy("k").transformWithState(
+        AsofProcessor(), "k long, t timestamp, x long, note string, v double, since timestamp", "append", "none"
+    )
+    return middle(rates(joined, base / "tws", skip=1))
+
+
+if __name__ == "__main__":
+    for found in figures(quick="--quick" in sys.argv):
+        print(found)
