@@ -41,6 +41,8 @@ def python_figures(file: Path, *, quick: bool) -> list[Figure]:
     spec = importlib.util.spec_from_file_location(f"bench_{file.stem}", file)
     if spec is None or spec.loader is None:
         raise ImportError(f"{file} is no Python module")
+    if str(file.parent) not in sys.path:
+        sys.path.insert(0, str(file.parent))  # modules of one folder share helpers
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     found: list[Figure] = module.figures(quick=quick)
