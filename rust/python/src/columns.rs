@@ -168,10 +168,7 @@ impl Bytes<'_> {
     pub fn check_keys(&self) -> Result<()> {
         match self.iter().position(|key| key.is_none()) {
             None => Ok(()),
-            Some(row) => Err(Error::new(
-                ErrorKind::InvalidValue,
-                format!("row {row} of {} is null; a key must have a value", self.what),
-            )),
+            Some(row) => Err(Error::new(ErrorKind::InvalidValue, format!("row {row} of {} is null; a key must have a value", self.what))),
         }
     }
 
