@@ -27,7 +27,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 
-from figure import Figure  # noqa: E402  # beside this file
+from figure import Figure  # beside this file
 
 
 def modules(folder: str) -> list[tuple[str, Path]]:
