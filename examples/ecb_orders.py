@@ -268,7 +268,7 @@ class Driver:
         """SIGKILL the driver, its JVM, its Python workers and its state host, all of them; returns how many."""
         tree = descendants(self.process.pid)
         # A worker that has ended leaves its state host to init; the host names its executor.
-        tree |= {pid for pid, command in commands() if "holdfast.host" in command and _executor(command) in tree}
+        tree |= {pid for pid, _, command in processes() if "holdfast.host" in command and _executor(command) in tree}
         for pid in tree:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -278,20 +278,20 @@ class Driver:
         return len(tree)
 
 
-def commands() -> Iterator[tuple[int, list[str]]]:
-    """The processes of this machine and their command lines."""
-    shown = subprocess.run(["ps", "-Ao", "pid=,args="], capture_output=True, text=True, check=True).stdout
-    for line in shown.splitlines():
-        pid, *command = line.split()
-        yield int(pid), command
+def processes() -> Iterator[tuple[int, int, list[str]]]:
+    """The processes of this machine: id, parent, command line."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            status, command = (folder / "stat").read_text(), (folder / "cmdline").read_bytes()
+        except OSError:
+            continue  # it has ended
+        yield int(folder.name), int(status.rpartition(")")[2].split()[1]), command.decode(errors="replace").split("\0")
 
 
 def descendants(root: int) -> set[int]:
     """A process and all below it."""
-    shown = subprocess.run(["ps", "-Ao", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
     children: dict[int, list[int]] = {}
-    for line in shown.splitlines():
-        pid, parent = (int(word) for word in line.split())
+    for pid, parent, _ in processes():
         children.setdefault(parent, []).append(pid)
     found, open_ends = {root}, [root]
     while open_ends:

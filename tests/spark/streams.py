@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -68,13 +67,18 @@ class Stream:
             schema = self.schemas[side]
             columns = [
                 [
-                    at(row[index]) if pa.types.is_timestamp(field.type) and not isinstance(row[index], datetime) else row[index]
+                    at(row[index])
+                    if pa.types.is_timestamp(field.type) and not isinstance(row[index], datetime)
+                    else row[index]
                     for row in (tuple(row) + (None,) * len(schema) for row in rows)
                 ]
                 for index, field in enumerate(schema)
             ]
             file = self.base / side / f"{self._files:06}.parquet"
-            pq.write_table(pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema), file)
+            pq.write_table(
+                pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema),
+                file,
+            )
             # Spark's file source takes files in the order of their times.
             os.utime(file, (self._clock + self._files,) * 2)
         self._files += 1
@@ -125,14 +129,13 @@ class Stream:
     def log(self, operator: str = "join") -> dict[int, int]:
         """How many partitions have an object in the log, by epoch."""
         found: dict[int, set[str]] = {}
-        for file in (self.root / "log" / operator).iterdir():
-            epoch, partition, *_ = file.name.split(".")
-            found.setdefault(int(epoch), set()).add(partition)
+        for file in self.objects(operator):
+            found.setdefault(int(file.parent.name), set()).add(file.name.split(".")[1])
         return {epoch: len(partitions) for epoch, partitions in sorted(found.items())}
 
     def objects(self, operator: str = "join") -> list[Path]:
         """The objects of the log, oldest epoch first."""
-        return sorted((self.root / "log" / operator).iterdir())
+        return sorted((self.root / "log").glob(f"*/{operator}.*"))
 
 
 def values(rows: Sequence[tuple[Any, ...]]) -> dict[int, Any]:
@@ -199,7 +202,7 @@ def _hosts() -> list[tuple[int, int]]:
 
 
 def _below(root: int) -> set[int]:
-    processes = _processes()  # one look: every look adds the process that looks
+    processes = _processes()
     found, size = {root}, 0
     while size < len(found):
         size = len(found)
@@ -208,6 +211,14 @@ def _below(root: int) -> set[int]:
 
 
 def _processes() -> list[tuple[int, int, list[str]]]:
-    shown = subprocess.run(["ps", "-Ao", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-    rows = [line.split() for line in shown.splitlines()]
-    return [(int(row[0]), int(row[1]), row[2:]) for row in rows]
+    """All processes: id, parent, command line."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            status, command = (folder / "stat").read_text(), (folder / "cmdline").read_bytes()
+        except OSError:
+            continue  # it has ended
+        found.append(
+            (int(folder.name), int(status.rpartition(")")[2].split()[1]), command.decode(errors="replace").split("\0"))
+        )
+    return found

@@ -17,8 +17,12 @@ from holdfast.errors import HoldfastError, UnsupportedOperationError
 
 @pytest.fixture(scope="module")
 def frames(spark):
-    left = spark.createDataFrame([], "k string, t timestamp, x int, f float, m map<string,int>, a array<int>, s struct<b:int>")
-    right = spark.createDataFrame([], "k string, since timestamp, v string, x long, f float, m map<string,int>, a array<int>, s struct<b:int>")
+    left = spark.createDataFrame(
+        [], "k string, t timestamp, x int, f float, m map<string,int>, a array<int>, s struct<b:int>"
+    )
+    right = spark.createDataFrame(
+        [], "k string, since timestamp, v string, x long, f float, m map<string,int>, a array<int>, s struct<b:int>"
+    )
     return left, right
 
 
@@ -55,7 +59,7 @@ def join(frames, left=None, right=None, **options):
         ({"tolerance": "-1 second"}, r"tolerance is negative"),
         ({"delete_when": "nothing = 1"}, r"delete_when=nothing = 1 is no condition over the right frame"),
         ({"delete_when": "x + 1"}, r"delete_when=x \+ 1 is bigint: give a condition"),
-        ({"name": "a/b"}, r"name='a/b': an operator's name is a folder's name"),
+        ({"name": "a/b"}, r"name='a/b': an operator's name is part of file names"),
         ({"name": ".."}, r"name='..': an operator's name"),
     ],
 )
@@ -163,7 +167,9 @@ def test_a_root_is_made_and_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_two_operators_of_one_name(stream: Stream):
     state = stream.state()
     stream.joined(state, name="rates")
-    with pytest.raises(ValueError, match=r"the state at .* has an operator named 'rates' already: give this one another name="):
+    with pytest.raises(
+        ValueError, match=r"the state at .* has an operator named 'rates' already: give this one another name="
+    ):
         stream.joined(state, name="rates")
     stream.joined(state, name="others")
 

@@ -38,7 +38,9 @@ def test_inner_leaves_out_left_rows_without_a_match(stream: Stream):
 
 def test_columns_come_out_under_their_names(stream: Stream):
     stream.batch(left=[("k", 5, 1)], right=[("k", 4, "a", 7)])
-    frame = stream.joined(right=stream.source("right").withColumnRenamed("n", "x").withColumnRenamed("since", "t"), right_on="t")
+    frame = stream.joined(
+        right=stream.source("right").withColumnRenamed("n", "x").withColumnRenamed("since", "t"), right_on="t"
+    )
     assert frame.columns == ["k", "t", "x", "t_right", "v", "x_right"]
     assert [(row[0], seconds(row[1]), row[2], seconds(row[3]), row[4], row[5]) for row in stream.run(frame)[0]] == [
         ("k", 5, 1, 4, "a", 7)
@@ -116,7 +118,10 @@ def test_an_inner_join_leaves_out_null_keys_and_times(stream: Stream):
 def test_times_before_1970(stream: Stream):
     before = [datetime(year, 7, 1, tzinfo=UTC) for year in (1900, 1950, 1969)]
     stream.batch(
-        left=[("k", datetime(1899, 1, 1, tzinfo=UTC), 0), *(("k", time + timedelta(microseconds=1), 1 + n) for n, time in enumerate(before))],
+        left=[
+            ("k", datetime(1899, 1, 1, tzinfo=UTC), 0),
+            *(("k", time + timedelta(microseconds=1), 1 + n) for n, time in enumerate(before)),
+        ],
         right=[("k", time, str(time.year)) for time in before],
     )
     stream.batch(left=[("k", datetime(1955, 1, 1, tzinfo=UTC), 9)])
@@ -190,9 +195,7 @@ def test_times_without_a_zone(spark, tmp_path):
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     # An hour that New York's clocks skip is an hour like any other here.
     stream.batch(left=[("k", datetime(2024, 3, 10, 3, 30), 1)], right=[("k", datetime(2024, 3, 10, 2, 30), "a")])
-    assert stream.run(tolerance="1 hour")[0] == [
-        ("k", datetime(2024, 3, 10, 3, 30), 1, datetime(2024, 3, 10, 2, 30), "a")
-    ]
+    assert stream.run(tolerance="1 hour")[0] == [("k", datetime(2024, 3, 10, 3, 30), 1, datetime(2024, 3, 10, 2, 30), "a")]
 
 
 def test_several_key_columns(spark, tmp_path):
@@ -250,7 +253,9 @@ def test_all_kinds_of_columns_pass_unchanged(spark):
 )
 def test_kinds_of_keys(spark, expression: str, value: Any):
     left = spark.range(6).select(F.expr(expression).alias("k"), F.expr("timestamp_seconds(100 + id)").alias("t"), "id")
-    right = spark.range(3).select(F.expr(expression).alias("k"), F.expr("timestamp_seconds(50)").alias("since"), F.col("id").alias("v"))
+    right = spark.range(3).select(
+        F.expr(expression).alias("k"), F.expr("timestamp_seconds(50)").alias("since"), F.col("id").alias("v")
+    )
     joined = hfs.join_asof(
         left, right, by="k", left_on="t", right_on="since", history_retention="1 day", state=hfs.State.scratch(partitions=3)
     )
@@ -266,7 +271,11 @@ def test_static_frames_with_a_scratch_state_against_polars(spark):
     rights = sorted({(rng.choice("abcdef"), rng.randrange(2_000)) for _ in range(600)}, key=lambda row: row[1])
     right = pl.DataFrame({"k": [k for k, _ in rights], "since": [at(t) for _, t in rights], "v": list(range(len(rights)))})
     left = pl.DataFrame(
-        {"k": [rng.choice("abcdefg") for _ in range(3_000)], "t": [at(rng.randrange(-50, 2_100)) for _ in range(3_000)], "x": list(range(3_000))}
+        {
+            "k": [rng.choice("abcdefg") for _ in range(3_000)],
+            "t": [at(rng.randrange(-50, 2_100)) for _ in range(3_000)],
+            "x": list(range(3_000)),
+        }
     )
     joined = hfs.join_asof(
         spark.createDataFrame(left.to_arrow()),
@@ -300,7 +309,9 @@ def test_a_watermark_of_the_left_side_lasts(stream: Stream):
         stream.batch(left=[("k", 60 * minute, minute)], right=[("k", 0, "a")] if minute == 0 else [])
     joined = stream.joined(left=stream.source("left").withWatermark("t", "0 seconds"))
     counts = joined.groupBy(F.window("t", "1 minute"), "v").count()
-    rows = sum(stream.run(counts.select(F.unix_timestamp("window.start") - int(EPOCH.timestamp()), "v", "count")).values(), [])
+    rows = sum(
+        stream.run(counts.select(F.unix_timestamp("window.start") - int(EPOCH.timestamp()), "v", "count")).values(), []
+    )
     assert sorted(rows)[:3] == [(0, "a", 1), (60, "a", 1), (120, "a", 1)]
 
 

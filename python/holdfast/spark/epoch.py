@@ -57,9 +57,7 @@ def current_epoch(spark: "SparkSession") -> Epoch | None:
         return captured
     epoch = Epoch.of_properties(spark.sparkContext.getLocalProperty)
     if epoch is not None and epoch.run_id != (run_id := _run_id(spark, epoch.query_id)):
-        raise HoldfastError(
-            f"the job group {epoch.run_id} is not the run id {run_id} of query {epoch.query_id}: {_RESET}"
-        )
+        raise HoldfastError(f"the job group {epoch.run_id} is not the run id {run_id} of query {epoch.query_id}: {_RESET}")
     return epoch
 
 

@@ -187,13 +187,7 @@ def _private_folder(folder: Path, stem: str) -> Path:
 
 def _process(pid: int) -> tuple[int, str, str]:
     """The parent, the start time and the command's name of a process."""
-    record = Path(f"/proc/{pid}/stat")
-    if record.exists():
-        # The name stands in brackets and may hold anything, brackets too.
-        head, _, rest = record.read_text().rpartition(")")
-        fields = rest.split()
-        return int(fields[1]), fields[19], head.partition("(")[2]
-    shown = subprocess.run(
-        ["ps", "-o", "ppid=,lstart=,comm=", "-p", str(pid)], capture_output=True, text=True, check=True
-    ).stdout.split()
-    return int(shown[0]), " ".join(shown[1:6]), Path(" ".join(shown[6:])).name
+    # The name stands in brackets and may hold anything, brackets too.
+    head, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+    fields = rest.split()
+    return int(fields[1]), fields[19], head.partition("(")[2]

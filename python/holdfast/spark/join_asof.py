@@ -10,7 +10,7 @@ from pyspark.sql import types as sql
 
 from holdfast.errors import UnsupportedOperationError
 from holdfast.spark import schema
-from holdfast.spark.operator import Operator, check_call
+from holdfast.spark.plan import Operator, check_call
 from holdfast.spark.schema import Side
 from holdfast.spark.span import Span, micros
 from holdfast.spark.state import State
@@ -271,8 +271,5 @@ class _JoinAsof:
         first = len(self.left.fields)
         return joined.select(
             *(F.col(column) for column in quoted[:first]),
-            *(
-                F.when(fresh, F.col(column)).alias(name)
-                for column, name in zip(quoted[first:], names[first:], strict=True)
-            ),
+            *(F.when(fresh, F.col(column)).alias(name) for column, name in zip(quoted[first:], names[first:], strict=True)),
         )

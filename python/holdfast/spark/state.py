@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MAX_PARTITIONS: Final = 1 << 16
 _SIZES: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)i?(b?)", re.IGNORECASE)
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 class State:
@@ -48,9 +48,7 @@ class State:
     ) -> None:
         _check_partitions(partitions)
         if processing_guarantee not in ("exactly_once", "at_least_once"):
-            raise ValueError(
-                f"processing_guarantee={processing_guarantee!r}: there are 'exactly_once' and 'at_least_once'"
-            )
+            raise ValueError(f"processing_guarantee={processing_guarantee!r}: there are 'exactly_once' and 'at_least_once'")
         if processing_guarantee == "at_least_once":
             raise UnsupportedOperationError(
                 "processing_guarantee='at_least_once' comes later: leave it out to run with 'exactly_once'"
@@ -106,8 +104,8 @@ class State:
         """Take an operator's name; a name is taken once, or once an epoch inside `foreachBatch`."""
         if _NAME.fullmatch(operator) is None:
             raise ValueError(
-                f"name={operator!r}: an operator's name is a folder's name; "
-                "give up to 100 letters, digits, '_', '-' and '.', not starting with '-' or '.'"
+                f"name={operator!r}: an operator's name is part of file names; "
+                "give 1 to 100 ASCII letters, digits, '_' or '-'"
             )
         if not self.is_scratch:
             self._operators.claim(operator, epoch, self.root)
