@@ -328,7 +328,6 @@ class Show:
     def batch(self, report: dict[str, Any]) -> None:
         """One micro-batch is committed."""
         seconds = report["millis"]["triggerExecution"] / 1e3
-        # The first batch of a driver that was started again may be one that the killed driver had committed.
         self.committed[report["batch"]] = report["orders"]
         self.busy_seconds += seconds
         done = sum(self.committed.values())
@@ -383,7 +382,7 @@ def demo(folders: Folders, options: argparse.Namespace) -> int:
         "rows": f"{enriched.height:,}",
         "matched": f"{matched:,} (the others were placed before their currency's first rate)",
         "late": f"{late.height:,}",
-        "rows a second": f"{options.rows / max(show.busy_seconds, 1e-9):,.0f}",
+        "rows a second": f"{sum(show.committed.values()) / max(show.busy_seconds, 1e-9):,.0f}",
         "state size": f"{size(folders.state, 'log') / 1e6:.1f} MB of changelog, "
         f"{size(folders.state, 'state') / 1e6:.1f} MB of databases",
         "time to restart": f"{restart or 0:.1f} s to the first new micro-batch, {spark_seconds:.1f} s of it Spark's start",

@@ -256,7 +256,7 @@ def test_another_querys_checkpoint_in_the_root(stream: Stream):
     stream.batch(right=[("k", 4, "a")])
     stream.run()
     (stream.root / "query").rename(stream.root / "gone")
-    with pytest.raises(StreamingQueryException, match="another query"):
+    with pytest.raises(StreamingQueryException, match="a root serves one query"):
         stream.run()
     for part in sorted((stream.root / "query").rglob("*"), reverse=True):
         part.rmdir() if part.is_dir() else part.unlink()
@@ -280,3 +280,33 @@ def test_a_union_above_an_operator(stream: Stream):
     other = stream.source("left").select("*", F.lit(None).cast("timestamp"), F.lit("other"), F.lit(0))
     with pytest.raises(StreamingQueryException, match=r"operator 'join': .*A union or coalesce above the operator moves"):
         stream.run(other.union(stream.joined()))
+
+
+def test_a_coalesce_above_an_operator(stream: Stream):
+    stream.batch(left=[(key, 5, 1) for key in "abcdefgh"], right=[("a", 4, "a")])
+    with pytest.raises(StreamingQueryException, match=r"operator 'join': task 0 got rows of partition 1.*coalesce above"):
+        stream.run(stream.joined().coalesce(1))
+
+
+def test_a_shuffle_between_an_operator_and_a_union_is_the_way_out(stream: Stream):
+    stream.batch(left=[("k", 5, 1)], right=[("k", 4, "a")])
+    other = stream.source("left").select("*", F.lit(None).cast("timestamp"), F.lit("other"), F.lit(0))
+    assert {row[4] for row in stream.run(other.union(stream.joined().repartition(2)))[0]} == {"a", "other"}
+
+
+def test_asynchronous_progress_is_refused(stream: Stream):
+    for _ in range(2):
+        stream.batch(left=[("k", 5, 1)], right=[("k", 4, "a")])
+    query = (
+        stream.joined()
+        .writeStream.format("noop")
+        .option("checkpointLocation", stream.state().checkpoint_location)
+        .option("asyncProgressTrackingEnabled", "true")
+        .option("asyncProgressTrackingCheckpointIntervalMs", "600000")
+    )
+    with pytest.raises(StreamingQueryException, match="query/(offsets|commits)/"):
+        started = query.start()
+        try:
+            started.processAllAvailable()
+        finally:
+            started.stop()

@@ -89,6 +89,20 @@ def test_a_plan_evaluated_twice_answers_alike_and_counts_once(stream: Stream):
     assert got == expected
 
 
+def test_an_epoch_whose_rows_are_all_filtered_away(stream: Stream):
+    # Without the observe() in the plan Spark drops the operator's stage here, and the next epoch cannot open.
+    three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        got[batch] = rows_of(both(frame.where("false") if batch == 1 else frame, state))
+
+    run(stream, hfs.foreach_batch(fn))
+    assert stream.log() == {0: 2, 1: 2, 2: 2}
+    assert got == {0: {}, 1: {}, 2: {x: -1 - x % 10 for x in (*range(8), *range(10, 18))}}
+
+
 def test_take_and_then_a_full_evaluation(stream: Stream):
     expected = three_batches(stream)
     got: dict[int, Any] = {}
