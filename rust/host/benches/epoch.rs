@@ -1,7 +1,7 @@
 //! Where the time of an epoch goes in the host: one partition, one thread, no socket and no Spark.
 //!
 //! `cargo bench -p holdfast-host --bench epoch --profile release`; an argument sets the rows of an epoch. Prints the
-//! median of each phase over the epochs.
+//! median of each phase over the epochs: time on the clock, and time on the processor (which other load does not change).
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on stops")]
 
 use std::sync::Arc;
@@ -24,13 +24,13 @@ fn main() {
     }
     std::fs::write(root.path().join("query/metadata"), r#"{"id":"bench"}"#).unwrap();
     let host = Arc::new(Host::new(None));
-    let mut phases: [Vec<Duration>; 5] = Default::default();
+    let mut phases: [Vec<Lap>; 5] = Default::default();
     for epoch in 0..EPOCHS {
         std::fs::write(root.path().join(format!("query/offsets/{epoch}")), "v1").unwrap();
         let batches: Vec<RecordBatch> =
             (0..rows).step_by(ARROW_ROWS).map(|start| batch(epoch, start, ARROW_ROWS.min(rows - start))).collect();
         let request = request(root.path().to_str().unwrap(), epoch);
-        let mut clock = Clock { last: Instant::now() };
+        let mut clock = Clock::start();
         let (mut session, _) = Session::open(&host, request.as_bytes()).unwrap();
         let opened = clock.lap();
         session.push(batches[0].slice(0, 0)).unwrap();
@@ -38,7 +38,7 @@ fn main() {
         let schema = batches[0].schema();
         batches.into_iter().for_each(|batch| session.push(batch).unwrap());
         let encoded = clock.lap();
-        let mut ran = Duration::ZERO;
+        let mut ran = Lap::default();
         session
             .finish(
                 Some(&schema),
@@ -54,26 +54,51 @@ fn main() {
         std::fs::write(root.path().join(format!("query/commits/{epoch}")), "v1").unwrap();
     }
     let names = ["open: claim, meta", "apply the epoch before", "encode input", "order, join, output", "stage, fsync"];
-    let mut all = Duration::ZERO;
-    for (name, times) in names.iter().zip(&mut phases) {
-        times.sort();
-        let median = times[times.len() / 2];
-        all += median;
-        println!("{name:<24} {:>8.2} ms", median.as_secs_f64() * 1e3);
+    let (mut all, mut all_busy) = (0.0, 0.0);
+    println!("{:<24} {:>11} {:>11}", "", "clock", "processor");
+    for (name, laps) in names.iter().zip(&phases) {
+        let (clock, busy) = (median(laps, |lap| lap.clock), median(laps, |lap| lap.busy));
+        (all, all_busy) = (all + clock, all_busy + busy);
+        println!("{name:<24} {clock:>8.2} ms {busy:>8.2} ms");
     }
-    println!("{:<24} {:>8.2} ms for {rows} rows, {:.2} us a row", "all", all.as_secs_f64() * 1e3, all.as_secs_f64() * 1e6 / rows as f64);
+    println!("{:<24} {all:>8.2} ms {all_busy:>8.2} ms for {rows} rows", "all");
+}
+
+fn median(laps: &[Lap], of: impl Fn(&Lap) -> Duration) -> f64 {
+    let mut times: Vec<Duration> = laps.iter().map(of).collect();
+    times.sort();
+    times[times.len() / 2].as_secs_f64() * 1e3
+}
+
+/// One phase: time on the clock, and this thread's time on a processor.
+#[derive(Default, Clone, Copy)]
+struct Lap {
+    clock: Duration,
+    busy: Duration,
 }
 
 struct Clock {
     last: Instant,
+    busy: Duration,
 }
 
 impl Clock {
-    fn lap(&mut self) -> Duration {
-        let lap = self.last.elapsed();
-        self.last = Instant::now();
+    fn start() -> Self {
+        Self { last: Instant::now(), busy: busy() }
+    }
+
+    fn lap(&mut self) -> Lap {
+        let (now, busy) = (Instant::now(), busy());
+        let lap = Lap { clock: now - self.last, busy: busy.saturating_sub(self.busy) };
+        (self.last, self.busy) = (now, busy);
         lap
     }
+}
+
+/// Nanoseconds that this thread has run, as Linux counts them.
+fn busy() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    Duration::from_nanos(text.split_whitespace().next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0))
 }
 
 fn request(root: &str, epoch: usize) -> String {
@@ -100,7 +125,7 @@ fn batch(epoch: usize, start: usize, rows: usize) -> RecordBatch {
         x = (x ^ (x >> 31)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         x ^ (x >> 29)
     };
-    let left = |row: usize| row % 2 == 0;
+    let left = |row: usize| row.is_multiple_of(2);
     let columns: [(&str, ArrayRef); 8] = [
         ("pid", Arc::new(Int32Array::from(vec![0; rows]))),
         ("side", Arc::new((0..rows).map(|row| Some(left(row))).collect::<BooleanArray>())),

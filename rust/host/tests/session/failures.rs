@@ -1,11 +1,13 @@
 //! Hosts, directories and connections that go away.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::ErrorKind;
+use holdfast_core::{Error, ErrorKind};
 use holdfast_host::client::Client;
+use holdfast_host::session::Session;
 
-use crate::support::{Host, HostProcess, Spark, TOKEN, Task, deleted, left, matched, refused, right, unmatched};
+use crate::support::{Host, HostProcess, Spark, TOKEN, Task, batch, deleted, left, matched, refused, right, schema, unmatched};
 
 #[test]
 fn a_connection_that_drops_leaves_nothing() {
@@ -35,6 +37,19 @@ fn a_consumer_that_stops_in_the_middle_of_the_output_leaves_nothing() {
 }
 
 #[test]
+fn a_session_whose_worker_is_gone_stages_nothing() {
+    let spark = Spark::new();
+    spark.begin(0);
+    let host = Arc::new(holdfast_host::host::Host::new(None));
+    let request = Task::new(&spark, "a", 0).request.to_string();
+    let (mut session, _) = Session::open(&host, request.as_bytes()).unwrap();
+    session.push(batch(0, &[right("EUR", 10, 100)])).unwrap();
+    let gone = || Err(Error::new(ErrorKind::InvalidState, "the worker is gone"));
+    refused(session.finish(Some(&schema()), &mut |_| Ok(()), &mut { gone }));
+    assert!(spark.objects(0).is_empty());
+}
+
+#[test]
 fn a_killed_host_is_an_error_that_says_the_task_is_retried() {
     let (spark, host) = (Spark::new(), HostProcess::start());
     spark.begin(0);
@@ -51,18 +66,16 @@ fn a_killed_host_is_an_error_that_says_the_task_is_retried() {
 #[test]
 fn a_killed_host_loses_nothing_that_was_staged() {
     let spark = Spark::new();
-    let mut epoch = 0;
     // Each host stages one epoch, is killed while it holds it prepared, and the next one goes on.
-    for round in 0..4 {
+    for epoch in 0..4 {
         let host = HostProcess::start();
         spark.begin(epoch);
         let rows = [right("EUR", 10 + epoch, epoch), left("EUR", 9 + epoch, 1)];
         let done = Task::new(&spark, "a", epoch).run(host.connect(), &rows).unwrap();
-        let expected = if round == 0 { unmatched(1) } else { matched(1, epoch - 1, 9 + epoch) };
+        let expected = if epoch == 0 { unmatched(1) } else { matched(1, epoch - 1, 9 + epoch) };
         assert_eq!(done.rows, [expected]);
         host.kill();
         spark.commit(epoch);
-        epoch += 1;
     }
     // All hosts found their predecessor's directory free.
     assert_eq!(std::fs::read_dir(spark.local(0)).unwrap().filter(|file| file.as_ref().unwrap().path().is_dir()).count(), 1);
@@ -192,7 +205,7 @@ fn an_error_in_the_middle_of_the_input_reaches_a_worker_that_is_still_sending() 
     let mut client = host.connect();
     client.open(&task.request.to_string()).unwrap();
     let rows: Vec<_> = (0..50_000).map(|id| left("EUR", id, id)).collect();
-    let batch = crate::support::batch(1, &rows);
+    let batch = batch(1, &rows);
     let error = (0..100).find_map(|_| client.push(&batch).err());
     let error = error.unwrap_or_else(|| refused(client.finish().and_then(|output| output.collect::<Result<Vec<_>, _>>())));
     assert!(error.to_string().contains("got rows of partition 1"), "{error}");

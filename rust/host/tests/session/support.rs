@@ -1,7 +1,7 @@
 //! The cast: Spark's driver (its files), a host, workers, rows.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -81,7 +81,7 @@ pub struct Host {
 impl Host {
     pub fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let executor = Command::new("sleep").arg("600").spawn().unwrap();
+        let executor = Command::new("sleep").arg("600").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let socket = folder.path().join("run/host.sock");
         let options = ServerOptions {
             socket: socket.clone(),
@@ -120,7 +120,10 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        if !thread::panicking() {
+        if thread::panicking() {
+            // The test has failed already; what matters is that nothing of it goes on running.
+            self.executor.kill().unwrap_or_default();
+        } else {
             self.end();
         }
     }
@@ -147,9 +150,8 @@ impl HostProcess {
     }
 
     /// SIGKILL: nothing is flushed, nobody says goodbye.
-    pub fn kill(mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+    pub fn kill(self) {
+        drop(self);
     }
 
     pub fn connect(&self) -> Client {
@@ -157,16 +159,19 @@ impl HostProcess {
     }
 }
 
+impl Drop for HostProcess {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
 #[test]
 #[ignore = "the body of HostProcess, not a test"]
 fn serves_in_a_process_of_its_own() {
     let socket = std::env::var_os("HOLDFAST_TEST_SOCKET").expect("started by HostProcess");
-    let executor = Executor::of(rustix_parent());
+    let executor = rustix::process::getppid().and_then(|parent| Executor::of(parent.as_raw_pid()));
     serve(&ServerOptions { socket: socket.into(), token: TOKEN.into(), executor, idle: Duration::from_secs(60) }).unwrap();
-}
-
-fn rustix_parent() -> i32 {
-    rustix::process::getppid().map_or(0, rustix::process::Pid::as_raw_pid)
 }
 
 fn wait_for(socket: &Path) {
