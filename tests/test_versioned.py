@@ -275,3 +275,15 @@ def test_any_sequence_of_operations_answers_as_the_model_does(tmp_path_factory, 
         expected = [(key, *found) for key in sorted(model.versions) if (found := model.get(key, at)) is not None]
         assert rows(bench.rates.scan(as_of=at)) == expected
     bench.task.close()
+
+
+def test_an_expired_read_warns_once_a_minute(tmp_path, caplog):
+    rates = Bench(tmp_path / "short", history_retention=10).rates
+    rates.put(b"k", b"new", 100)
+    with caplog.at_level("WARNING"):
+        assert rates.get(b"k", as_of=50) is None
+        assert rates.get(b"k", as_of=51) is None
+    warnings = [record.getMessage() for record in caplog.records if "history_retention" in record.getMessage()]
+    assert len(warnings) == 1
+    assert "as of 50" in warnings[0]
+    assert "from 90" in warnings[0]

@@ -29,7 +29,8 @@ def figures(*, quick: bool) -> list[Figure]:
             max(peaks.values()),
             "<= 512",
             "MiB",
-            ", ".join(f"{what}: {mib:.0f} MiB" for what, mib in peaks.items()) + "; the imports of Python and pyarrow included",
+            ", ".join(f"{what}: {mib:.0f} MiB" for what, mib in peaks.items())
+            + "; the imports of Python and pyarrow included",
         )
     ]
 

@@ -1,6 +1,6 @@
 //! RocksDB as one would use it by hand: what the stores are measured against.
 
-use rust_rocksdb::{BlockBasedOptions, Cache, DBCompressionType, Options, WriteBatch, WriteOptions, DB};
+use rust_rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, Options, WriteBatch, WriteOptions};
 use std::path::Path;
 
 /// A database with a store's own file options. `hinted` adds what only sorted batches profit from.

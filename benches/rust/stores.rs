@@ -8,7 +8,7 @@
 mod raw;
 
 use holdfast_core::{
-    Commit, Durability, KeyValueStore, OffsetChange, Offset, Op, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, TopicPartition,
+    Commit, Durability, KeyValueStore, Offset, OffsetChange, Op, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, TopicPartition,
 };
 use rust_rocksdb::DB;
 use std::path::Path;
@@ -163,7 +163,12 @@ fn puts(settings: &Settings) {
     };
     figure(
         settings,
-        ("transaction of 10,000 random puts, staged and committed with offsets", "the same puts to RocksDB one by one, WAL off", ">= 2.2", "throughput"),
+        (
+            "transaction of 10,000 random puts, staged and committed with offsets",
+            "the same puts to RocksDB one by one, WAL off",
+            ">= 2.2",
+            "throughput",
+        ),
         ours,
         || {
             let dir = tempfile::tempdir().unwrap();
@@ -173,7 +178,12 @@ fn puts(settings: &Settings) {
     );
     figure(
         settings,
-        ("transaction of 10,000 random puts, staged and committed with offsets", "one sorted, hinted raw WriteBatch (the floor)", "<= 1.15", "time"),
+        (
+            "transaction of 10,000 random puts, staged and committed with offsets",
+            "one sorted, hinted raw WriteBatch (the floor)",
+            "<= 1.15",
+            "time",
+        ),
         ours,
         || {
             let dir = tempfile::tempdir().unwrap();
@@ -300,7 +310,12 @@ fn versioned_puts(settings: &Settings) {
     let rows: Vec<(&[u8], &[u8])> = (0..settings.rows).map(|n| (data.key(n % keys), data.value(n))).collect();
     figure(
         settings,
-        ("versioned put, ascending (100,000 keys, 10 versions each)", "plain transactional put of the same keys and values", "<= 1.6", "time"),
+        (
+            "versioned put, ascending (100,000 keys, 10 versions each)",
+            "plain transactional put of the same keys and values",
+            "<= 1.6",
+            "time",
+        ),
         || {
             let dir = tempfile::tempdir().unwrap();
             let task = open(dir.path(), versioned_kind());
@@ -368,8 +383,7 @@ fn versioned_reads(settings: &Settings) {
                 let mut found = 0usize;
                 let took = timed(|| {
                     for first in (0..lookups).step_by(TRANSACTION) {
-                        let mut wanted: Vec<&[u8]> =
-                            (first..first + TRANSACTION).map(|n| data.key(pick(n) % settings.rows)).collect();
+                        let mut wanted: Vec<&[u8]> = (first..first + TRANSACTION).map(|n| data.key(pick(n) % settings.rows)).collect();
                         wanted.sort_unstable();
                         for value in db.batched_multi_get_pinned_batch(wanted, true).unwrap().iter() {
                             found += value.unwrap().map_or(0, |v| v.len());

@@ -79,9 +79,7 @@ def source(spark: SparkSession, folder: Path, ddl: str) -> DataFrame:
 
 def rates(frame: DataFrame, checkpoint: str | Path, *, skip: int, mode: str = "append") -> list[float]:
     """Run all micro-batches into nowhere; the rows a second of those behind the first `skip`."""
-    query = (
-        frame.writeStream.format("noop").outputMode(mode).option("checkpointLocation", str(checkpoint)).start()
-    )
+    query = frame.writeStream.format("noop").outputMode(mode).option("checkpointLocation", str(checkpoint)).start()
     query.processAllAvailable()
     query.stop()
     progress = [p for p in query.recentProgress if p.numInputRows > 0]

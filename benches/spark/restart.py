@@ -95,7 +95,11 @@ def _kill(driver: int) -> None:
     tree = {driver}
     while more := {pid for pid, parent in parents.items() if parent in tree} - tree:
         tree |= more
-    hosts = {pid for pid, command in commands.items() if "holdfast.host" in command and any(f" {p} " in f"{command} " for p in tree)}
+    hosts = {
+        pid
+        for pid, command in commands.items()
+        if "holdfast.host" in command and any(f" {p} " in f"{command} " for p in tree)
+    }
     for pid in tree | hosts:
         try:
             os.kill(pid, signal.SIGKILL)

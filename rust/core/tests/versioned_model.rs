@@ -1,7 +1,7 @@
 //! The versioned store against a plain map, over random operations with commits, rollbacks, reopens, compactions and batches.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use holdfast_core::{Applied, Durability, Op, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp};
+use holdfast_core::{Applied, Durability, OffsetChange, Op, StoreKind, StoreSpec, Task, TaskOptions, Timestamp};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -152,8 +152,7 @@ impl Pair {
             Step::Range { from, span } => {
                 let mut tx = self.task.transaction().unwrap();
                 let (low, high) = (key(1), key(4));
-                let mut scan =
-                    store.versions_range(&mut tx, Some(&low), Some(&high), Timestamp(from), Timestamp(from + span)).unwrap();
+                let mut scan = store.versions_range(&mut tx, Some(&low), Some(&high), Timestamp(from), Timestamp(from + span)).unwrap();
                 let keys = self.open.keys.range(low..=high).map(|(key, _)| key);
                 let expected: Vec<_> = keys
                     .flat_map(|key| self.open.versions(key, from, from + span).into_iter().map(move |row| (key.clone(), row)))
@@ -205,7 +204,7 @@ fn rows(scan: &mut holdfast_core::VersionScan) -> Vec<(Vec<u8>, Row)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
     fn the_store_answers_as_the_model(steps in prop::collection::vec(step(), 1..40), sync in any::<bool>()) {

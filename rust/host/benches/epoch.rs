@@ -40,14 +40,10 @@ fn main() {
         let encoded = clock.lap();
         let mut ran = Lap::default();
         session
-            .finish(
-                Some(&schema),
-                &mut |_| Ok(()),
-                &mut || {
-                    ran = clock.lap();
-                    Ok(())
-                },
-            )
+            .finish(Some(&schema), &mut |_| Ok(()), &mut || {
+                ran = clock.lap();
+                Ok(())
+            })
             .unwrap();
         let staged = clock.lap();
         phases.iter_mut().zip([opened, applied, encoded, ran, staged]).for_each(|(phase, time)| phase.push(time));

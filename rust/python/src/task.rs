@@ -27,6 +27,17 @@ fn offset_change(offsets: Option<Offsets>) -> OffsetChange {
     }
 }
 
+/// Sends the engine's log lines to Python's `logging`, under loggers named `holdfast_core…`.
+///
+/// With the first task and not at import: the state host logs to its own file, and never opens a task from Python.
+fn log_to_python() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        // An error says that a logger is set already, which then gets the lines.
+        let _ = pyo3_log::try_init();
+    });
+}
+
 /// Opens the task in a directory, or makes it. A store with a history retention is a versioned one.
 #[pyfunction]
 pub fn open_task(
@@ -37,6 +48,7 @@ pub fn open_task(
     uncommitted_max_bytes: i64,
     rocksdb_options: Vec<(String, String)>,
 ) -> PyResult<Task> {
+    log_to_python();
     let open = run(py, Owner::of_engine(), || {
         let durability = match durability {
             "sync" => Durability::Sync,

@@ -5,9 +5,9 @@ use super::family::{Family, FamilyKind};
 use super::snapshot::Snapshot;
 use crate::error::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
-use rust_rocksdb::{AsColumnFamilyRef, DBRawIteratorWithThreadMode, ReadOptions, DB};
-use std::sync::atomic::Ordering;
+use rust_rocksdb::{AsColumnFamilyRef, DB, DBRawIteratorWithThreadMode, ReadOptions};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 pub(super) type RawIterator = DBRawIteratorWithThreadMode<'static, DB>;
 

@@ -8,15 +8,15 @@
 use super::cursor::Slot;
 use super::failure::failure;
 use super::family::{Family, FamilySpec, Handle};
-use super::options::{database_options, family_options, DatabaseOptions};
+use super::options::{DatabaseOptions, database_options, family_options};
 use super::snapshot::Snapshot;
 use crate::error::{Error, ErrorKind, Result};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use rust_rocksdb::{AsColumnFamilyRef, ColumnFamilyDescriptor, FlushOptions, Options, WriteBatch, WriteOptions, DB};
+use rust_rocksdb::{AsColumnFamilyRef, ColumnFamilyDescriptor, DB, FlushOptions, Options, WriteBatch, WriteOptions};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// An open database.
 pub struct Database {
@@ -49,7 +49,9 @@ impl Database {
                 let spec = FamilySpec::parse(&name).ok_or_else(|| {
                     Error::new(
                         ErrorKind::FormatVersion,
-                        format!("this is a RocksDB database, but not one of Holdfast's: it has a column family {name:?}; choose another path"),
+                        format!(
+                            "this is a RocksDB database, but not one of Holdfast's: it has a column family {name:?}; choose another path"
+                        ),
                     )
                     .path(path)
                 })?;
@@ -96,9 +98,11 @@ impl Database {
     /// The handle of an open family.
     pub fn family(&self, spec: &FamilySpec) -> Result<Family> {
         let name = spec.name();
-        self.handles.iter().find(|(n, _)| *n == name).map(|(_, family)| *family).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidValue, "there is no such store in this task").store(&spec.store).path(&self.path)
-        })
+        self.handles
+            .iter()
+            .find(|(n, _)| *n == name)
+            .map(|(_, family)| *family)
+            .ok_or_else(|| Error::new(ErrorKind::InvalidValue, "there is no such store in this task").store(&spec.store).path(&self.path))
     }
 
     /// The families on disk that none of `wanted` names.

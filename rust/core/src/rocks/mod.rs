@@ -17,5 +17,5 @@ pub use cursor::{Bounds, Cursor};
 pub use database::Database;
 pub use family::{Family, FamilyKind, FamilySpec};
 pub use options::DatabaseOptions;
-pub use shared::{configure_shared_memory, shared_memory, SharedMemory};
+pub use shared::{SharedMemory, configure_shared_memory, shared_memory};
 pub use snapshot::Snapshot;

@@ -2,7 +2,7 @@
 
 use super::database::Database;
 use crate::error::Result;
-use rust_rocksdb::{ReadOptions, SnapshotWithThreadMode, DB};
+use rust_rocksdb::{DB, ReadOptions, SnapshotWithThreadMode};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! Commit: what a transaction staged, its offsets and stream times, in one atomic write.
 
-use super::{metadata, Committed, Store, Task};
+use super::{Committed, Store, Task, metadata};
 use crate::error::{Error, ErrorKind, Result};
 use crate::offset::OffsetChange;
 use crate::store::versioned::push_latest;
-use crate::transaction::{Batch, Transaction, TIME_BYTES};
+use crate::transaction::{Batch, TIME_BYTES, Transaction};
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -4,8 +4,8 @@ use super::{Committed, Durability, Store, Task};
 use crate::error::Result;
 use crate::rocks::Snapshot;
 use crate::transaction::StoreState;
-use std::sync::atomic::Ordering;
 use std::sync::Weak;
+use std::sync::atomic::Ordering;
 
 /// A flush is asked for when a segment's worth of time has passed, but not for less than this many bytes.
 const FLUSH_BYTES: u64 = 8 << 20;

@@ -49,7 +49,10 @@ pub(super) fn check_descriptor(spec: &StoreSpec, stored: &[u8]) -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::InvalidValue,
-        format!("the store was made as {kind:?} and is now asked for as {:?}; open it as what it is or give the new store another name", spec.kind.name()),
+        format!(
+            "the store was made as {kind:?} and is now asked for as {:?}; open it as what it is or give the new store another name",
+            spec.kind.name()
+        ),
     )
     .store(&spec.name))
 }

@@ -75,7 +75,10 @@ impl Task {
             let stored = String::from_utf8_lossy(&stored).into_owned();
             return Err(Error::new(
                 ErrorKind::InvalidValue,
-                format!("the database was made with durability {stored:?} and is opened with {:?}; open it as it was made", options.durability.name()),
+                format!(
+                    "the database was made with durability {stored:?} and is opened with {:?}; open it as it was made",
+                    options.durability.name()
+                ),
             )
             .path(path));
         }
@@ -186,7 +189,9 @@ impl Task {
     pub fn restore(&self, store: &str, rows: &[VersionRow<'_>], offsets: OffsetChange) -> Result<()> {
         let mut open = self.open.lock();
         if matches!(&*open, Open::Active(tx) if !tx.is_empty()) {
-            return Err(Error::new(ErrorKind::InvalidState, "there are uncommitted writes; commit or roll back before a restore").store(store));
+            return Err(
+                Error::new(ErrorKind::InvalidState, "there are uncommitted writes; commit or roll back before a restore").store(store)
+            );
         }
         let mut tx = self.begin()?;
         match &self.entry(store)?.store {
@@ -220,7 +225,9 @@ fn check_specs(stores: &[StoreSpec]) -> Result<()> {
 
 fn make_directory(path: &Path) -> Result<()> {
     if path.exists() && !path.is_dir() {
-        return Err(Error::new(ErrorKind::InvalidValue, "there is a file where the task's directory should be; name another path").path(path));
+        return Err(
+            Error::new(ErrorKind::InvalidValue, "there is a file where the task's directory should be; name another path").path(path)
+        );
     }
     std::fs::create_dir_all(path).map_err(|e| {
         Error::new(ErrorKind::Io, format!("the directory cannot be made: {e}; check the permissions of its parent or choose another path"))

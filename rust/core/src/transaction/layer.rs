@@ -32,7 +32,6 @@ pub(super) struct Layer {
     suffix: usize,
 }
 
-
 impl Layer {
     pub(super) fn new(family: u32, suffix: usize) -> Self {
         Self {
@@ -242,9 +241,8 @@ impl Layer {
             let same = key.iter().zip(&first[..shared]).take_while(|(a, b)| a == b).count();
             shared = shared.min(same);
         }
-        let mut run: Vec<Entry> = (0..self.records.len() as u32)
-            .map(|record| Entry { prefix: prefix(&self.key(record)[shared..]), record })
-            .collect();
+        let mut run: Vec<Entry> =
+            (0..self.records.len() as u32).map(|record| Entry { prefix: prefix(&self.key(record)[shared..]), record }).collect();
         let compare = |a: &Entry, b: &Entry| self.compare(*a, *b);
         run.sort_unstable_by(|a, b| compare(a, b).then(b.record.cmp(&a.record)));
         run.dedup_by(|b, a| compare(a, b).is_eq());

@@ -58,7 +58,11 @@ impl Spark {
 
     /// Deletes the local databases and leaves the root.
     pub fn delete_local(&self) {
-        std::fs::remove_dir_all(self.path().join("state")).unwrap();
+        // A host that still has them open may write another file meanwhile: again, until all is gone.
+        let state = self.path().join("state");
+        while let Err(error) = std::fs::remove_dir_all(&state) {
+            assert_eq!(error.kind(), std::io::ErrorKind::DirectoryNotEmpty, "{error}");
+        }
     }
 
     /// The names of an epoch's log objects.

@@ -4,10 +4,10 @@
 //! rows by MultiGet, history by one cursor. Then the rows are walked in order, and each sees what the rows before it staged.
 
 use super::read::Found;
-use super::{layout, PutResult, Version, VersionedStore};
+use super::{PutResult, Version, VersionedStore, layout};
 use crate::error::Result;
 use crate::time::Timestamp;
-use crate::transaction::{sort_prefix, Transaction, TIME_BYTES};
+use crate::transaction::{TIME_BYTES, Transaction, sort_prefix};
 
 /// One row of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,9 +90,8 @@ impl VersionedStore {
             match op {
                 Op::Put { key, value, timestamp } => {
                     let latest = (needs[n] == Need::Latest).then(|| stored[n].version.as_ref().map(|(begin, _)| *begin));
-                    let result = self
-                        .put_part(tx, part, *value, timestamp.0, want_valid_to, latest)
-                        .map_err(|e| e.store(self.name()).key(key))?;
+                    let result =
+                        self.put_part(tx, part, *value, timestamp.0, want_valid_to, latest).map_err(|e| e.store(self.name()).key(key))?;
                     sink(n, Applied::Put(result));
                 }
                 Op::Get { key, as_of } => {

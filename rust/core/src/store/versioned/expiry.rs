@@ -1,8 +1,8 @@
 //! Expiry: what no read can ask for any more is dropped when its file is rewritten.
 
 use super::layout;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// The moment before which history may be dropped, shared with compactions. It only rises.
 ///

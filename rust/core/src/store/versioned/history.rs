@@ -1,11 +1,11 @@
 //! Scans: the versions of a key or of a range of keys, and the whole table as of a moment.
 
-use super::{layout, Version, VersionRow, VersionedStore};
+use super::{Version, VersionRow, VersionedStore, layout};
 use crate::error::Result;
 use crate::rocks::Bounds;
 use crate::store::key_value::successor;
 use crate::time::Timestamp;
-use crate::transaction::{Scan, Step, Transaction, TIME_BYTES};
+use crate::transaction::{Scan, Step, TIME_BYTES, Transaction};
 use std::collections::VecDeque;
 
 /// Older versions that a scan as of a moment steps over before it seeks to the next key.
@@ -126,16 +126,7 @@ impl VersionedStore {
 
 impl VersionScan {
     fn new(scan: Scan, mode: Mode, horizon: i64, latest_only: bool, ascending: bool) -> Self {
-        Self {
-            scan,
-            mode,
-            horizon,
-            latest_only,
-            ascending,
-            key: KeyState::default(),
-            collected: Vec::new(),
-            ready: VecDeque::new(),
-        }
+        Self { scan, mode, horizon, latest_only, ascending, key: KeyState::default(), collected: Vec::new(), ready: VecDeque::new() }
     }
 
     /// Hands versions to `visit` until it answers false or they end; true when it stopped, and the scan can be resumed.
@@ -162,9 +153,7 @@ impl VersionScan {
                 let end = state.newer_begin.replace(begin);
                 let emit = match *mode {
                     Mode::Between { from, to } if to < *horizon => end.is_none() && begin <= to && from <= to,
-                    Mode::Between { from, to } => {
-                        begin <= to && from <= to && end.is_none_or(|end| end > from && end >= *horizon)
-                    }
+                    Mode::Between { from, to } => begin <= to && from <= to && end.is_none_or(|end| end > from && end >= *horizon),
                     Mode::AsOf { at } if at < *horizon => end.is_none() && begin <= at,
                     Mode::AsOf { at } => begin <= at && !state.done,
                 };

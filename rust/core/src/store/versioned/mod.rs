@@ -19,8 +19,13 @@ pub(crate) use write::push_latest;
 use crate::time::Timestamp;
 use crate::transaction::{Table, Transaction};
 use marks::Marks;
-use std::sync::atomic::{AtomicU64, Ordering};
+use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// At most one warning about expired reads in this time (KIP-889 warns at each; a job that reads far back would drown in them).
+const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// A version that was found: `[timestamp, valid_to)` is when it was in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,17 +75,12 @@ struct Inner {
     marks: Marks,
     dropped: AtomicU64,
     expired_reads: AtomicU64,
+    /// When the last warning about an expired read was given.
+    warned: Mutex<Option<Instant>>,
 }
 
 impl VersionedStore {
-    pub(crate) fn new(
-        name: &str,
-        number: usize,
-        versions: Table,
-        latest: Table,
-        retention: (i64, i64),
-        stream_time: Option<i64>,
-    ) -> Self {
+    pub(crate) fn new(name: &str, number: usize, versions: Table, latest: Table, retention: (i64, i64), stream_time: Option<i64>) -> Self {
         Self {
             inner: Arc::new(Inner {
                 name: name.to_owned(),
@@ -92,6 +92,7 @@ impl VersionedStore {
                 marks: Marks::new(stream_time),
                 dropped: AtomicU64::new(0),
                 expired_reads: AtomicU64::new(0),
+                warned: Mutex::new(None),
             }),
         }
     }
@@ -130,6 +131,19 @@ impl VersionedStore {
     fn horizon(&self, tx: &Transaction) -> i64 {
         let stream_time = tx.stores[self.inner.number].stream_time;
         stream_time.map_or(i64::MIN, |time| time.saturating_sub(self.inner.history_retention))
+    }
+
+    /// Counts a read as of a moment before the horizon that found nothing, and warns now and then.
+    fn expired_read(&self, at: i64, horizon: i64) {
+        self.inner.expired_reads.fetch_add(1, Ordering::Relaxed);
+        let mut warned = self.inner.warned.lock();
+        if warned.is_none_or(|last| last.elapsed() >= WARN_EVERY) {
+            *warned = Some(Instant::now());
+            log::warn!(
+                "store {}: a read as of {at} found nothing, since history is kept from {horizon} on (microseconds): raise history_retention if it should",
+                self.inner.name
+            );
+        }
     }
 
     /// Memory that the store's staged records hold, in bytes.

@@ -1,11 +1,10 @@
 //! Reads: the newest version, and the version valid at a moment.
 
-use super::{layout, Version, VersionedStore};
+use super::{Version, VersionedStore, layout};
 use crate::error::Result;
 use crate::time::Timestamp;
-use crate::transaction::{Transaction, TIME_BYTES};
+use crate::transaction::{TIME_BYTES, Transaction};
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 /// Versions that are walked over before a backward seek takes their place: below it, walking is cheaper.
 const WALK: usize = 16;
@@ -83,7 +82,7 @@ impl VersionedStore {
             _ => tx.get_stored(self.inner.latest, part, |row| row.map(|row| (layout::time(row), keep(rows, &row[TIME_BYTES..]))))?,
         };
         if newest.as_ref().is_some_and(|(begin, _)| *begin > at) {
-            self.inner.expired_reads.fetch_add(1, Ordering::Relaxed);
+            self.expired_read(at, self.horizon(tx));
             return Ok(Found::default());
         }
         Ok(Found { version: newest, next: None })
@@ -142,7 +141,11 @@ impl VersionedStore {
                     return;
                 }
                 found.next = cursor.key().filter(|key| same(key)).map(|key| layout::split(key).1);
-                if cursor.valid() { cursor.next() } else { cursor.seek(&seek) }
+                if cursor.valid() {
+                    cursor.next()
+                } else {
+                    cursor.seek(&seek)
+                }
                 if let Some((key, row)) = cursor.item()
                     && same(key)
                 {

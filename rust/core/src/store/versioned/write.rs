@@ -1,6 +1,6 @@
 //! Puts: at the end of a key's history without reading, late ones into the middle of it.
 
-use super::{layout, PutResult, Version, VersionRow, VersionedStore};
+use super::{PutResult, Version, VersionRow, VersionedStore, layout};
 use crate::error::Result;
 use crate::time::Timestamp;
 use crate::transaction::{Batch, Staged, Transaction};
