@@ -118,6 +118,11 @@ impl Database {
         Ok(guard)
     }
 
+    /// `StoreClosed` once the database is closed.
+    pub fn check_open(&self) -> Result<()> {
+        self.guard().map(drop)
+    }
+
     pub(super) fn closed(&self) -> Error {
         Error::new(ErrorKind::StoreClosed, "the store is closed; open the task again").path(&self.path)
     }

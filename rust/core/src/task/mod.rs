@@ -97,6 +97,7 @@ impl Task {
     /// with [`Task::commit_transaction`], as long as nothing else was committed since it began. It can also serve as a view of
     /// the last commit.
     pub fn begin(&self) -> Result<Transaction> {
+        self.database.check_open()?;
         let committed = self.committed.read().clone();
         Ok(Transaction::new(committed.snapshot, Arc::clone(&self.tables), committed.states))
     }

@@ -166,8 +166,7 @@ impl Task {
 
     /// Gives up everything since the last commit; heals a task whose commit failed.
     pub fn rollback(&self) -> Result<()> {
-        // A closed task has nothing to roll back, and says so.
-        self.database.property("rocksdb.num-snapshots")?;
+        self.database.check_open()?;
         *self.open.lock() = Open::Fresh;
         Ok(())
     }
