@@ -30,7 +30,7 @@ def figures(*, quick: bool) -> list[Figure]:
         )
     )
     keys, rows = (KEYS // 10, ROWS // 10) if quick else (KEYS, ROWS)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         base = Path(folder)
         batches = SKIP + (3 if quick else 10)
         random = np.random.default_rng(7)

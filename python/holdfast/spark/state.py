@@ -27,7 +27,8 @@ class State:
     `root` is a local path, made if it is absent; one root belongs to one query. `partitions` is fixed with the first
     run. `local_dir` is where executors keep their databases (default: under `root`). `memory` ("512m") is one state
     host's block cache and write buffers, `uncommitted_max_bytes` what its open epochs may hold, shared fairly by its
-    partitions. `retain_epochs` is how many epochs of changelog are kept beyond what a restore needs.
+    partitions. `retain_epochs` is how many epochs of changelog are kept beyond what a restore needs
+    (until snapshots exist, a restore needs all of them, so none is removed yet).
 
     Raises `ValueError` naming the argument, and `HoldfastError` where the root cannot be written.
     """

@@ -2,11 +2,15 @@
 
 use std::path::PathBuf;
 
+use holdfast_core::rocks::{SharedMemory, configure_shared_memory, shared_memory};
 use holdfast_core::{Durability, Error, ErrorKind, Result, TaskOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::operator::{Counts, OperatorSpec};
 use crate::protocol::{Attempt, Digest, Epoch, Partition, RunNumber};
+
+/// A cache below this helps nobody.
+const MIN_CACHE: usize = 8 << 20;
 
 /// A session's request.
 #[derive(Debug, Clone, Deserialize)]
@@ -56,6 +60,16 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Sets the host's caches: half of its memory for blocks and for rows that are not in files yet, the rest for open
+    /// sessions and what they read. The last request wins; queries of one executor share one host.
+    pub fn apply_memory(&self) {
+        let share = usize::try_from(self.memory / 4).unwrap_or(0).max(MIN_CACHE);
+        let wanted = SharedMemory { block_cache: share, write_buffers: share };
+        if shared_memory() != wanted {
+            configure_shared_memory(wanted);
+        }
+    }
+
     /// How the databases are opened: without a log of their own, since the state's log brings back what a crash loses.
     pub fn task_options(&self) -> TaskOptions {
         TaskOptions { durability: Durability::Changelog, uncommitted_max_bytes: self.uncommitted_max_bytes, ..TaskOptions::default() }

@@ -120,6 +120,7 @@ impl Session {
         let operator = self.request.operator.kind.start(schema)?;
         let stores = self.request.operator.kind.stores();
         let options = self.request.settings.task_options();
+        self.request.settings.apply_memory();
         match &self.home {
             Home::Scratch => {
                 let folder = tempfile::Builder::new().prefix("holdfast-scratch-").tempdir().map_err(|error| {
