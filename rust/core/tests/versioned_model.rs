@@ -217,3 +217,24 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_view_begun_right_after_open_keeps_its_history_through_a_compaction() {
+    let dir = tempfile::tempdir().unwrap();
+    let task = open(dir.path(), Durability::Sync);
+    let store = task.versioned("s").unwrap();
+    for at in [60, 80, 95] {
+        store.put(&mut task.transaction().unwrap(), b"k", Some(b"v"), Timestamp(at)).unwrap();
+    }
+    task.commit(OffsetChange::Keep).unwrap();
+    task.close().unwrap();
+    let task = open(dir.path(), Durability::Sync);
+    let store = task.versioned("s").unwrap();
+    let mut view = task.begin().unwrap();
+    store.put(&mut task.transaction().unwrap(), b"k", Some(b"v"), Timestamp(1_000)).unwrap();
+    task.commit(OffsetChange::Keep).unwrap();
+    task.flush(true).unwrap();
+    task.compact("s").unwrap();
+    let found = store.get_as_of(&mut view, b"k", Timestamp(81), |version| version.map(|v| v.timestamp.0)).unwrap();
+    assert_eq!(found, Some(80));
+}

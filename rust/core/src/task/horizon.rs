@@ -20,8 +20,10 @@ pub(super) struct Views {
 }
 
 impl Views {
-    pub(super) fn new(durable: Vec<StoreState>) -> Self {
-        Self { durable, ..Self::default() }
+    /// The commit found at open is read by every view that begins before the next one.
+    pub(super) fn new(found: &Committed) -> Self {
+        let alive = vec![(std::sync::Arc::downgrade(&found.snapshot), found.states.clone())];
+        Self { alive, durable: found.states.clone(), ..Self::default() }
     }
 
     pub(super) fn flushed(&mut self, states: Vec<StoreState>) {

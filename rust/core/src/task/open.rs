@@ -103,7 +103,7 @@ impl Task {
         let (tables, entries) = entries(&database, stores, &states, horizons)?;
         let committed = Committed { snapshot: database.snapshot()?, states };
         let task = Self {
-            views: Mutex::new(Views::new(committed.states.clone())),
+            views: Mutex::new(Views::new(&committed)),
             database,
             metadata: metadata_family,
             offsets,
