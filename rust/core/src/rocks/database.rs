@@ -213,6 +213,14 @@ impl Database {
         Ok(())
     }
 
+    /// Deletes the files of a family whose keys all lie below `end`, which no reader may ask for any more.
+    pub fn drop_files_below(&self, family: Family, end: &[u8]) -> Result<()> {
+        let guard = self.guard()?;
+        self.opened(&guard)?
+            .delete_file_in_range_cf(&family.handle, &[][..], end)
+            .map_err(|e| failure("dropping expired files", &self.path, e))
+    }
+
     /// A consistent copy in a new directory, hard-linked where the file system can.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         let guard = self.guard()?;

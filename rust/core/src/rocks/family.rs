@@ -16,6 +16,12 @@ pub enum FamilyKind {
     Versions,
     /// The newest row of each key of a versioned store.
     Latest,
+    /// Rows of a timestamped key-value store.
+    Stamped,
+    /// Rows of a window or session store, by key.
+    Windowed,
+    /// The same by time, without values.
+    Times,
 }
 
 /// A family to open.
@@ -39,6 +45,9 @@ impl FamilySpec {
             FamilyKind::KeyValue => format!("kv:{}", self.store),
             FamilyKind::Versions => format!("versions:{}", self.store),
             FamilyKind::Latest => format!("latest:{}", self.store),
+            FamilyKind::Stamped => format!("stamped:{}", self.store),
+            FamilyKind::Windowed => format!("windowed:{}", self.store),
+            FamilyKind::Times => format!("times:{}", self.store),
         }
     }
 
@@ -50,6 +59,9 @@ impl FamilySpec {
             Some(("kv", store)) => (FamilyKind::KeyValue, store),
             Some(("versions", store)) => (FamilyKind::Versions, store),
             Some(("latest", store)) => (FamilyKind::Latest, store),
+            Some(("stamped", store)) => (FamilyKind::Stamped, store),
+            Some(("windowed", store)) => (FamilyKind::Windowed, store),
+            Some(("times", store)) => (FamilyKind::Times, store),
             _ => return None,
         };
         Some(Self::new(kind, store))

@@ -4,8 +4,8 @@
 use super::family::{FamilyKind, FamilySpec};
 use super::shared::with_shared;
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::versioned::ExpiryFilter;
-use crate::store::versioned::Horizon;
+use crate::store::versioned::{ExpiryFilter, Horizon};
+use crate::store::windowed;
 use rust_rocksdb::{BlockBasedOptions, DBCompressionType, DBRecoveryMode, Options, SliceTransform};
 
 /// How a database is opened.
@@ -15,7 +15,7 @@ pub struct DatabaseOptions {
     pub sync: bool,
     /// RocksDB's own option strings, passed through: a name that starts with `db.` sets a database option, others every family.
     pub extra: Vec<(String, String)>,
-    /// The expiry horizon of each versioned store, read by its compactions.
+    /// The expiry horizon of each store whose rows grow old, read by its compactions.
     pub horizons: Vec<(String, Horizon)>,
 }
 
@@ -74,11 +74,14 @@ pub(super) fn family_options(spec: &FamilySpec, options: &DatabaseOptions) -> Re
             family.set_prefix_extractor(SliceTransform::create("holdfast.key_part", key_part, Some(has_key_part)));
             family.set_memtable_prefix_bloom_ratio(0.05);
             table.set_whole_key_filtering(false);
-            if let Some((_, horizon)) = options.horizons.iter().find(|(store, _)| *store == spec.store) {
-                family.set_compaction_filter_factory(ExpiryFactory { horizon: horizon.clone() });
-            }
         }
-        FamilyKind::Latest | FamilyKind::KeyValue | FamilyKind::Metadata | FamilyKind::Offsets => {}
+        FamilyKind::Windowed | FamilyKind::Times | FamilyKind::Latest | FamilyKind::KeyValue => {}
+        FamilyKind::Stamped | FamilyKind::Metadata | FamilyKind::Offsets => {}
+    }
+    if matches!(spec.kind, FamilyKind::Versions | FamilyKind::Windowed | FamilyKind::Times)
+        && let Some((_, horizon)) = options.horizons.iter().find(|(store, _)| *store == spec.store)
+    {
+        family.set_compaction_filter_factory(ExpiryFactory { kind: spec.kind, horizon: horizon.clone() });
     }
     family.set_block_based_table_factory(&table);
     let extra = joined(options.extra.iter().filter(|(name, _)| !name.starts_with("db.")).map(|(name, value)| (name.as_str(), value)));
@@ -96,18 +99,26 @@ fn refused(error: rust_rocksdb::Error) -> Error {
     Error::new(ErrorKind::InvalidValue, format!("rocksdb_options: an option or its value is not known to RocksDB (cause: {error})"))
 }
 
-/// Makes one filter a compaction; what it drops is decided by the versioned store.
+/// Makes one filter a compaction; what it drops is decided by the store.
 struct ExpiryFactory {
+    kind: FamilyKind,
     horizon: Horizon,
 }
 
-struct Expiry(ExpiryFilter);
+enum Expiry {
+    Versions(ExpiryFilter),
+    Windowed { kind: FamilyKind, horizon: i64 },
+}
 
 impl rust_rocksdb::compaction_filter_factory::CompactionFilterFactory for ExpiryFactory {
     type Filter = Expiry;
 
     fn create(&mut self, _: rust_rocksdb::compaction_filter_factory::CompactionFilterContext) -> Expiry {
-        Expiry(ExpiryFilter::new(self.horizon.get()))
+        let horizon = self.horizon.get();
+        match self.kind {
+            FamilyKind::Versions => Expiry::Versions(ExpiryFilter::new(horizon)),
+            kind => Expiry::Windowed { kind, horizon },
+        }
     }
 
     fn name(&self) -> &std::ffi::CStr {
@@ -117,7 +128,11 @@ impl rust_rocksdb::compaction_filter_factory::CompactionFilterFactory for Expiry
 
 impl rust_rocksdb::compaction_filter::CompactionFilter for Expiry {
     fn filter(&mut self, _: u32, row: &[u8], _: &[u8]) -> rust_rocksdb::CompactionDecision {
-        if self.0.expired(row) { rust_rocksdb::CompactionDecision::Remove } else { rust_rocksdb::CompactionDecision::Keep }
+        let expired = match self {
+            Self::Versions(filter) => filter.expired(row),
+            Self::Windowed { kind, horizon } => windowed::expired(*kind, row, *horizon),
+        };
+        if expired { rust_rocksdb::CompactionDecision::Remove } else { rust_rocksdb::CompactionDecision::Keep }
     }
 
     fn name(&self) -> &std::ffi::CStr {

@@ -52,20 +52,12 @@ impl KeyValueStore {
 
     /// A scan of `[from, to]`, both inclusive, `None` open; `from > to` is empty.
     pub fn range(&self, tx: &mut Transaction, from: Option<&[u8]>, to: Option<&[u8]>, reverse: bool) -> Result<Scan> {
-        let upper = to.map(|to| [to, &[0]].concat());
-        let lower = from.map(<[u8]>::to_vec);
-        // RocksDB does not define an upper bound below the lower one.
-        let upper = match (&lower, upper) {
-            (Some(lower), Some(upper)) if upper < *lower => Some(lower.clone()),
-            (_, upper) => upper,
-        };
-        tx.scan(self.table, Bounds { lower, upper, within_key: false }, reverse).map_err(|e| e.store(&self.name))
+        tx.scan(self.table, between(from, to), reverse).map_err(|e| e.store(&self.name))
     }
 
     /// A scan of the keys that start with `prefix`; a prefix of 0xFF bytes scans to the end.
     pub fn prefix_scan(&self, tx: &mut Transaction, prefix: &[u8], reverse: bool) -> Result<Scan> {
-        let bounds = Bounds { lower: Some(prefix.to_vec()), upper: successor(prefix), within_key: false };
-        tx.scan(self.table, bounds, reverse).map_err(|e| e.store(&self.name))
+        tx.scan(self.table, with_prefix(prefix), reverse).map_err(|e| e.store(&self.name))
     }
 
     /// About how many entries there are, staged ones counted as if all were new.
@@ -78,6 +70,23 @@ impl KeyValueStore {
     pub fn uncommitted_bytes(&self, tx: &Transaction) -> usize {
         tx.table_bytes(self.table)
     }
+}
+
+/// The bounds of `[from, to]`, both inclusive, `None` open; `from > to` is empty.
+pub(super) fn between(from: Option<&[u8]>, to: Option<&[u8]>) -> Bounds {
+    let lower = from.map(<[u8]>::to_vec);
+    let upper = to.map(|to| [to, &[0]].concat());
+    // RocksDB does not define an upper bound below the lower one.
+    let upper = match (&lower, upper) {
+        (Some(lower), Some(upper)) if upper < *lower => Some(lower.clone()),
+        (_, upper) => upper,
+    };
+    Bounds { lower, upper, within_key: false }
+}
+
+/// The bounds of the keys that start with `prefix`.
+pub(super) fn with_prefix(prefix: &[u8]) -> Bounds {
+    Bounds { lower: Some(prefix.to_vec()), upper: successor(prefix), within_key: false }
 }
 
 /// The smallest key above all keys with this prefix; `None` if there is no such key.

@@ -1,7 +1,12 @@
 //! The stores. Each only speaks to a transaction; none knows what lies beneath it.
 
+mod key_part;
 pub mod key_value;
+pub mod session;
+pub mod timestamped;
 pub mod versioned;
+pub mod window;
+pub mod windowed;
 
 /// What a store is, and what must be known to open it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,17 +17,35 @@ pub struct StoreSpec {
     pub kind: StoreKind,
 }
 
-/// The kinds of store.
+/// The kinds of store. Durations are microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreKind {
     /// key → value.
     KeyValue,
+    /// key → value and timestamp.
+    TimestampedKeyValue,
     /// (key, timestamp) → value or tombstone.
     Versioned {
-        /// How far back versions can be asked for, and the grace of late writes; microseconds, not negative.
+        /// How far back versions can be asked for, and the grace of late writes; not negative.
         history_retention: i64,
-        /// The unit of expiry; microseconds, positive. Its only effect is speed.
+        /// The unit of expiry; positive. Its only effect is speed.
         segment_interval: i64,
+    },
+    /// (key, window start[, duplicate number]) → value, with a timestamp or without.
+    Window {
+        /// How far behind stream time a window's start can be asked for and written; not negative.
+        retention: i64,
+        /// From a window's start to its end; not negative, not above the retention.
+        window_size: i64,
+        /// Every put is kept, also those of one key and start. Fixed when the store is made.
+        retain_duplicates: bool,
+        /// Values carry a timestamp of their own.
+        timestamped: bool,
+    },
+    /// (key, [start, end]) → value.
+    Session {
+        /// How far behind stream time a session's end can be asked for and written; not negative.
+        retention: i64,
     },
 }
 
@@ -31,7 +54,19 @@ impl StoreKind {
     pub fn name(&self) -> &'static str {
         match self {
             Self::KeyValue => "key_value",
+            Self::TimestampedKeyValue => "timestamped_key_value",
             Self::Versioned { .. } => "versioned",
+            Self::Window { timestamped: false, .. } => "window",
+            Self::Window { timestamped: true, .. } => "timestamped_window",
+            Self::Session { .. } => "session",
+        }
+    }
+
+    /// Whether a restore needs a time with every record; see [`crate::Task::restore`] for what it means.
+    pub fn restores_with_times(&self) -> bool {
+        match self {
+            Self::KeyValue | Self::Session { .. } => false,
+            Self::TimestampedKeyValue | Self::Versioned { .. } | Self::Window { .. } => true,
         }
     }
 }

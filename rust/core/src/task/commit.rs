@@ -65,7 +65,6 @@ impl Task {
     fn push_rows(&self, tx: &mut Transaction, batch: &mut Batch) {
         for entry in &self.stores {
             match &entry.store {
-                Store::KeyValue(store) => tx.drain(store.table, |_, encoded| Transaction::push_encoded(batch, encoded)),
                 Store::Versioned(store, _) => {
                     let (versions, latest) = store.tables();
                     let mut newest = Batch::with_capacity(0);
@@ -85,6 +84,11 @@ impl Task {
                     });
                     batch.append(&newest);
                 }
+                store => {
+                    for table in store.tables() {
+                        tx.drain(table, |_, encoded| Transaction::push_encoded(batch, encoded));
+                    }
+                }
             }
         }
     }
@@ -93,6 +97,9 @@ impl Task {
         for (entry, state) in self.stores.iter().zip(&tx.stores) {
             if let (true, Some(time)) = (state.changed, state.stream_time) {
                 batch.push(self.metadata.id, &metadata::stream_time_key(&entry.spec.name), Some(&time.to_be_bytes()));
+            }
+            if state.changed && state.sequence > 0 {
+                batch.push(self.metadata.id, &metadata::sequence_key(&entry.spec.name), Some(&state.sequence.to_be_bytes()));
             }
         }
         for (name, value) in &commit.properties {

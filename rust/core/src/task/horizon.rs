@@ -1,6 +1,7 @@
 //! How far back history must be kept: for every view that is alive, and for every state that a crash can fall back to.
 
-use super::{Committed, Durability, Store, Task};
+use super::store::Expiry;
+use super::{Committed, Durability, Task};
 use crate::error::Result;
 use crate::rocks::Snapshot;
 use crate::transaction::StoreState;
@@ -59,22 +60,21 @@ impl Task {
     }
 
     fn a_segment_has_passed(&self, durable: &[StoreState], now: &[StoreState]) -> bool {
-        self.stores.iter().zip(durable.iter().zip(now)).any(|(entry, (durable, now))| match &entry.store {
-            Store::Versioned(store, _) => match (durable.stream_time, now.stream_time) {
-                (Some(then), Some(now)) => now.saturating_sub(then) > store.segment_interval(),
+        self.stores.iter().zip(durable.iter().zip(now)).any(|(entry, (durable, now))| {
+            entry.store.expiry().is_some_and(|expiry| match (durable.stream_time, now.stream_time) {
+                (Some(then), Some(now)) => now.saturating_sub(then) > expiry.unit,
                 (then, now) => then != now,
-            },
-            Store::KeyValue(_) => false,
+            })
         })
     }
 
     pub(super) fn raise_horizons(&self, views: &Views) {
         for (n, entry) in self.stores.iter().enumerate() {
-            let Store::Versioned(store, horizon) = &entry.store else { continue };
+            let Some(Expiry { horizon, keep, .. }) = entry.store.expiry() else { continue };
             let alive = views.alive.iter().filter(|(snapshot, _)| snapshot.strong_count() > 0).map(|(_, states)| states);
             let oldest = alive.chain(std::iter::once(&views.durable)).map(|states| states[n].stream_time).min().flatten();
             if let Some(time) = oldest {
-                horizon.raise(time.saturating_sub(store.history_retention()));
+                horizon.raise(time.saturating_sub(keep));
             }
         }
     }

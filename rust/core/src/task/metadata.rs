@@ -3,8 +3,11 @@
 //! ```text
 //! metadata  format              → u16 big-endian
 //!           durability          → its name
-//!           store:NAME          → the kind's name, for a versioned store then history retention and segment interval
+//!           store:NAME          → the kind's name, then its settings:
+//!                                 versioned: history retention, segment interval; session: retention;
+//!                                 window: retention, window size, whether duplicates are kept ("duplicates" or "single")
 //!           stream_time:NAME    → i64 big-endian
+//!           sequence:NAME       → u64 big-endian, the last duplicate's number
 //!           property:NAME       → bytes
 //! offsets   topic | 00 | partition i32 big-endian → i64 big-endian
 //! ```
@@ -26,25 +29,44 @@ pub(super) fn stream_time_key(name: &str) -> Vec<u8> {
     format!("stream_time:{name}").into_bytes()
 }
 
+pub(super) fn sequence_key(name: &str) -> Vec<u8> {
+    format!("sequence:{name}").into_bytes()
+}
+
 pub(super) fn property_key(name: &str) -> Vec<u8> {
     format!("property:{name}").into_bytes()
 }
 
 /// A store's descriptor as it is kept.
 pub(super) fn descriptor(spec: &StoreSpec) -> String {
+    let name = spec.kind.name();
     match spec.kind {
-        StoreKind::KeyValue => spec.kind.name().to_owned(),
-        StoreKind::Versioned { history_retention, segment_interval } => {
-            format!("{} {history_retention} {segment_interval}", spec.kind.name())
+        StoreKind::KeyValue | StoreKind::TimestampedKeyValue => name.to_owned(),
+        StoreKind::Versioned { history_retention, segment_interval } => format!("{name} {history_retention} {segment_interval}"),
+        StoreKind::Window { retention, window_size, retain_duplicates, .. } => {
+            format!("{name} {retention} {window_size} {}", duplicates(retain_duplicates))
         }
+        StoreKind::Session { retention } => format!("{name} {retention}"),
     }
 }
 
-/// Checks that a store's descriptor on disk is of the same kind; retention and interval may change between opens.
+fn duplicates(retained: bool) -> &'static str {
+    if retained { "duplicates" } else { "single" }
+}
+
+/// Checks that a store's descriptor on disk is of the same kind, or of a plain one that is to have timestamps from now on;
+/// durations may change between opens.
 pub(super) fn check_descriptor(spec: &StoreSpec, stored: &[u8]) -> Result<()> {
     let stored = String::from_utf8_lossy(stored);
     let kind = stored.split(' ').next().unwrap_or_default();
-    if kind == spec.kind.name() {
+    if let StoreKind::Window { retain_duplicates, .. } = spec.kind
+        && matches!(kind, "window" | "timestamped_window")
+        && stored.split(' ').nth(3) != Some(duplicates(retain_duplicates))
+    {
+        let words = format!("the store was made with retain_duplicates={}; open it as it was made", !retain_duplicates);
+        return Err(Error::new(ErrorKind::InvalidValue, words).store(&spec.name));
+    }
+    if kind == spec.kind.name() || spec.kind.name().strip_prefix("timestamped_") == Some(kind) {
         return Ok(());
     }
     Err(Error::new(
@@ -81,6 +103,13 @@ pub(super) fn parse_offset(key: &[u8], value: &[u8]) -> Result<(TopicPartition, 
     let topic = head.strip_suffix(&[0]).and_then(|topic| std::str::from_utf8(topic).ok()).ok_or_else(bad)?;
     let offset = i64::from_be_bytes(value.try_into().map_err(|_| bad())?);
     Ok((TopicPartition { topic: topic.to_owned(), partition: i32::from_be_bytes(*partition) }, Offset(offset)))
+}
+
+pub(super) fn parse_sequence(value: &[u8]) -> Result<u64> {
+    let bytes = value.try_into().map_err(|_| {
+        Error::new(ErrorKind::StoreCorrupted, "a sequence number in the database is damaged; restore the directory from the changelog")
+    })?;
+    Ok(u64::from_be_bytes(bytes))
 }
 
 pub(super) fn parse_time(value: &[u8]) -> Result<i64> {

@@ -1,6 +1,6 @@
 //! Counts of a task, cheap enough to be always on.
 
-use super::{Store, Task};
+use super::Task;
 use crate::error::Result;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub struct StoreMetrics {
     pub name: String,
     /// About how many rows its files and memtables hold.
     pub rows: u64,
-    /// Writes refused for being older than the history retention (versioned stores).
+    /// Writes refused for being older than the retention (versioned, window and session stores).
     pub dropped_records: u64,
     /// Reads older than the history retention that found nothing (versioned stores).
     pub expired_reads: u64,
@@ -61,11 +61,11 @@ impl Task {
         let seconds = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64 / 1e9;
         let mut stores = Vec::with_capacity(self.stores.len());
         for entry in &self.stores {
-            let (family, dropped_records, expired_reads) = match &entry.store {
-                Store::KeyValue(store) => (store.table.family, 0, 0),
-                Store::Versioned(store, _) => (store.tables().0.family, store.dropped_records(), store.expired_reads()),
+            let (dropped_records, expired_reads) = (entry.store.dropped_records(), entry.store.expired_reads());
+            let rows = match entry.store.tables().first() {
+                Some(table) => self.database.family_property(table.family, "rocksdb.estimate-num-keys")?,
+                None => 0,
             };
-            let rows = self.database.family_property(family, "rocksdb.estimate-num-keys")?;
             stores.push(StoreMetrics { name: entry.spec.name.clone(), rows, dropped_records, expired_reads });
         }
         Ok(TaskMetrics {

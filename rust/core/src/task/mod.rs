@@ -6,6 +6,7 @@ mod metadata;
 mod metrics;
 mod open;
 mod options;
+mod store;
 
 pub use commit::Commit;
 pub use metrics::{StoreMetrics, TaskMetrics};
@@ -17,7 +18,10 @@ use crate::offset::{Offset, TopicPartition};
 use crate::rocks::{Bounds, Cursor, Database, Family, FamilyKind, Snapshot};
 use crate::store::StoreSpec;
 use crate::store::key_value::KeyValueStore;
-use crate::store::versioned::{Horizon, VersionedStore};
+use crate::store::session::SessionStore;
+use crate::store::timestamped::TimestampedKeyValueStore;
+use crate::store::versioned::VersionedStore;
+use crate::store::window::WindowStore;
 use crate::transaction::{StoreState, Table, Transaction};
 use horizon::Views;
 use metrics::Counters;
@@ -25,6 +29,7 @@ use open::Open;
 use parking_lot::{Mutex, RwLock};
 use std::path::Path;
 use std::sync::Arc;
+use store::Store;
 
 /// An open task. All of its methods may be called from any thread.
 pub struct Task {
@@ -53,12 +58,6 @@ struct Entry {
     store: Store,
 }
 
-#[derive(Clone)]
-enum Store {
-    KeyValue(KeyValueStore),
-    Versioned(VersionedStore, Horizon),
-}
-
 impl Task {
     /// Where the files are.
     pub fn path(&self) -> &Path {
@@ -77,11 +76,24 @@ impl Task {
         })
     }
 
+    fn wrong_kind<T>(&self, name: &str, wanted: &str) -> Result<T> {
+        let kind = self.entry(name)?.spec.kind.name();
+        Err(Error::new(ErrorKind::InvalidValue, format!("it is a {kind} store, not a {wanted} store")).store(name))
+    }
+
     /// A handle to a key-value store.
     pub fn key_value(&self, name: &str) -> Result<KeyValueStore> {
         match &self.entry(name)?.store {
             Store::KeyValue(store) => Ok(store.clone()),
-            Store::Versioned(..) => Err(Error::new(ErrorKind::InvalidValue, "it is a versioned store, not a key-value store").store(name)),
+            _ => self.wrong_kind(name, "key_value"),
+        }
+    }
+
+    /// A handle to a timestamped key-value store.
+    pub fn timestamped_key_value(&self, name: &str) -> Result<TimestampedKeyValueStore> {
+        match &self.entry(name)?.store {
+            Store::Timestamped(store) => Ok(store.clone()),
+            _ => self.wrong_kind(name, "timestamped_key_value"),
         }
     }
 
@@ -89,7 +101,23 @@ impl Task {
     pub fn versioned(&self, name: &str) -> Result<VersionedStore> {
         match &self.entry(name)?.store {
             Store::Versioned(store, _) => Ok(store.clone()),
-            Store::KeyValue(_) => Err(Error::new(ErrorKind::InvalidValue, "it is a key-value store, not a versioned store").store(name)),
+            _ => self.wrong_kind(name, "versioned"),
+        }
+    }
+
+    /// A handle to a window store, with timestamps or without.
+    pub fn window(&self, name: &str) -> Result<WindowStore> {
+        match &self.entry(name)?.store {
+            Store::Window(store, _) => Ok(store.clone()),
+            _ => self.wrong_kind(name, "window"),
+        }
+    }
+
+    /// A handle to a session store.
+    pub fn session(&self, name: &str) -> Result<SessionStore> {
+        match &self.entry(name)?.store {
+            Store::Session(store, _) => Ok(store.clone()),
+            _ => self.wrong_kind(name, "session"),
         }
     }
 
@@ -148,16 +176,9 @@ impl Task {
         self.database.checkpoint(directory)
     }
 
-    /// Rewrites a versioned store's history, dropping what has expired.
+    /// Rewrites a store's files, dropping what has expired.
     pub fn compact(&self, store: &str) -> Result<()> {
-        match &self.entry(store)?.store {
-            Store::KeyValue(store) => self.database.compact(store.table.family),
-            Store::Versioned(store, _) => {
-                let (versions, latest) = store.tables();
-                self.database.compact(versions.family)?;
-                self.database.compact(latest.family)
-            }
-        }
+        self.entry(store)?.store.tables().into_iter().try_for_each(|table| self.database.compact(table.family))
     }
 
     /// Writes what is committed to files and closes. Open transactions, scans and handles then say `StoreClosed`. A second

@@ -4,10 +4,15 @@ use super::metadata::{self, DURABILITY_KEY, FORMAT, FORMAT_KEY};
 use super::{Commit, Committed, Durability, Entry, Store, Task, TaskOptions, Views};
 use crate::error::{Error, ErrorKind, Result};
 use crate::offset::OffsetChange;
-use crate::rocks::{Database, DatabaseOptions, FamilyKind, FamilySpec, Snapshot};
+use crate::rocks::{Bounds, Cursor, Database, DatabaseOptions, FamilyKind, FamilySpec, Snapshot};
 use crate::store::key_value::KeyValueStore;
+use crate::store::session::SessionStore;
+use crate::store::timestamped::TimestampedKeyValueStore;
 use crate::store::versioned::{Horizon, VersionRow, VersionedStore};
+use crate::store::window::{WindowPut, WindowStore};
+use crate::store::windowed::Rows;
 use crate::store::{StoreKind, StoreSpec};
+use crate::time::Timestamp;
 use crate::transaction::{Batch, StoreState, Table, Transaction};
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard, RwLock};
 use std::path::Path;
@@ -47,7 +52,7 @@ impl Task {
         make_directory(path)?;
         let horizons: Vec<(String, Horizon)> = stores
             .iter()
-            .filter(|spec| matches!(spec.kind, StoreKind::Versioned { .. }))
+            .filter(|spec| !matches!(spec.kind, StoreKind::KeyValue | StoreKind::TimestampedKeyValue))
             .map(|spec| (spec.name.clone(), Horizon::default()))
             .collect();
         let families: Vec<FamilySpec> = std::iter::once(FamilySpec::new(FamilyKind::Metadata, ""))
@@ -92,7 +97,8 @@ impl Task {
             }
             batch.push(metadata_family.id, &metadata::store_key(&spec.name), Some(metadata::descriptor(spec).as_bytes()));
             let stream_time = read(&metadata::stream_time_key(&spec.name))?.map(|time| metadata::parse_time(&time)).transpose()?;
-            states.push(StoreState { stream_time, changed: false });
+            let sequence = read(&metadata::sequence_key(&spec.name))?.map(|number| metadata::parse_sequence(&number)).transpose()?;
+            states.push(StoreState { stream_time, sequence: sequence.unwrap_or(0), changed: false });
         }
         drop(snapshot);
         database.write(batch.finish())?;
@@ -180,11 +186,22 @@ impl Task {
     }
 
     /// Applies changelog records of one store past the open transaction, visible at once, with the offsets they reach. The same
-    /// result however the records are cut into batches: for a key-value store the last record of a key wins, for a versioned
-    /// one each has its place in time.
+    /// result however the records are cut into batches.
+    ///
+    /// What a record's key, value and time are, by the store's kind:
+    ///
+    /// | kind | key | value | time |
+    /// | --- | --- | --- | --- |
+    /// | key-value | key | value; of a key the last record wins | not looked at |
+    /// | timestamped key-value | key | value | the value's |
+    /// | versioned | key | value or tombstone | begin of validity |
+    /// | window | key | value | the window's start |
+    /// | timestamped window | key | timestamp, 8 bytes big-endian, then the value | the window's start |
+    /// | session | key, end, start (both 8 bytes big-endian) | value | not looked at |
     ///
     /// # Errors
-    /// `InvalidState` while the store has uncommitted writes: commit or roll back first.
+    /// `InvalidState` while the store has uncommitted writes: commit or roll back first. `InvalidValue`, with the row, for a
+    /// record that is none of the store's; nothing is applied then.
     pub fn restore(&self, store: &str, rows: &[VersionRow<'_>], offsets: OffsetChange) -> Result<()> {
         let mut open = self.open.lock();
         if matches!(&*open, Open::Active(tx) if !tx.is_empty()) {
@@ -193,12 +210,40 @@ impl Task {
             );
         }
         let mut tx = self.begin()?;
-        match &self.entry(store)?.store {
-            Store::KeyValue(store) => rows.iter().for_each(|row| store.put(&mut tx, row.key, row.value)),
-            Store::Versioned(store, _) => store.restore(&mut tx, rows, None)?,
-        }
+        self.entry(store)?.restore(&mut tx, rows)?;
         *open = Open::Fresh;
         self.commit_locked(tx, &Commit { offsets, properties: Vec::new() })
+    }
+}
+
+impl Entry {
+    fn restore(&self, tx: &mut Transaction, rows: &[VersionRow<'_>]) -> Result<()> {
+        match &self.store {
+            Store::KeyValue(store) => rows.iter().for_each(|row| store.put(tx, row.key, row.value)),
+            Store::Timestamped(store) => rows.iter().for_each(|row| store.put(tx, row.key, row.value, row.timestamp)),
+            Store::Versioned(store, _) => store.restore(tx, rows, None)?,
+            Store::Window(store, _) => store.restore(tx, &self.window_records(rows)?),
+            Store::Session(store, _) => store.restore(tx, rows.iter().map(|row| (row.key, row.value)))?,
+        }
+        Ok(())
+    }
+
+    fn window_records<'a>(&self, rows: &[VersionRow<'a>]) -> Result<Vec<WindowPut<'a>>> {
+        let timestamped = matches!(self.spec.kind, StoreKind::Window { timestamped: true, .. });
+        let record = |(n, row): (usize, &VersionRow<'a>)| {
+            let plain = WindowPut { key: row.key, value: row.value, start: row.timestamp, timestamp: None };
+            match row.value {
+                Some(value) if timestamped => {
+                    let (time, value) = value.split_first_chunk().ok_or_else(|| {
+                        let words = format!("row {n}: the value has {} bytes; wanted: 8 bytes of timestamp, then the value", value.len());
+                        Error::new(ErrorKind::InvalidValue, words).store(&self.spec.name).key(row.key)
+                    })?;
+                    Ok(WindowPut { value: Some(value), timestamp: Some(Timestamp(i64::from_be_bytes(*time))), ..plain })
+                }
+                _ => Ok(plain),
+            }
+        };
+        rows.iter().enumerate().map(record).collect()
     }
 }
 
@@ -208,18 +253,28 @@ fn check_specs(stores: &[StoreSpec]) -> Result<()> {
         if stores[..n].iter().any(|other| other.name == spec.name) {
             return Err(Error::new(ErrorKind::InvalidValue, "two stores of one task have this name; give each its own").store(&spec.name));
         }
-        if let StoreKind::Versioned { history_retention, segment_interval } = spec.kind {
-            if history_retention < 0 {
-                let message = format!("history_retention is {history_retention} microseconds; it must not be negative");
-                return Err(Error::new(ErrorKind::InvalidValue, message).store(&spec.name));
-            }
-            if segment_interval <= 0 {
-                let message = format!("segment_interval is {segment_interval} microseconds; it must be positive");
-                return Err(Error::new(ErrorKind::InvalidValue, message).store(&spec.name));
-            }
-        }
+        check_durations(&spec.kind).map_err(|words| Error::new(ErrorKind::InvalidValue, words).store(&spec.name))?;
     }
     Ok(())
+}
+
+fn check_durations(kind: &StoreKind) -> std::result::Result<(), String> {
+    let not_negative = |name: &str, micros: i64| match micros {
+        0.. => Ok(()),
+        _ => Err(format!("{name} is {micros} microseconds; it must not be negative")),
+    };
+    match *kind {
+        StoreKind::KeyValue | StoreKind::TimestampedKeyValue => Ok(()),
+        StoreKind::Versioned { segment_interval, .. } if segment_interval <= 0 => {
+            Err(format!("segment_interval is {segment_interval} microseconds; it must be positive"))
+        }
+        StoreKind::Versioned { history_retention, .. } => not_negative("history_retention", history_retention),
+        StoreKind::Window { retention, window_size, .. } if window_size > retention => Err(format!(
+            "window_size is {window_size} microseconds, more than retention, which is {retention}; a window must be kept until it ends"
+        )),
+        StoreKind::Window { window_size, .. } => not_negative("window_size", window_size),
+        StoreKind::Session { retention } => not_negative("retention", retention),
+    }
 }
 
 fn make_directory(path: &Path) -> Result<()> {
@@ -264,7 +319,9 @@ fn check_format(stored: Option<Vec<u8>>, is_new: bool, path: &Path) -> Result<()
 fn store_families(spec: &StoreSpec) -> Vec<FamilySpec> {
     let kinds: &[FamilyKind] = match spec.kind {
         StoreKind::KeyValue => &[FamilyKind::KeyValue],
+        StoreKind::TimestampedKeyValue => &[FamilyKind::Stamped],
         StoreKind::Versioned { .. } => &[FamilyKind::Versions, FamilyKind::Latest],
+        StoreKind::Window { .. } | StoreKind::Session { .. } => &[FamilyKind::Windowed, FamilyKind::Times],
     };
     kinds.iter().map(|kind| FamilySpec::new(*kind, &spec.name)).collect()
 }
@@ -279,11 +336,25 @@ fn entries(database: &Arc<Database>, stores: &[StoreSpec], states: &[StoreState]
         for family in store_families(spec) {
             tables.push(Table { number: tables.len(), family: database.family(&family)?, kind: family.kind });
         }
+        let mut horizon = || horizons.next().map(|(_, horizon)| horizon).unwrap_or_default();
         let store = match (&spec.kind, tables.as_slice()) {
             (StoreKind::Versioned { history_retention, segment_interval }, [.., versions, latest]) => {
                 let retention = (*history_retention, *segment_interval);
                 let store = VersionedStore::new(&spec.name, n, *versions, *latest, retention, states[n].stream_time);
-                Store::Versioned(store, horizons.next().map(|(_, horizon)| horizon).unwrap_or_default())
+                Store::Versioned(store, horizon())
+            }
+            (StoreKind::Window { retention, window_size, retain_duplicates, .. }, [.., windowed, times]) => {
+                let rows = Rows::new(&spec.name, n, *windowed, *times, *retention);
+                Store::Window(WindowStore { rows, window_size: *window_size, retain_duplicates: *retain_duplicates }, horizon())
+            }
+            (StoreKind::Session { retention }, [.., windowed, times]) => {
+                Store::Session(SessionStore { rows: Rows::new(&spec.name, n, *windowed, *times, *retention) }, horizon())
+            }
+            (StoreKind::TimestampedKeyValue, [.., table]) => {
+                let table = *table;
+                let plain = plain_rows(database, &spec.name, tables.len())?;
+                tables.extend(plain);
+                Store::Timestamped(TimestampedKeyValueStore { name: spec.name.clone(), table, plain })
             }
             (_, [.., table]) => Store::KeyValue(KeyValueStore { name: spec.name.clone(), table: *table }),
             (_, []) => continue,
@@ -291,6 +362,18 @@ fn entries(database: &Arc<Database>, stores: &[StoreSpec], states: &[StoreState]
         entries.push(Entry { spec: spec.clone(), store });
     }
     Ok((tables.into(), entries))
+}
+
+/// The table of a plain key-value store of this name, if it has left any rows.
+fn plain_rows(database: &Arc<Database>, name: &str, number: usize) -> Result<Option<Table>> {
+    let kind = FamilyKind::KeyValue;
+    let Ok(family) = database.family(&FamilySpec::new(kind, name)) else { return Ok(None) };
+    let cursor = Cursor::new(&database.snapshot()?, family, kind, &Bounds::default())?;
+    let any = cursor.with(|rows| {
+        rows.seek_to_first();
+        rows.valid()
+    })?;
+    Ok(any.then_some(Table { number, family, kind }))
 }
 
 impl Task {

@@ -35,7 +35,9 @@ pub(crate) const TIME_BYTES: usize = 8;
 pub(crate) struct StoreState {
     /// Greatest timestamp of an accepted write, all keys together.
     pub(crate) stream_time: Option<i64>,
-    /// The stream time was raised since the last commit.
+    /// How many duplicates were numbered.
+    pub(crate) sequence: u64,
+    /// One of them was raised since the last commit.
     pub(crate) changed: bool,
 }
 

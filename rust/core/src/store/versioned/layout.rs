@@ -4,43 +4,16 @@
 //! versions   key part | inverted begin, 8 bytes  →  row            ordered by (key, newest first)
 //! latest     key part                            →  inverted begin | row
 //! row        0x00 a tombstone, or 0x01 | value
-//! key part   the key with 00 written as 00 FF, then 00 01
 //! ```
 //!
-//! The key part is prefix-free and keeps the order of keys, so keys of different length never bleed into one another and
-//! versions of one key lie together. Times are inverted (big-endian, sign flipped, complement), so newer sorts first and a
-//! read as of a moment is one seek forward.
+//! The key part (`key_part.rs`) is prefix-free and keeps the order of keys, so versions of one key lie together. Times are
+//! inverted (big-endian, sign flipped, complement), so newer sorts first and a read as of a moment is one seek forward.
 
+pub(super) use crate::store::key_part::{push_key, push_key_part};
 use crate::transaction::TIME_BYTES;
 
-const ESCAPED_ZERO: [u8; 2] = [0x00, 0xff];
-const END: [u8; 2] = [0x00, 0x01];
 pub(super) const TOMBSTONE: u8 = 0;
 pub(super) const VALUE: u8 = 1;
-
-/// Appends the key part of a key.
-#[inline]
-pub(super) fn push_key_part(key: &[u8], out: &mut Vec<u8>) {
-    if key.contains(&0) {
-        for byte in key {
-            if *byte == 0 { out.extend_from_slice(&ESCAPED_ZERO) } else { out.push(*byte) }
-        }
-    } else {
-        out.extend_from_slice(key);
-    }
-    out.extend_from_slice(&END);
-}
-
-/// The key that a key part stands for.
-pub(super) fn push_key(part: &[u8], out: &mut Vec<u8>) {
-    let body = &part[..part.len() - END.len()];
-    let mut rest = body;
-    while let Some(zero) = rest.iter().position(|byte| *byte == 0) {
-        out.extend_from_slice(&rest[..=zero]);
-        rest = &rest[(zero + ESCAPED_ZERO.len()).min(rest.len())..];
-    }
-    out.extend_from_slice(rest);
-}
 
 /// A time as it stands at the end of a row's key.
 #[inline]

@@ -1,0 +1,84 @@
+//! Keys inside longer row keys: written so that no key is a prefix of another and their order stays.
+//!
+//! ```text
+//! key part   the key with 00 written as 00 FF, then 00 01
+//! ```
+//!
+//! Rows of one key lie together, whatever follows the key part, and keys of different length never bleed into one another.
+
+const ESCAPED_ZERO: [u8; 2] = [0x00, 0xff];
+const END: [u8; 2] = [0x00, 0x01];
+
+/// Appends the key part of a key.
+#[inline]
+pub(crate) fn push_key_part(key: &[u8], out: &mut Vec<u8>) {
+    if key.contains(&0) {
+        for byte in key {
+            if *byte == 0 { out.extend_from_slice(&ESCAPED_ZERO) } else { out.push(*byte) }
+        }
+    } else {
+        out.extend_from_slice(key);
+    }
+    out.extend_from_slice(&END);
+}
+
+/// The key part of a key.
+pub(crate) fn key_part(key: &[u8]) -> Vec<u8> {
+    let mut part = Vec::with_capacity(key.len() + END.len());
+    push_key_part(key, &mut part);
+    part
+}
+
+/// Appends the key that a key part stands for.
+pub(crate) fn push_key(part: &[u8], out: &mut Vec<u8>) {
+    let body = &part[..part.len() - END.len()];
+    let mut rest = body;
+    while let Some(zero) = rest.iter().position(|byte| *byte == 0) {
+        out.extend_from_slice(&rest[..=zero]);
+        rest = &rest[(zero + ESCAPED_ZERO.len()).min(rest.len())..];
+    }
+    out.extend_from_slice(rest);
+}
+
+/// Splits bytes that begin with a key part behind it; `None` if they do not.
+#[inline]
+pub(crate) fn split_key_part(row_key: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut at = 0;
+    loop {
+        at += row_key[at..].iter().position(|byte| *byte == 0)?;
+        match row_key.get(at + 1)? {
+            0x01 => return Some(row_key.split_at(at + END.len())),
+            _ => at += ESCAPED_ZERO.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn golden_bytes() {
+        assert_eq!(key_part(b"a\x00b"), [b'a', 0, 0xff, b'b', 0, 1]);
+        assert_eq!(key_part(b""), [0, 1]);
+        assert_eq!(split_key_part(b"no end"), None);
+        assert_eq!(split_key_part(b"no end\x00"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn key_parts_order_as_keys_and_come_back(
+            a in prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 254, 255]), 0..5),
+            b in prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 254, 255]), 0..5),
+            tail in prop::collection::vec(any::<u8>(), 0..4), other in prop::collection::vec(any::<u8>(), 0..4),
+        ) {
+            let (row, next) = ([key_part(&a), tail.clone()].concat(), [key_part(&b), other.clone()].concat());
+            prop_assert_eq!(row.cmp(&next), a.cmp(&b).then(tail.cmp(&other)));
+            let (part, rest) = split_key_part(&row).ok_or_else(|| TestCaseError::fail("no key part"))?;
+            let mut key = Vec::new();
+            push_key(part, &mut key);
+            prop_assert_eq!((key, rest.to_vec()), (a, tail));
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The session store: (key, [start, end]) → value, both times inclusive, by (end, key, start).
+
+use super::windowed::{self, Row, RowScan, Rows, Selection, Wanted, WindowedKey, ordered};
+use crate::error::{Error, ErrorKind, Result};
+use crate::time::Timestamp;
+use crate::transaction::Transaction;
+
+/// A handle to a session store of a task; every call says in which transaction.
+#[derive(Clone)]
+pub struct SessionStore {
+    pub(crate) rows: Rows,
+}
+
+/// What `find_sessions` is asked for: sessions of keys in `[key_from, key_to]` (`None` open) that end at `earliest_end` or
+/// later and start at `latest_start` or earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionQuery<'a> {
+    /// First key, inclusive.
+    pub key_from: Option<&'a [u8]>,
+    /// Last key, inclusive.
+    pub key_to: Option<&'a [u8]>,
+    /// The earliest end, inclusive.
+    pub earliest_end: Timestamp,
+    /// The latest start, inclusive.
+    pub latest_start: Timestamp,
+    /// The latest end first, and of one end the greatest key and start first.
+    pub reverse: bool,
+}
+
+impl SessionStore {
+    /// The store's name.
+    pub fn name(&self) -> &str {
+        self.rows.name()
+    }
+
+    /// How far behind stream time sessions are kept, in microseconds.
+    pub fn retention(&self) -> i64 {
+        self.rows.retention()
+    }
+
+    /// Greatest end of a write, all keys together, as the transaction sees it.
+    pub fn stream_time(&self, tx: &Transaction) -> Option<Timestamp> {
+        self.rows.stream_time(tx)
+    }
+
+    /// Writes that were refused for being older than the retention, since the task was opened.
+    pub fn dropped_records(&self) -> u64 {
+        self.rows.dropped_records()
+    }
+
+    /// Memory that the store's staged records hold, in bytes.
+    pub fn uncommitted_bytes(&self, tx: &Transaction) -> usize {
+        self.rows.uncommitted_bytes(tx)
+    }
+
+    /// Puts a session's value, or removes the session for `None`; one that is not there need not be.
+    ///
+    /// Not written, and counted, if `end < stream time - retention + 1`.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a session that ends before it starts.
+    pub fn put(&self, tx: &mut Transaction, session: WindowedKey<'_>, value: Option<&[u8]>) -> Result<()> {
+        self.put_batch(tx, &[(session, value)])
+    }
+
+    /// Puts many sessions, in order; all or, with an error that names the row, none.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a session that ends before it starts.
+    pub fn put_batch(&self, tx: &mut Transaction, puts: &[(WindowedKey<'_>, Option<&[u8]>)]) -> Result<()> {
+        if let Some(row) = puts.iter().position(|(session, _)| session.end < session.start) {
+            let (session, _) = puts[row];
+            let named = if puts.len() > 1 { format!("row {row}: ") } else { String::new() };
+            let words = format!("{named}the session starts at {} and ends at {}, which is earlier", session.start, session.end);
+            return Err(Error::new(ErrorKind::InvalidValue, words).store(self.name()).key(session.key));
+        }
+        let mut part = Vec::new();
+        for (session, value) in puts {
+            if self.rows.admit(tx, session.end.0) {
+                self.stage(tx, *session, *value, &mut part);
+            }
+        }
+        Ok(())
+    }
+
+    /// Stages sessions that were accepted once (replay from a changelog): any order, and what is too old now is not counted.
+    /// A record's key is the session's key, its end and its start, both 8 bytes big-endian: as Kafka Streams writes them.
+    pub(crate) fn restore<'a>(&self, tx: &mut Transaction, rows: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + Clone) -> Result<()> {
+        if let Some((row, (key, _))) = rows.clone().enumerate().find(|(_, (key, _))| parse(key).is_none()) {
+            let words = format!("row {row}: this is no session's record; wanted as its key: key, end and start, both 8 bytes and in order");
+            return Err(Error::new(ErrorKind::InvalidValue, words).store(self.name()).key(key));
+        }
+        let mut part = Vec::new();
+        for (key, value) in rows {
+            if let Some(session) = parse(key)
+                && self.rows.readmit(tx, session.end.0)
+            {
+                self.stage(tx, session, value, &mut part);
+            }
+        }
+        Ok(())
+    }
+
+    fn stage(&self, tx: &mut Transaction, session: WindowedKey<'_>, value: Option<&[u8]>, part: &mut Vec<u8>) {
+        part.clear();
+        windowed::push_key_part(session.key, part);
+        let value = value.as_ref().map(std::slice::from_ref);
+        self.rows.stage(tx, part, session.end.0, &ordered(session.start.0), value);
+    }
+
+    /// Reads the value of one session; `f` sees it where it lies.
+    pub fn fetch_session<R>(&self, tx: &mut Transaction, session: WindowedKey<'_>, f: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        self.rows.get(tx, session.key, session.end.0, &ordered(session.start.0), f)
+    }
+
+    /// Reads many sessions; `f` is called once for each, in no particular order.
+    pub fn fetch_batch(&self, tx: &mut Transaction, sessions: &[WindowedKey<'_>], f: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        self.rows.get_batch(tx, sessions.iter().map(|session| (session.key, session.end.0, ordered(session.start.0))), f)
+    }
+
+    /// A scan over sessions by (end, key, start), or backward. For merging a record at `t` with gap `g`, ask for
+    /// `earliest_end` t - g and `latest_start` t + g.
+    pub fn find_sessions(&self, tx: &mut Transaction, query: SessionQuery<'_>) -> Result<SessionScan> {
+        let wanted = Selection {
+            key_from: query.key_from,
+            key_to: query.key_to,
+            from: query.earliest_end.0,
+            to: i64::MAX,
+            most: Some(ordered(query.latest_start.0)),
+            reverse: query.reverse,
+        };
+        Ok(SessionScan { scan: self.rows.scan(tx, wanted)? })
+    }
+
+    /// `find_sessions` for many keys, each with times of its own: `f` is called with the key's position and a session, by
+    /// position, then by (end, start).
+    pub fn find_batch(
+        &self,
+        tx: &mut Transaction,
+        keys: &[&[u8]],
+        earliest_ends: &[Timestamp],
+        latest_starts: &[Timestamp],
+        f: &mut dyn FnMut(usize, WindowedKey<'_>, &[u8]),
+    ) -> Result<()> {
+        let times = earliest_ends.iter().zip(latest_starts);
+        let wanted: Vec<Wanted<'_>> = (keys.iter().zip(times))
+            .map(|(key, (end, start))| Wanted { key, from: end.0, to: i64::MAX, most: Some(ordered(start.0)) })
+            .collect();
+        self.rows.find(tx, &wanted, &mut |n, row| f(n, session(row), row.value))
+    }
+}
+
+fn session(row: Row<'_>) -> WindowedKey<'_> {
+    WindowedKey { key: row.key, start: Timestamp(windowed::time(row.more)), end: Timestamp(row.time) }
+}
+
+/// The session that a changelog record's key stands for.
+fn parse(record_key: &[u8]) -> Option<WindowedKey<'_>> {
+    let (rest, start) = record_key.split_last_chunk()?;
+    let (key, end) = rest.split_last_chunk()?;
+    let (start, end) = (i64::from_be_bytes(*start), i64::from_be_bytes(*end));
+    (start <= end).then_some(WindowedKey { key, start: Timestamp(start), end: Timestamp(end) })
+}
+
+/// A scan over sessions, as they were when it was opened.
+pub struct SessionScan {
+    scan: RowScan,
+}
+
+impl SessionScan {
+    /// Hands sessions to `visit` until it answers false or they end; true when it stopped, and the scan can be resumed.
+    pub fn for_each(&mut self, visit: &mut dyn FnMut(WindowedKey<'_>, &[u8]) -> bool) -> Result<bool> {
+        self.scan.for_each(&mut |row| visit(session(row), row.value))
+    }
+}

@@ -1,0 +1,216 @@
+//! The timestamped key-value store: key → (value, timestamp), in the order of the keys' bytes.
+//!
+//! ```text
+//! stamped   key  →  timestamp, 8 bytes big-endian | value
+//! kv        key  →  value                                   rows of a plain store of the same name, if it was one once
+//! ```
+//!
+//! A plain row reads with timestamp -1. Whatever writes its key moves it: the new row is staged beside a delete of the plain
+//! one, so a key is never in both. A store whose plain rows are all gone by the next open forgets about them.
+
+use super::key_value::{between, with_prefix};
+use crate::error::Result;
+use crate::rocks::Bounds;
+use crate::time::Timestamp;
+use crate::transaction::{Scan, Step, Table, Transaction};
+
+/// What a value without a timestamp reads with.
+pub const NO_TIMESTAMP: Timestamp = Timestamp(-1);
+
+/// A value and its timestamp, where they lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamped<'a> {
+    /// The value.
+    pub value: &'a [u8],
+    /// Its timestamp; [`NO_TIMESTAMP`] if it was written by a store without them.
+    pub timestamp: Timestamp,
+}
+
+impl<'a> Stamped<'a> {
+    /// A stored row: 8 bytes of time, then the value.
+    pub(super) fn decode(row: &'a [u8]) -> Self {
+        match row.split_first_chunk() {
+            Some((time, value)) => Self { value, timestamp: Timestamp(i64::from_be_bytes(*time)) },
+            None => Self::plain(row),
+        }
+    }
+
+    fn plain(value: &'a [u8]) -> Self {
+        Self { value, timestamp: NO_TIMESTAMP }
+    }
+
+    /// A copy of the value, and the timestamp.
+    pub fn to_owned(self) -> (Vec<u8>, Timestamp) {
+        (self.value.to_vec(), self.timestamp)
+    }
+}
+
+/// A handle to a timestamped key-value store of a task; every call says in which transaction.
+#[derive(Clone, Debug)]
+pub struct TimestampedKeyValueStore {
+    pub(crate) name: String,
+    pub(crate) table: Table,
+    /// Rows that a plain store of the same name has left.
+    pub(crate) plain: Option<Table>,
+}
+
+impl TimestampedKeyValueStore {
+    /// The store's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Puts a value with its timestamp, or deletes the key for `None`.
+    pub fn put(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>, timestamp: Timestamp) {
+        match value {
+            Some(value) => tx.stage(self.table, &[key], Some(&[&timestamp.0.to_be_bytes(), value]), false),
+            None => tx.stage(self.table, &[key], None, false),
+        }
+        if let Some(plain) = self.plain {
+            tx.stage(plain, &[key], None, false);
+        }
+    }
+
+    /// Reads a value; `f` sees it where it lies.
+    pub fn get<R>(&self, tx: &mut Transaction, key: &[u8], f: impl FnOnce(Option<Stamped<'_>>) -> R) -> Result<R> {
+        let named = |e: crate::Error| e.store(&self.name);
+        let Some(plain) = self.plain else {
+            return tx.get(self.table, key, |row| f(row.map(Stamped::decode))).map_err(named);
+        };
+        let found = tx.get(self.table, key, |row| row.map(<[u8]>::to_vec)).map_err(named)?;
+        match found {
+            Some(row) => Ok(f(Some(Stamped::decode(&row)))),
+            None => tx.get(plain, key, |row| f(row.map(Stamped::plain))).map_err(named),
+        }
+    }
+
+    /// Puts a value where there is none; returns the one that was there.
+    pub fn put_if_absent(
+        &self,
+        tx: &mut Transaction,
+        key: &[u8],
+        value: Option<&[u8]>,
+        timestamp: Timestamp,
+    ) -> Result<Option<(Vec<u8>, Timestamp)>> {
+        let found = self.get(tx, key, |found| found.map(Stamped::to_owned))?;
+        if found.is_none() && value.is_some() {
+            self.put(tx, key, value, timestamp);
+        }
+        Ok(found)
+    }
+
+    /// Deletes a key; returns the value that was there.
+    pub fn delete(&self, tx: &mut Transaction, key: &[u8]) -> Result<Option<(Vec<u8>, Timestamp)>> {
+        let found = self.get(tx, key, |found| found.map(Stamped::to_owned))?;
+        if found.is_some() {
+            self.put(tx, key, None, NO_TIMESTAMP);
+        }
+        Ok(found)
+    }
+
+    /// Reads many keys; `f` is called once for each, in no particular order.
+    pub fn get_batch(&self, tx: &mut Transaction, keys: &[&[u8]], mut f: impl FnMut(usize, Option<Stamped<'_>>)) -> Result<()> {
+        let named = |e: crate::Error| e.store(&self.name);
+        let mut missing = Vec::new();
+        tx.get_batch(self.table, keys, |n, row| match row {
+            None if self.plain.is_some() => missing.push(n),
+            row => f(n, row.map(Stamped::decode)),
+        })
+        .map_err(named)?;
+        let Some(plain) = self.plain else { return Ok(()) };
+        let rest: Vec<&[u8]> = missing.iter().map(|n| keys[*n]).collect();
+        tx.get_batch(plain, &rest, |n, row| f(missing[n], row.map(Stamped::plain))).map_err(named)
+    }
+
+    /// A scan of `[from, to]`, both inclusive, `None` open; `from > to` is empty.
+    pub fn range(&self, tx: &mut Transaction, from: Option<&[u8]>, to: Option<&[u8]>, reverse: bool) -> Result<StampedScan> {
+        self.scan(tx, between(from, to), reverse)
+    }
+
+    /// A scan of the keys that start with `prefix`; a prefix of 0xFF bytes scans to the end.
+    pub fn prefix_scan(&self, tx: &mut Transaction, prefix: &[u8], reverse: bool) -> Result<StampedScan> {
+        self.scan(tx, with_prefix(prefix), reverse)
+    }
+
+    fn scan(&self, tx: &mut Transaction, bounds: Bounds, reverse: bool) -> Result<StampedScan> {
+        let named = |e: crate::Error| e.store(&self.name);
+        let plain = self.plain.map(|plain| tx.scan(plain, bounds.clone(), reverse)).transpose().map_err(named)?;
+        let stamped = tx.scan(self.table, bounds, reverse).map_err(named)?;
+        Ok(StampedScan { stamped: Rows::new(stamped), plain: plain.map(Rows::new), reverse })
+    }
+
+    /// About how many entries there are, staged ones counted as if all were new.
+    pub fn approximate_num_entries(&self, tx: &Transaction) -> Result<u64> {
+        let database = tx.snapshot().database();
+        let mut entries = tx.staged_records(self.table) as u64;
+        for table in self.tables() {
+            entries += database.family_property(table.family, "rocksdb.estimate-num-keys")?;
+        }
+        Ok(entries)
+    }
+
+    /// Memory that the store's staged records hold, in bytes.
+    pub fn uncommitted_bytes(&self, tx: &Transaction) -> usize {
+        self.tables().map(|table| tx.table_bytes(table)).sum()
+    }
+
+    pub(crate) fn tables(&self) -> impl Iterator<Item = Table> {
+        [self.table].into_iter().chain(self.plain)
+    }
+}
+
+/// A scan over values with timestamps, as they were when it was opened.
+pub struct StampedScan {
+    stamped: Rows,
+    plain: Option<Rows>,
+    reverse: bool,
+}
+
+/// The rows of one table, and a look at the next of them.
+struct Rows {
+    scan: Scan,
+    next: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Rows {
+    fn new(scan: Scan) -> Self {
+        Self { scan, next: None }
+    }
+
+    fn peek(&mut self) -> Result<Option<&[u8]>> {
+        let Self { scan, next } = self;
+        if next.is_none() {
+            scan.for_each(&mut |key, value| {
+                *next = Some((key.to_vec(), value.to_vec()));
+                Step::Pause
+            })?;
+        }
+        Ok(next.as_ref().map(|(key, _)| key.as_slice()))
+    }
+}
+
+impl StampedScan {
+    /// Hands rows to `visit` until it answers false or they end; true when it stopped, and the scan can be resumed.
+    pub fn for_each(&mut self, visit: &mut dyn FnMut(&[u8], Stamped<'_>) -> bool) -> Result<bool> {
+        let Self { stamped, plain, reverse } = self;
+        let Some(plain) = plain else {
+            return stamped.scan.for_each(&mut |key, row| if visit(key, Stamped::decode(row)) { Step::Next } else { Step::Pause });
+        };
+        loop {
+            // A key is in one of the two only, so the nearer one comes next.
+            let plain_is_next = match (stamped.peek()?, plain.peek()?) {
+                (None, None) => return Ok(false),
+                (Some(a), Some(b)) => (b < a) != *reverse,
+                (_, b) => b.is_some(),
+            };
+            let go_on = match if plain_is_next { plain.next.take() } else { stamped.next.take() } {
+                Some((key, row)) if plain_is_next => visit(&key, Stamped::plain(&row)),
+                Some((key, row)) => visit(&key, Stamped::decode(&row)),
+                None => true,
+            };
+            if !go_on {
+                return Ok(true);
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The window store, with timestamps or without: (key, window start[, duplicate number]) → value.
+//!
+//! ```text
+//! value   00 | value, or 01 | timestamp, 8 bytes big-endian | value
+//! ```
+//!
+//! The first byte lets a timestamped store read the rows of a plain one of the same name; they have timestamp -1 until they
+//! are written again.
+
+use super::timestamped::{NO_TIMESTAMP, Stamped};
+use super::windowed::{self, Row, RowScan, Rows, Selection, Wanted, WindowedKey};
+use crate::error::{Error, ErrorKind, Result};
+use crate::time::Timestamp;
+use crate::transaction::Transaction;
+
+const PLAIN: u8 = 0;
+const STAMPED: u8 = 1;
+
+/// A handle to a window store of a task; every call says in which transaction.
+#[derive(Clone)]
+pub struct WindowStore {
+    pub(crate) rows: Rows,
+    pub(crate) window_size: i64,
+    pub(crate) retain_duplicates: bool,
+}
+
+/// A window to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowPut<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// `None` deletes, and is passed over where duplicates are kept.
+    pub value: Option<&'a [u8]>,
+    /// The window's start.
+    pub start: Timestamp,
+    /// The value's own timestamp, in a store that has them.
+    pub timestamp: Option<Timestamp>,
+}
+
+fn decode(row: &[u8]) -> Stamped<'_> {
+    match row.split_first() {
+        Some((&STAMPED, stamped)) => Stamped::decode(stamped),
+        Some((_, value)) => Stamped { value, timestamp: NO_TIMESTAMP },
+        None => Stamped { value: row, timestamp: NO_TIMESTAMP },
+    }
+}
+
+impl WindowStore {
+    /// The store's name.
+    pub fn name(&self) -> &str {
+        self.rows.name()
+    }
+
+    /// From a window's start to its end, in microseconds.
+    pub fn window_size(&self) -> i64 {
+        self.window_size
+    }
+
+    /// How far behind stream time windows are kept, in microseconds.
+    pub fn retention(&self) -> i64 {
+        self.rows.retention()
+    }
+
+    /// Greatest start of a write, all keys together, as the transaction sees it.
+    pub fn stream_time(&self, tx: &Transaction) -> Option<Timestamp> {
+        self.rows.stream_time(tx)
+    }
+
+    /// Writes that were refused for being older than the retention, since the task was opened.
+    pub fn dropped_records(&self) -> u64 {
+        self.rows.dropped_records()
+    }
+
+    /// Memory that the store's staged records hold, in bytes.
+    pub fn uncommitted_bytes(&self, tx: &Transaction) -> usize {
+        self.rows.uncommitted_bytes(tx)
+    }
+
+    /// Puts the value of a key's window, or deletes it for `None`.
+    ///
+    /// Not written, and counted, if `start < stream time - retention + 1`. Where duplicates are kept every put is another row,
+    /// and a put of nothing is passed over.
+    pub fn put(&self, tx: &mut Transaction, put: WindowPut<'_>) {
+        self.put_batch(tx, [put]);
+    }
+
+    /// Puts many windows, in order.
+    pub fn put_batch<'a>(&self, tx: &mut Transaction, puts: impl IntoIterator<Item = WindowPut<'a>>) {
+        let mut part = Vec::new();
+        for put in puts {
+            if put.value.is_none() && self.retain_duplicates {
+                continue;
+            }
+            if self.rows.admit(tx, put.start.0) {
+                self.stage(tx, put, &mut part);
+            }
+        }
+    }
+
+    /// Stages windows that were accepted once (replay from a changelog): any order, and what is too old now is not counted.
+    pub(crate) fn restore<'a>(&self, tx: &mut Transaction, puts: &[WindowPut<'a>]) {
+        let mut part = Vec::new();
+        for put in puts {
+            if self.rows.readmit(tx, put.start.0) && (put.value.is_some() || !self.retain_duplicates) {
+                self.stage(tx, *put, &mut part);
+            }
+        }
+    }
+
+    fn stage(&self, tx: &mut Transaction, put: WindowPut<'_>, part: &mut Vec<u8>) {
+        let number = self.retain_duplicates.then(|| self.rows.next_sequence(tx).to_be_bytes());
+        let more = number.as_ref().map_or([].as_slice(), |number| number.as_slice());
+        part.clear();
+        windowed::push_key_part(put.key, part);
+        match (put.value, put.timestamp) {
+            (None, _) => self.rows.stage(tx, part, put.start.0, more, None),
+            (Some(value), None) => self.rows.stage(tx, part, put.start.0, more, Some(&[&[PLAIN], value])),
+            (Some(value), Some(timestamp)) => {
+                self.rows.stage(tx, part, put.start.0, more, Some(&[&[STAMPED], &timestamp.0.to_be_bytes(), value]));
+            }
+        }
+    }
+
+    /// Reads the value of a key's window; `f` sees it where it lies.
+    ///
+    /// # Errors
+    /// `UnsupportedOperation` where duplicates are kept: one time may have many values.
+    pub fn fetch<R>(&self, tx: &mut Transaction, key: &[u8], start: Timestamp, f: impl FnOnce(Option<Stamped<'_>>) -> R) -> Result<R> {
+        self.check_single()?;
+        self.rows.get(tx, key, start.0, &[], |row| f(row.map(decode)))
+    }
+
+    /// Reads many windows, each by key and start; `f` is called once for each, in no particular order.
+    ///
+    /// # Errors
+    /// `UnsupportedOperation` where duplicates are kept.
+    pub fn fetch_batch(
+        &self,
+        tx: &mut Transaction,
+        keys: &[&[u8]],
+        starts: &[Timestamp],
+        mut f: impl FnMut(usize, Option<Stamped<'_>>),
+    ) -> Result<()> {
+        self.check_single()?;
+        let rows = keys.iter().zip(starts).map(|(key, start)| (*key, start.0, [0; 0]));
+        self.rows.get_batch(tx, rows, |n, row| f(n, row.map(decode)))
+    }
+
+    /// The windows of keys in `[key_from, key_to]` (`None` open) that start in `[from, to]`, by (start, key), or backward.
+    pub fn fetch_range(
+        &self,
+        tx: &mut Transaction,
+        key_from: Option<&[u8]>,
+        key_to: Option<&[u8]>,
+        from: Timestamp,
+        to: Timestamp,
+        reverse: bool,
+    ) -> Result<WindowScan> {
+        let wanted = Selection { key_from, key_to, from: from.0, to: to.0, most: None, reverse };
+        Ok(WindowScan { scan: self.rows.scan(tx, wanted)?, window_size: self.window_size })
+    }
+
+    /// The windows of many keys, of each between times of its own (both inclusive): `f` is called with the key's position and
+    /// a window, by position, then by start.
+    pub fn fetch_ranges(
+        &self,
+        tx: &mut Transaction,
+        keys: &[&[u8]],
+        from: &[Timestamp],
+        to: &[Timestamp],
+        f: &mut dyn FnMut(usize, WindowedKey<'_>, Stamped<'_>),
+    ) -> Result<()> {
+        let times = from.iter().zip(to);
+        let wanted: Vec<Wanted<'_>> =
+            keys.iter().zip(times).map(|(key, (from, to))| Wanted { key, from: from.0, to: to.0, most: None }).collect();
+        self.rows.find(tx, &wanted, &mut |n, row| f(n, window(row, self.window_size), decode(row.value)))
+    }
+
+    fn check_single(&self) -> Result<()> {
+        if !self.retain_duplicates {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::UnsupportedOperation,
+            "this store keeps duplicates, so one time may have many values; fetch a range of times instead, from the window's start to itself",
+        )
+        .store(self.name()))
+    }
+}
+
+fn window<'a>(row: Row<'a>, size: i64) -> WindowedKey<'a> {
+    WindowedKey { key: row.key, start: Timestamp(row.time), end: Timestamp(row.time.saturating_add(size)) }
+}
+
+/// A scan over windows, as they were when it was opened.
+pub struct WindowScan {
+    scan: RowScan,
+    window_size: i64,
+}
+
+impl WindowScan {
+    /// Hands windows to `visit` until it answers false or they end; true when it stopped, and the scan can be resumed.
+    pub fn for_each(&mut self, visit: &mut dyn FnMut(WindowedKey<'_>, Stamped<'_>) -> bool) -> Result<bool> {
+        let Self { scan, window_size } = self;
+        scan.for_each(&mut |row| visit(window(row, *window_size), decode(row.value)))
+    }
+}

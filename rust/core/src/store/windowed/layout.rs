@@ -1,0 +1,89 @@
+//! Bytes of windowed rows (`docs/design/window-layout.md`).
+//!
+//! ```text
+//! windowed   key part | time | more  →  value      one key's rows together, by time
+//! times      time | key part | more  →  nothing    the same rows by (time, key): what scans over many keys walk
+//! time       8 bytes, big-endian, sign flipped: a window's start, a session's end
+//! more       nothing, or 8 bytes: a duplicate's number, a session's start (sign flipped)
+//! ```
+
+use crate::rocks::FamilyKind;
+use crate::store::key_part::split_key_part;
+use crate::transaction::TIME_BYTES;
+
+/// A time as it stands in a row's key.
+#[inline]
+pub(in crate::store) fn ordered(time: i64) -> [u8; TIME_BYTES] {
+    (time as u64 ^ (1 << 63)).to_be_bytes()
+}
+
+/// The time at the head of some bytes, and what follows it.
+#[inline]
+pub(super) fn split_time(bytes: &[u8]) -> Option<(i64, &[u8])> {
+    let (time, rest) = bytes.split_first_chunk::<TIME_BYTES>()?;
+    Some(((u64::from_be_bytes(*time) ^ (1 << 63)) as i64, rest))
+}
+
+/// The time that 8 bytes stand for; nothing else is handed in.
+#[inline]
+pub(in crate::store) fn time(bytes: &[u8]) -> i64 {
+    split_time(bytes).map_or(0, |(time, _)| time)
+}
+
+/// Key part, time and the rest of a windowed row's key.
+#[inline]
+pub(super) fn split_row(row_key: &[u8]) -> Option<(&[u8], i64, &[u8])> {
+    let (part, rest) = split_key_part(row_key)?;
+    let (time, more) = split_time(rest)?;
+    Some((part, time, more))
+}
+
+/// Time, key part and the rest of a row's key in `times`.
+#[inline]
+pub(super) fn split_times_row(row_key: &[u8]) -> Option<(i64, &[u8], &[u8])> {
+    let (time, rest) = split_time(row_key)?;
+    let (part, more) = split_key_part(rest)?;
+    Some((time, part, more))
+}
+
+/// Whether no read can ask for a row any more, given the first moment that is kept.
+pub(crate) fn expired(kind: FamilyKind, row_key: &[u8], horizon: i64) -> bool {
+    let time = match kind {
+        FamilyKind::Times => split_time(row_key).map(|(time, _)| time),
+        _ => split_row(row_key).map(|(_, time, _)| time),
+    };
+    time.is_some_and(|time| time < horizon)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::key_part::key_part;
+    use proptest::prelude::*;
+
+    #[test]
+    fn golden_bytes() {
+        assert_eq!(ordered(0), [0x80, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(ordered(-1), [0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+        assert_eq!((ordered(i64::MIN), ordered(i64::MAX)), ([0; 8], [0xff; 8]));
+    }
+
+    proptest! {
+        #[test]
+        fn rows_order_by_key_then_time_and_come_back(
+            a in prop::collection::vec(prop::sample::select(vec![0u8, 1, 255]), 0..4), s in any::<i64>(), m in any::<i64>(),
+            b in prop::collection::vec(prop::sample::select(vec![0u8, 1, 255]), 0..4), t in any::<i64>(), n in any::<i64>(),
+        ) {
+            let row = |key: &[u8], at: i64, more: i64| [key_part(key), ordered(at).to_vec(), ordered(more).to_vec()].concat();
+            let times = |key: &[u8], at: i64, more: i64| [ordered(at).to_vec(), key_part(key), ordered(more).to_vec()].concat();
+            prop_assert_eq!(row(&a, s, m).cmp(&row(&b, t, n)), (&a, s, m).cmp(&(&b, t, n)));
+            prop_assert_eq!(times(&a, s, m).cmp(&times(&b, t, n)), (s, &a, m).cmp(&(t, &b, n)));
+            let (part, more) = (key_part(&a), ordered(m));
+            let (row, times) = (row(&a, s, m), times(&a, s, m));
+            prop_assert_eq!(split_row(&row), Some((part.as_slice(), s, more.as_slice())));
+            prop_assert_eq!(split_times_row(&times), Some((s, part.as_slice(), more.as_slice())));
+            prop_assert_eq!(expired(FamilyKind::Windowed, &row, t), s < t);
+            prop_assert_eq!(expired(FamilyKind::Times, &times, t), s < t);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Rows of a key at a time, found by key and by time: what window and session stores have in common.
+//!
+//! The time is a window's start or a session's end; what is older than the retention is refused by writes, passed over by
+//! reads and dropped by compactions. Bytes: `layout.rs` · one scan of many rows: `scan.rs` · many short scans at once:
+//! `find.rs`.
+
+mod find;
+mod layout;
+mod scan;
+
+pub(in crate::store) use find::Wanted;
+pub(crate) use layout::expired;
+pub(in crate::store) use layout::{ordered, time};
+pub(in crate::store) use scan::{Row, RowScan, Selection};
+
+use crate::error::{Error, Result};
+pub(in crate::store) use crate::store::key_part::push_key_part;
+use crate::time::Timestamp;
+use crate::transaction::{Table, Transaction};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A key and the times between which something of it lasted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowedKey<'a> {
+    /// The user's key.
+    pub key: &'a [u8],
+    /// The first moment.
+    pub start: Timestamp,
+    /// A window's end is the first moment behind it, a session's the last one in it.
+    pub end: Timestamp,
+}
+
+/// The rows of one store.
+#[derive(Clone)]
+pub(crate) struct Rows {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    name: String,
+    /// The store's position among those of its task.
+    number: usize,
+    windowed: Table,
+    times: Table,
+    retention: i64,
+    dropped: AtomicU64,
+}
+
+/// The first moment that is kept at a stream time.
+pub(crate) fn first_kept(stream_time: i64, retention: i64) -> i64 {
+    // Not `stream_time - retention + 1`: at the ends of time only one of the two steps would stop there.
+    stream_time.saturating_sub(retention - 1)
+}
+
+impl Rows {
+    pub(crate) fn new(name: &str, number: usize, windowed: Table, times: Table, retention: i64) -> Self {
+        Self { inner: Arc::new(Inner { name: name.to_owned(), number, windowed, times, retention, dropped: AtomicU64::new(0) }) }
+    }
+
+    pub(in crate::store) fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    pub(crate) fn retention(&self) -> i64 {
+        self.inner.retention
+    }
+
+    /// The rows themselves, then the same by time.
+    pub(crate) fn tables(&self) -> [Table; 2] {
+        [self.inner.windowed, self.inner.times]
+    }
+
+    pub(crate) fn dropped_records(&self) -> u64 {
+        self.inner.dropped.load(Ordering::Relaxed)
+    }
+
+    pub(in crate::store) fn stream_time(&self, tx: &Transaction) -> Option<Timestamp> {
+        tx.stores[self.inner.number].stream_time.map(Timestamp)
+    }
+
+    pub(in crate::store) fn uncommitted_bytes(&self, tx: &Transaction) -> usize {
+        self.tables().into_iter().map(|table| tx.table_bytes(table)).sum()
+    }
+
+    /// The first moment that a read shows and a write may have.
+    pub(in crate::store) fn horizon(&self, tx: &Transaction) -> i64 {
+        self.stream_time(tx).map_or(i64::MIN, |time| first_kept(time.0, self.inner.retention))
+    }
+
+    /// Takes note of a write at a time; false, and counted, if it comes too late.
+    pub(in crate::store) fn admit(&self, tx: &mut Transaction, time: i64) -> bool {
+        if time < self.horizon(tx) {
+            self.inner.dropped.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        self.raise_stream_time(tx, time);
+        true
+    }
+
+    /// As `admit`, for what a changelog brings back: what comes too late now came in time then, and is passed over uncounted.
+    pub(in crate::store) fn readmit(&self, tx: &mut Transaction, time: i64) -> bool {
+        let in_time = time >= self.horizon(tx);
+        self.raise_stream_time(tx, time);
+        in_time
+    }
+
+    fn raise_stream_time(&self, tx: &mut Transaction, time: i64) {
+        let state = &mut tx.stores[self.inner.number];
+        if state.stream_time.is_none_or(|now| now < time) {
+            state.stream_time = Some(time);
+            state.changed = true;
+        }
+    }
+
+    /// A number that no row of the store has had.
+    pub(in crate::store) fn next_sequence(&self, tx: &mut Transaction) -> u64 {
+        let state = &mut tx.stores[self.inner.number];
+        state.sequence += 1;
+        state.changed = true;
+        state.sequence
+    }
+
+    /// Stages a row (its value in parts) or, for `None`, its delete.
+    pub(in crate::store) fn stage(&self, tx: &mut Transaction, part: &[u8], time: i64, more: &[u8], value: Option<&[&[u8]]>) {
+        let time = ordered(time);
+        tx.stage(self.inner.windowed, &[part, &time, more], value, false);
+        tx.stage(self.inner.times, &[&time, part, more], value.map(|_| [].as_slice()), false);
+    }
+
+    /// Reads the row of a key at a time; `f` sees its value where it lies.
+    pub(in crate::store) fn get<R>(
+        &self,
+        tx: &mut Transaction,
+        key: &[u8],
+        time: i64,
+        more: &[u8],
+        f: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
+        if time < self.horizon(tx) {
+            return Ok(f(None));
+        }
+        let mut row_key = Vec::with_capacity(key.len() + 18);
+        push_row_key(key, time, more, &mut row_key);
+        tx.get(self.inner.windowed, &row_key, f).map_err(|e| self.named(e).key(key))
+    }
+
+    /// Reads many rows, each (key, time, more); `f` is called once for each, in no particular order.
+    pub(in crate::store) fn get_batch<'a, M: AsRef<[u8]>>(
+        &self,
+        tx: &mut Transaction,
+        rows: impl ExactSizeIterator<Item = (&'a [u8], i64, M)>,
+        mut f: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let horizon = self.horizon(tx);
+        let mut bytes = Vec::with_capacity(rows.len() * 32);
+        let mut places = Vec::with_capacity(rows.len());
+        for (n, (key, time, more)) in rows.enumerate() {
+            if time < horizon {
+                f(n, None);
+                continue;
+            }
+            let start = bytes.len();
+            push_row_key(key, time, more.as_ref(), &mut bytes);
+            places.push((n, start..bytes.len()));
+        }
+        let keys: Vec<&[u8]> = places.iter().map(|(_, place)| &bytes[place.clone()]).collect();
+        tx.get_batch(self.inner.windowed, &keys, |n, row| f(places[n].0, row)).map_err(|e| self.named(e))
+    }
+
+    fn named(&self, error: Error) -> Error {
+        error.store(&self.inner.name)
+    }
+}
+
+fn push_row_key(key: &[u8], time: i64, more: &[u8], out: &mut Vec<u8>) {
+    push_key_part(key, out);
+    out.extend_from_slice(&ordered(time));
+    out.extend_from_slice(more);
+}

@@ -1,0 +1,72 @@
+//! A task's stores by kind: what the task must know of a kind, it asks here.
+
+use crate::store::key_value::KeyValueStore;
+use crate::store::session::SessionStore;
+use crate::store::timestamped::TimestampedKeyValueStore;
+use crate::store::versioned::{Horizon, VersionedStore};
+use crate::store::window::WindowStore;
+use crate::transaction::Table;
+
+#[derive(Clone)]
+pub(super) enum Store {
+    KeyValue(KeyValueStore),
+    Timestamped(TimestampedKeyValueStore),
+    Versioned(VersionedStore, Horizon),
+    Window(WindowStore, Horizon),
+    Session(SessionStore, Horizon),
+}
+
+/// How a store's rows grow old.
+pub(super) struct Expiry<'a> {
+    /// What its compactions ask.
+    pub(super) horizon: &'a Horizon,
+    /// The horizon less than stream time, in microseconds; -1 is one more.
+    pub(super) keep: i64,
+    /// Stream time must advance by so much for a flush to be worth it, in microseconds.
+    pub(super) unit: i64,
+}
+
+/// A window store has no segments; its space comes back in about so many parts of its retention.
+const PARTS: i64 = 24;
+
+impl Store {
+    /// All tables of the store; its rows are in the first.
+    pub(super) fn tables(&self) -> Vec<Table> {
+        match self {
+            Self::KeyValue(store) => vec![store.table],
+            Self::Timestamped(store) => store.tables().collect(),
+            Self::Versioned(store, _) => <[Table; 2]>::from(store.tables()).to_vec(),
+            Self::Window(store, _) => store.rows.tables().to_vec(),
+            Self::Session(store, _) => store.rows.tables().to_vec(),
+        }
+    }
+
+    /// Writes refused for being too old, since the task was opened.
+    pub(super) fn dropped_records(&self) -> u64 {
+        match self {
+            Self::KeyValue(_) | Self::Timestamped(_) => 0,
+            Self::Versioned(store, _) => store.dropped_records(),
+            Self::Window(store, _) => store.dropped_records(),
+            Self::Session(store, _) => store.dropped_records(),
+        }
+    }
+
+    /// Reads of too old a time that found nothing, since the task was opened.
+    pub(super) fn expired_reads(&self) -> u64 {
+        match self {
+            Self::Versioned(store, _) => store.expired_reads(),
+            _ => 0,
+        }
+    }
+
+    /// How its rows grow old, if they do.
+    pub(super) fn expiry(&self) -> Option<Expiry<'_>> {
+        let windowed = |horizon, retention: i64| Expiry { horizon, keep: retention - 1, unit: (retention / PARTS).max(1) };
+        match self {
+            Self::KeyValue(_) | Self::Timestamped(_) => None,
+            Self::Versioned(store, horizon) => Some(Expiry { horizon, keep: store.history_retention(), unit: store.segment_interval() }),
+            Self::Window(store, horizon) => Some(windowed(horizon, store.retention())),
+            Self::Session(store, horizon) => Some(windowed(horizon, store.retention())),
+        }
+    }
+}
