@@ -5,8 +5,12 @@ SHELL := bash
 ENV := . scripts/env.sh;
 ARGS ?=
 ROUNDS ?= 10
+N ?= 1000
+SEED ?=
+# The whole workspace, so that crates have the features that they have everywhere: others would compile RocksDB again.
+PROOF := cargo test --release --locked --workspace
 
-.PHONY: help setup build test test-rust test-python lint fmt bench demo crash ci ci-full lock
+.PHONY: help setup build test test-rust test-python lint fmt bench demo crash crash-demo proof ci ci-full lock
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -37,14 +41,20 @@ bench: build ## run the benchmarks and write benches/RESULTS.md
 demo: build ## the main job on every ECB rate since 1999; ARGS=--kill kills its own driver in mid-batch
 	@$(ENV) python examples/ecb_orders.py $(ARGS)
 
-crash: build ## the kill tests, and the demo killed ROUNDS=10 times, each at another moment
+crash: setup ## N=1000 kills of the stores, each compared with a model; a stopped run goes on, SEED= repeats one database
+	@$(ENV) CRASH_KILLS=$(N) CRASH_SEED=$(SEED) CRASH_PROGRESS=$$CARGO_TARGET_DIR/crash-progress $(PROOF) --test kill
+
+crash-demo: build ## the tests that kill Spark, and the demo killed ROUNDS=10 times, each at another moment
 	@$(ENV) pytest -m crash tests
 	@$(ENV) for seed in $$(seq 1 $(ROUNDS)); do python examples/ecb_orders.py --kill --seed $$seed $(ARGS) | tail -n 1; done
+
+proof: setup ## the proofs of `make test` at ten to twenty times their length
+	@$(ENV) CRASH_KILLS=1000 POWER_LOSSES=2000 $(PROOF) --test kill --test power_loss
 
 ci: ## what CI runs
 	@.ci/run
 
-ci-full: ci crash bench ## and the long ones
+ci-full: ci proof crash-demo bench ## and the long ones
 
 lock: setup ## write the lock files anew
 	@$(ENV) "$$tools/bin/uv" pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header requirements-dev.in -o requirements-dev.lock

@@ -65,7 +65,7 @@ pub fn open_task(
                 StoreSpec { name, kind }
             })
             .collect();
-        let options = TaskOptions { durability, uncommitted_max_bytes, rocksdb_options };
+        let options = TaskOptions { durability, uncommitted_max_bytes, rocksdb_options, ..TaskOptions::default() };
         Ok(OpenTask::new(Engine::open(&path, &specs, options)?))
     })?;
     Ok(Task { open: Arc::new(open) })

@@ -7,6 +7,7 @@
 
 mod cursor;
 mod database;
+mod environment;
 mod failure;
 mod family;
 mod options;
@@ -15,6 +16,8 @@ mod snapshot;
 
 pub use cursor::{Bounds, Cursor};
 pub use database::Database;
+#[doc(hidden)]
+pub use environment::Environment;
 pub use family::{Family, FamilyKind, FamilySpec};
 pub use options::DatabaseOptions;
 pub use shared::{SharedMemory, configure_shared_memory, shared_memory};

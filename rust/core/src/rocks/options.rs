@@ -1,6 +1,7 @@
 //! RocksDB's options, chosen by measurement (`layout.md` sections 1, 3 and 4). Given anew at every open: options that are
 //! left to what the files remember have silently fallen back to defaults in other projects.
 
+use super::environment::Environment;
 use super::family::{FamilyKind, FamilySpec};
 use super::shared::with_shared;
 use crate::error::{Error, ErrorKind, Result};
@@ -17,6 +18,8 @@ pub struct DatabaseOptions {
     pub extra: Vec<(String, String)>,
     /// The expiry horizon of each store whose rows grow old, read by its compactions.
     pub horizons: Vec<(String, Horizon)>,
+    /// The file system beneath; `None` is the operating system's.
+    pub environment: Option<Environment>,
 }
 
 /// Bytes of the time part at the end of every key of a `versions` family.
@@ -35,6 +38,9 @@ pub(super) fn database_options(options: &DatabaseOptions) -> Result<Options> {
     let extra = joined(options.extra.iter().filter_map(|(name, value)| Some((name.strip_prefix("db.")?, value))));
     if !extra.is_empty() {
         db = db.get_options_from_string(extra).map_err(refused)?;
+    }
+    if let Some(environment) = &options.environment {
+        db.set_env(&environment.0);
     }
     db.create_if_missing(true);
     db.create_missing_column_families(true);

@@ -63,6 +63,7 @@ impl Task {
             sync: options.durability == Durability::Sync,
             extra: options.rocksdb_options.clone(),
             horizons: horizons.clone(),
+            environment: options.environment.clone(),
         };
         let is_new = !path.join("CURRENT").exists();
         let database = Database::open(path, &families, &database_options).map_err(|e| named_holder(e, path))?;

@@ -1,5 +1,7 @@
 //! How a task is opened.
 
+use crate::rocks::Environment;
+
 /// What survives what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
@@ -30,10 +32,13 @@ pub struct TaskOptions {
     pub uncommitted_max_bytes: i64,
     /// RocksDB's own option strings, passed through; names that start with `db.` are options of the database, others of families.
     pub rocksdb_options: Vec<(String, String)>,
+    /// For the proof crate: the file system beneath the database.
+    #[doc(hidden)]
+    pub environment: Option<Environment>,
 }
 
 impl Default for TaskOptions {
     fn default() -> Self {
-        Self { durability: Durability::default(), uncommitted_max_bytes: 64 << 20, rocksdb_options: Vec::new() }
+        Self { durability: Durability::default(), uncommitted_max_bytes: 64 << 20, rocksdb_options: Vec::new(), environment: None }
     }
 }

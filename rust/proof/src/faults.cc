@@ -1,0 +1,287 @@
+// A disk that loses power and fails on command.
+//
+// The loss is RocksDB's own FaultInjectionTestFS: it keeps in memory what was written and not synced, and notes which
+// directory entries were not synced. On top of it sits a counting layer, because its injected errors are per thread (flushes and
+// compactions run on RocksDB's own threads) and never hit a sync: here the n-th read, write or sync of any thread fails, or
+// the power goes before the n-th write.
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "env/composite_env_wrapper.h"
+#include "rocksdb/env.h"
+#include "rocksdb/file_system.h"
+#include "rocksdb/system_clock.h"
+#include "util/random.h"
+#include "utilities/fault_injection_fs.h"
+
+using namespace ROCKSDB_NAMESPACE;
+
+namespace {
+
+enum Operation { kRead = 0, kWrite = 1, kSync = 2, kOperations = 3 };
+
+// What is to happen, shared by all files. Counts are negative while nothing is planned.
+struct Plan {
+  std::atomic<int64_t> fail_after[kOperations] = {-1, -1, -1};
+  std::atomic<bool> keeps_failing{false};
+  std::atomic<int64_t> power_after{-1};
+  std::atomic<uint64_t> seen[kOperations] = {0, 0, 0};
+  std::atomic<uint64_t> failed{0};
+  FaultInjectionTestFS* disk = nullptr;
+
+  void PowerOff() { disk->SetFilesystemActive(false, IOStatus::IOError("the power is gone")); }
+
+  IOStatus Check(Operation operation) {
+    seen[operation]++;
+    if (operation != kRead && power_after.load() >= 0 && power_after.fetch_sub(1) == 0) {
+      PowerOff();
+    }
+    if (fail_after[operation].load() >= 0) {
+      const int64_t left = fail_after[operation].fetch_sub(1);
+      if (left == 0 && keeps_failing) {
+        fail_after[operation] = 0;
+      }
+      if (left == 0) {
+        failed++;
+        return IOStatus::IOError("an injected error");
+      }
+    }
+    return IOStatus::OK();
+  }
+};
+
+#define CHECKED(operation, call)                  \
+  do {                                            \
+    IOStatus planned = plan_->Check(operation);   \
+    if (!planned.ok()) return planned;            \
+    return call;                                  \
+  } while (0)
+
+class Writable : public FSWritableFileOwnerWrapper {
+ public:
+  Writable(std::unique_ptr<FSWritableFile>&& file, Plan* plan)
+      : FSWritableFileOwnerWrapper(std::move(file)), plan_(plan) {}
+  IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext* dbg) override {
+    CHECKED(kWrite, FSWritableFileOwnerWrapper::Append(data, options, dbg));
+  }
+  IOStatus Append(const Slice& data, const IOOptions& options, const DataVerificationInfo& info, IODebugContext* dbg) override {
+    CHECKED(kWrite, FSWritableFileOwnerWrapper::Append(data, options, info, dbg));
+  }
+  IOStatus Truncate(uint64_t size, const IOOptions& options, IODebugContext* dbg) override {
+    CHECKED(kWrite, FSWritableFileOwnerWrapper::Truncate(size, options, dbg));
+  }
+  IOStatus Sync(const IOOptions& options, IODebugContext* dbg) override {
+    CHECKED(kSync, FSWritableFileOwnerWrapper::Sync(options, dbg));
+  }
+  IOStatus Fsync(const IOOptions& options, IODebugContext* dbg) override {
+    CHECKED(kSync, FSWritableFileOwnerWrapper::Fsync(options, dbg));
+  }
+  IOStatus RangeSync(uint64_t offset, uint64_t bytes, const IOOptions& options, IODebugContext* dbg) override {
+    CHECKED(kSync, FSWritableFileOwnerWrapper::RangeSync(offset, bytes, options, dbg));
+  }
+
+ private:
+  Plan* plan_;
+};
+
+class RandomAccess : public FSRandomAccessFileOwnerWrapper {
+ public:
+  RandomAccess(std::unique_ptr<FSRandomAccessFile>&& file, Plan* plan)
+      : FSRandomAccessFileOwnerWrapper(std::move(file)), plan_(plan) {}
+  IOStatus Read(uint64_t offset, size_t n, const IOOptions& options, Slice* result, char* scratch,
+                IODebugContext* dbg) const override {
+    CHECKED(kRead, FSRandomAccessFileOwnerWrapper::Read(offset, n, options, result, scratch, dbg));
+  }
+  IOStatus MultiRead(FSReadRequest* requests, size_t n, const IOOptions& options, IODebugContext* dbg) override {
+    CHECKED(kRead, FSRandomAccessFileOwnerWrapper::MultiRead(requests, n, options, dbg));
+  }
+
+ private:
+  Plan* plan_;
+};
+
+class Sequential : public FSSequentialFileOwnerWrapper {
+ public:
+  Sequential(std::unique_ptr<FSSequentialFile>&& file, Plan* plan)
+      : FSSequentialFileOwnerWrapper(std::move(file)), plan_(plan) {}
+  IOStatus Read(size_t n, const IOOptions& options, Slice* result, char* scratch, IODebugContext* dbg) override {
+    CHECKED(kRead, FSSequentialFileOwnerWrapper::Read(n, options, result, scratch, dbg));
+  }
+
+ private:
+  Plan* plan_;
+};
+
+class Directory : public FSDirectoryWrapper {
+ public:
+  Directory(std::unique_ptr<FSDirectory>&& directory, Plan* plan) : FSDirectoryWrapper(std::move(directory)), plan_(plan) {}
+  IOStatus Fsync(const IOOptions& options, IODebugContext* dbg) override {
+    CHECKED(kSync, FSDirectoryWrapper::Fsync(options, dbg));
+  }
+  IOStatus FsyncWithDirOptions(const IOOptions& options, IODebugContext* dbg, const DirFsyncOptions& how) override {
+    CHECKED(kSync, FSDirectoryWrapper::FsyncWithDirOptions(options, dbg, how));
+  }
+
+ private:
+  Plan* plan_;
+};
+
+class Disk : public FileSystemWrapper {
+ public:
+  explicit Disk(const std::shared_ptr<FileSystem>& target) : FileSystemWrapper(target) {}
+  const char* Name() const override { return "holdfast.Disk"; }
+  Plan plan;
+
+  template <class Wrapped, class File>
+  static IOStatus Wrap(IOStatus status, std::unique_ptr<File>* file, Plan* plan) {
+    if (status.ok()) file->reset(new Wrapped(std::move(*file), plan));
+    return status;
+  }
+  IOStatus NewWritableFile(const std::string& name, const FileOptions& options, std::unique_ptr<FSWritableFile>* file,
+                           IODebugContext* dbg) override {
+    Plan* plan_ = &plan;
+    CHECKED(kWrite, Wrap<Writable>(FileSystemWrapper::NewWritableFile(name, options, file, dbg), file, plan_));
+  }
+  IOStatus ReopenWritableFile(const std::string& name, const FileOptions& options, std::unique_ptr<FSWritableFile>* file,
+                              IODebugContext* dbg) override {
+    Plan* plan_ = &plan;
+    CHECKED(kWrite, Wrap<Writable>(FileSystemWrapper::ReopenWritableFile(name, options, file, dbg), file, plan_));
+  }
+  IOStatus NewRandomAccessFile(const std::string& name, const FileOptions& options, std::unique_ptr<FSRandomAccessFile>* file,
+                               IODebugContext* dbg) override {
+    Plan* plan_ = &plan;
+    CHECKED(kRead, Wrap<RandomAccess>(FileSystemWrapper::NewRandomAccessFile(name, options, file, dbg), file, plan_));
+  }
+  IOStatus NewSequentialFile(const std::string& name, const FileOptions& options, std::unique_ptr<FSSequentialFile>* file,
+                             IODebugContext* dbg) override {
+    Plan* plan_ = &plan;
+    CHECKED(kRead, Wrap<Sequential>(FileSystemWrapper::NewSequentialFile(name, options, file, dbg), file, plan_));
+  }
+  IOStatus NewDirectory(const std::string& name, const IOOptions& options, std::unique_ptr<FSDirectory>* directory,
+                        IODebugContext* dbg) override {
+    Plan* plan_ = &plan;
+    return Wrap<Directory>(FileSystemWrapper::NewDirectory(name, options, directory, dbg), directory, plan_);
+  }
+  IOStatus RenameFile(const std::string& from, const std::string& to, const IOOptions& options, IODebugContext* dbg) override {
+    Plan* plan_ = &plan;
+    CHECKED(kWrite, FileSystemWrapper::RenameFile(from, to, options, dbg));
+  }
+  IOStatus LinkFile(const std::string& from, const std::string& to, const IOOptions& options, IODebugContext* dbg) override {
+    Plan* plan_ = &plan;
+    CHECKED(kWrite, FileSystemWrapper::LinkFile(from, to, options, dbg));
+  }
+  IOStatus DeleteFile(const std::string& name, const IOOptions& options, IODebugContext* dbg) override {
+    Plan* plan_ = &plan;
+    CHECKED(kWrite, FileSystemWrapper::DeleteFile(name, options, dbg));
+  }
+};
+
+// RocksDB sleeps for a second after a flush that failed, before it looks whether it is to close.
+class Impatient : public SystemClockWrapper {
+ public:
+  using SystemClockWrapper::SystemClockWrapper;
+  const char* Name() const override { return "holdfast.Impatient"; }
+  void SleepForMicroseconds(int micros) override { SystemClockWrapper::SleepForMicroseconds(std::min(micros, 1000)); }
+};
+
+// Puts back what of a file's unsynced bytes reached the disk by itself.
+IOStatus Keep(FileSystem* real, FaultInjectionTestFS* disk, const std::string& name, int kept, Random* random) {
+  uint64_t size = 0, stored = 0;
+  IODebugContext* none = nullptr;
+  if (!disk->GetFileSize(name, IOOptions(), &size, none).ok() || !real->GetFileSize(name, IOOptions(), &stored, none).ok()) {
+    return IOStatus::OK();
+  }
+  std::vector<char> scratch(size + 1);
+  Slice unsynced;
+  int64_t synced = -1;
+  disk->ReadUnsynced(name, 0, size, &unsynced, scratch.data(), &synced);
+  if (synced < 0 || unsynced.empty() || static_cast<uint64_t>(synced) != stored) return IOStatus::OK();
+  std::string tail(unsynced.data(), kept == 2 ? unsynced.size() : random->Uniform(static_cast<int>(unsynced.size()) + 1));
+  // A file's new length may be on disk before its bytes are: they read as zeros.
+  if (kept == 3) tail.resize(unsynced.size());
+  std::unique_ptr<FSWritableFile> file;
+  IOStatus status = real->ReopenWritableFile(name, FileOptions(), &file, none);
+  if (status.ok()) status = file->Append(tail, IOOptions(), none);
+  if (status.ok()) status = file->Close(IOOptions(), none);
+  return status;
+}
+
+}  // namespace
+
+// As RocksDB's C interface has it (db/c.cc), since that is what the Rust crate takes an environment by.
+struct rocksdb_env_t {
+  Env* rep;
+  bool is_default;
+};
+
+struct holdfast_faults {
+  std::shared_ptr<FaultInjectionTestFS> lossy;
+  std::shared_ptr<Disk> disk;
+};
+
+extern "C" {
+
+holdfast_faults* holdfast_faults_new() {
+  auto* faults = new holdfast_faults;
+  faults->lossy = std::make_shared<FaultInjectionTestFS>(FileSystem::Default());
+  faults->lossy->SetInjectUnsyncedDataLoss(true);
+  faults->disk = std::make_shared<Disk>(faults->lossy);
+  faults->disk->plan.disk = faults->lossy.get();
+  return faults;
+}
+
+void holdfast_faults_free(holdfast_faults* faults) { delete faults; }
+
+rocksdb_env_t* holdfast_faults_env(holdfast_faults* faults) {
+  auto clock = std::make_shared<Impatient>(SystemClock::Default());
+  return new rocksdb_env_t{new CompositeEnvWrapper(Env::Default(), faults->disk, clock), false};
+}
+
+void holdfast_faults_power_off(holdfast_faults* faults, int64_t after) {
+  if (after < 0) {
+    faults->disk->plan.PowerOff();
+  } else {
+    faults->disk->plan.power_after = after;
+  }
+}
+
+int holdfast_faults_powered(holdfast_faults* faults) { return faults->lossy->IsFilesystemActive(); }
+
+void holdfast_faults_fail(holdfast_faults* faults, int operation, int64_t after, int keeps_failing) {
+  faults->disk->plan.keeps_failing = keeps_failing != 0;
+  faults->disk->plan.fail_after[operation] = after;
+}
+
+uint64_t holdfast_faults_seen(holdfast_faults* faults, int operation) { return faults->disk->plan.seen[operation]; }
+
+uint64_t holdfast_faults_failed(holdfast_faults* faults) { return faults->disk->plan.failed; }
+
+// After the database is gone: makes `directory` what a machine finds that lost its power, and switches the power on again.
+// kept: what is left of unsynced bytes; 0 none, 1 a random part, 2 all, 3 a random part and zeros for the rest.
+// entries: whether directory entries made since the directory's last sync are lost.
+int holdfast_faults_lose(holdfast_faults* faults, const char* directory, int kept, int entries, uint32_t seed) {
+  Random random(seed);
+  FaultInjectionTestFS* lossy = faults->lossy.get();
+  Plan& plan = faults->disk->plan;
+  plan.power_after = -1;
+  for (auto& after : plan.fail_after) after = -1;
+  lossy->SetFilesystemActive(true);
+  FileSystem* real = lossy->target();
+  IOStatus status;
+  if (kept != 0) {
+    std::vector<std::string> names;
+    status = real->GetChildren(directory, IOOptions(), &names, nullptr);
+    for (size_t i = 0; status.ok() && i < names.size(); i++) {
+      status = Keep(real, lossy, std::string(directory) + "/" + names[i], kept, &random);
+    }
+  }
+  if (status.ok()) status = lossy->DropUnsyncedFileData();
+  if (status.ok() && entries) status = lossy->DeleteFilesCreatedAfterLastDirSync(IOOptions(), nullptr);
+  lossy->ResetState();
+  return status.ok() ? 0 : -1;
+}
+}

@@ -1,0 +1,273 @@
+//! A process killed with SIGKILL at any moment: the parent reopens what it left and compares everything with the model.
+//!
+//! The child is this program again. It works through a seed's transactions and notes beside the database what it attempts and
+//! what has returned; a plain write is enough, since a kill loses no page cache. It kills itself, from a second thread: some time after
+//! it was opened, or at an aimed moment, so long after "attempting n" or after a flush, a compaction or a reopen began.
+//!
+//! `make crash N=1000` runs as many kills as one likes and goes on where it was stopped.
+
+use holdfast_core::{Durability, Task};
+use holdfast_proof::{Note, Runner, World, directory, generator, rounds, runner};
+use std::fs::OpenOptions;
+use std::io::{BufRead, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Kills of one database, one after the other.
+const KILLS_EACH: u64 = 10;
+/// A child that is still alive after this hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, role, path, seed, kill, start] = arguments.as_slice()
+        && role == "child"
+    {
+        let number = |text: &str| text.parse().unwrap_or_default();
+        return child(Path::new(path), number(seed), number(kill), number(start));
+    }
+    parent()
+}
+
+fn durability(seed: u64) -> Durability {
+    if seed.is_multiple_of(2) { Durability::Sync } else { Durability::Changelog }
+}
+
+/// When a child dies.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    /// So long after it has opened the database and compared it.
+    AfterStart(Duration),
+    /// So long after it began to open the database.
+    AtOpen(Duration),
+    /// So long after the commit of the transaction so many behind the first.
+    AtCommit(u64, Duration),
+    /// So long after the n-th flush, compaction, checkpoint or reopen began.
+    AtUpkeep(u64, Duration),
+}
+
+fn moment(seed: u64, kill: u64) -> Moment {
+    let mut rng = generator(seed, (1 << 60) + kill);
+    let mut micros = |most: u64| Duration::from_micros(rng.u64(..most));
+    match generator(seed, (1 << 59) + kill).u8(..10) {
+        0..=2 => Moment::AfterStart(micros(60_000)),
+        3 => Moment::AtOpen(micros(20_000)),
+        4..=6 => Moment::AtCommit(micros(100).as_micros() as u64, micros(1_500)),
+        _ => Moment::AtUpkeep(micros(8).as_micros() as u64, micros(6_000)),
+    }
+}
+
+fn notes(path: &Path) -> PathBuf {
+    path.with_extension("notes")
+}
+
+fn die_after(delay: Duration) {
+    std::thread::spawn(move || {
+        // Sleeping is too coarse for microseconds.
+        let start = Instant::now();
+        while start.elapsed() < delay {
+            std::hint::spin_loop();
+        }
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    });
+}
+
+/// Works until it is killed; returns only if something is wrong.
+fn child(path: &Path, seed: u64, kill: u64, start: u64) -> ExitCode {
+    let moment = moment(seed, kill);
+    let mut world = World::new(seed);
+    world.advance_to(start);
+    let mut notes = match OpenOptions::new().create(true).append(true).open(notes(path)) {
+        Ok(file) => file,
+        Err(e) => {
+            eprintln!("the notes cannot be written: {e}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut upkeep = 0;
+    let mut note = |note: Note| {
+        let line = match note {
+            Note::Attempting(n) => format!("attempting {n}\n"),
+            Note::Done(n) => format!("done {n}\n"),
+            Note::Durable(n) => format!("durable {n}\n"),
+            Note::Upkeep(_) => String::new(),
+        };
+        let _ = notes.write_all(line.as_bytes());
+        match (moment, note) {
+            (Moment::AtCommit(n, delay), Note::Attempting(m)) if m == start + 1 + n => die_after(delay),
+            (Moment::AtUpkeep(n, delay), Note::Upkeep(_)) => {
+                if upkeep == n {
+                    die_after(delay);
+                }
+                upkeep += 1;
+            }
+            _ => {}
+        }
+    };
+    if let Moment::AtOpen(delay) = moment {
+        die_after(delay);
+    }
+    let worked = Runner::open(path, runner::options(durability(seed)), world, seed * 1_000 + kill, &mut note).and_then(|mut runner| {
+        runner.world.check(runner.task())?;
+        if let Moment::AfterStart(delay) = moment {
+            die_after(delay);
+        }
+        loop {
+            runner.step()?;
+        }
+    });
+    match worked {
+        Ok(never) => never,
+        Err(fault) => {
+            eprintln!("{fault}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What a child has noted.
+#[derive(Clone, Copy, Debug)]
+struct Reached {
+    attempting: u64,
+    durable: u64,
+}
+
+fn reached(path: &Path, start: u64) -> Reached {
+    let mut reached = Reached { attempting: start, durable: start };
+    let Ok(file) = std::fs::File::open(notes(path)) else { return reached };
+    for line in std::io::BufReader::new(file).lines().map_while(Result::ok) {
+        match line.split_once(' ').map(|(what, n)| (what, n.parse().unwrap_or(0))) {
+            Some(("attempting", n)) => reached.attempting = n,
+            Some(("durable", n)) => reached.durable = n,
+            _ => {}
+        }
+    }
+    let _ = std::fs::remove_file(notes(path));
+    reached
+}
+
+/// Kills a child at work on a database, so often; how many kills were verified, or what is wrong.
+fn live(path: &Path, seed: u64, kills: u64) -> Result<u64, String> {
+    let program = std::env::current_exe().map_err(|e| e.to_string())?;
+    let mut world = World::new(seed);
+    for kill in 0..kills {
+        let start = world.n();
+        let mut child = Command::new(&program)
+            .arg("child")
+            .arg(path)
+            .args([seed.to_string(), kill.to_string(), start.to_string()])
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|e| e.to_string())?;
+        let started = Instant::now();
+        let status = loop {
+            match child.try_wait() {
+                Ok(Some(status)) => break status,
+                _ if started.elapsed() > PATIENCE => {
+                    let _ = child.kill();
+                    return Err(format!("kill {kill}: the child hangs"));
+                }
+                _ => std::thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        let mut said = String::new();
+        if let Some(mut stderr) = child.stderr.take() {
+            let _ = std::io::Read::read_to_string(&mut stderr, &mut said);
+        }
+        if status.signal() != Some(9) {
+            return Err(format!("kill {kill} ({:?}): the child ended by itself, {status}: {said}", moment(seed, kill)));
+        }
+        let reached = reached(path, start);
+        let told = format!("kill {kill} ({:?}), {:?}, {reached:?}", moment(seed, kill), durability(seed));
+
+        let task =
+            Task::open(path, &world.specs(), runner::options(durability(seed))).map_err(|e| format!("{told}: {:?} {e}", e.kind()))?;
+        let n = World::transaction_of(&task).map_err(|e| format!("{told}: {e}"))?;
+        if n < reached.durable || n > reached.attempting {
+            return Err(format!("{told}: the task stands at {n}"));
+        }
+        world.advance_to(n);
+        world.check(&task).map_err(|e| format!("{told}: at {n}: {e}"))?;
+        // Half of the time the next child finds what the recovery left, not what a close wrote.
+        if generator(seed, (1 << 58) + kill).bool() {
+            task.close().map_err(|e| format!("{told}: {e}"))?;
+        } else if durability(seed) == Durability::Changelog {
+            task.flush(true).map_err(|e| format!("{told}: {e}"))?;
+        }
+    }
+    Ok(kills)
+}
+
+/// Where a long run notes how far it came: kills and the next seed.
+fn progress_file() -> Option<PathBuf> {
+    std::env::var_os("CRASH_PROGRESS").map(PathBuf::from)
+}
+
+fn parent() -> ExitCode {
+    let wanted = rounds("CRASH_KILLS", 100);
+    let only = std::env::var("CRASH_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
+    let (done, first) = match (progress_file().and_then(|path| std::fs::read_to_string(path).ok()), only) {
+        (Some(text), None) => {
+            let mut numbers = text.split_whitespace().map(|n| n.parse().unwrap_or(0));
+            (numbers.next().unwrap_or(0), numbers.next().unwrap_or(1))
+        }
+        (_, only) => (0, only.unwrap_or(1)),
+    };
+    if done > 0 {
+        println!("kill loop: going on behind {done} kills");
+    }
+    let (done, next) = (AtomicU64::new(done), AtomicU64::new(first));
+    let failure: Mutex<Option<String>> = Mutex::new(None);
+    let workers = if only.is_some() { 1 } else { 2 };
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while done.load(Ordering::Relaxed) < wanted && failure.lock().is_ok_and(|failure| failure.is_none()) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    let Ok(mut dir) = directory() else { return };
+                    let kills = if only.is_some() { wanted } else { KILLS_EACH };
+                    match live(&dir.path().join("task"), seed, kills) {
+                        Ok(kills) => {
+                            let before = done.fetch_add(kills, Ordering::Relaxed);
+                            if (before + kills) * 10 / wanted > before * 10 / wanted {
+                                println!("kill loop: {} of {wanted} kills verified, {:?}", before + kills, started.elapsed());
+                            }
+                            if let Some(path) = progress_file() {
+                                // The other worker's database is simply done again.
+                                let _ = std::fs::write(path, format!("{} {}", before + kills, seed + 1));
+                            }
+                        }
+                        Err(why) => {
+                            dir.disable_cleanup(true);
+                            let kept = dir.path().display();
+                            let repeat = format!("make crash SEED={seed} N={KILLS_EACH}");
+                            if let Ok(mut failure) = failure.lock() {
+                                failure.get_or_insert(format!("seed {seed}, {why}\n  files: {kept}\n  repeat: {repeat}"));
+                            }
+                        }
+                    }
+                }
+            });
+        }
+    });
+    match failure.into_inner() {
+        Ok(None) => {
+            if let Some(path) = progress_file() {
+                let _ = std::fs::remove_file(path);
+            }
+            println!("kill loop: {} kills, all verified, in {:?}", done.into_inner(), started.elapsed());
+            ExitCode::SUCCESS
+        }
+        Ok(Some(why)) => {
+            println!("kill loop FAILED: {why}");
+            ExitCode::FAILURE
+        }
+        Err(_) => ExitCode::FAILURE,
+    }
+}
