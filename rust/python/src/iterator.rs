@@ -1,73 +1,144 @@
 //! Rows one at a time, with a look at the next key.
 
-use crate::run::{Owner, run};
+use crate::error::to_python;
+use crate::run::run;
+use crate::view::OpenTask;
 use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use std::ops::Range;
+use std::sync::Arc;
 
-/// A key and what is found there.
-type Row<R> = (Vec<u8>, R);
+/// Rows of the first chunk; each chunk after it has twice as many, so that a short range reads little in vain and a long one
+/// seldom leaves Python.
+const FIRST_ROWS: usize = 8;
+/// No chunk has more rows,
+const MOST_ROWS: usize = 512;
+/// or goes on after so many bytes.
+const CHUNK_BYTES: usize = 64 << 10;
 
-/// Where rows come from.
-type Source<R> = Box<dyn FnMut() -> Result<Option<Row<R>>> + Send>;
+/// A row as Python sees it: key, value and the rest.
+type Row<'py, T> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, T);
 
-/// What the iterators of all stores have in common; their classes differ in the rows that they show.
-pub struct Rows<R> {
-    owner: Owner,
-    state: Mutex<State<R>>,
+/// Fills a chunk with the rows that follow; leaves it empty at the end.
+pub type Source<T> = Box<dyn FnMut(&mut Chunk<T>) -> Result<()> + Send>;
+
+/// Some rows of a scan, read at once: letting go of the GIL for each would cost more than the row. `T` is what a row has
+/// besides its key and value.
+pub struct Chunk<T> {
+    data: Vec<u8>,
+    rows: Vec<(Range<usize>, Range<usize>, T)>,
+    wanted: usize,
+    /// The row whose turn it is.
+    at: usize,
 }
 
-struct State<R> {
-    /// Nothing once it is closed.
-    source: Option<Source<R>>,
-    /// A row that was looked at before its turn.
-    peeked: Option<Row<R>>,
-}
+impl<T: Copy> Chunk<T> {
+    /// Adds a row; false when there is room for no other.
+    pub fn push(&mut self, key: &[u8], value: &[u8], rest: T) -> bool {
+        let start = self.data.len();
+        self.data.extend_from_slice(key);
+        let middle = self.data.len();
+        self.data.extend_from_slice(value);
+        self.rows.push((start..middle, middle..self.data.len(), rest));
+        self.rows.len() < self.wanted && self.data.len() < CHUNK_BYTES
+    }
 
-impl<R> State<R> {
-    fn pull(&mut self) -> Result<Option<Row<R>>> {
-        match &mut self.source {
-            Some(source) => source(),
-            None => Err(Error::new(ErrorKind::StoreClosed, "this iterator is closed; open another")),
-        }
+    fn current(&self) -> Option<(&[u8], &[u8], T)> {
+        let (key, value, rest) = self.rows.get(self.at)?;
+        Some((&self.data[key.clone()], &self.data[value.clone()], *rest))
+    }
+
+    fn clear(&mut self) {
+        self.data.clear();
+        self.rows.clear();
+        self.at = 0;
     }
 }
 
-impl<R: Send> Rows<R> {
+/// What the iterators of all stores have in common; their classes differ in the rows that they show.
+pub struct Rows<T> {
+    task: Arc<OpenTask>,
+    state: Mutex<State<T>>,
+}
+
+struct State<T> {
+    /// Nothing once it is closed.
+    source: Option<Source<T>>,
+    chunk: Chunk<T>,
+}
+
+impl<T: Copy> State<T> {
+    /// Reads on if all rows were handed out.
+    fn fill(&mut self) -> Result<()> {
+        let Self { source, chunk } = self;
+        let Some(source) = source else {
+            return Err(Error::new(ErrorKind::StoreClosed, "this iterator is closed; open another"));
+        };
+        if chunk.current().is_none() {
+            chunk.clear();
+            if let Err(error) = source(chunk) {
+                chunk.clear();
+                return Err(error);
+            }
+            chunk.wanted = (chunk.wanted * 2).min(MOST_ROWS);
+        }
+        Ok(())
+    }
+}
+
+impl<T: Copy + Send> Rows<T> {
     /// Rows of a source.
-    pub fn new(owner: Owner, source: Source<R>) -> Self {
-        Self { owner, state: Mutex::new(State { source: Some(source), peeked: None }) }
+    pub fn new(task: Arc<OpenTask>, source: Source<T>) -> Self {
+        let chunk = Chunk { data: Vec::new(), rows: Vec::new(), wanted: FIRST_ROWS, at: 0 };
+        Self { task, state: Mutex::new(State { source: Some(source), chunk }) }
+    }
+
+    /// Hands the current row to `show`, after which the next one is current; nothing at the end. `show` makes bytes and
+    /// nothing that could run Python code, since the rows are locked.
+    fn show<R>(&self, py: Python<'_>, step: usize, show: impl FnOnce(&[u8], &[u8], T) -> R) -> PyResult<Option<R>> {
+        self.task.owner().check().map_err(|error| to_python(py, &error))?;
+        loop {
+            // Never waits with the GIL: another thread may hold the rows and wait for the GIL, to log.
+            if self.task.is_open()
+                && let Some(mut state) = self.state.try_lock()
+                && state.source.is_some()
+                && let Some((key, value, rest)) = state.chunk.current()
+            {
+                let shown = show(key, value, rest);
+                state.chunk.at += step;
+                return Ok(Some(shown));
+            }
+            let more = run(py, self.task.owner(), || {
+                self.task.check_open()?;
+                let mut state = self.state.lock();
+                state.fill()?;
+                Ok(state.chunk.current().is_some())
+            })?;
+            if !more {
+                return Ok(None);
+            }
+        }
     }
 
     /// The next row, nothing at the end.
-    pub fn next(&self, py: Python<'_>) -> PyResult<Option<Row<R>>> {
-        run(py, self.owner, || {
-            let mut state = self.state.lock();
-            match state.peeked.take() {
-                Some(row) => Ok(Some(row)),
-                None => state.pull(),
-            }
-        })
+    pub fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Row<'py, T>>> {
+        self.show(py, 1, |key, value, rest| (PyBytes::new(py, key), PyBytes::new(py, value), rest))
     }
 
     /// The next row's key; `StopIteration` at the end.
     pub fn peek_next_key<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let key = run(py, self.owner, || {
-            let mut state = self.state.lock();
-            if state.peeked.is_none() {
-                state.peeked = state.pull()?;
-            }
-            Ok(state.peeked.as_ref().map(|(key, _)| key.clone()))
-        })?;
-        key.map(|key| PyBytes::new(py, &key)).ok_or_else(|| PyStopIteration::new_err(()))
+        self.show(py, 0, |key, _, _| PyBytes::new(py, key))?.ok_or_else(|| PyStopIteration::new_err(()))
     }
 
     /// Lets the snapshot go.
     pub fn close(&self, py: Python<'_>) -> PyResult<()> {
-        run(py, self.owner, || {
-            *self.state.lock() = State { source: None, peeked: None };
+        run(py, self.task.owner(), || {
+            let mut state = self.state.lock();
+            state.source = None;
+            state.chunk.clear();
             Ok(())
         })
     }

@@ -3,10 +3,10 @@
 use crate::columns::Column;
 use crate::error::to_python;
 use crate::export::{ArrowArray, ArrowReader};
-use crate::iterator::Rows;
-use crate::run::{Owner, run};
+use crate::iterator::{Chunk, Rows};
+use crate::run::run;
 use crate::version_columns::batch;
-use crate::view::View;
+use crate::view::{OpenTask, View};
 use arrow_array::builder::BinaryBuilder;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -89,12 +89,12 @@ impl KeyValueStore {
     #[pyo3(signature = (start, end, reverse))]
     fn range(&self, py: Python<'_>, start: Option<&[u8]>, end: Option<&[u8]>, reverse: bool) -> PyResult<KeyValueIterator> {
         let scan = self.scan(py, |store, tx| store.range(tx, start, end, reverse))?;
-        Ok(KeyValueIterator::new(self.view.owner(), scan))
+        Ok(KeyValueIterator::new(self.view.task(), scan))
     }
 
     fn prefix_scan(&self, py: Python<'_>, prefix: &[u8]) -> PyResult<KeyValueIterator> {
         let scan = self.scan(py, |store, tx| store.prefix_scan(tx, prefix, false))?;
-        Ok(KeyValueIterator::new(self.view.owner(), scan))
+        Ok(KeyValueIterator::new(self.view.task(), scan))
     }
 
     fn approximate_num_entries(&self, py: Python<'_>) -> PyResult<u64> {
@@ -214,20 +214,16 @@ pub fn check_size(bytes: usize) -> Result<()> {
 /// Rows of key and value.
 #[pyclass(frozen, module = "holdfast._core")]
 pub struct KeyValueIterator {
-    rows: Rows<Vec<u8>>,
+    rows: Rows<()>,
 }
 
 impl KeyValueIterator {
-    fn new(owner: Owner, mut scan: Scan) -> Self {
-        let source = move || {
-            let mut row = None;
-            scan.for_each(&mut |key, value| {
-                row = Some((key.to_vec(), value.to_vec()));
-                Step::Pause
-            })?;
-            Ok(row)
+    fn new(task: Arc<OpenTask>, mut scan: Scan) -> Self {
+        let source = move |chunk: &mut Chunk<()>| {
+            scan.for_each(&mut |key, value| if chunk.push(key, value, ()) { Step::Next } else { Step::Pause })?;
+            Ok(())
         };
-        Self { rows: Rows::new(owner, Box::new(source)) }
+        Self { rows: Rows::new(task, Box::new(source)) }
     }
 }
 
@@ -238,8 +234,7 @@ impl KeyValueIterator {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
-        let row = self.rows.next(py)?;
-        Ok(row.map(|(key, value)| (PyBytes::new(py, &key), PyBytes::new(py, &value))))
+        Ok(self.rows.next(py)?.map(|(key, value, ())| (key, value)))
     }
 
     fn peek_next_key<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {

@@ -36,6 +36,7 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        run::watch_forks(module)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -3,13 +3,36 @@
 use crate::error::{holdfast_error, to_python};
 use holdfast_core::{Error, ErrorKind, Result};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The process that opened something. A forked child must not use it: the threads behind it stayed in the parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner(u32);
+pub struct Owner {
+    pid: u32,
+    forks: u32,
+}
+
+/// Forks between the process that imported the extension and this one. Counted, since asking the kernel for the process's
+/// number costs half as much as a whole put.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Counts forks from now on.
+pub fn watch_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    let arguments = PyDict::new(py);
+    arguments.set_item("after_in_child", wrap_pyfunction!(after_fork, module)?)?;
+    py.import("os")?.call_method("register_at_fork", (), Some(&arguments))?;
+    Ok(())
+}
+
+#[pyfunction]
+fn after_fork() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
 
 /// The process whose threads RocksDB runs on: the first that opened a task.
 static ENGINE: OnceLock<Owner> = OnceLock::new();
@@ -17,7 +40,7 @@ static ENGINE: OnceLock<Owner> = OnceLock::new();
 impl Owner {
     /// This process.
     pub fn current() -> Self {
-        Self(std::process::id())
+        Self { pid: std::process::id(), forks: FORKS.load(Ordering::Relaxed) }
     }
 
     /// This process, as the one that opens tasks. RocksDB keeps one set of threads a process and believes that it still has
@@ -28,16 +51,16 @@ impl Owner {
 
     /// Fails in any process but the owner.
     pub fn check(self) -> Result<()> {
-        let pid = std::process::id();
-        if pid == self.0 {
+        if self.forks == FORKS.load(Ordering::Relaxed) {
             return Ok(());
         }
         Err(Error::new(
             ErrorKind::ForkedProcess,
             format!(
-                "process {} has opened a task, and this is its forked child {pid}, where RocksDB has no threads; \
+                "process {} has opened a task, and this is its forked child {}, where RocksDB has no threads; \
                  start the child with multiprocessing's \"spawn\", or fork before the first task is opened",
-                self.0
+                self.pid,
+                std::process::id()
             ),
         ))
     }

@@ -3,10 +3,10 @@
 use crate::columns::Column;
 use crate::error::to_python;
 use crate::export::{ArrowBatch, ArrowReader, batch_rows};
-use crate::iterator::Rows;
-use crate::run::{Owner, run};
+use crate::iterator::{Chunk, Rows};
+use crate::run::run;
 use crate::version_columns::{VersionColumns, batch, next_batch, schema};
-use crate::view::View;
+use crate::view::{OpenTask, View};
 use arrow_array::builder::{BooleanBuilder, Int64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
@@ -88,7 +88,7 @@ impl VersionedKeyValueStore {
 
     fn versions(&self, py: Python<'_>, key: &[u8], start: i64, end: i64, descending: bool) -> PyResult<VersionIterator> {
         let scan = self.open_scan(py, |store, tx| store.versions(tx, key, Timestamp(start), Timestamp(end), !descending))?;
-        Ok(VersionIterator::new(self.view.owner(), scan))
+        Ok(VersionIterator::new(self.view.task(), scan))
     }
 
     #[pyo3(signature = (key_from, key_to, start, end))]
@@ -101,13 +101,13 @@ impl VersionedKeyValueStore {
         end: i64,
     ) -> PyResult<VersionIterator> {
         let scan = self.open_scan(py, |store, tx| store.versions_range(tx, key_from, key_to, Timestamp(start), Timestamp(end)))?;
-        Ok(VersionIterator::new(self.view.owner(), scan))
+        Ok(VersionIterator::new(self.view.task(), scan))
     }
 
     #[pyo3(signature = (as_of))]
     fn scan(&self, py: Python<'_>, as_of: Option<i64>) -> PyResult<VersionIterator> {
         let scan = self.open_scan(py, |store, tx| store.scan(tx, as_of.map(Timestamp)))?;
-        Ok(VersionIterator::new(self.view.owner(), scan))
+        Ok(VersionIterator::new(self.view.task(), scan))
     }
 
     fn put_batch(
@@ -255,20 +255,16 @@ impl PutColumns {
 /// Rows of key, value, begin and end.
 #[pyclass(frozen, module = "holdfast._core")]
 pub struct VersionIterator {
-    rows: Rows<Owned>,
+    rows: Rows<(i64, Option<i64>)>,
 }
 
 impl VersionIterator {
-    fn new(owner: Owner, mut scan: VersionScan) -> Self {
-        let source = move || {
-            let mut row = None;
-            scan.for_each(&mut |key, version| {
-                row = Some((key.to_vec(), owned(version)));
-                false
-            })?;
-            Ok(row)
+    fn new(task: Arc<OpenTask>, mut scan: VersionScan) -> Self {
+        let source = move |chunk: &mut Chunk<_>| {
+            scan.for_each(&mut |key, version| chunk.push(key, version.value, (version.timestamp.0, version.valid_to.map(|time| time.0))))?;
+            Ok(())
         };
-        Self { rows: Rows::new(owner, Box::new(source)) }
+        Self { rows: Rows::new(task, Box::new(source)) }
     }
 }
 
@@ -281,8 +277,7 @@ impl VersionIterator {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<KeyedRecord<'py>>> {
-        let row = self.rows.next(py)?;
-        Ok(row.map(|(key, (value, begin, end))| (PyBytes::new(py, &key), PyBytes::new(py, &value), begin, end)))
+        Ok(self.rows.next(py)?.map(|(key, value, (begin, end))| (key, value, begin, end)))
     }
 
     fn peek_next_key<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {

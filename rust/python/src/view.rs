@@ -50,7 +50,7 @@ impl OpenTask {
     }
 
     /// Staging needs no database, so a closed task would take writes that nobody will ever commit.
-    fn check_open(&self) -> Result<()> {
+    pub fn check_open(&self) -> Result<()> {
         if self.is_open() {
             return Ok(());
         }
@@ -139,6 +139,11 @@ impl View {
     /// The process that opened the task.
     pub fn owner(&self) -> Owner {
         self.task.owner
+    }
+
+    /// What it is a view of.
+    pub fn task(&self) -> Arc<OpenTask> {
+        Arc::clone(&self.task)
     }
 
     /// Reads. A reader of its own takes a view in the time that copying a few pointers takes, then goes its own way.

@@ -1,0 +1,81 @@
+"""Scans row by row: the rows come in chunks, which nobody can tell from outside."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import holdfast as hf
+
+
+@pytest.fixture
+def task(tmp_path):
+    stores = [hf.stores.key_value("kv"), hf.stores.versioned("rates", history_retention=10**9)]
+    with hf.open_task(tmp_path / "db", stores, durability=hf.Durability.CHANGELOG) as task:
+        yield task
+
+
+def key(number: int) -> bytes:
+    return b"%06d" % number
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 8, 9, 23, 24, 25, 2_000])
+def test_a_scan_of_any_length_has_all_rows_once(task, rows):
+    for number in range(rows):
+        task["kv"].put(key(number), b"v%d" % number)
+        task["rates"].put(key(number), b"v%d" % number, number)
+        if number == rows // 2:
+            task.commit()
+    wanted = [(key(number), b"v%d" % number) for number in range(rows)]
+    assert list(task["kv"].range()) == wanted
+    assert list(task["kv"].range(reverse=True)) == wanted[::-1]
+    assert [(found, record.value) for found, record in task["rates"].scan()] == wanted
+
+
+def test_rows_larger_than_a_chunk_come_whole(task):
+    wanted = [(key(number), bytes([number]) * 100_000) for number in range(20)]
+    task["kv"].put_all(wanted)
+    assert list(task["kv"].range()) == wanted
+
+
+def test_a_look_at_the_next_key_takes_nothing(task):
+    task["kv"].put_all([(key(number), b"") for number in range(30)])
+    with task["kv"].range() as scan:
+        for number in range(30):
+            assert (scan.peek_next_key(), scan.peek_next_key()) == (key(number), key(number))
+            assert next(scan) == (key(number), b"")
+        with pytest.raises(StopIteration):
+            scan.peek_next_key()
+
+
+@pytest.mark.parametrize("taken", [0, 1, 8, 20])
+def test_rows_read_ahead_are_not_shown_after_the_end(task, taken):
+    task["kv"].put_all([(key(number), b"") for number in range(100)])
+    closed, ended = task["kv"].range(), task["kv"].range()
+    for _ in range(taken):
+        next(closed), next(ended)
+    closed.close()
+    with pytest.raises(hf.errors.StoreClosedError, match="iterator is closed"):
+        next(closed)
+    task.close()
+    with pytest.raises(hf.errors.StoreClosedError, match="store is closed"):
+        next(ended)
+    with pytest.raises(hf.errors.StoreClosedError, match="store is closed"):
+        ended.peek_next_key()
+
+
+def test_threads_share_an_iterator_row_by_row(task):
+    task["kv"].put_all([(key(number), b"") for number in range(5_000)])
+    scan, found = task["kv"].range(), [[] for _ in range(4)]
+
+    def read(rows):
+        rows.extend(row for row, _ in scan)
+
+    threads = [threading.Thread(target=read, args=(rows,)) for rows in found]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(row for rows in found for row in rows) == [key(number) for number in range(5_000)]
+    assert all(rows == sorted(rows) for rows in found)
