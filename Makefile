@@ -10,7 +10,7 @@ SEED ?=
 # The whole workspace, so that crates have the features that they have everywhere: others would compile RocksDB again.
 PROOF := cargo test --release --locked --workspace
 
-.PHONY: help setup build test test-rust test-python lint fmt bench demo crash crash-demo proof ci ci-full lock
+.PHONY: help setup build test test-rust test-python lint fmt bench bench-peers bench-full demo crash crash-demo proof ci ci-full lock
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -38,6 +38,11 @@ fmt: setup ## format the sources
 bench: build ## run the benchmarks and write benches/RESULTS.md
 	@$(ENV) python benches/report.py $(ARGS)
 
+bench-peers: build ## against quixstreams, rocksdict, lmdb, sqlite and Kafka Streams (needs Maven), into the same file
+	@$(ENV) python benches/report.py --peers $(ARGS)
+
+bench-full: bench bench-peers ## all of them
+
 demo: build ## the main job on every ECB rate since 1999; ARGS=--kill kills its own driver in mid-batch
 	@$(ENV) python examples/ecb_orders.py $(ARGS)
 
@@ -58,4 +63,5 @@ ci-full: ci proof crash-demo bench ## and the long ones
 
 lock: setup ## write the lock files anew
 	@$(ENV) "$$tools/bin/uv" pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header requirements-dev.in -o requirements-dev.lock
+	@$(ENV) "$$tools/bin/uv" pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header benches/peers/requirements.in -o benches/peers/requirements.lock
 	@$(ENV) cargo update --workspace

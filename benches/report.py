@@ -1,9 +1,11 @@
 """Runs the benchmarks and writes their table to `benches/RESULTS.md`: `make bench`, or `make bench ARGS=--quick`.
 
-Every figure is a ratio of two measurements taken in turns in one run. Three sources:
+Every figure is a ratio of two measurements taken in turns in one run. Four sources:
 
 - Python modules `benches/python/*.py` with `figures(*, quick) -> list[Figure]`;
 - Spark modules `benches/spark/*.py`, the same;
+- what others offer, `benches/peers/*.py`, the same, but only with `--peers` and into a part of their own, which stays as it
+  is without: they take long, and the peers must be fetched first;
 - Rust benches (`benches/rust`), by `cargo bench --profile release`, printing one line
   `FIGURE {"measured": …, "against": …, "ratio": …, "reach": …, "unit": …, "note": …}` a figure.
 """
@@ -25,6 +27,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
+PEERS = "## Against others"
 sys.path.insert(0, str(HERE))
 
 from figure import Figure  # beside this file
@@ -56,6 +59,13 @@ def rust_figures(*, quick: bool) -> list[Figure]:
     output = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, env=env).stdout
     lines = [line.removeprefix("FIGURE ") for line in output.splitlines() if line.startswith("FIGURE ")]
     return [Figure(**json.loads(line)) for line in lines]
+
+
+def kept_peers(file: Path) -> str:
+    """The peers' part of an earlier report."""
+    text = file.read_text() if file.exists() else ""
+    start = text.find(PEERS)
+    return "" if start < 0 else text[start:]
 
 
 def absolute_figures() -> list[dict[str, Any]]:
@@ -92,18 +102,30 @@ def table(figures: list[Figure]) -> list[str]:
     return lines
 
 
+def calls() -> list[str]:
+    """The Python calls' own times as Markdown."""
+    lines = ["## Python calls", "", "Absolute, by pytest-benchmark; batches are of 10,000 rows.", ""]
+    lines += ["| call | median | calls a second |", "| --- | --- | --- |"]
+    for bench in absolute_figures():
+        stats = bench["stats"]
+        name = bench["name"].removeprefix("test_").replace("_", " ")
+        lines.append(f"| {name} | {stats['median'] * 1e6:,.1f} µs | {1 / stats['median']:,.0f} |")
+    return [*lines, ""]
+
+
 def main() -> int:
     """0 if every source could be measured."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small inputs and few rounds: to see that it works")
     parser.add_argument("--only", default="", help="sources whose name contains this: rust, python, spark, or a module")
+    parser.add_argument("--peers", action="store_true", help="nothing but the comparisons with other stores")
     parser.add_argument("--output", type=Path, default=HERE / "RESULTS.md")
     options = parser.parse_args()
 
-    sources: list[tuple[str, Any]] = [("rust", lambda: rust_figures(quick=options.quick))]
+    sources: list[tuple[str, Any]] = [] if options.peers else [("rust", lambda: rust_figures(quick=options.quick))]
     sources += [
         (name, lambda file=file: python_figures(file, quick=options.quick))
-        for folder in ("python", "spark")
+        for folder in (["peers"] if options.peers else ["python", "spark"])
         for name, file in modules(folder)
     ]
     figures: list[Figure] = []
@@ -121,18 +143,17 @@ def main() -> int:
                 print(f"  {figure.measured} / {figure.against}: {figure.ratio} ({figure.reach}) {figure.note}", flush=True)
             figures += found
 
-    command = "make bench" + (" ARGS=--quick" if options.quick else "")
-    lines = ["# Results", "", f"`{command}` on {dt.datetime.now(dt.UTC):%Y-%m-%d}: {machine()}.", ""]
+    command = ("make bench-peers" if options.peers else "make bench") + (" ARGS=--quick" if options.quick else "")
+    lines = [f"`{command}` on {dt.datetime.now(dt.UTC):%Y-%m-%d}: {machine()}.", ""]
     lines += ["Each ratio is the median of measurements taken in turns in one run.", "", *table(figures), ""]
-    if options.only in "python/test_stores":
-        lines += ["## Python calls", "", "Absolute, by pytest-benchmark; batches are of 10,000 rows.", ""]
-        lines += ["| call | median | calls a second |", "| --- | --- | --- |"]
-        for bench in absolute_figures():
-            stats = bench["stats"]
-            name = bench["name"].removeprefix("test_").replace("_", " ")
-            lines.append(f"| {name} | {stats['median'] * 1e6:,.1f} µs | {1 / stats['median']:,.0f} |")
-        lines.append("")
-    options.output.write_text("\n".join(lines))
+    if options.peers:
+        text = options.output.read_text() if options.output.exists() else "# Results\n\n"
+        report = text.partition(PEERS)[0] + "\n".join([PEERS, "", *lines])
+    else:
+        if options.only in "python/test_stores":
+            lines += calls()
+        report = "\n".join(["# Results", "", *lines]) + "\n" + kept_peers(options.output)
+    options.output.write_text(report.rstrip("\n") + "\n")
     print(f"bench: written to {options.output}")
     return 1 if failed else 0
 

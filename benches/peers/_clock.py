@@ -1,0 +1,39 @@
+"""The clock of the peers' benches."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+CLOCKS = {"wall": time.perf_counter, "thread": time.thread_time, "process": time.process_time}
+
+
+class Clock:
+    """Adds up the time spent inside `with`, in seconds: by the wall, by the thread's and by the process's processor time."""
+
+    def __init__(self) -> None:
+        self.taken = dict.fromkeys(CLOCKS, 0.0)
+
+    def __enter__(self) -> None:
+        self._began = {what: clock() for what, clock in CLOCKS.items()}
+
+    def __exit__(self, *exc: object) -> None:
+        for what, clock in CLOCKS.items():
+            self.taken[what] += clock() - self._began[what]
+
+
+def settle(pid: int) -> None:
+    """Waits until a process uses no processor any more: its flushes and compactions are done."""
+
+    def ticks() -> int:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    calm, before = 0, ticks()
+    for _ in range(300):
+        time.sleep(0.1)
+        now = ticks()
+        calm = calm + 1 if now - before <= 1 else 0
+        before = now
+        if calm == 3:
+            return

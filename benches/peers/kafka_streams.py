@@ -1,0 +1,224 @@
+"""Kafka Streams' own RocksDB stores (Java, from Maven Central) against ours, through the batch methods from Python.
+
+The same records on one thread each, in turns: one workload there, the same one here, and back. Both have 128 MiB of block
+cache and of write buffers, and no write-ahead log, since in both a changelog is the log. The JVM is warmed up first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any, Self
+
+import _records as records
+import numpy as np
+import pyarrow as pa
+from _clock import Clock, settle
+from figure import Figure
+
+import holdfast as hf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HERE = Path(__file__).resolve().parent
+BATCH = 10_000
+RESTORE_BATCH = 1_000
+"""What Kafka Streams' restore consumer hands over at most."""
+RETENTION_MS = 3_600_000
+HISTORY_MS = 3_000_000
+"""Over so long versions are spread: less than the retention, so that none is dropped."""
+CHANGELOG = ("bench-store-changelog", 0)
+
+REACH = {
+    "put": ("puts, commits of {batch:,}", 1.8),
+    "get": ("gets in batches of {batch:,}", 3.0),
+    "versioned put": ("versioned puts, ascending, 10 versions a key", 5.0),
+    "get as of": ("gets as of a random time in batches of {batch:,}", 8.0),
+    "restore": ("restore in batches of {restore:,}", 3.0),
+    "versioned restore": ("versioned restore in batches of {restore:,}", 8.0),
+}
+
+Taken = dict[str, dict[str, float]]
+"""By workload: wall, thread and process seconds, and the sum of what was read."""
+
+
+class Java:
+    """The other side, a line a workload."""
+
+    def __init__(self, build: Path) -> None:
+        classpath = f"{build}/classes:{build}/lib/*"
+        java = Path(os.environ["JAVA_HOME"]) / "bin/java" if "JAVA_HOME" in os.environ else "java"
+        command = [str(java), "-Xms2g", "-Xmx2g", "-cp", classpath, "org.apache.kafka.streams.state.internals.Turns"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._process.communicate()
+
+    def ask(self, *words: object) -> dict[str, float]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(" ".join(map(str, words)) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the JVM ended at {words}")
+        return json.loads(line)
+
+    def settle(self) -> None:
+        settle(self._process.pid)
+
+
+def theirs(java: Java, folder: Path, size: int, seed: int) -> Taken:
+    """One round of Kafka Streams."""
+    keys, step, reads = size // 10, HISTORY_MS // size, size // 4
+    taken: Taken = {}
+
+    def opened(kind: str, work: Callable[[], None]) -> None:
+        directory = Path(tempfile.mkdtemp(dir=folder))
+        java.ask("open", kind, directory)
+        work()
+        java.ask("close")
+        shutil.rmtree(directory)
+
+    def plain() -> None:
+        taken["put"] = java.ask("put", size, size, 0)
+        java.settle()
+        java.ask("get", seed + 100, reads, size)
+        taken["get"] = java.ask("get", seed, reads, size)
+
+    def versioned() -> None:
+        taken["versioned put"] = java.ask("put", size, keys, step)
+        java.settle()
+        java.ask("get-as-of", seed + 100, reads // 4, keys, keys * step, size * step)
+        taken["get as of"] = java.ask("get-as-of", seed, reads, keys, keys * step, size * step)
+
+    opened("plain", plain)
+    opened("versioned", versioned)
+    opened("plain", lambda: taken.update({"restore": java.ask("restore", size, size, 0)}))
+    opened("versioned", lambda: taken.update({"versioned restore": java.ask("restore", size, keys, step)}))
+    return taken
+
+
+class Ours:
+    """One round of Holdfast; its times are in `taken`."""
+
+    def __init__(self, folder: Path, size: int, seed: int) -> None:
+        self.folder, self.size, self.seed = folder, size, seed
+        self.keys, self.step, self.reads = size // 10, HISTORY_MS // size, size // 4
+        numbers = np.arange(size, dtype=np.uint64)
+        self.values = records.values(numbers)
+        self.plain_keys, self.versioned_keys = records.keys(numbers), records.keys(numbers % np.uint64(self.keys))
+        self.times = pa.array(numbers.astype(np.int64) * self.step * 1000)
+        self.taken: Taken = {}
+
+    def round(self) -> Taken:
+        plain = hf.stores.key_value("store")
+        versioned = hf.stores.versioned("store", history_retention=RETENTION_MS * 1000)
+        self.with_task(plain, self.plain)
+        self.with_task(versioned, self.versioned)
+        self.with_task(plain, lambda task: self.restore(task, "restore", self.plain_keys, None))
+        self.with_task(versioned, lambda task: self.restore(task, "versioned restore", self.versioned_keys, self.times))
+        return self.taken
+
+    def with_task(self, builder: hf.stores.StoreBuilder, work: Callable[[hf.Task], None]) -> None:
+        with (
+            tempfile.TemporaryDirectory(dir=self.folder) as directory,
+            hf.open_task(Path(directory) / "db", [builder], durability=hf.Durability.CHANGELOG) as task,
+        ):
+            work(task)
+
+    def timed(self, what: str, count: int, rows: int, work: Callable[[slice], Any]) -> list[Any]:
+        clock, found = Clock(), []
+        for first in range(0, count, rows):
+            with clock:
+                found.append(work(slice(first, first + rows)))
+        self.taken[what] = {**clock.taken, "sum": 0}
+        return found
+
+    def add_up(self, what: str, columns: list[pa.Array]) -> None:
+        with np.errstate(over="ignore"):
+            self.taken[what]["sum"] = int(sum((records.first_words(column).sum() for column in columns), np.int64(0)))
+
+    def plain(self, task: hf.Task) -> None:
+        store = task["store"]
+
+        def put(some: slice) -> None:
+            store.put_batch(self.plain_keys[some], self.values[some])
+            task.commit({CHANGELOG: some.stop - 1})
+
+        self.timed("put", self.size, BATCH, put)
+        settle(os.getpid())
+        for seed in (self.seed + 100, self.seed):  # the first time for the caches
+            wanted = records.keys(records.draw(seed, self.reads, self.size))
+            found = self.timed("get", self.reads, BATCH, lambda some, wanted=wanted: store.get_batch(wanted[some]))
+        self.add_up("get", found)
+
+    def versioned(self, task: hf.Task) -> None:
+        store = task["store"]
+
+        def put(some: slice) -> None:
+            store.put_batch(self.versioned_keys[some], self.values[some], self.times[some])
+            task.commit({CHANGELOG: some.stop - 1})
+
+        self.timed("versioned put", self.size, BATCH, put)
+        settle(os.getpid())
+        low, high = self.keys * self.step, self.size * self.step
+        for seed, count in ((self.seed + 100, self.reads // 4), (self.seed, self.reads)):
+            wanted = records.keys(records.draw(seed, count, self.keys))
+            times = low + records.draw(seed + 1, count, high - low).astype(np.int64)
+            at = pa.array(times * 1000)
+            found = self.timed(
+                "get as of", count, BATCH, lambda some, wanted=wanted, at=at: store.get_batch(wanted[some], at[some])
+            )
+        self.add_up("get as of", [pa.record_batch(batch).column("value") for batch in found])
+
+    def restore(self, task: hf.Task, what: str, keys: pa.Array, times: pa.Array | None) -> None:
+        def batch(some: slice) -> None:
+            at = None if times is None else times[some]
+            task.restore_batch("store", keys[some], self.values[some], at, {CHANGELOG: some.stop - 1})
+
+        self.timed(what, self.size, RESTORE_BATCH, batch)
+
+
+def built() -> Path:
+    """The program, compiled."""
+    build = Path(os.environ["CARGO_TARGET_DIR"]) / "peers/kafka-streams"
+    subprocess.run(
+        ["mvn", "--quiet", "--batch-mode", "package", f"-Dbuild.folder={build}"], cwd=HERE / "kafka-streams", check=True
+    )
+    return build
+
+
+def figures(*, quick: bool) -> list[Figure]:
+    """A row a workload."""
+    size, rounds = (200_000, 1) if quick else (1_000_000, 3)
+    with tempfile.TemporaryDirectory() as folder, Java(built()) as java:
+        theirs(java, Path(folder), 40_000 if quick else 200_000, 1)  # warm
+        pairs = [
+            (Ours(Path(folder), size, 2 * n).round(), theirs(java, Path(folder), size, 2 * n)) for n in range(1, rounds + 1)
+        ]
+    found = []
+    for what, (words, reach) in REACH.items():
+        for mine, other in pairs:
+            if mine[what]["sum"] != other[what]["sum"]:
+                raise RuntimeError(f"{what}: the two sides read different values")
+        ratio = {
+            clock: median(other[what][clock] / mine[what][clock] for mine, other in pairs)
+            for clock in ("wall", "thread", "process")
+        }
+        seconds = " against ".join(f"{median(pair[side][what]['wall'] for pair in pairs):.2f} s" for side in (0, 1))
+        note = f"{seconds}; of the thread's processor time {ratio['thread']:.1f}, of the process's {ratio['process']:.1f}; {rounds} rounds"
+        measured = words.format(batch=BATCH, restore=RESTORE_BATCH) + ", batch methods from Python"
+        found.append(
+            Figure(measured, "Kafka Streams 4.3.1, its own RocksDB store", ratio["wall"], f">= {reach}", "throughput", note)
+        )
+    return found
