@@ -1,4 +1,5 @@
 //! RocksDB as one would use it by hand: what the stores are measured against.
+#![allow(dead_code, reason = "each bench uses a part")]
 
 use rust_rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, Options, WriteBatch, WriteOptions};
 use std::path::Path;

@@ -1,0 +1,341 @@
+//! The versioned store against plain puts, RocksDB's own MultiGet, and Kafka Streams' layout rebuilt (`kafka.rs`).
+//! Prints a line `FIGURE {…}` a figure (see `benches/report.py`).
+//!
+//! 100,000 keys of ten versions each, ascending: one version of every key, then the next; 50 minutes in all, with a
+//! history retention of one hour and segments of five minutes, as in Kafka Streams' defaults.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
+
+mod kafka;
+mod measure;
+mod raw;
+
+use holdfast_core::{Applied, Op, StoreKind, Task, Timestamp};
+use kafka::Kafka;
+use measure::{Data, HOUR, Settings, TRANSACTION, VALUE, bytes, commit, figure, open, timed, transactional_puts};
+use rust_rocksdb::DB;
+use std::cell::LazyCell;
+
+const VERSIONS: usize = 10;
+const KAFKA: &str = "Kafka Streams' layout, rebuilt";
+const SEGMENT: i64 = HOUR / 12;
+
+fn main() {
+    let settings = Settings::from_env();
+    let history = History::new(settings.rows);
+    puts(&settings, &history);
+    reads(&settings, &history);
+}
+
+fn kind() -> StoreKind {
+    StoreKind::Versioned { history_retention: HOUR, segment_interval: SEGMENT }
+}
+
+/// Which version of which key comes when.
+struct History {
+    data: Data,
+    rows: usize,
+    keys: usize,
+    random: Vec<u8>,
+}
+
+impl History {
+    fn new(rows: usize) -> Self {
+        Self { data: Data::new(rows), rows, keys: rows / VERSIONS, random: bytes(5, rows * 8) }
+    }
+
+    fn time(&self, n: usize) -> i64 {
+        n as i64 * (HOUR / 6 * 5 / self.rows as i64)
+    }
+
+    fn random(&self, n: usize) -> usize {
+        u64::from_le_bytes(self.random[n % self.rows * 8..][..8].try_into().unwrap()) as usize
+    }
+
+    fn key(&self, n: usize) -> &[u8] {
+        self.data.key(n % self.keys)
+    }
+
+    /// A put every time step; with `late` every fifth one at a time within the half hour before.
+    fn put(&self, n: usize, late: bool) -> (&[u8], &[u8], i64) {
+        let now = self.time(n);
+        let time = if late && n % 5 == 4 { (now - 1 - self.random(n) as i64 % (HOUR / 2)).max(0) } else { now };
+        (self.key(n), self.data.value(n), time)
+    }
+
+    /// A key, and a moment in the middle of one of its first nine versions.
+    fn as_of(&self, n: usize) -> (&[u8], i64) {
+        let key = self.random(n) % self.keys;
+        let version = self.random(n) / self.keys % (VERSIONS - 1);
+        (self.data.key(key), self.time(version * self.keys + key) + self.time(self.keys / 2))
+    }
+
+    fn load(&self, task: &Task, late: bool) {
+        let store = task.versioned("s").unwrap();
+        for first in (0..self.rows).step_by(TRANSACTION) {
+            let mut tx = task.begin().unwrap();
+            for n in first..(first + TRANSACTION).min(self.rows) {
+                let (key, value, time) = self.put(n, late);
+                store.put(&mut tx, key, Some(value), Timestamp(time)).unwrap();
+            }
+            commit(task, tx, first);
+        }
+    }
+
+    /// The same in batches, as the as-of join puts them.
+    fn load_batches(&self, task: &Task, late: bool) {
+        let store = task.versioned("s").unwrap();
+        for first in (0..self.rows).step_by(TRANSACTION) {
+            let ops: Vec<Op<'_>> = (first..(first + TRANSACTION).min(self.rows))
+                .map(|n| {
+                    let (key, value, time) = self.put(n, late);
+                    Op::Put { key, value: Some(value), timestamp: Timestamp(time) }
+                })
+                .collect();
+            let mut tx = task.begin().unwrap();
+            store.apply_batch(&mut tx, &ops, false, &mut |_, _| {}).unwrap();
+            commit(task, tx, first);
+        }
+    }
+
+    fn load_kafka(&self, kafka: &mut Kafka, late: bool) {
+        for n in 0..self.rows {
+            let (key, value, time) = self.put(n, late);
+            kafka.put(key, value, time);
+        }
+    }
+}
+
+fn puts(settings: &Settings, history: &History) {
+    let rows: Vec<(&[u8], &[u8])> = (0..settings.rows).map(|n| (history.key(n), history.data.value(n))).collect();
+    let fresh = |load: &dyn Fn(&Task)| {
+        let dir = tempfile::tempdir().unwrap();
+        let task = open(dir.path(), kind());
+        timed(|| load(&task))
+    };
+    figure(
+        settings,
+        (
+            "versioned put, ascending (100,000 keys, 10 versions each)",
+            "plain transactional put of the same keys and values",
+            "<= 1.6",
+            "time",
+        ),
+        || fresh(&|task| history.load(task, false)),
+        || {
+            let dir = tempfile::tempdir().unwrap();
+            let task = open(dir.path(), StoreKind::KeyValue);
+            let store = task.key_value("s").unwrap();
+            timed(|| transactional_puts(&task, &store, &rows))
+        },
+    );
+    for (late, name, reach) in [(false, "versioned put, ascending", "<= 0.45"), (true, "versioned put, 20 % late", "<= 0.4")] {
+        figure(
+            settings,
+            (name, KAFKA, reach, "time"),
+            || fresh(&|task| history.load_batches(task, late)),
+            || {
+                let dir = tempfile::tempdir().unwrap();
+                let mut kafka = Kafka::open(dir.path(), HOUR, SEGMENT);
+                timed(|| history.load_kafka(&mut kafka, late))
+            },
+        );
+    }
+}
+
+fn reads(settings: &Settings, history: &History) {
+    let dirs: [_; 3] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
+    // Made when the first figure asks for it, before its clock starts.
+    let task = LazyCell::new(|| {
+        let task = open(dirs[0].path(), kind());
+        history.load(&task, false);
+        task.flush(true).unwrap();
+        task.compact("s").unwrap();
+        task
+    });
+    // As many plain keys as there are versions.
+    let db = LazyCell::new(|| {
+        let db = raw::open(dirs[1].path(), false);
+        raw::put_loop(&db, history.data.rows().into_iter());
+        compact(&db);
+        db
+    });
+    let kafka = LazyCell::new(|| {
+        let mut kafka = Kafka::open(dirs[2].path(), HOUR, SEGMENT);
+        history.load_kafka(&mut kafka, false);
+        compact(&kafka.db);
+        kafka
+    });
+    let lookups = settings.rows / 5;
+    let now = history.time(settings.rows);
+    let as_of = |n: usize| history.as_of(n);
+    let near_now = |n: usize| (history.key(history.random(n)), now);
+    for (want_valid_to, name) in [
+        (false, "get as of a time in history, batches of 10,000"),
+        (true, "the same with the end of validity (valid_to) computed for each"),
+    ] {
+        figure(
+            settings,
+            (name, "RocksDB's own sorted MultiGet of as many plain keys", "<= 1.4", "time"),
+            || get_as_of(&task, lookups, want_valid_to, as_of),
+            || multi_get(&db, history, lookups),
+        );
+    }
+    figure(
+        settings,
+        ("get as of now, batches of 10,000", "RocksDB's own sorted MultiGet of as many plain keys", "", "time"),
+        || get_as_of(&task, lookups, false, near_now),
+        || multi_get(&db, history, lookups),
+    );
+    figure(
+        settings,
+        ("get as of a time in history, batches of 10,000, sorted", KAFKA, "<= 0.5", "time"),
+        || get_as_of(&task, lookups, false, as_of),
+        || get_as_of_kafka(&kafka, lookups, as_of),
+    );
+    figure(
+        settings,
+        ("get as of now, batches of 10,000, sorted", KAFKA, "", "time"),
+        || get_as_of(&task, lookups, false, near_now),
+        || get_as_of_kafka(&kafka, lookups, near_now),
+    );
+    figure(
+        settings,
+        ("all versions of a key", KAFKA, "<= 0.25", "time"),
+        || {
+            let store = task.versioned("s").unwrap();
+            let mut tx = task.begin().unwrap();
+            counted(lookups / 10 * VERSIONS, |found| {
+                for n in 0..lookups / 10 {
+                    let key = history.key(history.random(n));
+                    let mut versions = store.versions(&mut tx, key, Timestamp::MIN, Timestamp::MAX, false).unwrap();
+                    versions
+                        .for_each(&mut |_, version| {
+                            *found += version.value.len();
+                            true
+                        })
+                        .unwrap();
+                }
+            })
+        },
+        || {
+            let kafka = &*kafka;
+            let mut row_key = Vec::new();
+            counted(lookups / 10 * VERSIONS, |found| {
+                for n in 0..lookups / 10 {
+                    kafka.versions(&mut row_key, history.key(history.random(n)), |value| *found += value.len());
+                }
+            })
+        },
+    );
+    let scan = |at: Option<i64>| {
+        let store = task.versioned("s").unwrap();
+        let mut tx = task.begin().unwrap();
+        counted(history.keys, |found| {
+            let mut rows = store.scan(&mut tx, at.map(Timestamp)).unwrap();
+            rows.for_each(&mut |_, version| {
+                *found += version.value.len();
+                true
+            })
+            .unwrap();
+        })
+    };
+    let scan_kafka = || {
+        let kafka = &*kafka;
+        counted(history.keys, |found| kafka.scan(|value| *found += value.len()))
+    };
+    figure(settings, ("scan as of now", KAFKA, "<= 1.1", "time"), || scan(None), scan_kafka);
+    figure(
+        settings,
+        ("scan as of the middle of the history", "the same as of now", "", "time"),
+        || scan(Some(history.time(settings.rows / 2))),
+        || scan(None),
+    );
+    figure(
+        settings,
+        ("versions_range over all keys, a version", "RocksDB's own scan of as many plain keys, a row", "", "time"),
+        || {
+            let store = task.versioned("s").unwrap();
+            let mut tx = task.begin().unwrap();
+            counted(settings.rows, |found| {
+                let mut rows = store.versions_range(&mut tx, None, None, Timestamp::MIN, Timestamp::MAX).unwrap();
+                rows.for_each(&mut |_, version| {
+                    *found += version.value.len();
+                    true
+                })
+                .unwrap();
+            })
+        },
+        || {
+            let db = &*db;
+            counted(settings.rows, |found| {
+                let mut rows = db.raw_iterator();
+                rows.seek_to_first();
+                while let Some(value) = rows.value() {
+                    *found += value.len();
+                    rows.next();
+                }
+            })
+        },
+    );
+}
+
+fn compact(db: &DB) {
+    db.flush().unwrap();
+    db.compact_range(None::<&[u8]>, None::<&[u8]>);
+}
+
+/// Seconds of `f`, which adds the bytes of all values to what it is given.
+fn counted(values: usize, f: impl FnOnce(&mut usize)) -> f64 {
+    let mut found = 0;
+    let took = timed(|| f(&mut found));
+    assert_eq!(found, values * VALUE);
+    took
+}
+
+fn get_as_of<'a>(task: &Task, lookups: usize, valid_to: bool, row: impl Fn(usize) -> (&'a [u8], i64)) -> f64 {
+    let store = task.versioned("s").unwrap();
+    let mut tx = task.begin().unwrap();
+    counted(lookups, |found| {
+        for first in (0..lookups).step_by(TRANSACTION) {
+            let ops: Vec<Op<'_>> = (first..(first + TRANSACTION).min(lookups))
+                .map(|n| {
+                    let (key, as_of) = row(n);
+                    Op::Get { key, as_of: Timestamp(as_of) }
+                })
+                .collect();
+            store
+                .apply_batch(&mut tx, &ops, valid_to, &mut |_, applied| {
+                    if let Applied::Get(Some(version)) = applied {
+                        *found += version.value.len();
+                    }
+                })
+                .unwrap();
+        }
+    })
+}
+
+fn get_as_of_kafka<'a>(kafka: &Kafka, lookups: usize, row: impl Fn(usize) -> (&'a [u8], i64)) -> f64 {
+    let mut row_key = Vec::new();
+    counted(lookups, |found| {
+        for first in (0..lookups).step_by(TRANSACTION) {
+            let mut wanted: Vec<(&[u8], i64)> = (first..(first + TRANSACTION).min(lookups)).map(&row).collect();
+            wanted.sort_unstable();
+            for (key, at) in wanted {
+                kafka.get_as_of(&mut row_key, key, at, |value| *found += value.len());
+            }
+        }
+    })
+}
+
+fn multi_get(db: &DB, history: &History, lookups: usize) -> f64 {
+    counted(lookups, |found| {
+        for first in (0..lookups).step_by(TRANSACTION) {
+            let mut wanted: Vec<&[u8]> =
+                (first..(first + TRANSACTION).min(lookups)).map(|n| history.data.key(history.random(n) % history.rows)).collect();
+            wanted.sort_unstable();
+            for value in db.batched_multi_get_pinned_batch(wanted, true).unwrap().iter() {
+                *found += value.unwrap().map_or(0, |v| v.len());
+            }
+        }
+    })
+}
