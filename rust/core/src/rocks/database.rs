@@ -5,9 +5,10 @@
 //! call finds no database and says `StoreClosed`. After a fork the child must not touch any of it: RocksDB's threads did not
 //! survive, so nothing is destroyed there.
 
+use super::commit_number::{self, CommitNumber};
 use super::cursor::Slot;
 use super::failure::failure;
-use super::family::{Family, FamilySpec, Handle};
+use super::family::{Family, FamilyKind, FamilySpec, Handle};
 use super::options::{DatabaseOptions, database_options, family_options};
 use super::snapshot::Snapshot;
 use crate::error::{Error, ErrorKind, Result};
@@ -27,6 +28,7 @@ pub struct Database {
     path: PathBuf,
     pid: u32,
     sync: bool,
+    commits: CommitNumber,
 }
 
 /// The database, held open for one call.
@@ -38,8 +40,13 @@ const MULTI_GET_KEYS: usize = 1024;
 impl Database {
     /// Opens or makes the database at `path` with these families, and those that its files already have.
     pub fn open(path: &Path, wanted: &[FamilySpec], options: &DatabaseOptions) -> Result<Arc<Self>> {
-        let db_options = database_options(options)?;
+        let mut db_options = database_options(options)?;
+        // Each log says what the one before it held: after a manifest that was cut, logs whose predecessors are long deleted would
+        // be replayed onto the state of an older time, and nobody would notice the hole. RocksDB takes a database without any log
+        // for damaged then, but a loss of power right after its making leaves one.
+        db_options.set_track_and_verify_wals(options.sync && (!path.join("CURRENT").exists() || has_log(path)));
         let mut specs = wanted.to_vec();
+        let durable = commit_number::durable(path);
         if path.join("CURRENT").exists() {
             let names = DB::list_cf(&db_options, path).map_err(|e| failure("reading the list of families", path, e))?;
             for name in names {
@@ -57,12 +64,15 @@ impl Database {
                 })?;
                 specs.push(spec);
             }
+        } else if let Some(durable) = durable {
+            // RocksDB would make a new database and delete the files of the old one.
+            return Err(commit_number::lost("unknown, since the file CURRENT is missing", durable, path));
         }
         let mut families = vec![ColumnFamilyDescriptor::new("default", Options::default())];
         for spec in &specs {
             families.push(ColumnFamilyDescriptor::new(spec.name(), family_options(spec, options)?));
         }
-        let db = DB::open_cf_descriptors(&db_options, path, families).map_err(|e| Self::open_failure(path, e))?;
+        let db = DB::open_cf_descriptors(&db_options, path, families).map_err(|e| Self::open_failure(path, e, options))?;
         let mut handles = Vec::with_capacity(specs.len());
         for spec in &specs {
             let name = spec.name();
@@ -70,6 +80,10 @@ impl Database {
                 Error::new(ErrorKind::StoreCorrupted, format!("the column family {name:?} is missing after open")).path(path)
             })?;
             handles.push((name, Family { handle: Handle(handle.inner()), id: handle.id() }));
+        }
+        let last = last_commit(&db).map_err(|e| failure("reading the number of the last commit", path, e))?;
+        if let Some(durable) = durable.filter(|durable| *durable > last.0) {
+            return Err(commit_number::lost(&last.to_string(), durable, path));
         }
         Ok(Arc::new(Self {
             db: RwLock::new(Some(Box::new(db))),
@@ -79,13 +93,23 @@ impl Database {
             path: path.to_owned(),
             pid: std::process::id(),
             sync: options.sync,
+            commits: CommitNumber::new(last.0, path),
         }))
     }
 
-    fn open_failure(path: &Path, error: rust_rocksdb::Error) -> Error {
+    fn open_failure(path: &Path, error: rust_rocksdb::Error, options: &DatabaseOptions) -> Error {
         let words = error.to_string();
         if words.contains("LOCK") || words.contains("lock hold by current process") {
             return Error::new(ErrorKind::StoreLocked, "the directory is open elsewhere").path(path);
+        }
+        if error.kind() == rust_rocksdb::ErrorKind::Corruption
+            && let Some(last) = last_good_commit(path, options)
+        {
+            let message = format!(
+                "opening the database failed: a file is damaged, and the last good commit before the damage is {last}; restore the \
+                 directory from a checkpoint, or delete it where a changelog can rebuild it (cause: {words})"
+            );
+            return Error::new(ErrorKind::StoreCorrupted, message).path(path);
         }
         failure("opening the database", path, error)
     }
@@ -176,7 +200,20 @@ impl Database {
         } else {
             options.disable_wal(true);
         }
-        self.opened(&guard)?.write_opt(&WriteBatch::from_data(wire), &options).map_err(|e| failure("a commit", &self.path, e))
+        let db = self.opened(&guard)?;
+        let mut batch = WriteBatch::from_data(wire);
+        let metadata = self.family(&FamilySpec::new(FamilyKind::Metadata, ""))?;
+        let number = self
+            .commits
+            .next(|number| {
+                batch.put_cf(&metadata.handle, commit_number::KEY, number.to_be_bytes());
+                db.write_opt(&batch, &options)
+            })
+            .map_err(|e| failure("a commit", &self.path, e))?;
+        if self.sync {
+            self.commits.is_durable(number);
+        }
+        Ok(())
     }
 
     /// Pins the state as it is now.
@@ -190,7 +227,12 @@ impl Database {
         let handles: Vec<_> = self.handles.iter().map(|(_, family)| &family.handle).collect();
         let mut options = FlushOptions::default();
         options.set_wait(wait);
-        self.opened(&guard)?.flush_cfs_opt(&handles, &options).map_err(|e| failure("writing the memtables to files", &self.path, e))
+        let number = self.commits.last();
+        self.opened(&guard)?.flush_cfs_opt(&handles, &options).map_err(|e| failure("writing the memtables to files", &self.path, e))?;
+        if wait {
+            self.commits.is_durable(number);
+        }
+        Ok(())
     }
 
     /// A sum over families of one of RocksDB's integer properties.
@@ -255,4 +297,56 @@ impl Drop for Database {
             }
         }
     }
+}
+
+fn has_log(path: &Path) -> bool {
+    let files = std::fs::read_dir(path).into_iter().flatten().flatten();
+    files.into_iter().any(|file| file.path().extension().is_some_and(|extension| extension == "log"))
+}
+
+/// A commit as a user knows it: its number, and the changelog offsets that it carries.
+struct LastCommit(u64, Vec<String>);
+
+impl std::fmt::Display for LastCommit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}, at offsets {:?}", self.0, self.1)
+    }
+}
+
+fn last_commit(db: &DB) -> std::result::Result<LastCommit, rust_rocksdb::Error> {
+    let number = match db.cf_handle(&FamilySpec::new(FamilyKind::Metadata, "").name()) {
+        Some(metadata) => commit_number::parse(db.get_cf(&metadata, commit_number::KEY)?.as_deref()),
+        None => 0,
+    };
+    let mut offsets = Vec::new();
+    if let Some(family) = db.cf_handle(&FamilySpec::new(FamilyKind::Offsets, "").name()) {
+        for row in db.iterator_cf(&family, rust_rocksdb::IteratorMode::Start) {
+            let (key, value) = row?;
+            // As in `task/metadata.rs`: topic | 00 | partition → offset.
+            if let (Some((topic, partition)), Ok(offset)) = (key.split_last_chunk::<4>(), <[u8; 8]>::try_from(&*value)) {
+                let topic = String::from_utf8_lossy(topic.strip_suffix(&[0]).unwrap_or(topic));
+                offsets.push(format!("{topic}-{}: {}", i32::from_be_bytes(*partition), i64::from_be_bytes(offset)));
+            }
+        }
+    }
+    Ok(LastCommit(number, offsets))
+}
+
+/// What a damaged log holds before the damage; nothing if the damage lies elsewhere. Changes no file.
+fn last_good_commit(path: &Path, options: &DatabaseOptions) -> Option<LastCommit> {
+    let mut db_options = database_options(options).ok()?;
+    db_options.set_wal_recovery_mode(rust_rocksdb::DBRecoveryMode::PointInTime);
+    let families: Option<Vec<_>> = DB::list_cf(&db_options, path)
+        .ok()?
+        .into_iter()
+        .map(|name| {
+            let family = match FamilySpec::parse(&name) {
+                Some(spec) => family_options(&spec, options).ok()?,
+                None => Options::default(),
+            };
+            Some(ColumnFamilyDescriptor::new(name, family))
+        })
+        .collect();
+    let db = DB::open_cf_descriptors_read_only(&db_options, path, families?, false).ok()?;
+    last_commit(&db).ok()
 }

@@ -5,6 +5,7 @@
 //! that made it. `database.rs` says how closing stays safe.
 #![allow(unsafe_code)]
 
+mod commit_number;
 mod cursor;
 mod database;
 mod environment;

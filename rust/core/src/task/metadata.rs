@@ -9,6 +9,7 @@
 //!           stream_time:NAME    → i64 big-endian
 //!           sequence:NAME       → u64 big-endian, the last duplicate's number
 //!           property:NAME       → bytes
+//!           commit              → u64 big-endian (`rocks/commit_number.rs`)
 //! offsets   topic | 00 | partition i32 big-endian → i64 big-endian
 //! ```
 

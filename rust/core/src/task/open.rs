@@ -284,7 +284,15 @@ fn make_directory(path: &Path) -> Result<()> {
             Error::new(ErrorKind::InvalidValue, "there is a file where the task's directory should be; name another path").path(path)
         );
     }
-    std::fs::create_dir_all(path).map_err(|e| {
+    let missing = path.ancestors().take_while(|ancestor| !ancestor.exists()).count();
+    // RocksDB syncs its directory, but nobody else syncs the entries that name it and what was made above it.
+    let made = std::fs::create_dir_all(path).and_then(|()| {
+        path.ancestors().skip(1).take(missing).try_for_each(|parent| {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            std::fs::File::open(parent)?.sync_all()
+        })
+    });
+    made.map_err(|e| {
         Error::new(ErrorKind::Io, format!("the directory cannot be made: {e}; check the permissions of its parent or choose another path"))
             .path(path)
     })

@@ -1,0 +1,154 @@
+//! One byte flipped, or a file cut short or gone: the right state or a clear error, never a wrong answer, never silently an
+//! earlier commit.
+
+use holdfast_core::{Durability, ErrorKind, Task};
+use holdfast_proof::{Fault, Runner, World, directory, generator, rounds, runner};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Places tried in one database before the next is made.
+const PLACES_EACH: u64 = 50;
+
+#[derive(Clone, Copy, Debug)]
+enum Damage {
+    Flipped(usize, u8),
+    Cut(usize),
+    Gone,
+}
+
+/// A kind of file by its name: numbers left out.
+fn kind(file: &Path) -> String {
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    name.chars().filter(|c| !c.is_ascii_digit()).collect()
+}
+
+/// A database that stands at a transaction, closed or left as by a crash.
+struct Original {
+    path: PathBuf,
+    world: World,
+    durability: Durability,
+    closed: bool,
+    /// What can be damaged, by kind. RocksDB's own diary is not read by anybody.
+    files: BTreeMap<String, Vec<PathBuf>>,
+}
+
+fn original(path: PathBuf, seed: u64) -> Original {
+    let mut rng = generator(seed, 1);
+    // A crash without a log may lose commits, so only a closed database says which one it must stand at.
+    let (durability, closed) = [(Durability::Sync, false), (Durability::Sync, true), (Durability::Changelog, true)][rng.usize(..3)];
+    let mut note = |_| {};
+    let mut runner = Runner::open(&path, runner::options(durability), World::new(seed), seed, &mut note).expect("a new database");
+    for _ in 0..rng.u64(20..150) {
+        runner.step().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    }
+    if closed {
+        runner.task().close().expect("a close");
+    }
+    let world = runner.world.copy();
+    drop(runner);
+    let mut files: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for entry in std::fs::read_dir(&path).expect("the files") {
+        let file = entry.expect("a file").path();
+        if !kind(&file).starts_with("LOG") {
+            files.entry(kind(&file)).or_default().push(file);
+        }
+    }
+    Original { path, world, durability, closed, files }
+}
+
+fn copied(from: &Path, to: &Path) {
+    let _ = std::fs::remove_dir_all(to);
+    std::fs::create_dir(to).expect("a directory");
+    for entry in std::fs::read_dir(from).expect("the files") {
+        let file = entry.expect("a file").path();
+        std::fs::copy(&file, to.join(file.file_name().unwrap_or_default())).expect("a copy");
+    }
+}
+
+/// What became of a damaged database: a clear error's message, or nothing and the right state.
+fn opened(path: &Path, original: &Original) -> Result<Option<String>, String> {
+    let right = |fault: Fault| match fault {
+        Fault::Store(e) if e.kind() == ErrorKind::StoreCorrupted && e.to_string().contains(&path.display().to_string()) => {
+            Ok(Some(e.to_string()))
+        }
+        Fault::Store(e) => Err(format!("an error of a kind that says something else, {:?}: {e}", e.kind())),
+        wrong => Err(wrong.to_string()),
+    };
+    let task = match Task::open(path, &original.world.specs(), runner::options(original.durability)) {
+        Ok(task) => task,
+        Err(e) => return right(Fault::Store(e)),
+    };
+    let answer = World::transaction_of(&task).and_then(|n| {
+        if n != original.world.n() {
+            return Err(Fault::Wrong(format!("the task silently stands at transaction {n}")));
+        }
+        original.world.check(&task)
+    });
+    answer.map_or_else(right, |()| Ok(None))
+}
+
+#[test]
+fn damage_is_an_error_or_changes_nothing() {
+    let first = rounds("DAMAGE_SEED", 1);
+    let places = rounds("DAMAGE_PLACES", 100);
+    let mut seen: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for seed in first..first + places.div_ceil(PLACES_EACH) {
+        let dir = directory().expect("a temporary directory");
+        let original = original(dir.path().join("task"), seed);
+        let mut rng = generator(seed, 2);
+        let kinds: Vec<_> = original.files.keys().cloned().collect();
+        for place in 0..PLACES_EACH {
+            // Every kind in turn, data and logs more often.
+            let kind = match place % 4 {
+                0 if original.files.contains_key(".log") && !original.closed => ".log",
+                0 | 1 => ".sst",
+                2 => "MANIFEST-",
+                _ => &kinds[(place / 4) as usize % kinds.len()],
+            };
+            let files = &original.files[kind];
+            let file = &files[rng.usize(..files.len())];
+            let mut bytes = std::fs::read(file).expect("the file");
+            let damage = match rng.u8(..10) {
+                0 => Damage::Gone,
+                1..=3 if !bytes.is_empty() => Damage::Cut(rng.usize(..bytes.len())),
+                _ if !bytes.is_empty() => Damage::Flipped(rng.usize(..bytes.len()), 1 << rng.u8(..8)),
+                _ => Damage::Gone,
+            };
+            let copy = dir.path().join("copy");
+            copied(&original.path, &copy);
+            let damaged = copy.join(file.file_name().unwrap_or_default());
+            match damage {
+                Damage::Flipped(at, bit) => {
+                    bytes[at] ^= bit;
+                    std::fs::write(&damaged, &bytes).expect("a write");
+                }
+                Damage::Cut(at) => std::fs::write(&damaged, &bytes[..at]).expect("a write"),
+                Damage::Gone => std::fs::remove_file(&damaged).expect("a removal"),
+            }
+            let told = format!(
+                "DAMAGE_SEED={seed}, place {place}: {} of {} bytes, {damage:?}; {:?}, closed: {}, at {}",
+                damaged.display(),
+                bytes.len(),
+                original.durability,
+                original.closed,
+                original.world.n()
+            );
+            let first = opened(&copy, &original).unwrap_or_else(|e| panic!("{told}: {e}"));
+            // An error must not heal itself into an earlier state.
+            let again = opened(&copy, &original).unwrap_or_else(|e| panic!("{told}: opened again: {e}"));
+            assert!(again.is_some() || first.is_none(), "{told}: an error that is gone when the database is opened again: {first:?}");
+            if let Some(message) = first.as_ref().filter(|_| kind == ".log") {
+                assert!(message.contains("the last good commit"), "{told}: the last good commit is not named: {message}");
+            }
+            let counts = seen.entry(kind.to_owned()).or_default();
+            counts.0 += 1;
+            counts.1 += u64::from(first.is_some());
+        }
+    }
+    for (kind, (tried, noticed)) in &seen {
+        println!("damage: {kind}: {tried} places, {noticed} errors");
+    }
+    for kind in [".sst", ".log", "MANIFEST-", "CURRENT", "OPTIONS-", "IDENTITY", "HOLDER", "LOCK", "COMMITTED"] {
+        assert!(seen.contains_key(kind) || places < 100, "no {kind} was damaged");
+    }
+}
