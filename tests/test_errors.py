@@ -257,7 +257,9 @@ def test_a_damaged_write_ahead_log_is_an_error_and_never_a_silent_step_back(tmp_
         assert process.stdout.readline() == "committed\n"
     log = max(path.glob("*.log"), key=lambda file: file.stat().st_size)
     overwrite(log, 0.5, b"\xff" * 50)
-    with pytest.raises(hf.errors.StoreCorruptedError, match=r"last good commit before the damage is \d+, at offsets \[.*\d") as caught:
+    with pytest.raises(
+        hf.errors.StoreCorruptedError, match=r"last good commit before the damage is \d+, at offsets \[.*\d"
+    ) as caught:
         state(path, hf.Durability.SYNC)
     assert str(path) in str(caught.value)
 
@@ -269,7 +271,9 @@ def test_a_write_ahead_log_cut_at_a_commit_is_an_error_too(tmp_path):
     log = max(path.glob("*.log"), key=lambda file: file.stat().st_size)
     os.truncate(log, log.stat().st_size // 2)
     for _ in range(2):  # it does not heal by being looked at
-        with pytest.raises(hf.errors.StoreCorruptedError, match=r"last good commit in the files is \d+, at offsets .* but commit \d+"):
+        with pytest.raises(
+            hf.errors.StoreCorruptedError, match=r"last good commit in the files is \d+, at offsets .* but commit \d+"
+        ):
             state(path, hf.Durability.SYNC)
     (path / "COMMITTED").unlink()  # as the message says
     state(path, hf.Durability.SYNC)

@@ -24,6 +24,8 @@
 
 pub mod column;
 mod error;
+#[doc(hidden)]
+pub mod failpoint;
 mod offset;
 pub mod rocks;
 pub mod store;

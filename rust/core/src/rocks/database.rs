@@ -12,6 +12,7 @@ use super::family::{Family, FamilyKind, FamilySpec, Handle};
 use super::options::{DatabaseOptions, database_options, family_options};
 use super::snapshot::Snapshot;
 use crate::error::{Error, ErrorKind, Result};
+use crate::failpoint::Failpoint;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use rust_rocksdb::{AsColumnFamilyRef, ColumnFamilyDescriptor, DB, FlushOptions, Options, WriteBatch, WriteOptions};
 use std::collections::HashMap;
@@ -40,6 +41,7 @@ const MULTI_GET_KEYS: usize = 1024;
 impl Database {
     /// Opens or makes the database at `path` with these families, and those that its files already have.
     pub fn open(path: &Path, wanted: &[FamilySpec], options: &DatabaseOptions) -> Result<Arc<Self>> {
+        Failpoint::BeforeOpen.reached()?;
         let mut db_options = database_options(options)?;
         // Each log says what the one before it held: after a manifest that was cut, logs whose predecessors are long deleted would
         // be replayed onto the state of an older time, and nobody would notice the hole. RocksDB takes a database without any log
@@ -81,6 +83,7 @@ impl Database {
             })?;
             handles.push((name, Family { handle: Handle(handle.inner()), id: handle.id() }));
         }
+        Failpoint::AfterOpen.reached()?;
         let last = last_commit(&db).map_err(|e| failure("reading the number of the last commit", path, e))?;
         if let Some(durable) = durable.filter(|durable| *durable > last.0) {
             return Err(commit_number::lost(&last.to_string(), durable, path));
@@ -194,6 +197,7 @@ impl Database {
     /// Writes a batch in RocksDB's own wire format, whole or not at all; with `Durability::Sync` it is on disk when this returns.
     pub fn write(&self, wire: &[u8]) -> Result<()> {
         let guard = self.guard()?;
+        Failpoint::BeforeCommit.reached()?;
         let mut options = WriteOptions::default();
         if self.sync {
             options.set_sync(true);
@@ -213,7 +217,7 @@ impl Database {
         if self.sync {
             self.commits.is_durable(number);
         }
-        Ok(())
+        Failpoint::AfterCommit.reached()
     }
 
     /// Pins the state as it is now.
@@ -224,6 +228,7 @@ impl Database {
     /// Writes the memtables of all families to files, at one sequence number; with `wait` they are there on return.
     pub fn flush(&self, wait: bool) -> Result<()> {
         let guard = self.guard()?;
+        Failpoint::BeforeFlush.reached()?;
         let handles: Vec<_> = self.handles.iter().map(|(_, family)| &family.handle).collect();
         let mut options = FlushOptions::default();
         options.set_wait(wait);
@@ -232,7 +237,7 @@ impl Database {
         if wait {
             self.commits.is_durable(number);
         }
-        Ok(())
+        Failpoint::AfterFlush.reached()
     }
 
     /// A sum over families of one of RocksDB's integer properties.
@@ -266,9 +271,11 @@ impl Database {
     /// A consistent copy in a new directory, hard-linked where the file system can.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         let guard = self.guard()?;
+        Failpoint::BeforeCheckpoint.reached()?;
         let checkpoint =
             rust_rocksdb::checkpoint::Checkpoint::new(self.opened(&guard)?).map_err(|e| failure("a checkpoint", &self.path, e))?;
-        checkpoint.create_checkpoint(directory).map_err(|e| failure("a checkpoint", directory, e))
+        checkpoint.create_checkpoint(directory).map_err(|e| failure("a checkpoint", directory, e))?;
+        Failpoint::AfterCheckpoint.reached()
     }
 
     /// Destroys iterators, then the database. Memtables are not written: flush first.

@@ -5,6 +5,7 @@ use super::environment::Environment;
 use super::family::{FamilyKind, FamilySpec};
 use super::shared::with_shared;
 use crate::error::{Error, ErrorKind, Result};
+use crate::failpoint::Failpoint;
 use crate::store::versioned::{ExpiryFilter, Horizon};
 use crate::store::windowed;
 use rust_rocksdb::{BlockBasedOptions, DBCompressionType, DBRecoveryMode, Options, SliceTransform};
@@ -120,6 +121,8 @@ impl rust_rocksdb::compaction_filter_factory::CompactionFilterFactory for Expiry
     type Filter = Expiry;
 
     fn create(&mut self, _: rust_rocksdb::compaction_filter_factory::CompactionFilterContext) -> Expiry {
+        // A filter cannot fail.
+        let _ = Failpoint::InCompaction.reached();
         let horizon = self.horizon.get();
         match self.kind {
             FamilyKind::Versions => Expiry::Versions(ExpiryFilter::new(horizon)),

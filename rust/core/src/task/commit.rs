@@ -58,7 +58,11 @@ impl Task {
         let committed = Committed { snapshot: self.database.snapshot()?, states };
         *self.committed.write() = committed.clone();
         self.counters.commit(started.elapsed());
-        self.advance_horizons(&committed, bytes)
+        // The commit is done: an error would say that it is not.
+        if let Err(error) = self.advance_horizons(&committed, bytes) {
+            log::warn!("{}: expiry is put off to a later commit: {error}", self.path().display());
+        }
+        Ok(())
     }
 
     /// All staged rows, family by family, each sorted by key: the memtable's insertion hint lives on that order.

@@ -3,6 +3,7 @@
 use super::store::Expiry;
 use super::{Committed, Durability, Task};
 use crate::error::Result;
+use crate::failpoint::Failpoint;
 use crate::rocks::Snapshot;
 use crate::transaction::StoreState;
 use std::sync::Weak;
@@ -37,6 +38,7 @@ impl Views {
 impl Task {
     /// Notes a commit and raises the stores' horizons as far as they may go.
     pub(super) fn advance_horizons(&self, committed: &Committed, bytes: usize) -> Result<()> {
+        Failpoint::BeforeExpiry.reached()?;
         let mut views = self.views.lock();
         views.alive.retain(|(snapshot, _)| snapshot.strong_count() > 0);
         views.alive.push((std::sync::Arc::downgrade(&committed.snapshot), committed.states.clone()));

@@ -14,6 +14,7 @@ pub use open::OpenTransaction;
 pub use options::{Durability, TaskOptions};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::failpoint::Failpoint;
 use crate::offset::{Offset, TopicPartition};
 use crate::rocks::{Bounds, Cursor, Database, Family, FamilyKind, Snapshot};
 use crate::store::StoreSpec;
@@ -184,6 +185,7 @@ impl Task {
     /// Writes what is committed to files and closes. Open transactions, scans and handles then say `StoreClosed`. A second
     /// close does nothing.
     pub fn close(&self) -> Result<()> {
+        Failpoint::BeforeClose.reached()?;
         let flushed = match self.flush(true) {
             Err(error) if error.kind() == ErrorKind::StoreClosed => return Ok(()),
             result => result,

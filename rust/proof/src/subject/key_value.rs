@@ -1,6 +1,6 @@
 //! Key-value stores: a map.
 
-use super::{Open, Subject, key, same, value};
+use super::{Open, Subject, key, same, spec, value};
 use crate::world::Outcome;
 use fastrand::Rng;
 use holdfast_core::{KeyValueStore, Scan, Step, StoreKind, StoreSpec};
@@ -32,7 +32,7 @@ fn rows(mut scan: Scan) -> holdfast_core::Result<Vec<Row>> {
 
 impl Subject for KeyValue {
     fn spec(&self) -> StoreSpec {
-        StoreSpec { name: NAME.into(), kind: StoreKind::KeyValue }
+        spec(NAME, StoreKind::KeyValue)
     }
 
     fn write(&mut self, rng: &mut Rng, n: u64, open: Option<&mut Open<'_>>) -> Outcome {

@@ -1,11 +1,14 @@
 //! The kinds of store under proof: each with its model.
 
 mod key_value;
+mod session;
+mod timestamped;
 mod versioned;
+mod window;
 
 use crate::world::{Fault, Outcome};
 use fastrand::Rng;
-use holdfast_core::{StoreSpec, Task, Transaction};
+use holdfast_core::{StoreKind, StoreSpec, Task, Transaction};
 
 /// A task and a transaction of it.
 pub struct Open<'a> {
@@ -34,9 +37,21 @@ pub trait Subject: Send {
     fn copy(&self) -> Box<dyn Subject>;
 }
 
-/// Every kind once.
+/// Every kind.
 pub fn all() -> Vec<Box<dyn Subject>> {
-    vec![Box::new(key_value::KeyValue::default()), Box::new(versioned::Versioned::default())]
+    vec![
+        Box::new(key_value::KeyValue::default()),
+        Box::new(versioned::Versioned::default()),
+        Box::new(timestamped::TimestampedKeyValue::default()),
+        Box::new(window::Window::new(false)),
+        Box::new(window::Window::new(true)),
+        Box::new(session::Session::default()),
+    ]
+}
+
+/// A store of a kind with everything else as usual.
+pub fn spec(name: &str, kind: StoreKind) -> StoreSpec {
+    StoreSpec { name: name.into(), kind }
 }
 
 /// Compares an answer with the model's.

@@ -1,6 +1,6 @@
 //! Versioned stores: a map of maps, and the stream time.
 
-use super::{Open, Subject, key, same, value};
+use super::{Open, Subject, key, same, spec, value};
 use crate::world::Outcome;
 use fastrand::Rng;
 use holdfast_core::{Applied, Op, StoreKind, StoreSpec, Timestamp, Version, VersionScan, VersionedStore};
@@ -101,7 +101,7 @@ impl Versioned {
 
 impl Subject for Versioned {
     fn spec(&self) -> StoreSpec {
-        StoreSpec { name: NAME.into(), kind: StoreKind::Versioned { history_retention: RETENTION, segment_interval: SEGMENT } }
+        spec(NAME, StoreKind::Versioned { history_retention: RETENTION, segment_interval: SEGMENT })
     }
 
     fn write(&mut self, rng: &mut Rng, n: u64, open: Option<&mut Open<'_>>) -> Outcome {

@@ -1,0 +1,93 @@
+//! Timestamped key-value stores: a map to values with timestamps.
+
+use super::{Open, Subject, key, same, spec, value};
+use crate::world::Outcome;
+use fastrand::Rng;
+use holdfast_core::{Stamped, StampedScan, StoreKind, StoreSpec, Timestamp, TimestampedKeyValueStore};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+const NAME: &str = "stamped";
+const KEYS: u64 = 200;
+
+type Value = (Vec<u8>, Timestamp);
+
+#[derive(Clone, Default)]
+pub(super) struct TimestampedKeyValue {
+    rows: BTreeMap<Vec<u8>, Value>,
+}
+
+fn store(open: &Open<'_>) -> holdfast_core::Result<TimestampedKeyValueStore> {
+    open.task.timestamped_key_value(NAME)
+}
+
+fn rows(mut scan: StampedScan) -> holdfast_core::Result<Vec<(Vec<u8>, Value)>> {
+    let mut rows = Vec::new();
+    scan.for_each(&mut |key, stamped| {
+        rows.push((key.to_vec(), stamped.to_owned()));
+        true
+    })?;
+    Ok(rows)
+}
+
+impl Subject for TimestampedKeyValue {
+    fn spec(&self) -> StoreSpec {
+        spec(NAME, StoreKind::TimestampedKeyValue)
+    }
+
+    fn write(&mut self, rng: &mut Rng, n: u64, open: Option<&mut Open<'_>>) -> Outcome {
+        let (key, new) = (key(rng.u64(..KEYS)), value(rng, n));
+        let at = Timestamp(n as i64 - rng.i64(0..50));
+        match rng.u8(..8) {
+            0 => {
+                if let Some(open) = open {
+                    let found = store(open)?.delete(open.tx, &key)?;
+                    same(|| format!("delete of {key:?}"), &found.as_ref(), &self.rows.get(&key))?;
+                }
+                self.rows.remove(&key);
+            }
+            1 => {
+                if let Some(open) = open {
+                    let found = store(open)?.put_if_absent(open.tx, &key, Some(&new), at)?;
+                    same(|| format!("put_if_absent of {key:?}"), &found.as_ref(), &self.rows.get(&key))?;
+                }
+                self.rows.entry(key).or_insert((new, at));
+            }
+            _ => {
+                if let Some(open) = open {
+                    store(open)?.put(open.tx, &key, Some(&new), at);
+                }
+                self.rows.insert(key, (new, at));
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, rng: &mut Rng, open: &mut Open<'_>) -> Outcome {
+        let (a, b, reverse) = (key(rng.u64(..KEYS)), key(rng.u64(..KEYS)), rng.bool());
+        let (from, to) = if a <= b { (a, b) } else { (b, a) };
+        let found = rows(store(open)?.range(open.tx, Some(&from), Some(&to), reverse)?)?;
+        let bounds = (Bound::Included(from.as_slice()), Bound::Included(to.as_slice()));
+        let mut expected: Vec<_> = self.rows.range::<[u8], _>(bounds).map(|(k, v)| (k.clone(), v.clone())).collect();
+        if reverse {
+            expected.reverse();
+        }
+        same(|| format!("range {from:?} to {to:?}, reverse {reverse}"), &found, &expected)
+    }
+
+    fn check(&self, open: &mut Open<'_>) -> Outcome {
+        let store = store(open)?;
+        let expected = self.rows.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+        same(|| "all rows".into(), &rows(store.range(open.tx, None, None, false)?)?, &expected)?;
+        for number in 0..KEYS {
+            let key = key(number);
+            let found = store.get(open.tx, &key, |found| found.map(Stamped::to_owned))?;
+            same(|| format!("get of {key:?}"), &found.as_ref(), &self.rows.get(&key))?;
+        }
+        Ok(())
+    }
+
+    fn copy(&self) -> Box<dyn Subject> {
+        Box::new(self.clone())
+    }
+}

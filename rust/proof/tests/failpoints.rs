@@ -1,0 +1,186 @@
+//! Every named point of the engine hit with an error, a panic and an abort: what was committed is there, whole, and the task
+//! goes on where it can.
+
+use holdfast_core::failpoint::{Action, Failpoint};
+use holdfast_core::{Durability, ErrorKind, Task};
+use holdfast_proof::{Fault, Note, Runner, World, directory, rounds, runner};
+use std::os::unix::process::ExitStatusExt;
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+/// Transactions before the point is armed, and after it was hit.
+const STEPS: u64 = 15;
+/// Transactions within which every point is reached.
+const WITHIN: u64 = 400;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, role, path, seed, point] = arguments.as_slice()
+        && role == "child"
+        && let Some(point) = Failpoint::ALL.into_iter().find(|p| format!("{p:?}") == *point)
+    {
+        return child(Path::new(path), seed.parse().unwrap_or_default(), point);
+    }
+    // Panics are part of the test.
+    std::panic::set_hook(Box::new(|_| {}));
+    let first = rounds("FAILPOINT_SEED", 1);
+    let mut hit = 0;
+    for seed in first..first + rounds("FAILPOINT_ROUNDS", 2) {
+        for point in Failpoint::ALL {
+            for action in [Action::Error, Action::Panic, Action::Abort] {
+                let done = std::panic::catch_unwind(|| proven(seed, point, action));
+                let done = done.unwrap_or_else(|_| Err("a panic that is not the point's own".to_owned()));
+                if let Err(why) = done {
+                    println!("failpoints FAILED: FAILPOINT_SEED={seed}, {point:?}, {action:?}: {why}");
+                    return ExitCode::FAILURE;
+                }
+                hit += 1;
+            }
+        }
+    }
+    println!("failpoints: {} points, {hit} times hit with an error, a panic or an abort", Failpoint::ALL.len());
+    ExitCode::SUCCESS
+}
+
+fn durability(seed: u64) -> Durability {
+    if seed.is_multiple_of(2) { Durability::Sync } else { Durability::Changelog }
+}
+
+fn proven(seed: u64, point: Failpoint, action: Action) -> Result<(), String> {
+    let dir = directory().map_err(|e| e.to_string())?;
+    let path = dir.path().join("task");
+    // A panic in a callback of RocksDB's ends the process.
+    let dies = action == Action::Abort || (action == Action::Panic && point == Failpoint::InCompaction);
+    if dies { die(&path, seed, point) } else { survive(&path, seed, point, action) }
+}
+
+/// What was attempted, and what cannot be lost any more.
+#[derive(Default)]
+struct Reached {
+    attempting: u64,
+    durable: u64,
+}
+
+impl Reached {
+    fn note(&mut self, note: Note) {
+        match note {
+            Note::Attempting(n) => self.attempting = n,
+            Note::Durable(n) => self.durable = n,
+            _ => {}
+        }
+    }
+}
+
+/// Reopens and compares; the world that the database stands at.
+fn reopened(path: &Path, seed: u64, reached: &Reached) -> Result<World, String> {
+    let mut world = World::new(seed);
+    let task = Task::open(path, &world.specs(), runner::options(durability(seed))).map_err(|e| format!("reopened: {e}"))?;
+    let n = World::transaction_of(&task).map_err(|e| e.to_string())?;
+    if n < reached.durable || n > reached.attempting {
+        return Err(format!("reopened: the task stands at {n}, of {} durable and {} attempted", reached.durable, reached.attempting));
+    }
+    world.advance_to(n);
+    world.check(&task).map_err(|e| format!("reopened at {n}: {e}"))?;
+    task.close().map_err(|e| e.to_string())?;
+    Ok(world)
+}
+
+fn steps(runner: &mut Runner<'_>, count: u64) -> Result<(), Fault> {
+    (0..count).try_for_each(|_| runner.step())
+}
+
+/// An error or a panic: the task goes on after a rollback, or where it cannot, after a reopen.
+fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(), String> {
+    let mut reached = Reached::default();
+    let mut note = |note| reached.note(note);
+    let went_on;
+    {
+        let mut runner =
+            Runner::open(path, runner::options(durability(seed)), World::new(seed), seed, &mut note).map_err(|e| e.to_string())?;
+        steps(&mut runner, STEPS).map_err(|e| e.to_string())?;
+        point.arm(action, 0);
+        // After a step that failed the point has been hit; a filter cannot fail, so there none does.
+        let stopped = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            for _ in 0..WITHIN {
+                if let Err(fault) = runner.step() {
+                    return Some(fault);
+                }
+            }
+            None
+        }));
+        if !Failpoint::disarm() {
+            return Err(format!("not reached in {WITHIN} transactions"));
+        }
+        match stopped {
+            Ok(Some(Fault::Store(error))) if error.to_string().contains("failpoint") => {}
+            Ok(Some(fault)) => return Err(format!("the point hit, and then: {fault}")),
+            // The commit was done, and what could be put off was.
+            Ok(None) if matches!(point, Failpoint::InCompaction | Failpoint::BeforeExpiry) => {}
+            Ok(None) => return Err("the point hit, and nobody was told".to_owned()),
+            Err(_) => {}
+        }
+        // A task that was not opened, or that does not know whether its commit was written, has to be opened again.
+        let lost = matches!(point, Failpoint::BeforeOpen | Failpoint::AfterOpen | Failpoint::AfterCommit);
+        let unknown = action == Action::Panic && point == Failpoint::BeforeExpiry;
+        let healed = match runner.task().rollback() {
+            // The point was hit while the task was being opened again.
+            Err(error) if error.kind() == ErrorKind::StoreClosed => false,
+            Err(error) => return Err(format!("rollback: {error}")),
+            Ok(()) => !lost && !unknown,
+        };
+        if healed {
+            runner.world.check(runner.task()).map_err(|e| format!("after the rollback: {e}"))?;
+            steps(&mut runner, STEPS).map_err(|e| format!("going on: {e}"))?;
+            runner.world.check(runner.task()).map_err(|e| format!("going on: {e}"))?;
+        }
+        went_on = healed;
+    }
+    let world = reopened(path, seed, &reached)?;
+    if went_on {
+        return Ok(());
+    }
+    let mut note = |_| {};
+    let mut runner = Runner::open(path, runner::options(durability(seed)), world, seed + 1, &mut note).map_err(|e| e.to_string())?;
+    steps(&mut runner, STEPS).and_then(|()| runner.world.check(runner.task())).map_err(|e| format!("going on: {e}"))
+}
+
+/// The process dies at the point; nothing is lost.
+fn die(path: &Path, seed: u64, point: Failpoint) -> Result<(), String> {
+    let program = std::env::current_exe().map_err(|e| e.to_string())?;
+    let done = Command::new(program)
+        .arg("child")
+        .arg(path)
+        .args([seed.to_string(), format!("{point:?}")])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| e.to_string())?;
+    if done.status.signal() != Some(6) {
+        return Err(format!("the process did not die, {}: {}", done.status, String::from_utf8_lossy(&done.stdout)));
+    }
+    let mut reached = Reached::default();
+    for line in String::from_utf8_lossy(&done.stdout).lines() {
+        match line.split_once(' ').map(|(what, n)| (what, n.parse().unwrap_or(0))) {
+            Some(("attempting", n)) => reached.attempting = n,
+            Some(("durable", n)) => reached.durable = n,
+            _ => {}
+        }
+    }
+    reopened(path, seed, &reached).map(drop)
+}
+
+fn child(path: &Path, seed: u64, point: Failpoint) -> ExitCode {
+    let mut note = |note| match note {
+        Note::Attempting(n) => println!("attempting {n}"),
+        Note::Durable(n) => println!("durable {n}"),
+        _ => {}
+    };
+    let worked = Runner::open(path, runner::options(durability(seed)), World::new(seed), seed, &mut note).and_then(|mut runner| {
+        steps(&mut runner, STEPS)?;
+        // A panic where only a panic can show what an abort does.
+        point.arm(Action::Abort, 0);
+        steps(&mut runner, WITHIN)
+    });
+    println!("{worked:?}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,134 @@
+//! Readers of both levels beside a writer that commits, rolls back, expires and compacts: money moves between two stores, and
+//! no reader ever sees a total that is not the bank's.
+
+use holdfast_core::{Durability, KeyValueStore, OffsetChange, Step, StoreKind, StoreSpec, Task, Timestamp, Transaction, VersionedStore};
+use holdfast_proof::{directory, generator, runner, subject};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const ACCOUNTS: u64 = 40;
+const EACH: i64 = 1_000;
+const TRANSACTIONS: u64 = 400;
+/// Of each level.
+const READERS: u64 = 4;
+const RETENTION: i64 = 50;
+
+fn account(n: u64) -> [u8; 8] {
+    n.to_be_bytes()
+}
+
+fn amount(bytes: &[u8]) -> i64 {
+    i64::from_be_bytes(bytes.try_into().expect("eight bytes"))
+}
+
+struct Bank {
+    cash: KeyValueStore,
+    history: VersionedStore,
+}
+
+impl Bank {
+    fn of(task: &Task) -> Self {
+        Self { cash: task.key_value("cash").expect("a store"), history: task.versioned("history").expect("a store") }
+    }
+
+    fn cash(&self, tx: &mut Transaction, n: u64) -> i64 {
+        self.cash.get(tx, &account(n), |found| found.map_or(0, amount)).expect("a read")
+    }
+
+    fn history(&self, tx: &mut Transaction, n: u64) -> i64 {
+        self.history.get(tx, &account(n), |found| found.map_or(0, |v| amount(v.value))).expect("a read")
+    }
+
+    /// Moves money from an account's cash to another's history, in one go for whoever holds the transaction.
+    fn transfer(&self, tx: &mut Transaction, from: u64, to: u64, sum: i64, at: i64) {
+        let (cash, history) = (self.cash(tx, from) - sum, self.history(tx, to) + sum);
+        self.cash.put(tx, &account(from), Some(&cash.to_be_bytes()));
+        self.history.put(tx, &account(to), Some(&history.to_be_bytes()), Timestamp(at)).expect("a put");
+    }
+
+    /// The total, by scans or by single reads.
+    fn total(&self, tx: &mut Transaction, scan: bool) -> i64 {
+        let mut total = 0;
+        if scan {
+            let mut rows = self.cash.range(tx, None, None, false).expect("a scan");
+            rows.for_each(&mut |_, value| {
+                total += amount(value);
+                Step::Next
+            })
+            .expect("a scan");
+            let mut rows = self.history.scan(tx, None).expect("a scan");
+            rows.for_each(&mut |_, version| {
+                total += amount(version.value);
+                true
+            })
+            .expect("a scan");
+        } else {
+            for n in 0..ACCOUNTS {
+                total += self.cash(tx, n) + self.history(tx, n);
+            }
+        }
+        total
+    }
+}
+
+/// However the writer ends, its readers do too.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn no_reader_sees_money_made_or_lost() {
+    let dir = directory().expect("a temporary directory");
+    let history = StoreKind::Versioned { history_retention: RETENTION, segment_interval: 5 };
+    let specs: [StoreSpec; 2] = [subject::spec("cash", StoreKind::KeyValue), subject::spec("history", history)];
+    let task = Task::open(&dir.path().join("bank"), &specs, runner::options(Durability::Changelog)).expect("a new database");
+    let bank = Bank::of(&task);
+    for n in 0..ACCOUNTS {
+        bank.cash.put(&mut task.transaction().expect("a transaction"), &account(n), Some(&EACH.to_be_bytes()));
+    }
+    task.commit(OffsetChange::Keep).expect("a commit");
+    let wanted = EACH * ACCOUNTS as i64;
+    let (done, views) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for reader in 0..2 * READERS {
+            let (task, done, views) = (&task, &done, &views);
+            scope.spawn(move || {
+                let (bank, mut rng) = (Bank::of(task), generator(reader, 3));
+                while !done.load(Ordering::Relaxed) {
+                    let uncommitted = reader < READERS;
+                    let mut view =
+                        if uncommitted { task.transaction().expect("a transaction").reader() } else { task.begin().expect("a view") };
+                    let level = if uncommitted { "uncommitted" } else { "committed" };
+                    // The same view, looked at twice in different ways while the writer goes on.
+                    let scan = rng.bool();
+                    assert_eq!(bank.total(&mut view, scan), wanted, "{level}, by scans: {scan}");
+                    assert_eq!(bank.total(&mut view, !scan), wanted, "{level}, the second look, by scans: {}", !scan);
+                    views.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        scope.spawn(|| {
+            let mut rng = generator(1, 4);
+            let _ends = Ends(&done);
+            for n in 0..TRANSACTIONS {
+                for _ in 0..rng.u64(1..20) {
+                    let (from, to, sum) = (rng.u64(..ACCOUNTS), rng.u64(..ACCOUNTS), rng.i64(1..100));
+                    bank.transfer(&mut task.transaction().expect("a transaction"), from, to, sum, n as i64);
+                }
+                match rng.u8(..20) {
+                    0..=4 => task.rollback().expect("a rollback"),
+                    5 => task.flush(true).expect("a flush"),
+                    6 => task.compact("history").expect("a compaction"),
+                    _ => task.commit(OffsetChange::Keep).expect("a commit"),
+                }
+            }
+            // Readers that come late still see something.
+            while views.load(Ordering::Relaxed) < 200 && !done.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+        });
+    });
+}
