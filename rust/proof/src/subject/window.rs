@@ -11,13 +11,16 @@ const KEYS: u64 = 40;
 const SIZE: i64 = 10;
 const RETENTION: i64 = 400;
 
+/// Start, key, number of the put where duplicates are kept.
+type Place = (i64, Vec<u8>, u64);
+
 /// Start, key, value, timestamp.
 type Row = (i64, Vec<u8>, Vec<u8>, Timestamp);
 
 #[derive(Clone)]
 pub(super) struct Window {
     duplicates: bool,
-    rows: BTreeMap<(i64, Vec<u8>, u64), (Vec<u8>, Timestamp)>,
+    rows: BTreeMap<Place, (Vec<u8>, Timestamp)>,
     stream_time: Option<i64>,
     puts: u64,
 }
