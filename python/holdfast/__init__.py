@@ -24,7 +24,8 @@ Another process, or the same after a crash, finds the last commit:
 ...     task["rates"].get(b"USD").value, task["totals"].get(b"customer 7"), task.committed_offset(("orders", 3))
 (b'1.0898', b'120.50', 41)
 
-`stores` builders · `open_task`, `Task` · `KeyValueStore`, `VersionedKeyValueStore` · `serde` · `errors` ·
+`stores` builders · `open_task`, `Task` · `KeyValueStore`, `TimestampedKeyValueStore`, `VersionedKeyValueStore`,
+`WindowStore`, `TimestampedWindowStore`, `SessionStore` · `serde` · `errors` ·
 `holdfast.spark` for PySpark jobs.
 """
 
@@ -33,10 +34,13 @@ from holdfast._core import __version__
 from holdfast._iterator import StoreIterator
 from holdfast._key_value import KeyValueStore, ReadOnlyKeyValueStore
 from holdfast._options import Durability, IsolationLevel, ProcessingGuarantee, TransactionMechanism
-from holdfast._records import PutResult, TopicPartition, VersionedRecord
+from holdfast._records import PutResult, TopicPartition, ValueAndTimestamp, VersionedRecord, WindowedKey
+from holdfast._session import ReadOnlySessionStore, SessionStore
 from holdfast._store import StateStore
 from holdfast._task import Task, open_task
+from holdfast._timestamped import ReadOnlyTimestampedKeyValueStore, TimestampedKeyValueStore
 from holdfast._versioned import ReadOnlyVersionedKeyValueStore, VersionedKeyValueStore
+from holdfast._window import ReadOnlyTimestampedWindowStore, ReadOnlyWindowStore, TimestampedWindowStore, WindowStore
 from holdfast.stores import StoreBuilder
 
 __all__ = [
@@ -46,15 +50,25 @@ __all__ = [
     "ProcessingGuarantee",
     "PutResult",
     "ReadOnlyKeyValueStore",
+    "ReadOnlySessionStore",
+    "ReadOnlyTimestampedKeyValueStore",
+    "ReadOnlyTimestampedWindowStore",
     "ReadOnlyVersionedKeyValueStore",
+    "ReadOnlyWindowStore",
+    "SessionStore",
     "StateStore",
     "StoreBuilder",
     "StoreIterator",
     "Task",
+    "TimestampedKeyValueStore",
+    "TimestampedWindowStore",
     "TopicPartition",
     "TransactionMechanism",
+    "ValueAndTimestamp",
     "VersionedKeyValueStore",
     "VersionedRecord",
+    "WindowStore",
+    "WindowedKey",
     "__version__",
     "errors",
     "open_task",

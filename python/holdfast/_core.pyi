@@ -5,7 +5,9 @@ Keys and values are bytes, moments and durations microseconds. The classes in `h
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, Self, final
+from typing import Any, Self, TypeAlias, final
+
+from holdfast.stores import StoreBuilder
 
 __all__ = [
     "ArrowArray",
@@ -15,9 +17,15 @@ __all__ = [
     "HostOutput",
     "KeyValueIterator",
     "KeyValueStore",
+    "SessionIterator",
+    "SessionStore",
     "Task",
+    "TimestampedIterator",
+    "TimestampedKeyValueStore",
     "VersionIterator",
     "VersionedKeyValueStore",
+    "WindowIterator",
+    "WindowStore",
     "__version__",
     "host_main",
     "open_task",
@@ -25,17 +33,21 @@ __all__ = [
 
 __version__: str
 
+_Value: TypeAlias = tuple[bytes, int]
+"""A value and its timestamp."""
+_WindowedKey: TypeAlias = tuple[bytes, int, int]
+"""A key, a start and an end."""
+_Selection: TypeAlias = tuple[bytes | None, bytes | None, int, int, bool]
+"""First and last key; first and last start of a window, or a session's earliest end and latest start; backward."""
+
 def open_task(
     path: str | PathLike[str],
-    stores: Sequence[tuple[str, int | None, int | None]],
+    stores: Sequence[StoreBuilder],
     durability: str,
     uncommitted_max_bytes: int,
     rocksdb_options: Sequence[tuple[str, str]],
 ) -> Task:
-    """Opens the task in a directory, or makes it.
-
-    A store is (name, history retention, segment interval), without both a key-value store.
-    """
+    """Opens the task in a directory, or makes it."""
 
 @final
 class Task:
@@ -47,8 +59,14 @@ class Task:
         """Whether `close` has not been called."""
     def key_value(self, name: str) -> KeyValueStore:
         """The writer's handle to a key-value store."""
+    def timestamped_key_value(self, name: str) -> TimestampedKeyValueStore:
+        """The writer's handle to a timestamped key-value store."""
     def versioned(self, name: str) -> VersionedKeyValueStore:
         """The writer's handle to a versioned store."""
+    def window(self, name: str) -> WindowStore:
+        """The writer's handle to a window store, with timestamps or without."""
+    def session(self, name: str) -> SessionStore:
+        """The writer's handle to a session store."""
     def commit(self, changelog_offsets: Sequence[tuple[str, int, int | None]] | None) -> None:
         """Commits; None keeps the offsets, an empty list forgets them."""
     def rollback(self) -> None:
@@ -115,6 +133,120 @@ class KeyValueIterator:
     def __iter__(self) -> Self: ...
     def __next__(self) -> tuple[bytes, bytes]: ...
     def peek_next_key(self) -> bytes:
+        """The next row's key."""
+    def close(self) -> None:
+        """Lets the snapshot go."""
+
+@final
+class TimestampedKeyValueStore:
+    """A timestamped key-value store as one view sees it."""
+
+    def read_only(self, level: str) -> TimestampedKeyValueStore:
+        """The same store as a reader at an isolation level sees it."""
+    def get(self, key: bytes) -> _Value | None:
+        """The key's value."""
+    def put(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        """Sets it; None deletes."""
+    def put_if_absent(self, key: bytes, new: bytes | None, timestamp: int) -> _Value | None:
+        """Sets it where there is none; returns what was there."""
+    def put_all(self, entries: Sequence[tuple[bytes, bytes | None, int]]) -> None:
+        """Sets all, in order, as one unit."""
+    def delete(self, key: bytes) -> _Value | None:
+        """Removes it; returns what was there."""
+    def range(self, start: bytes | None, end: bytes | None, reverse: bool) -> TimestampedIterator:
+        """From `start` to `end`, both included."""
+    def prefix_scan(self, prefix: bytes) -> TimestampedIterator:
+        """Keys that start with `prefix`."""
+    def approximate_num_entries(self) -> int:
+        """About how many keys there are."""
+    def put_batch(self, keys: Any, values: Any, timestamps: Any) -> None:
+        """Sets a value a key, as one unit."""
+    def get_batch(self, keys: Any) -> ArrowBatch:
+        """A value and its timestamp a key."""
+    def delete_batch(self, keys: Any) -> None:
+        """Removes the keys."""
+    def range_batches(self, start: bytes | None, end: bytes | None, reverse: bool, batch_rows: int) -> ArrowReader:
+        """As `range`, in batches."""
+
+@final
+class TimestampedIterator:
+    """Rows of key, value and timestamp."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> tuple[bytes, bytes, int]: ...
+    def peek_next_key(self) -> bytes:
+        """The next row's key."""
+    def close(self) -> None:
+        """Lets the snapshot go."""
+
+@final
+class WindowStore:
+    """A window store as one view sees it, with timestamps or without (they are -1 then, and None in puts)."""
+
+    def read_only(self, level: str) -> WindowStore:
+        """The same store as a reader at an isolation level sees it."""
+    def stream_time(self) -> int | None:
+        """The greatest start of a write."""
+    def put(self, key: bytes, value: bytes | None, start: int, timestamp: int | None) -> None:
+        """Sets a window's value; None deletes."""
+    def fetch(self, key: bytes, start: int) -> _Value | None:
+        """A window's value."""
+    def fetch_range(self, wanted: _Selection) -> WindowIterator:
+        """Windows by (start, key)."""
+    def put_batch(self, keys: Any, values: Any, window_starts: Any, timestamps: Any) -> None:
+        """A put a row, as one unit."""
+    def fetch_batch(self, keys: Any, window_starts: Any) -> ArrowArray:
+        """A value a row."""
+    def fetch_stamped_batch(self, keys: Any, window_starts: Any) -> ArrowBatch:
+        """A value and its timestamp a row."""
+    def fetch_ranges(self, keys: Any, starts: Any, ends: Any, timestamps: bool) -> ArrowBatch:
+        """The windows of a key between two starts, a row of input each."""
+    def fetch_range_batches(self, wanted: _Selection, batch_rows: int, timestamps: bool) -> ArrowReader:
+        """As `fetch_range`, in batches."""
+
+@final
+class WindowIterator:
+    """Rows of windowed key, value and timestamp."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> tuple[_WindowedKey, bytes, int]: ...
+    def peek_next_key(self) -> _WindowedKey:
+        """The next row's key."""
+    def close(self) -> None:
+        """Lets the snapshot go."""
+
+@final
+class SessionStore:
+    """A session store as one view sees it."""
+
+    def read_only(self, level: str) -> SessionStore:
+        """The same store as a reader at an isolation level sees it."""
+    def stream_time(self) -> int | None:
+        """The greatest end of a write."""
+    def put(self, key: bytes, start: int, end: int, value: bytes | None) -> None:
+        """Sets a session's value; None removes."""
+    def fetch_session(self, key: bytes, start: int, end: int) -> bytes | None:
+        """A session's value."""
+    def find_sessions(self, wanted: _Selection) -> SessionIterator:
+        """Sessions by (end, key, start)."""
+    def put_batch(self, keys: Any, starts: Any, ends: Any, values: Any) -> None:
+        """A put a row, as one unit."""
+    def remove_batch(self, keys: Any, starts: Any, ends: Any) -> None:
+        """Removes a session a row, as one unit."""
+    def fetch_session_batch(self, keys: Any, starts: Any, ends: Any) -> ArrowArray:
+        """A value a row."""
+    def find_batch(self, keys: Any, earliest_ends: Any, latest_starts: Any) -> ArrowBatch:
+        """The sessions of a key, a row of input each."""
+    def find_batches(self, wanted: _Selection, batch_rows: int) -> ArrowReader:
+        """As `find_sessions`, in batches."""
+
+@final
+class SessionIterator:
+    """Rows of session and value."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> tuple[_WindowedKey, bytes]: ...
+    def peek_next_key(self) -> _WindowedKey:
         """The next row's key."""
     def close(self) -> None:
         """Lets the snapshot go."""

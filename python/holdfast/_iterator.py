@@ -21,8 +21,8 @@ class RowIterator(Protocol[Row]):
         """The next row."""
         ...
 
-    def peek_next_key(self) -> bytes:
-        """The key of the next row, which stays where it is."""
+    def peek_next_key(self) -> Any:
+        """The key of the next row, which stays where it is: bytes, or a tuple of bytes and two times."""
         ...
 
     def close(self) -> None:
@@ -36,7 +36,7 @@ class StoreIterator(Iterator[tuple[K, V]], AbstractContextManager[Any], Generic[
     Close it, use it in `with`, or read it to its end: until then it holds a snapshot. It is closed with its store.
     """
 
-    def __init__(self, rows: RowIterator[Any], key: Callable[[bytes], K], record: Callable[[Any], tuple[K, V]]) -> None:
+    def __init__(self, rows: RowIterator[Any], key: Callable[[Any], K], record: Callable[[Any], tuple[K, V]]) -> None:
         """Made by the stores."""
         self._rows = rows
         self._key = key

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from holdfast._bounds import key_bounds
 from holdfast._iterator import StoreIterator
 from holdfast._store import Serdes, StateStore
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-_log = logging.getLogger("holdfast")
 
 
 class ReadOnlyKeyValueStore(Generic[K, V]):
@@ -37,7 +35,7 @@ class ReadOnlyKeyValueStore(Generic[K, V]):
 
     def range(self, start: K | None = None, end: K | None = None, *, reverse: bool = False) -> StoreIterator[K, V]:
         """Keys from `start` to `end`, both included; None leaves that end open. `start > end` is empty."""
-        return self._iterator(self._core.range(*self._bounds(start, end), reverse))
+        return self._iterator(self._core.range(*key_bounds(self._serdes, start, end), reverse))
 
     def prefix_scan(self, prefix: K) -> StoreIterator[K, V]:
         """Keys whose bytes start with the bytes of `prefix`."""
@@ -55,15 +53,7 @@ class ReadOnlyKeyValueStore(Generic[K, V]):
         self, start: K | None = None, end: K | None = None, *, reverse: bool = False, batch_rows: int = 10_000
     ) -> _core.ArrowReader:
         """As `range`, in batches of the columns `key` and `value`."""
-        return self._core.range_batches(*self._bounds(start, end), reverse, batch_rows)
-
-    def _bounds(self, start: K | None, end: K | None) -> tuple[bytes | None, bytes | None]:
-        low, high = self._serdes.to_bound(start), self._serdes.to_bound(end)
-        if low is not None and high is not None and low > high:
-            _log.warning(
-                "store %s: range from %r to %r is empty, the start lies above the end", self._serdes.store, start, end
-            )
-        return low, high
+        return self._core.range_batches(*key_bounds(self._serdes, start, end), reverse, batch_rows)
 
     def _iterator(self, rows: _core.KeyValueIterator) -> StoreIterator[K, V]:
         from_key, from_value = self._serdes.from_key, self._serdes.from_value

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from holdfast._time import micros
+
+if TYPE_CHECKING:
+    from holdfast._time import Timestamp
+
+K = TypeVar("K")
 V = TypeVar("V")
 
 
@@ -12,6 +18,31 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+
+class ValueAndTimestamp(NamedTuple, Generic[V]):
+    """A value and its timestamp, -1 where it was written without one."""
+
+    value: V | None
+    timestamp: int
+
+    @staticmethod
+    def make(value: V | None, timestamp: Timestamp) -> ValueAndTimestamp[V] | None:
+        """The pair; None for no value."""
+        return None if value is None else ValueAndTimestamp(value, micros(timestamp, "timestamp"))
+
+    @staticmethod
+    def make_allow_nullable(value: V | None, timestamp: Timestamp) -> ValueAndTimestamp[V]:
+        """The pair, also for no value."""
+        return ValueAndTimestamp(value, micros(timestamp, "timestamp"))
+
+
+class WindowedKey(NamedTuple, Generic[K]):
+    """A key and a time that it lasted: a window up to `end` and without it, or a session with it."""
+
+    key: K
+    start: int
+    end: int
 
 
 class VersionedRecord(NamedTuple, Generic[V]):

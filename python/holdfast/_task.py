@@ -10,7 +10,10 @@ from holdfast import _core
 from holdfast._key_value import KeyValueStore
 from holdfast._options import Durability, IsolationLevel, ProcessingGuarantee, TransactionMechanism
 from holdfast._records import TopicPartition
+from holdfast._session import SessionStore
+from holdfast._timestamped import TimestampedKeyValueStore
 from holdfast._versioned import VersionedKeyValueStore
+from holdfast._window import TimestampedWindowStore, WindowStore
 from holdfast.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -57,7 +60,7 @@ def open_task(
         default_isolation_level = IsolationLevel.READ_COMMITTED if exactly_once else IsolationLevel.READ_UNCOMMITTED
     core = _core.open_task(
         fspath(path),
-        [(store.name, store.history_retention, store.segment_interval) for store in stores],
+        stores,
         durability.value,
         uncommitted_max_bytes,
         list((rocksdb_options or {}).items()),
@@ -79,10 +82,22 @@ class Task(AbstractContextManager["Task"]):
         self._default_isolation_level = default_isolation_level
         self._stores: dict[str, Any] = {}
         for name, builder in builders.items():
-            if builder.kind == "versioned":
-                self._stores[name] = VersionedKeyValueStore(self, builder, core.versioned(name))
-            else:
-                self._stores[name] = KeyValueStore(self, builder, core.key_value(name))
+            self._stores[name] = self._store(name, builder)
+
+    def _store(self, name: str, builder: StoreBuilder) -> Any:
+        match builder.kind:
+            case "key_value":
+                return KeyValueStore(self, builder, self._core.key_value(name))
+            case "timestamped_key_value":
+                return TimestampedKeyValueStore(self, builder, self._core.timestamped_key_value(name))
+            case "versioned":
+                return VersionedKeyValueStore(self, builder, self._core.versioned(name))
+            case "window":
+                return WindowStore(self, builder, self._core.window(name))
+            case "timestamped_window":
+                return TimestampedWindowStore(self, builder, self._core.window(name))
+            case "session":
+                return SessionStore(self, builder, self._core.session(name))
 
     def __getitem__(self, store: str) -> Any:
         try:
@@ -123,7 +138,15 @@ class Task(AbstractContextManager["Task"]):
     ) -> None:
         """Applies changelog records past the transaction: visible at once, with their offsets.
 
-        The result is the same however the records are cut into batches. `timestamps` is None for a key-value store.
+        The result is the same however the records are cut into batches. What a record is, by the store's kind:
+
+        - key-value: key and value, `timestamps` None
+        - timestamped key-value: key, value and its timestamp
+        - versioned: key, value or null, and the begin of its validity
+        - window: key, value, and the window's start as timestamp; of a timestamped window store a value begins with its
+          own timestamp in 8 bytes, big-endian
+        - session: a key that is followed by the session's end and start in 8 bytes each, big-endian, as Kafka Streams
+          writes it; value; `timestamps` None
         """
         self[store]  # an unknown name is a KeyError that lists the known ones
         self._core.restore_batch(store, keys, values, timestamps, _offsets(changelog_offsets) or [])

@@ -28,6 +28,14 @@ def span(duration: Span, what: str) -> int:
     return _int64(duration, what, "microseconds (int) or a timedelta")
 
 
+def not_negative(duration: Span, what: str) -> int:
+    """As `span`, for a duration that may be zero but not less."""
+    length = span(duration, what)
+    if length < 0:
+        raise ValueError(f"{what} is {length} microseconds; it must not be negative")
+    return length
+
+
 def _int64(number: object, what: str, wanted: str) -> int:
     if not isinstance(number, int) or isinstance(number, bool):
         raise TypeError(f"{what} is a {type(number).__name__}; wanted: {wanted}")

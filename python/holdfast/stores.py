@@ -10,13 +10,24 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from holdfast import serde
-from holdfast._time import Span, span
+from holdfast._time import Span, not_negative, span
 from holdfast.errors import UnsupportedOperationError
 
-__all__ = ["StoreBuilder", "key_value", "versioned"]
+__all__ = [
+    "StoreBuilder",
+    "key_value",
+    "session",
+    "timestamped_key_value",
+    "timestamped_window",
+    "versioned",
+    "window",
+]
 
 _SECOND = 1_000_000
 _MINUTE = 60 * _SECOND
+
+
+Kind = Literal["key_value", "timestamped_key_value", "versioned", "window", "timestamped_window", "session"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +35,7 @@ class StoreBuilder:
     """The description of a store; `open_task` makes it."""
 
     name: str
-    kind: Literal["key_value", "versioned"]
+    kind: Kind
     key: serde.Serde[Any] = serde.BYTES
     value: serde.Serde[Any] = serde.BYTES
     transactional: bool = True
@@ -33,6 +44,12 @@ class StoreBuilder:
     """Microseconds; None for a store without history."""
     segment_interval: int | None = None
     """Microseconds; None for a store without history."""
+    retention: int | None = None
+    """Microseconds; None for a store without windows or sessions."""
+    window_size: int | None = None
+    """Microseconds; None for a store without windows."""
+    retain_duplicates: bool = False
+    """Every put of a window is kept."""
 
 
 def key_value(
@@ -46,6 +63,23 @@ def key_value(
     """A store of key and value."""
     _check(name, persistent=persistent, transactional=transactional)
     return StoreBuilder(name=name, kind="key_value", key=key, value=value)
+
+
+def timestamped_key_value(
+    name: str,
+    *,
+    key: serde.Serde[Any] = serde.BYTES,
+    value: serde.Serde[Any] = serde.BYTES,
+    persistent: bool = True,
+    transactional: bool = True,
+) -> StoreBuilder:
+    """A store of key and value with a timestamp a value.
+
+    It can be opened on the rows of a key-value store of the same name: they have timestamp -1 until they are written
+    again. There is no way back.
+    """
+    _check(name, persistent=persistent, transactional=transactional)
+    return StoreBuilder(name=name, kind="timestamped_key_value", key=key, value=value)
 
 
 def versioned(
@@ -64,9 +98,7 @@ def versioned(
     dropped: its only effect is speed.
     """
     _check(name, persistent=persistent, transactional=transactional)
-    retention = span(history_retention, "history_retention")
-    if retention < 0:
-        raise ValueError(f"history_retention is {retention} microseconds; it must not be negative")
+    retention = not_negative(history_retention, "history_retention")
     if segment_interval is None:
         interval = _default_segment_interval(retention)
     else:
@@ -76,6 +108,85 @@ def versioned(
     return StoreBuilder(
         name=name, kind="versioned", key=key, value=value, history_retention=retention, segment_interval=interval
     )
+
+
+def window(
+    name: str,
+    *,
+    retention: Span,
+    window_size: Span,
+    retain_duplicates: bool = False,
+    key: serde.Serde[Any] = serde.BYTES,
+    value: serde.Serde[Any] = serde.BYTES,
+    persistent: bool = True,
+    transactional: bool = True,
+) -> StoreBuilder:
+    """A store of values by key and window, which ends `window_size` after its start.
+
+    Windows that start `retention` or more before the latest start are gone, and refused. With `retain_duplicates`
+    every put of a key and start is kept; that is fixed when the store is made.
+    """
+    _check(name, persistent=persistent, transactional=transactional)
+    kept, size = _window_durations(retention, window_size)
+    return StoreBuilder(
+        name=name, kind="window", key=key, value=value, retention=kept, window_size=size, retain_duplicates=retain_duplicates
+    )
+
+
+def timestamped_window(
+    name: str,
+    *,
+    retention: Span,
+    window_size: Span,
+    retain_duplicates: bool = False,
+    key: serde.Serde[Any] = serde.BYTES,
+    value: serde.Serde[Any] = serde.BYTES,
+    persistent: bool = True,
+    transactional: bool = True,
+) -> StoreBuilder:
+    """As `window`, with a timestamp a value.
+
+    It can be opened on the rows of a window store of the same name: they have timestamp -1 until they are written
+    again. There is no way back.
+    """
+    _check(name, persistent=persistent, transactional=transactional)
+    kept, size = _window_durations(retention, window_size)
+    return StoreBuilder(
+        name=name,
+        kind="timestamped_window",
+        key=key,
+        value=value,
+        retention=kept,
+        window_size=size,
+        retain_duplicates=retain_duplicates,
+    )
+
+
+def session(
+    name: str,
+    *,
+    retention: Span,
+    key: serde.Serde[Any] = serde.BYTES,
+    value: serde.Serde[Any] = serde.BYTES,
+    persistent: bool = True,
+    transactional: bool = True,
+) -> StoreBuilder:
+    """A store of values by key and session, a time from its start to its end, both included.
+
+    Sessions that end `retention` or more before the latest end are gone, and refused.
+    """
+    _check(name, persistent=persistent, transactional=transactional)
+    kept = not_negative(retention, "retention")
+    return StoreBuilder(name=name, kind="session", key=key, value=value, retention=kept)
+
+
+def _window_durations(retention: Span, window_size: Span) -> tuple[int, int]:
+    kept, size = not_negative(retention, "retention"), not_negative(window_size, "window_size")
+    if size > kept:
+        raise ValueError(
+            f"window_size is {size} microseconds, more than retention, which is {kept}; a window must be kept until it ends"
+        )
+    return kept, size
 
 
 def _default_segment_interval(retention: int) -> int:

@@ -130,7 +130,12 @@ impl<T: Copy + Send> Rows<T> {
 
     /// The next row's key; `StopIteration` at the end.
     pub fn peek_next_key<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        self.show(py, 0, |key, _, _| PyBytes::new(py, key))?.ok_or_else(|| PyStopIteration::new_err(()))
+        Ok(self.peek(py)?.0)
+    }
+
+    /// The next row's key and what belongs to it; `StopIteration` at the end.
+    pub fn peek<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, T)> {
+        self.show(py, 0, |key, _, rest| (PyBytes::new(py, key), rest))?.ok_or_else(|| PyStopIteration::new_err(()))
     }
 
     /// Lets the snapshot go.

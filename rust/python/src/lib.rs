@@ -1,9 +1,10 @@
 //! The PyO3 binding `holdfast._core`: converts, releases the GIL, maps errors, nothing else.
 //!
 //! `run.rs` is the one way from Python into the engine · `error.rs` exceptions · `columns.rs` Arrow in · `export.rs` and
-//! `version_columns.rs` Arrow out · `view.rs` who sees what · `task.rs`, `key_value.rs`, `versioned.rs`, `iterator.rs` the
-//! stores' nouns · `host.rs` the state host and its client. The docstrings live in `python/holdfast/_core.pyi`.
+//! `version_columns.rs`, `windowed_columns.rs` Arrow out · `view.rs` who sees what · `task.rs`, `builder.rs`, `key_value.rs`,
+//! `timestamped.rs`, `versioned.rs`, `window.rs`, `session.rs`, `iterator.rs` the stores' nouns · `host.rs` the state host and its client. The docstrings live in `python/holdfast/_core.pyi`.
 
+mod builder;
 mod columns;
 mod error;
 mod export;
@@ -11,10 +12,14 @@ mod host;
 mod iterator;
 mod key_value;
 mod run;
+mod session;
 mod task;
+mod timestamped;
 mod version_columns;
 mod versioned;
 mod view;
+mod window;
+mod windowed_columns;
 
 use pyo3::prelude::*;
 
@@ -28,9 +33,15 @@ mod _core {
     #[pymodule_export]
     use crate::key_value::{KeyValueIterator, KeyValueStore};
     #[pymodule_export]
+    use crate::session::{SessionIterator, SessionStore};
+    #[pymodule_export]
     use crate::task::{Task, open_task};
     #[pymodule_export]
+    use crate::timestamped::{TimestampedIterator, TimestampedKeyValueStore};
+    #[pymodule_export]
     use crate::versioned::{VersionIterator, VersionedKeyValueStore};
+    #[pymodule_export]
+    use crate::window::{WindowIterator, WindowStore};
 
     use super::*;
 

@@ -1,13 +1,17 @@
 //! Tasks: opening, committing, restoring, closing.
 
+use crate::builder::Builder;
 use crate::columns::Column;
 use crate::key_value::KeyValueStore;
 use crate::run::{Owner, run};
+use crate::session::SessionStore;
+use crate::timestamped::TimestampedKeyValueStore;
 use crate::versioned::VersionedKeyValueStore;
 use crate::view::{OpenTask, View};
+use crate::window::WindowStore;
 use holdfast_core::{
-    Durability, Error, ErrorKind, Offset, OffsetChange, Result, StoreKind, StoreSpec, Task as Engine, TaskOptions, Timestamp,
-    TopicPartition, VersionRow,
+    Durability, Error, ErrorKind, Offset, OffsetChange, Result, StoreSpec, Task as Engine, TaskOptions, Timestamp, TopicPartition,
+    VersionRow,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -38,12 +42,12 @@ fn log_to_python() {
     });
 }
 
-/// Opens the task in a directory, or makes it. A store with a history retention is a versioned one.
+/// Opens the task in a directory, or makes it.
 #[pyfunction]
 pub fn open_task(
     py: Python<'_>,
     path: PathBuf,
-    stores: Vec<(String, Option<i64>, Option<i64>)>,
+    stores: Vec<Builder>,
     durability: &str,
     uncommitted_max_bytes: i64,
     rocksdb_options: Vec<(String, String)>,
@@ -55,16 +59,7 @@ pub fn open_task(
             "changelog" => Durability::Changelog,
             other => return Err(Error::new(ErrorKind::InvalidValue, format!("there is no durability {other:?}"))),
         };
-        let specs: Vec<StoreSpec> = stores
-            .into_iter()
-            .map(|(name, history_retention, segment_interval)| {
-                let kind = match (history_retention, segment_interval) {
-                    (Some(history_retention), Some(segment_interval)) => StoreKind::Versioned { history_retention, segment_interval },
-                    _ => StoreKind::KeyValue,
-                };
-                StoreSpec { name, kind }
-            })
-            .collect();
+        let specs: Vec<StoreSpec> = stores.into_iter().map(Builder::spec).collect::<Result<_>>()?;
         let options = TaskOptions { durability, uncommitted_max_bytes, rocksdb_options, ..TaskOptions::default() };
         Ok(OpenTask::new(Engine::open(&path, &specs, options)?))
     })?;
@@ -98,6 +93,21 @@ impl Task {
         Ok(KeyValueStore::new(store, View::writer(Arc::clone(&self.open))))
     }
 
+    fn timestamped_key_value(&self, py: Python<'_>, name: &str) -> PyResult<TimestampedKeyValueStore> {
+        let store = self.run(py, |open| open.task().timestamped_key_value(name))?;
+        Ok(TimestampedKeyValueStore::new(store, View::writer(Arc::clone(&self.open))))
+    }
+
+    fn window(&self, py: Python<'_>, name: &str) -> PyResult<WindowStore> {
+        let store = self.run(py, |open| open.task().window(name))?;
+        Ok(WindowStore::new(store, View::writer(Arc::clone(&self.open))))
+    }
+
+    fn session(&self, py: Python<'_>, name: &str) -> PyResult<SessionStore> {
+        let store = self.run(py, |open| open.task().session(name))?;
+        Ok(SessionStore::new(store, View::writer(Arc::clone(&self.open))))
+    }
+
     fn versioned(&self, py: Python<'_>, name: &str) -> PyResult<VersionedKeyValueStore> {
         let store = self.run(py, |open| open.task().versioned(name))?;
         Ok(VersionedKeyValueStore::new(store, View::writer(Arc::clone(&self.open))))
@@ -125,9 +135,12 @@ impl Task {
         let (keys, values) = (Column::import(keys, "keys")?, Column::import(values, "values")?);
         let timestamps = timestamps.map(|timestamps| Column::import(timestamps, "timestamps")).transpose()?;
         self.run(py, |open| {
-            let needs_times = open.task().versioned(store).is_ok();
+            let Some(kind) = open.task().stores().find(|spec| spec.name == store).map(|spec| &spec.kind) else {
+                return Err(Error::new(ErrorKind::InvalidValue, "there is no such store in this task").store(store));
+            };
+            let needs_times = kind.restores_with_times();
             if needs_times != timestamps.is_some() {
-                let words = if needs_times { "a versioned store needs timestamps" } else { "a key-value store takes no timestamps" };
+                let words = format!("a {} store {} timestamps", kind.name(), if needs_times { "needs" } else { "takes no" });
                 return Err(Error::new(ErrorKind::InvalidValue, words).store(store));
             }
             keys.same_rows(&values)?;

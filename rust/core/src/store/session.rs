@@ -53,6 +53,20 @@ impl SessionStore {
         self.rows.uncommitted_bytes(tx)
     }
 
+    /// Fails, naming the row, where a session ends before it starts.
+    ///
+    /// # Errors
+    /// `InvalidValue`.
+    pub fn check(&self, puts: &[(WindowedKey<'_>, Option<&[u8]>)]) -> Result<()> {
+        if let Some(row) = puts.iter().position(|(session, _)| session.end < session.start) {
+            let (session, _) = puts[row];
+            let named = if puts.len() > 1 { format!("row {row}: ") } else { String::new() };
+            let words = format!("{named}the session starts at {} and ends at {}, which is earlier", session.start, session.end);
+            return Err(Error::new(ErrorKind::InvalidValue, words).store(self.name()).key(session.key));
+        }
+        Ok(())
+    }
+
     /// Puts a session's value, or removes the session for `None`; one that is not there need not be.
     ///
     /// Not written, and counted, if `end < stream time - retention + 1`.
@@ -68,12 +82,7 @@ impl SessionStore {
     /// # Errors
     /// `InvalidValue` for a session that ends before it starts.
     pub fn put_batch(&self, tx: &mut Transaction, puts: &[(WindowedKey<'_>, Option<&[u8]>)]) -> Result<()> {
-        if let Some(row) = puts.iter().position(|(session, _)| session.end < session.start) {
-            let (session, _) = puts[row];
-            let named = if puts.len() > 1 { format!("row {row}: ") } else { String::new() };
-            let words = format!("{named}the session starts at {} and ends at {}, which is earlier", session.start, session.end);
-            return Err(Error::new(ErrorKind::InvalidValue, words).store(self.name()).key(session.key));
-        }
+        self.check(puts)?;
         let mut part = Vec::new();
         for (session, value) in puts {
             if self.rows.admit(tx, session.end.0) {

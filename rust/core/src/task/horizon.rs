@@ -5,6 +5,7 @@ use super::{Committed, Durability, Task};
 use crate::error::Result;
 use crate::failpoint::Failpoint;
 use crate::rocks::Snapshot;
+use crate::store::windowed::ordered;
 use crate::transaction::StoreState;
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
@@ -72,11 +73,20 @@ impl Task {
 
     pub(super) fn raise_horizons(&self, views: &Views) {
         for (n, entry) in self.stores.iter().enumerate() {
-            let Some(Expiry { horizon, keep, .. }) = entry.store.expiry() else { continue };
+            let Some(Expiry { horizon, keep, unit, by_time }) = entry.store.expiry() else { continue };
             let alive = views.alive.iter().filter(|(snapshot, _)| snapshot.strong_count() > 0).map(|(_, states)| states);
             let oldest = alive.chain(std::iter::once(&views.durable)).map(|states| states[n].stream_time).min().flatten();
             if let Some(time) = oldest {
+                let before = horizon.get();
                 horizon.raise(time.saturating_sub(keep));
+                let now = horizon.get();
+                if let Some(table) = by_time
+                    && before.div_euclid(unit) != now.div_euclid(unit)
+                    && let Err(error) = self.database.drop_files_below(table.family, &ordered(now))
+                {
+                    // It is only space, and the next time may do better: no reason to fail a commit that was written.
+                    log::warn!("store {}: {error}", entry.spec.name);
+                }
             }
         }
     }

@@ -5,6 +5,7 @@ use crate::store::session::SessionStore;
 use crate::store::timestamped::TimestampedKeyValueStore;
 use crate::store::versioned::{Horizon, VersionedStore};
 use crate::store::window::WindowStore;
+use crate::store::windowed::Rows;
 use crate::transaction::Table;
 
 #[derive(Clone)]
@@ -22,8 +23,10 @@ pub(super) struct Expiry<'a> {
     pub(super) horizon: &'a Horizon,
     /// The horizon less than stream time, in microseconds; -1 is one more.
     pub(super) keep: i64,
-    /// Stream time must advance by so much for a flush to be worth it, in microseconds.
+    /// Stream time must advance by so much for a flush, or a look for expired files, to be worth it; in microseconds.
     pub(super) unit: i64,
+    /// A table in the order of time: its files are dropped whole.
+    pub(super) by_time: Option<Table>,
 }
 
 /// A window store has no segments; its space comes back in about so many parts of its retention.
@@ -60,13 +63,20 @@ impl Store {
     }
 
     /// How its rows grow old, if they do.
-    pub(super) fn expiry(&self) -> Option<Expiry<'_>> {
-        let windowed = |horizon, retention: i64| Expiry { horizon, keep: retention - 1, unit: (retention / PARTS).max(1) };
+    pub(super) fn expiry<'a>(&'a self) -> Option<Expiry<'a>> {
+        let windowed = |horizon, rows: &'a Rows| Expiry {
+            horizon,
+            keep: rows.retention() - 1,
+            unit: (rows.retention() / PARTS).max(1),
+            by_time: Some(rows.tables()[1]),
+        };
         match self {
             Self::KeyValue(_) | Self::Timestamped(_) => None,
-            Self::Versioned(store, horizon) => Some(Expiry { horizon, keep: store.history_retention(), unit: store.segment_interval() }),
-            Self::Window(store, horizon) => Some(windowed(horizon, store.retention())),
-            Self::Session(store, horizon) => Some(windowed(horizon, store.retention())),
+            Self::Versioned(store, horizon) => {
+                Some(Expiry { horizon, keep: store.history_retention(), unit: store.segment_interval(), by_time: None })
+            }
+            Self::Window(store, horizon) => Some(windowed(horizon, &store.rows)),
+            Self::Session(store, horizon) => Some(windowed(horizon, &store.rows)),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::transaction::TIME_BYTES;
 
 /// A time as it stands in a row's key.
 #[inline]
-pub(in crate::store) fn ordered(time: i64) -> [u8; TIME_BYTES] {
+pub(crate) fn ordered(time: i64) -> [u8; TIME_BYTES] {
     (time as u64 ^ (1 << 63)).to_be_bytes()
 }
 

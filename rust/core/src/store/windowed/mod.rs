@@ -9,8 +9,8 @@ mod layout;
 mod scan;
 
 pub(in crate::store) use find::Wanted;
-pub(crate) use layout::expired;
-pub(in crate::store) use layout::{ordered, time};
+pub(in crate::store) use layout::time;
+pub(crate) use layout::{expired, ordered};
 pub(in crate::store) use scan::{Row, RowScan, Selection};
 
 use crate::error::{Error, Result};

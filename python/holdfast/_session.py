@@ -1,0 +1,161 @@
+"""The session store: a key's value over a time that is not fixed beforehand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from holdfast._bounds import key_bounds
+from holdfast._iterator import StoreIterator
+from holdfast._records import WindowedKey
+from holdfast._store import Serdes, StateStore
+from holdfast._time import Timestamp, micros
+
+if TYPE_CHECKING:
+    from holdfast import _core
+    from holdfast._options import IsolationLevel
+    from holdfast._task import Task
+    from holdfast.stores import StoreBuilder
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_MIN, _MAX = -(2**63), 2**63 - 1
+
+
+class ReadOnlySessionStore(Generic[K, V]):
+    """A session store's reads at one isolation level, from any thread."""
+
+    def __init__(self, core: _core.SessionStore, serdes: Serdes[K, V]) -> None:
+        """Made by `SessionStore.read_only`."""
+        self._core = core
+        self._serdes = serdes
+
+    @property
+    def stream_time(self) -> int | None:
+        """The greatest end of a write, all keys together; None before the first."""
+        return self._core.stream_time()
+
+    def fetch_session(self, key: K, start: Timestamp, end: Timestamp) -> V | None:
+        """The value of the session from `start` to `end`, None if there is none."""
+        data = self._core.fetch_session(self._serdes.to_key(key), micros(start, "start"), micros(end, "end"))
+        return None if data is None else self._serdes.from_value(data)
+
+    def fetch(self, key_from: K, key_to: K | None = None, *, reverse: bool = False) -> StoreIterator[WindowedKey[K], V]:
+        """All sessions of a key, or of the keys from `key_from` to `key_to` (both included), by (end, key, start)."""
+        self._serdes.to_key(key_from)  # a range that is open below is `find_sessions`
+        to = key_from if key_to is None else key_to
+        return self._iterator(self._wanted(key_from, to, _MIN, _MAX, reverse=reverse))
+
+    def find_sessions(
+        self,
+        key_from: K | None,
+        earliest_end: Timestamp,
+        latest_start: Timestamp,
+        *,
+        key_to: K | Literal["same"] | None = "same",
+        reverse: bool = False,
+    ) -> StoreIterator[WindowedKey[K], V]:
+        """Sessions that end at `earliest_end` or later and start at `latest_start` or earlier, by (end, key, start).
+
+        Of one key, or with `key_to` of the keys from `key_from` to `key_to`, both included and None open: both None is
+        all keys. The text "same" is never taken for a key. For merging a record at `t` with gap `g`, look from
+        `t - g` to `t + g`.
+        """
+        return self._iterator(self._query(key_from, earliest_end, latest_start, key_to, reverse=reverse))
+
+    def find_batches(
+        self,
+        key_from: K | None,
+        earliest_end: Timestamp,
+        latest_start: Timestamp,
+        *,
+        key_to: K | Literal["same"] | None = "same",
+        reverse: bool = False,
+        batch_rows: int = 10_000,
+    ) -> _core.ArrowReader:
+        """As `find_sessions`, in batches of `key`, `start`, `end`, `value`."""
+        return self._core.find_batches(
+            self._query(key_from, earliest_end, latest_start, key_to, reverse=reverse), batch_rows
+        )
+
+    def find_batch(self, keys: Any, earliest_ends: Any, latest_starts: Any) -> _core.ArrowBatch:
+        """`find_sessions` of one key a row: a batch of `row` (the position in `keys`), `start`, `end`, `value`.
+
+        It is ordered by row, then by (end, start).
+        """
+        return self._core.find_batch(keys, earliest_ends, latest_starts)
+
+    def fetch_session_batch(self, keys: Any, starts: Any, ends: Any) -> _core.ArrowArray:
+        """A value a row, null where there is no such session."""
+        return self._core.fetch_session_batch(keys, starts, ends)
+
+    def _query(
+        self,
+        key_from: K | None,
+        earliest_end: Timestamp,
+        latest_start: Timestamp,
+        key_to: K | Literal["same"] | None,
+        *,
+        reverse: bool,
+    ) -> _core._Selection:
+        end, start = micros(earliest_end, "earliest_end"), micros(latest_start, "latest_start")
+        if isinstance(key_to, str) and key_to == "same":
+            key = self._serdes.to_key(key_from)  # type: ignore[arg-type]  # None is an error that says so
+            return (key, key, end, start, reverse)
+        return self._wanted(key_from, key_to, end, start, reverse=reverse)
+
+    def _wanted(
+        self, key_from: K | None, key_to: K | None, earliest_end: int, latest_start: int, *, reverse: bool
+    ) -> _core._Selection:
+        low, high = key_bounds(self._serdes, key_from, key_to)
+        return (low, high, earliest_end, latest_start, reverse)
+
+    def _iterator(self, wanted: _core._Selection) -> StoreIterator[WindowedKey[K], V]:
+        from_key, from_value = self._serdes.from_key, self._serdes.from_value
+
+        def key(row: tuple[bytes, int, int]) -> WindowedKey[K]:
+            return WindowedKey(from_key(row[0]), row[1], row[2])
+
+        return StoreIterator(self._core.find_sessions(wanted), key, lambda row: (key(row[0]), from_value(row[1])))
+
+
+class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
+    """A session store of a task: `task[name]`.
+
+    A session lasts from its start to its end, both included. Sessions that end `retention` or more before the greatest
+    end are gone: a put of one is passed over and counted (`dropped-records-total`).
+    """
+
+    def __init__(self, task: Task, builder: StoreBuilder, core: _core.SessionStore) -> None:
+        """Made by the task."""
+        StateStore.__init__(self, task, builder)
+        ReadOnlySessionStore.__init__(self, core, Serdes(builder))
+
+    @property
+    def retention(self) -> int:
+        """How far, in microseconds, a session's end may lie behind stream time."""
+        retention = self._builder.retention
+        assert retention is not None  # noqa: S101  # the builder of a session store always has one
+        return retention
+
+    def put(self, session: WindowedKey[K], value: V | None) -> None:
+        """Sets a session's value; None removes the session. `ValueError` for one that ends before it starts."""
+        key, start, end = session
+        times = micros(start, "start"), micros(end, "end")
+        self._core.put(self._serdes.to_key(key), *times, self._serdes.to_value(value))
+
+    def remove(self, session: WindowedKey[K]) -> None:
+        """Removes a session; one that is not there need not be."""
+        self.put(session, None)
+
+    def put_batch(self, keys: Any, starts: Any, ends: Any, values: Any) -> None:
+        """A put a row, in order, null removes. One unit: a bad row, and nothing is written."""
+        self._core.put_batch(keys, starts, ends, values)
+
+    def remove_batch(self, keys: Any, starts: Any, ends: Any) -> None:
+        """Removes a session a row. One unit: a bad row, and nothing is removed."""
+        self._core.remove_batch(keys, starts, ends)
+
+    def read_only(self, isolation_level: IsolationLevel | None = None) -> ReadOnlySessionStore[K, V]:
+        """The store's reads at an isolation level, from any thread; None: the task's default level."""
+        return ReadOnlySessionStore(self._core.read_only(self._task.isolation(isolation_level)), self._serdes)

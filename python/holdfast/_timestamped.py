@@ -1,0 +1,109 @@
+"""The timestamped key-value store: key to value and timestamp, ordered by the unsigned bytes of the keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from holdfast._bounds import key_bounds
+from holdfast._iterator import StoreIterator
+from holdfast._records import ValueAndTimestamp
+from holdfast._store import Serdes, StateStore
+from holdfast._time import Timestamp, micros
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast import _core
+    from holdfast._options import IsolationLevel
+    from holdfast._task import Task
+    from holdfast.stores import StoreBuilder
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class ReadOnlyTimestampedKeyValueStore(Generic[K, V]):
+    """A timestamped key-value store's reads at one isolation level, from any thread."""
+
+    def __init__(self, core: _core.TimestampedKeyValueStore, serdes: Serdes[K, V]) -> None:
+        """Made by `TimestampedKeyValueStore.read_only`."""
+        self._core = core
+        self._serdes = serdes
+
+    def get(self, key: K) -> ValueAndTimestamp[V] | None:
+        """The key's value and timestamp, None if there is none."""
+        return self._record(self._core.get(self._serdes.to_key(key)))
+
+    def range(
+        self, start: K | None = None, end: K | None = None, *, reverse: bool = False
+    ) -> StoreIterator[K, ValueAndTimestamp[V]]:
+        """Keys from `start` to `end`, both included; None leaves that end open. `start > end` is empty."""
+        return self._iterator(self._core.range(*key_bounds(self._serdes, start, end), reverse))
+
+    def prefix_scan(self, prefix: K) -> StoreIterator[K, ValueAndTimestamp[V]]:
+        """Keys whose bytes start with the bytes of `prefix`."""
+        return self._iterator(self._core.prefix_scan(self._serdes.to_key(prefix)))
+
+    def approximate_num_entries(self) -> int:
+        """About how many keys there are, staged ones included."""
+        return self._core.approximate_num_entries()
+
+    def get_batch(self, keys: Any) -> _core.ArrowBatch:
+        """A row a key: `value` and `timestamp`, both null where there is none."""
+        return self._core.get_batch(keys)
+
+    def range_batches(
+        self, start: K | None = None, end: K | None = None, *, reverse: bool = False, batch_rows: int = 10_000
+    ) -> _core.ArrowReader:
+        """As `range`, in batches of the columns `key`, `value` and `timestamp`."""
+        return self._core.range_batches(*key_bounds(self._serdes, start, end), reverse, batch_rows)
+
+    def _record(self, row: tuple[bytes, int] | None) -> ValueAndTimestamp[V] | None:
+        return None if row is None else ValueAndTimestamp(self._serdes.from_value(row[0]), row[1])
+
+    def _iterator(self, rows: _core.TimestampedIterator) -> StoreIterator[K, ValueAndTimestamp[V]]:
+        from_key, from_value = self._serdes.from_key, self._serdes.from_value
+        return StoreIterator(rows, from_key, lambda row: (from_key(row[0]), ValueAndTimestamp(from_value(row[1]), row[2])))
+
+
+class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V]):
+    """A timestamped key-value store of a task: `task[name]`.
+
+    Keys and values are bytes unless the store has serdes. `None` as a value deletes; `b""` is a value. A value that was
+    written when the store had no timestamps has timestamp -1.
+    """
+
+    def __init__(self, task: Task, builder: StoreBuilder, core: _core.TimestampedKeyValueStore) -> None:
+        """Made by the task."""
+        StateStore.__init__(self, task, builder)
+        ReadOnlyTimestampedKeyValueStore.__init__(self, core, Serdes(builder))
+
+    def put(self, key: K, value: V | None, timestamp: Timestamp) -> None:
+        """Sets the key's value and its timestamp; None deletes the key."""
+        self._core.put(self._serdes.to_key(key), self._serdes.to_value(value), micros(timestamp, "timestamp"))
+
+    def put_if_absent(self, key: K, value: V | None, timestamp: Timestamp) -> ValueAndTimestamp[V] | None:
+        """What the key has, and nothing changes; else None, and `value` is set."""
+        at = micros(timestamp, "timestamp")
+        return self._record(self._core.put_if_absent(self._serdes.to_key(key), self._serdes.to_value(value), at))
+
+    def put_all(self, entries: Iterable[tuple[K, V | None, Timestamp]]) -> None:
+        """Sets all (key, value, timestamp) in order, None deletes. One unit: a bad entry, and nothing is written."""
+        to_key, to_value = self._serdes.to_key, self._serdes.to_value
+        self._core.put_all([(to_key(key), to_value(value), micros(at, "timestamp")) for key, value, at in entries])
+
+    def delete(self, key: K) -> ValueAndTimestamp[V] | None:
+        """Removes the key and returns what it had."""
+        return self._record(self._core.delete(self._serdes.to_key(key)))
+
+    def put_batch(self, keys: Any, values: Any, timestamps: Any) -> None:
+        """Sets a value and its timestamp a key, in order, null deletes. One unit: a bad row, and nothing is written."""
+        self._core.put_batch(keys, values, timestamps)
+
+    def delete_batch(self, keys: Any) -> None:
+        """Removes all of the keys."""
+        self._core.delete_batch(keys)
+
+    def read_only(self, isolation_level: IsolationLevel | None = None) -> ReadOnlyTimestampedKeyValueStore[K, V]:
+        """The store's reads at an isolation level, from any thread; None: the task's default level."""
+        return ReadOnlyTimestampedKeyValueStore(self._core.read_only(self._task.isolation(isolation_level)), self._serdes)

@@ -1,0 +1,216 @@
+"""The window stores: a key's value in a window of time, with a timestamp or without."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from holdfast._bounds import key_bounds
+from holdfast._iterator import StoreIterator
+from holdfast._records import ValueAndTimestamp, WindowedKey
+from holdfast._store import Serdes, StateStore
+from holdfast._time import Timestamp, micros
+
+if TYPE_CHECKING:
+    from holdfast import _core
+    from holdfast._options import IsolationLevel
+    from holdfast._task import Task
+    from holdfast.stores import StoreBuilder
+
+K = TypeVar("K")
+V = TypeVar("V")
+R = TypeVar("R")
+
+_MIN, _MAX = -(2**63), 2**63 - 1
+
+
+class _WindowReads(Generic[K, V, R]):
+    """What the reads of both kinds have in common; R is what they return: V, or V with its timestamp."""
+
+    _timestamps: bool
+
+    def __init__(self, core: _core.WindowStore, serdes: Serdes[K, V]) -> None:
+        """Made by the stores."""
+        self._core = core
+        self._serdes = serdes
+
+    def _result(self, value: bytes, timestamp: int) -> R:
+        raise NotImplementedError
+
+    @property
+    def stream_time(self) -> int | None:
+        """The greatest start of a write, all keys together; None before the first."""
+        return self._core.stream_time()
+
+    @overload
+    def fetch(self, key: K, start: Timestamp, end: None = None, *, reverse: bool = False) -> R | None: ...
+    @overload
+    def fetch(
+        self, key: K, start: Timestamp, end: Timestamp, *, reverse: bool = False
+    ) -> StoreIterator[WindowedKey[K], R]: ...
+    def fetch(
+        self, key: K, start: Timestamp, end: Timestamp | None = None, *, reverse: bool = False
+    ) -> R | StoreIterator[WindowedKey[K], R] | None:
+        """The key's value in the window that starts at `start`, or None.
+
+        With `end`: its windows that start from `start` to `end`, both included, by start. A store that keeps duplicates
+        has only that form.
+        """
+        low = self._serdes.to_key(key)
+        if end is None:
+            found = self._core.fetch(low, micros(start, "start"))
+            return None if found is None else self._result(*found)
+        return self._iterator((low, low, micros(start, "start"), micros(end, "end"), reverse))
+
+    def fetch_range(
+        self, key_from: K | None, key_to: K | None, start: Timestamp, end: Timestamp, *, reverse: bool = False
+    ) -> StoreIterator[WindowedKey[K], R]:
+        """Windows of keys from `key_from` to `key_to` that start from `start` to `end`, by (start, key).
+
+        All four are included; None as a key is open. What lies the wrong way round is empty.
+        """
+        return self._iterator(self._wanted(key_from, key_to, start, end, reverse=reverse))
+
+    def all(self, *, reverse: bool = False) -> StoreIterator[WindowedKey[K], R]:
+        """All windows, by (start, key)."""
+        return self._iterator((None, None, _MIN, _MAX, reverse))
+
+    @overload
+    def fetch_batch(self, keys: Any, window_starts: Any, window_starts_to: None = None) -> Any: ...
+    @overload
+    def fetch_batch(self, keys: Any, window_starts: Any, window_starts_to: Any) -> _core.ArrowBatch: ...
+    def fetch_batch(self, keys: Any, window_starts: Any, window_starts_to: Any = None) -> Any:
+        """A value a row: that of the key in the window that starts at its `window_starts`, null where there is none.
+
+        It is a column of values, or in a timestamped store a batch of `value` and `timestamp`. With `window_starts_to`,
+        as `fetch` with an end: windows that start from the one to the other, both included, in a batch of `row` (the
+        position in `keys`), `window_start`, `window_end`, `value` (and `timestamp`), by row and start.
+        """
+        if window_starts_to is not None:
+            return self._core.fetch_ranges(keys, window_starts, window_starts_to, self._timestamps)
+        if self._timestamps:
+            return self._core.fetch_stamped_batch(keys, window_starts)
+        return self._core.fetch_batch(keys, window_starts)
+
+    def fetch_range_batches(
+        self,
+        key_from: K | None,
+        key_to: K | None,
+        start: Timestamp,
+        end: Timestamp,
+        *,
+        reverse: bool = False,
+        batch_rows: int = 10_000,
+    ) -> _core.ArrowReader:
+        """As `fetch_range`, in batches of `key`, `window_start`, `window_end`, `value` (and `timestamp`)."""
+        wanted = self._wanted(key_from, key_to, start, end, reverse=reverse)
+        return self._core.fetch_range_batches(wanted, batch_rows, self._timestamps)
+
+    def all_batches(self, *, reverse: bool = False, batch_rows: int = 10_000) -> _core.ArrowReader:
+        """As `all`, in batches of `key`, `window_start`, `window_end`, `value` (and `timestamp`)."""
+        return self._core.fetch_range_batches((None, None, _MIN, _MAX, reverse), batch_rows, self._timestamps)
+
+    def _wanted(
+        self, key_from: K | None, key_to: K | None, start: Timestamp, end: Timestamp, *, reverse: bool
+    ) -> _core._Selection:
+        low, high = key_bounds(self._serdes, key_from, key_to)
+        return (low, high, micros(start, "start"), micros(end, "end"), reverse)
+
+    def _iterator(self, wanted: _core._Selection) -> StoreIterator[WindowedKey[K], R]:
+        from_key, result = self._serdes.from_key, self._result
+
+        def key(row: tuple[bytes, int, int]) -> WindowedKey[K]:
+            return WindowedKey(from_key(row[0]), row[1], row[2])
+
+        return StoreIterator(self._core.fetch_range(wanted), key, lambda row: (key(row[0]), result(row[1], row[2])))
+
+
+class _WindowStore(StateStore):
+    """What both kinds of store have in common beside their reads."""
+
+    @property
+    def retention(self) -> int:
+        """How far, in microseconds, a window's start may lie behind stream time."""
+        retention = self._builder.retention
+        assert retention is not None  # noqa: S101  # the builder of a window store always has one
+        return retention
+
+    @property
+    def window_size(self) -> int:
+        """From a window's start to its end, in microseconds."""
+        size = self._builder.window_size
+        assert size is not None  # noqa: S101  # the builder of a window store always has one
+        return size
+
+    @property
+    def retain_duplicates(self) -> bool:
+        """Whether every put is kept."""
+        return self._builder.retain_duplicates
+
+
+class ReadOnlyWindowStore(_WindowReads[K, V, V]):
+    """A window store's reads at one isolation level, from any thread."""
+
+    _timestamps = False
+
+    def _result(self, value: bytes, timestamp: int) -> V:  # noqa: ARG002  # there is none in this kind
+        return self._serdes.from_value(value)
+
+
+class WindowStore(_WindowStore, ReadOnlyWindowStore[K, V]):
+    """A window store of a task: `task[name]`.
+
+    A window is told by its start and ends `window_size` later, itself not included. Windows that start `retention` or
+    more before the greatest start are gone: a put of one is passed over and counted (`dropped-records-total`).
+    """
+
+    def __init__(self, task: Task, builder: StoreBuilder, core: _core.WindowStore) -> None:
+        """Made by the task."""
+        StateStore.__init__(self, task, builder)
+        ReadOnlyWindowStore.__init__(self, core, Serdes(builder))
+
+    def put(self, key: K, value: V | None, window_start: Timestamp) -> None:
+        """Sets the key's value in a window; None deletes it. Where duplicates are kept, None is passed over."""
+        at = micros(window_start, "window_start")
+        self._core.put(self._serdes.to_key(key), self._serdes.to_value(value), at, None)
+
+    def put_batch(self, keys: Any, values: Any, window_starts: Any) -> None:
+        """A put a row, in order. One unit: a bad row, and nothing is written."""
+        self._core.put_batch(keys, values, window_starts, None)
+
+    def read_only(self, isolation_level: IsolationLevel | None = None) -> ReadOnlyWindowStore[K, V]:
+        """The store's reads at an isolation level, from any thread; None: the task's default level."""
+        return ReadOnlyWindowStore(self._core.read_only(self._task.isolation(isolation_level)), self._serdes)
+
+
+class ReadOnlyTimestampedWindowStore(_WindowReads[K, V, ValueAndTimestamp[V]]):
+    """A timestamped window store's reads at one isolation level, from any thread."""
+
+    _timestamps = True
+
+    def _result(self, value: bytes, timestamp: int) -> ValueAndTimestamp[V]:
+        return ValueAndTimestamp(self._serdes.from_value(value), timestamp)
+
+
+class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V]):
+    """A window store of a task whose values have timestamps: `task[name]`. Else as `WindowStore`.
+
+    A value that was written when the store had no timestamps has timestamp -1.
+    """
+
+    def __init__(self, task: Task, builder: StoreBuilder, core: _core.WindowStore) -> None:
+        """Made by the task."""
+        StateStore.__init__(self, task, builder)
+        ReadOnlyTimestampedWindowStore.__init__(self, core, Serdes(builder))
+
+    def put(self, key: K, value: V | None, window_start: Timestamp, timestamp: Timestamp) -> None:
+        """Sets the key's value and its timestamp in a window; None deletes it, or is passed over (duplicates)."""
+        start, at = micros(window_start, "window_start"), micros(timestamp, "timestamp")
+        self._core.put(self._serdes.to_key(key), self._serdes.to_value(value), start, at)
+
+    def put_batch(self, keys: Any, values: Any, window_starts: Any, timestamps: Any) -> None:
+        """A put a row, in order. One unit: a bad row, and nothing is written."""
+        self._core.put_batch(keys, values, window_starts, timestamps)
+
+    def read_only(self, isolation_level: IsolationLevel | None = None) -> ReadOnlyTimestampedWindowStore[K, V]:
+        """The store's reads at an isolation level, from any thread; None: the task's default level."""
+        return ReadOnlyTimestampedWindowStore(self._core.read_only(self._task.isolation(isolation_level)), self._serdes)

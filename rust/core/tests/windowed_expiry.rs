@@ -1,0 +1,65 @@
+//! What windows and sessions leave on disk once they are too old, and who still sees them.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use holdfast_core::{OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, WindowPut};
+use std::sync::Arc;
+
+const ROWS: i64 = 20_000;
+
+fn open(dir: &std::path::Path) -> Arc<Task> {
+    let kind = StoreKind::Window { retention: ROWS, window_size: 1, retain_duplicates: false, timestamped: false };
+    Task::open(dir, &[StoreSpec { name: "w".into(), kind }], TaskOptions::default()).unwrap()
+}
+
+fn put(task: &Task, start: i64) {
+    let key = start.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64).to_be_bytes();
+    let put = WindowPut { key: &key, value: Some(b"value"), start: Timestamp(start), timestamp: None };
+    task.window("w").unwrap().put(&mut task.transaction().unwrap(), put);
+}
+
+fn filled(dir: &std::path::Path) -> Arc<Task> {
+    let task = open(dir);
+    (0..ROWS).for_each(|start| put(&task, start));
+    task.commit(OffsetChange::Keep).unwrap();
+    task.flush(true).unwrap();
+    task.compact("w").unwrap();
+    task
+}
+
+#[test]
+fn expired_windows_give_their_space_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let task = filled(dir.path());
+    let before = task.metrics().unwrap().file_bytes;
+    assert!(before > 300_000, "{before}");
+    put(&task, 10 * ROWS);
+    task.commit(OffsetChange::Keep).unwrap();
+    // The rows by time were dropped as a file; nobody has compacted anything.
+    let without_times = task.metrics().unwrap().file_bytes;
+    assert!(without_times < before * 3 / 4, "{without_times} of {before}");
+    task.compact("w").unwrap();
+    let after = task.metrics().unwrap().file_bytes;
+    assert!(after < before / 50, "{after} of {before}");
+}
+
+#[test]
+fn a_scan_keeps_its_windows_while_they_expire_and_are_compacted() {
+    let dir = tempfile::tempdir().unwrap();
+    let task = filled(dir.path());
+    let window = task.window("w").unwrap();
+    let mut tx = task.begin().unwrap();
+    let mut scan = window.fetch_range(&mut tx, None, None, Timestamp::MIN, Timestamp::MAX, false).unwrap();
+    drop(tx);
+    put(&task, 10 * ROWS);
+    task.commit(OffsetChange::Keep).unwrap();
+    put(&task, 20 * ROWS);
+    task.commit(OffsetChange::Keep).unwrap();
+    task.compact("w").unwrap();
+    let mut starts = Vec::new();
+    scan.for_each(&mut |window, _| {
+        starts.push(window.start.0);
+        true
+    })
+    .unwrap();
+    assert!(starts.into_iter().eq(0..ROWS));
+}

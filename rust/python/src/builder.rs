@@ -1,0 +1,41 @@
+//! A store's description, as `holdfast.stores` builds it.
+
+use holdfast_core::{Error, ErrorKind, Result, StoreKind, StoreSpec};
+use pyo3::prelude::*;
+
+/// A `holdfast.stores.StoreBuilder`.
+#[derive(FromPyObject)]
+pub struct Builder {
+    name: String,
+    kind: String,
+    history_retention: Option<i64>,
+    segment_interval: Option<i64>,
+    retention: Option<i64>,
+    window_size: Option<i64>,
+    retain_duplicates: bool,
+}
+
+impl Builder {
+    /// What the engine opens.
+    pub fn spec(self) -> Result<StoreSpec> {
+        let wrong = |words: String| Error::new(ErrorKind::InvalidValue, words).store(&self.name);
+        let needed = |what: &str, micros: Option<i64>| micros.ok_or_else(|| wrong(format!("a {} store needs a {what}", self.kind)));
+        let kind = match self.kind.as_str() {
+            "key_value" => StoreKind::KeyValue,
+            "timestamped_key_value" => StoreKind::TimestampedKeyValue,
+            "versioned" => StoreKind::Versioned {
+                history_retention: needed("history_retention", self.history_retention)?,
+                segment_interval: needed("segment_interval", self.segment_interval)?,
+            },
+            "window" | "timestamped_window" => StoreKind::Window {
+                retention: needed("retention", self.retention)?,
+                window_size: needed("window_size", self.window_size)?,
+                retain_duplicates: self.retain_duplicates,
+                timestamped: self.kind == "timestamped_window",
+            },
+            "session" => StoreKind::Session { retention: needed("retention", self.retention)? },
+            other => return Err(wrong(format!("there is no store kind {other:?}"))),
+        };
+        Ok(StoreSpec { name: self.name, kind })
+    }
+}

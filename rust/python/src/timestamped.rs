@@ -1,0 +1,267 @@
+//! The timestamped key-value store.
+
+use crate::columns::Column;
+use crate::error::to_python;
+use crate::export::{ArrowBatch, ArrowReader, batch_rows};
+use crate::iterator::{Chunk, Rows};
+use crate::key_value::{BATCH_BYTES, check_size};
+use crate::run::run;
+use crate::version_columns::batch;
+use crate::view::{OpenTask, View};
+use arrow_array::builder::{BinaryBuilder, Int64Builder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use holdfast_core::{Result, Stamped, StampedScan, Timestamp, TimestampedKeyValueStore as Store, Transaction};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
+use std::sync::Arc;
+
+/// A value and its timestamp as Python sees them.
+pub type Value<'py> = (Bound<'py, PyBytes>, i64);
+
+/// A key, its value and its timestamp.
+type KeyedValue<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, i64);
+
+/// For Python.
+pub fn value(py: Python<'_>, found: Option<(Vec<u8>, Timestamp)>) -> Option<Value<'_>> {
+    found.map(|(value, timestamp)| (PyBytes::new(py, &value), timestamp.0))
+}
+
+/// A timestamped key-value store as one view sees it.
+#[pyclass(frozen, module = "holdfast._core")]
+pub struct TimestampedKeyValueStore {
+    store: Store,
+    view: View,
+}
+
+impl TimestampedKeyValueStore {
+    /// For Python.
+    pub fn new(store: Store, view: View) -> Self {
+        Self { store, view }
+    }
+
+    fn scan(&self, py: Python<'_>, open: impl FnOnce(&Store, &mut Transaction) -> Result<StampedScan> + Send) -> PyResult<StampedScan> {
+        run(py, self.view.owner(), || self.view.read(|tx| open(&self.store, tx)))
+    }
+}
+
+#[pymethods]
+impl TimestampedKeyValueStore {
+    fn read_only(&self, py: Python<'_>, level: &str) -> PyResult<Self> {
+        let view = self.view.reader(level).map_err(|error| to_python(py, &error))?;
+        Ok(Self { store: self.store.clone(), view })
+    }
+
+    fn get<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Value<'py>>> {
+        let found = run(py, self.view.owner(), || self.view.read(|tx| self.store.get(tx, key, |found| found.map(Stamped::to_owned))))?;
+        Ok(value(py, found))
+    }
+
+    #[pyo3(signature = (key, value, timestamp))]
+    fn put(&self, py: Python<'_>, key: &[u8], value: Option<&[u8]>, timestamp: i64) -> PyResult<()> {
+        run(py, self.view.owner(), || {
+            self.view.write(|tx| {
+                self.store.put(tx, key, value, Timestamp(timestamp));
+                Ok(())
+            })
+        })
+    }
+
+    #[pyo3(signature = (key, new, timestamp))]
+    fn put_if_absent<'py>(&self, py: Python<'py>, key: &[u8], new: Option<&[u8]>, timestamp: i64) -> PyResult<Option<Value<'py>>> {
+        let put = |tx: &mut Transaction| self.store.put_if_absent(tx, key, new, Timestamp(timestamp));
+        Ok(value(py, run(py, self.view.owner(), || self.view.write(put))?))
+    }
+
+    fn put_all(&self, py: Python<'_>, entries: Vec<(PyBackedBytes, Option<PyBackedBytes>, i64)>) -> PyResult<()> {
+        run(py, self.view.owner(), || {
+            self.view.write(|tx| {
+                for (key, value, timestamp) in &entries {
+                    self.store.put(tx, key, value.as_deref(), Timestamp(*timestamp));
+                }
+                Ok(())
+            })
+        })
+    }
+
+    fn delete<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Value<'py>>> {
+        Ok(value(py, run(py, self.view.owner(), || self.view.write(|tx| self.store.delete(tx, key)))?))
+    }
+
+    #[pyo3(signature = (start, end, reverse))]
+    fn range(&self, py: Python<'_>, start: Option<&[u8]>, end: Option<&[u8]>, reverse: bool) -> PyResult<TimestampedIterator> {
+        let scan = self.scan(py, |store, tx| store.range(tx, start, end, reverse))?;
+        Ok(TimestampedIterator::new(self.view.task(), scan))
+    }
+
+    fn prefix_scan(&self, py: Python<'_>, prefix: &[u8]) -> PyResult<TimestampedIterator> {
+        let scan = self.scan(py, |store, tx| store.prefix_scan(tx, prefix, false))?;
+        Ok(TimestampedIterator::new(self.view.task(), scan))
+    }
+
+    fn approximate_num_entries(&self, py: Python<'_>) -> PyResult<u64> {
+        run(py, self.view.owner(), || self.view.read(|tx| self.store.approximate_num_entries(tx)))
+    }
+
+    fn put_batch(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, values: &Bound<'_, PyAny>, timestamps: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (keys, values) = (Column::import(keys, "keys")?, Column::import(values, "values")?);
+        let timestamps = Column::import(timestamps, "timestamps")?;
+        run(py, self.view.owner(), || {
+            keys.same_rows(&values)?;
+            keys.same_rows(&timestamps)?;
+            let (keys, values, times) = (keys.bytes()?, values.bytes()?, timestamps.times()?);
+            keys.check_keys()?;
+            self.view.write(|tx| {
+                for ((key, value), time) in keys.iter().flatten().zip(values.iter()).zip(times) {
+                    self.store.put(tx, key, value, time);
+                }
+                Ok(())
+            })
+        })
+    }
+
+    fn delete_batch(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<()> {
+        let keys = Column::import(keys, "keys")?;
+        run(py, self.view.owner(), || {
+            let keys = keys.bytes()?;
+            keys.check_keys()?;
+            self.view.write(|tx| {
+                for key in keys.iter().flatten() {
+                    self.store.put(tx, key, None, holdfast_core::NO_TIMESTAMP);
+                }
+                Ok(())
+            })
+        })
+    }
+
+    fn get_batch(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<ArrowBatch> {
+        let keys = Column::import(keys, "keys")?;
+        let batch = run(py, self.view.owner(), || {
+            let keys = keys.bytes()?;
+            let keys = keys.keys()?;
+            let mut places = Places::new(keys.len());
+            self.view.read(|tx| self.store.get_batch(tx, &keys, |row, found| places.put(row, found)))?;
+            places.finish_stamped()
+        })?;
+        Ok(ArrowBatch::new(batch))
+    }
+
+    #[pyo3(signature = (start, end, reverse, batch_rows))]
+    fn range_batches(
+        &self,
+        py: Python<'_>,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+        reverse: bool,
+        batch_rows: i64,
+    ) -> PyResult<ArrowReader> {
+        let rows = self::batch_rows(py, batch_rows)?;
+        let mut scan = self.scan(py, |store, tx| store.range(tx, start, end, reverse))?;
+        let mut fields = vec![Arc::new(Field::new("key", DataType::Binary, false))];
+        fields.extend(schema().fields().iter().cloned());
+        let schema = Arc::new(Schema::new(fields));
+        let made = Arc::clone(&schema);
+        let batches = std::iter::from_fn(move || next_batch(&mut scan, rows, &made).transpose());
+        Ok(ArrowReader::new(schema, Box::new(batches)))
+    }
+}
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("value", DataType::Binary, true), Field::new("timestamp", DataType::Int64, true)]))
+}
+
+/// Values that come in the order of the rows' bytes, to be handed out in the order in which they were asked for.
+pub struct Places {
+    data: Vec<u8>,
+    places: Vec<Option<(std::ops::Range<usize>, Timestamp)>>,
+}
+
+impl Places {
+    /// So many rows, none of which has a value yet.
+    pub fn new(rows: usize) -> Self {
+        Self { data: Vec::new(), places: vec![None; rows] }
+    }
+
+    /// What was found for a row.
+    pub fn put(&mut self, row: usize, found: Option<Stamped<'_>>) {
+        self.places[row] = found.map(|found| {
+            let start = self.data.len();
+            self.data.extend_from_slice(found.value);
+            (start..self.data.len(), found.timestamp)
+        });
+    }
+
+    /// The values.
+    pub fn finish(&self) -> Result<ArrayRef> {
+        check_size(self.data.len())?;
+        let mut values = BinaryBuilder::with_capacity(self.places.len(), self.data.len());
+        for place in &self.places {
+            values.append_option(place.as_ref().map(|(place, _)| &self.data[place.clone()]));
+        }
+        Ok(Arc::new(values.finish()))
+    }
+
+    /// The values with their timestamps.
+    pub fn finish_stamped(&self) -> Result<RecordBatch> {
+        let mut timestamps = Int64Builder::with_capacity(self.places.len());
+        for place in &self.places {
+            timestamps.append_option(place.as_ref().map(|(_, time)| time.0));
+        }
+        batch(schema(), vec![self.finish()?, Arc::new(timestamps.finish())])
+    }
+}
+
+/// Up to `rows` rows of a scan, fewer where they are large; nothing at its end.
+fn next_batch(scan: &mut StampedScan, rows: usize, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
+    let (mut keys, mut values, mut timestamps) = (BinaryBuilder::new(), BinaryBuilder::new(), Int64Builder::new());
+    let (mut count, mut size) = (0, 0);
+    scan.for_each(&mut |key, found| {
+        keys.append_value(key);
+        values.append_value(found.value);
+        timestamps.append_value(found.timestamp.0);
+        count += 1;
+        size += key.len() + found.value.len();
+        count < rows && size < BATCH_BYTES
+    })?;
+    if count == 0 {
+        return Ok(None);
+    }
+    let columns: Vec<ArrayRef> = vec![Arc::new(keys.finish()), Arc::new(values.finish()), Arc::new(timestamps.finish())];
+    batch(Arc::clone(schema), columns).map(Some)
+}
+
+/// Rows of key, value and timestamp.
+#[pyclass(frozen, module = "holdfast._core")]
+pub struct TimestampedIterator {
+    rows: Rows<i64>,
+}
+
+impl TimestampedIterator {
+    fn new(task: Arc<OpenTask>, mut scan: StampedScan) -> Self {
+        let source = move |chunk: &mut Chunk<_>| {
+            scan.for_each(&mut |key, found| chunk.push(key, found.value, found.timestamp.0))?;
+            Ok(())
+        };
+        Self { rows: Rows::new(task, Box::new(source)) }
+    }
+}
+
+#[pymethods]
+impl TimestampedIterator {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<KeyedValue<'py>>> {
+        self.rows.next(py)
+    }
+
+    fn peek_next_key<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        self.rows.peek_next_key(py)
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.rows.close(py)
+    }
+}

@@ -1,0 +1,114 @@
+//! Windows and sessions as Arrow columns: `key` or `row`, start, end, `value`[, `timestamp`].
+
+use crate::key_value::{BATCH_BYTES, check_size};
+use crate::version_columns::batch;
+use arrow_array::builder::{BinaryBuilder, Int64Builder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use holdfast_core::{Result, Stamped, WindowedKey};
+use std::sync::Arc;
+
+/// What a window's columns are called.
+pub const WINDOW: [&str; 2] = ["window_start", "window_end"];
+/// What a session's columns are called.
+pub const SESSION: [&str; 2] = ["start", "end"];
+
+/// Columns that are being filled.
+pub struct WindowedColumns {
+    fields: Vec<Field>,
+    /// A scan's rows say their keys, a batch of look-ups says which of its rows they answer.
+    lead: Lead,
+    starts: Int64Builder,
+    ends: Int64Builder,
+    values: BinaryBuilder,
+    timestamps: Option<Int64Builder>,
+    rows: usize,
+    bytes: usize,
+}
+
+enum Lead {
+    Keys(BinaryBuilder),
+    Rows(Int64Builder),
+}
+
+impl WindowedColumns {
+    /// For a scan.
+    pub fn of_scan(names: [&str; 2], timestamps: bool) -> Self {
+        Self::new(Field::new("key", DataType::Binary, false), Lead::Keys(BinaryBuilder::new()), names, timestamps)
+    }
+
+    /// For a batch of look-ups.
+    pub fn of_batch(names: [&str; 2], timestamps: bool) -> Self {
+        Self::new(Field::new("row", DataType::Int64, false), Lead::Rows(Int64Builder::new()), names, timestamps)
+    }
+
+    fn new(first: Field, lead: Lead, [start, end]: [&str; 2], timestamps: bool) -> Self {
+        let mut fields = vec![
+            first,
+            Field::new(start, DataType::Int64, false),
+            Field::new(end, DataType::Int64, false),
+            Field::new("value", DataType::Binary, false),
+        ];
+        if timestamps {
+            fields.push(Field::new("timestamp", DataType::Int64, false));
+        }
+        Self {
+            fields,
+            lead,
+            starts: Int64Builder::new(),
+            ends: Int64Builder::new(),
+            values: BinaryBuilder::new(),
+            timestamps: timestamps.then(Int64Builder::new),
+            rows: 0,
+            bytes: 0,
+        }
+    }
+
+    /// The columns' names and types.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::new(Schema::new(self.fields.clone()))
+    }
+
+    /// A row that answers a look-up's row, or of a scan.
+    pub fn append(&mut self, row: usize, key: WindowedKey<'_>, found: Stamped<'_>) {
+        self.rows += 1;
+        self.bytes = self.bytes.saturating_add(key.key.len() + found.value.len());
+        match &mut self.lead {
+            Lead::Keys(keys) => keys.append_value(key.key),
+            Lead::Rows(rows) => rows.append_value(row as i64),
+        }
+        self.starts.append_value(key.start.0);
+        self.ends.append_value(key.end.0);
+        // A value that does not fit any more is left out: `finish` fails then, since the count of bytes says so.
+        self.values.append_value(if i32::try_from(self.bytes).is_ok() { found.value } else { &[] });
+        if let Some(timestamps) = &mut self.timestamps {
+            timestamps.append_value(found.timestamp.0);
+        }
+    }
+
+    /// Whether a batch of a scan has as many rows, or bytes, as it should have.
+    pub fn is_full(&self, rows: usize) -> bool {
+        self.rows >= rows || self.bytes >= BATCH_BYTES
+    }
+
+    /// The batch.
+    pub fn finish(mut self) -> Result<RecordBatch> {
+        check_size(self.bytes)?;
+        let mut columns: Vec<ArrayRef> = vec![
+            match &mut self.lead {
+                Lead::Keys(keys) => Arc::new(keys.finish()),
+                Lead::Rows(rows) => Arc::new(rows.finish()),
+            },
+            Arc::new(self.starts.finish()),
+            Arc::new(self.ends.finish()),
+            Arc::new(self.values.finish()),
+        ];
+        columns.extend(self.timestamps.as_mut().map(|timestamps| Arc::new(timestamps.finish()) as ArrayRef));
+        batch(self.schema(), columns)
+    }
+
+    /// The batch of a scan; nothing at its end.
+    pub fn finish_scan(self) -> Result<Option<RecordBatch>> {
+        if self.rows == 0 { Ok(None) } else { self.finish().map(Some) }
+    }
+}

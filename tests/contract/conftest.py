@@ -1,0 +1,24 @@
+"""Stores of the cases, each in every mode and on every kind of storage there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from windowed import MODES, Case
+
+import holdfast as hf
+
+
+@pytest.fixture(params=MODES)
+def open_case(request: pytest.FixtureRequest, tmp_path: Path):
+    """Opens a store by its builder, in one transaction, with a commit or with a reopen after every call."""
+    opened: list[Case] = []
+
+    def opener(builder: hf.StoreBuilder) -> Case:
+        opened.append(Case(tmp_path / "db", builder, request.param))
+        return opened[-1]
+
+    yield opener
+    for case in opened:
+        case.task.close()

@@ -1,0 +1,66 @@
+"""A window or session store of a case: every call goes to the one that is open now; between calls the mode's work is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import holdfast as hf
+
+MODES = ["one transaction", "commit after each", "reopen after each"]
+MIN, MAX = -(2**63), 2**63 - 1
+
+
+class Case:
+    """A task with one store, and short forms of its rows: `a@59996=1`, `a[10,20]=2`."""
+
+    def __init__(self, path: Path | None, builder: hf.StoreBuilder, mode: str = "one transaction") -> None:
+        self.path, self.builder, self.mode = path, builder, mode
+        self.task = hf.open_task(path, [builder])
+
+    @property
+    def store(self) -> Any:
+        return self.task[self.builder.name]
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = getattr(self.store, name)(*args, **kwargs)
+            if isinstance(result, hf.StoreIterator):
+                result = [self.row(key, value) for key, value in result]
+            self.between()
+            return result
+
+        return call
+
+    def between(self) -> None:
+        if self.mode == "commit after each":
+            self.task.commit()
+        elif self.mode == "reopen after each" and self.path is not None:
+            self.reopen()
+
+    def reopen(self) -> None:
+        self.task.commit()
+        self.task.close()
+        self.task = hf.open_task(self.path, [self.builder])
+
+    @property
+    def dropped(self) -> int:
+        return self.task.metrics()["stores"][self.builder.name]["dropped-records-total"]
+
+    def row(self, key: hf.WindowedKey[bytes], value: bytes) -> str:
+        if self.builder.kind == "session":
+            return f"{key.key.decode()}[{key.start},{key.end}]={value.decode()}"
+        assert key.end == min(key.start + self.builder.window_size, MAX)
+        return f"{key.key.decode()}@{key.start}={value.decode()}"
+
+    def puts(self, rows: str) -> None:
+        """`a@1=x b@2=y` or `a[0,1]=x`, in order."""
+        for row in rows.split():
+            address, value = row.split("=")
+            if self.builder.kind == "session":
+                key, times = address.rstrip("]").split("[")
+                start, end = times.split(",")
+                self.put(hf.WindowedKey(key.encode(), int(start), int(end)), value.encode())
+            else:
+                key, start = address.split("@")
+                self.put(key.encode(), value.encode(), int(start))
