@@ -1,4 +1,4 @@
-# Sourced by every make target: the paths that the tools need. It only looks; `scripts/setup` installs.
+# Sourced by every make target: the paths that the tools need. `scripts/setup` installs.
 #
 # RocksDB compiles for a quarter of an hour and cargo compiles it again whenever one of the variables below changes, so
 # none of them may depend on the checkout: the target folder and libclang live in the cache, shared by all checkouts.
@@ -8,7 +8,23 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/holdfast
 venv=$root/.venv
 tools=$cache/venv # uv and, where no LLVM is installed, libclang
 
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target}
+# A linked worktree is built beside its siblings, so it has a target folder of its own, begun as a copy of the shared one.
+if [ -z "${CARGO_TARGET_DIR:-}" ]; then
+  export CARGO_TARGET_DIR=$cache/target
+  if [ -f "$root/.git" ]; then
+    if [ -d "$CARGO_TARGET_DIR" ] && [ ! -d "$CARGO_TARGET_DIR-${root##*/}" ]; then
+      cp -a "$CARGO_TARGET_DIR" "$CARGO_TARGET_DIR-${root##*/}.new"
+      mv "$CARGO_TARGET_DIR-${root##*/}.new" "$CARGO_TARGET_DIR-${root##*/}"
+    fi
+    CARGO_TARGET_DIR=$CARGO_TARGET_DIR-${root##*/}
+  fi
+fi
+# cargo takes what another checkout has built for its own if that is newer than the sources, so these become newer.
+if [ "$(cat "$CARGO_TARGET_DIR/checkout" 2>/dev/null)" != "$root" ]; then
+  mkdir -p "$CARGO_TARGET_DIR"
+  find "$root/rust" "$root/benches" -name '*.rs' -exec touch {} +
+  echo "$root" >"$CARGO_TARGET_DIR/checkout"
+fi
 
 # The extension speaks Python's stable interface, so no interpreter is asked at build time, and `cargo test`, `clippy` and
 # the extension's own build share one compilation of pyo3.
