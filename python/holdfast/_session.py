@@ -1,4 +1,19 @@
-"""The session store: a key's value over a time that is not fixed beforehand."""
+"""The session store: a key's value over a time that is not fixed beforehand.
+
+A click at 25 with a gap of 10 meets the session that ended at 20, and both become one:
+
+>>> import holdfast as hf
+>>> import tempfile
+>>> task = hf.open_task(tempfile.mkdtemp() + "/db", [hf.stores.session("visits", retention=3_600_000_000)])
+>>> visits = task["visits"]
+>>> visits.put(hf.WindowedKey(b"customer 7", 10, 20), b"3 clicks")
+>>> for session, clicks in visits.find_sessions(b"customer 7", 25 - 10, 25 + 10):
+...     visits.remove(session)
+...     visits.put(hf.WindowedKey(b"customer 7", session.start, 25), b"4 clicks")
+>>> list(visits.fetch(b"customer 7"))
+[(WindowedKey(key=b'customer 7', start=10, end=25), b'4 clicks')]
+>>> task.close()
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""The timestamped key-value store: key to value and timestamp, ordered by the unsigned bytes of the keys."""
+"""The timestamped key-value store: key to value and timestamp, ordered by the unsigned bytes of the keys.
+
+>>> import holdfast as hf
+>>> import tempfile
+>>> task = hf.open_task(tempfile.mkdtemp() + "/db", [hf.stores.timestamped_key_value("totals")])
+>>> task["totals"].put(b"customer 7", b"120.50", 1_000_000)
+>>> task["totals"].get(b"customer 7")
+ValueAndTimestamp(value=b'120.50', timestamp=1000000)
+>>> task.close()
+"""
 
 from __future__ import annotations
 

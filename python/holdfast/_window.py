@@ -1,4 +1,21 @@
-"""The window stores: a key's value in a window of time, with a timestamp or without."""
+"""The window stores: a key's value in a window of time, with a timestamp or without.
+
+>>> from datetime import timedelta
+>>> import holdfast as hf
+>>> import tempfile
+>>> minutes = hf.stores.window("minutes", retention=timedelta(hours=1), window_size=timedelta(minutes=1))
+>>> task = hf.open_task(tempfile.mkdtemp() + "/db", [minutes])
+>>> counts = task["minutes"]
+>>> counts.put(b"EUR", b"17", 0)
+>>> counts.put(b"EUR", b"21", 60_000_000)
+>>> counts.fetch(b"EUR", 60_000_000)
+b'21'
+>>> for window, count in counts.fetch(b"EUR", 0, 60_000_000):
+...     print(window, count)
+WindowedKey(key=b'EUR', start=0, end=60000000) b'17'
+WindowedKey(key=b'EUR', start=60000000, end=120000000) b'21'
+>>> task.close()
+"""
 
 from __future__ import annotations
 
