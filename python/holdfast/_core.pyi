@@ -17,6 +17,7 @@ __all__ = [
     "HostOutput",
     "KeyValueIterator",
     "KeyValueStore",
+    "Serde",
     "SessionIterator",
     "SessionStore",
     "Task",
@@ -27,6 +28,8 @@ __all__ = [
     "WindowIterator",
     "WindowStore",
     "__version__",
+    "decode_batch",
+    "decode_reader",
     "host_main",
     "open_task",
 ]
@@ -323,6 +326,41 @@ class ArrowReader:
     def __next__(self) -> ArrowBatch: ...
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+@final
+class Serde:
+    """How keys or values of one type become bytes; one implementation for rows and columns."""
+
+    @staticmethod
+    def named(name: str) -> Serde:
+        """`string`, `int64`, `float64`, `bool`, `timestamp` or `json`."""
+    @staticmethod
+    def of_struct(schema: Any) -> Serde:
+        """Structs with the fields of anything with `__arrow_c_schema__`."""
+    def check_key(self) -> None:
+        """`TypeError` names the field that cannot be part of a key."""
+    def descriptor(self) -> bytes:
+        """What a store keeps about its serde: equal for equal serdes."""
+    def serialize(self, value: Any, as_key: bool) -> bytes:
+        """The bytes of a value without fields; a moment is an int, a JSON text a str."""
+    def deserialize(self, data: bytes) -> Any:
+        """The value of such bytes."""
+    def serialize_row(self, row: Any, as_key: bool) -> bytes:
+        """The bytes of a struct, which is a column of one row."""
+    def deserialize_row(self, data: bytes, as_key: bool) -> ArrowArray:
+        """The struct of such bytes, as a column of one row."""
+    def serialize_prefix(self, row: Any) -> bytes:
+        """The bytes with which keys begin whose first fields are those of a column of one row."""
+    def encode(self, column: Any, as_key: bool, store: str | None = None) -> ArrowArray:
+        """A typed column as bytes; errors name the store."""
+    def decode(self, column: Any, as_key: bool, store: str | None = None, keys: Any = None) -> ArrowArray:
+        """Bytes as a typed column; errors name the store, and the row's key where `keys` are columns of `encode`."""
+
+def decode_batch(stored: ArrowBatch, key: Serde | None, value: Serde | None, store: str, keys: Any = None) -> ArrowBatch:
+    """The batch with its columns `key` and `value` typed."""
+
+def decode_reader(stored: ArrowReader, key: Serde | None, value: Serde | None, store: str) -> ArrowReader:
+    """The same of a reader, which is handed on."""
 
 def host_main(argv: Sequence[str]) -> int:
     """The state host's process: `--socket S --token-file F --executor-pid P --idle-seconds N`.

@@ -30,34 +30,36 @@ class ReadOnlyKeyValueStore(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """The key's value, None if there is none."""
-        data = self._core.get(self._serdes.to_key(key))
-        return None if data is None else self._serdes.from_value(data)
+        data = self._core.get(found := self._serdes.to_key(key))
+        return None if data is None else self._serdes.from_value(data, found)
 
     def range(self, start: K | None = None, end: K | None = None, *, reverse: bool = False) -> StoreIterator[K, V]:
         """Keys from `start` to `end`, both included; None leaves that end open. `start > end` is empty."""
         return self._iterator(self._core.range(*key_bounds(self._serdes, start, end), reverse))
 
     def prefix_scan(self, prefix: K) -> StoreIterator[K, V]:
-        """Keys whose bytes start with the bytes of `prefix`."""
-        return self._iterator(self._core.prefix_scan(self._serdes.to_key(prefix)))
+        """Keys whose bytes start with the bytes of `prefix`; of a struct key, a tuple or dict of its first fields."""
+        return self._iterator(self._core.prefix_scan(self._serdes.to_prefix(prefix)))
 
     def approximate_num_entries(self) -> int:
         """About how many keys there are, staged ones included."""
         return self._core.approximate_num_entries()
 
     def get_batch(self, keys: Any) -> _core.ArrowArray:
-        """A binary array: a value a key, null where there is none."""
-        return self._core.get_batch(keys)
+        """A column of values, null where a key has none."""
+        encoded = self._serdes.encode_keys(keys)
+        return self._serdes.decode_values(self._core.get_batch(encoded), encoded)
 
     def range_batches(
         self, start: K | None = None, end: K | None = None, *, reverse: bool = False, batch_rows: int = 10_000
     ) -> _core.ArrowReader:
         """As `range`, in batches of the columns `key` and `value`."""
-        return self._core.range_batches(*key_bounds(self._serdes, start, end), reverse, batch_rows)
+        bounds = key_bounds(self._serdes, start, end)
+        return self._serdes.decode_reader(self._core.range_batches(*bounds, reverse, batch_rows))
 
     def _iterator(self, rows: _core.KeyValueIterator) -> StoreIterator[K, V]:
         from_key, from_value = self._serdes.from_key, self._serdes.from_value
-        return StoreIterator(rows, from_key, lambda row: (from_key(row[0]), from_value(row[1])))
+        return StoreIterator(rows, from_key, lambda row: (from_key(row[0]), from_value(row[1], row[0])))
 
 
 class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
@@ -77,8 +79,8 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
 
     def put_if_absent(self, key: K, value: V | None) -> V | None:
         """The key's value if it has one, and nothing changes; else None, and `value` is set."""
-        data = self._core.put_if_absent(self._serdes.to_key(key), self._serdes.to_value(value))
-        return None if data is None else self._serdes.from_value(data)
+        data = self._core.put_if_absent(found := self._serdes.to_key(key), self._serdes.to_value(value))
+        return None if data is None else self._serdes.from_value(data, found)
 
     def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
         """Sets all of them in order, None deletes. One unit: a bad entry, and nothing is written."""
@@ -87,16 +89,16 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
 
     def delete(self, key: K) -> V | None:
         """Removes the key and returns the value that it had."""
-        data = self._core.delete(self._serdes.to_key(key))
-        return None if data is None else self._serdes.from_value(data)
+        data = self._core.delete(found := self._serdes.to_key(key))
+        return None if data is None else self._serdes.from_value(data, found)
 
     def put_batch(self, keys: Any, values: Any) -> None:
         """Sets a value a key, in order, null deletes. One unit: a bad row, and nothing is written."""
-        self._core.put_batch(keys, values)
+        self._core.put_batch(self._serdes.encode_keys(keys), self._serdes.encode_values(values))
 
     def delete_batch(self, keys: Any) -> None:
         """Removes all of the keys."""
-        self._core.delete_batch(keys)
+        self._core.delete_batch(self._serdes.encode_keys(keys))
 
     def read_only(self, isolation_level: IsolationLevel | None = None) -> ReadOnlyKeyValueStore[K, V]:
         """The store's reads at an isolation level, from any thread; None: the task's default level."""

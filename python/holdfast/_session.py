@@ -52,8 +52,8 @@ class ReadOnlySessionStore(Generic[K, V]):
 
     def fetch_session(self, key: K, start: Timestamp, end: Timestamp) -> V | None:
         """The value of the session from `start` to `end`, None if there is none."""
-        data = self._core.fetch_session(self._serdes.to_key(key), micros(start, "start"), micros(end, "end"))
-        return None if data is None else self._serdes.from_value(data)
+        data = self._core.fetch_session(found := self._serdes.to_key(key), micros(start, "start"), micros(end, "end"))
+        return None if data is None else self._serdes.from_value(data, found)
 
     def fetch(self, key_from: K, key_to: K | None = None, *, reverse: bool = False) -> StoreIterator[WindowedKey[K], V]:
         """All sessions of a key, or of the keys from `key_from` to `key_to` (both included), by (end, key, start)."""
@@ -89,20 +89,21 @@ class ReadOnlySessionStore(Generic[K, V]):
         batch_rows: int = 10_000,
     ) -> _core.ArrowReader:
         """As `find_sessions`, in batches of `key`, `start`, `end`, `value`."""
-        return self._core.find_batches(
-            self._query(key_from, earliest_end, latest_start, key_to, reverse=reverse), batch_rows
-        )
+        query = self._query(key_from, earliest_end, latest_start, key_to, reverse=reverse)
+        return self._serdes.decode_reader(self._core.find_batches(query, batch_rows))
 
     def find_batch(self, keys: Any, earliest_ends: Any, latest_starts: Any) -> _core.ArrowBatch:
         """`find_sessions` of one key a row: a batch of `row` (the position in `keys`), `start`, `end`, `value`.
 
         It is ordered by row, then by (end, start).
         """
-        return self._core.find_batch(keys, earliest_ends, latest_starts)
+        found = self._core.find_batch(self._serdes.encode_keys(keys), earliest_ends, latest_starts)
+        return self._serdes.decode_batch(found)
 
     def fetch_session_batch(self, keys: Any, starts: Any, ends: Any) -> _core.ArrowArray:
         """A value a row, null where there is no such session."""
-        return self._core.fetch_session_batch(keys, starts, ends)
+        encoded = self._serdes.encode_keys(keys)
+        return self._serdes.decode_values(self._core.fetch_session_batch(encoded, starts, ends), encoded)
 
     def _query(
         self,
@@ -131,7 +132,7 @@ class ReadOnlySessionStore(Generic[K, V]):
         def key(row: tuple[bytes, int, int]) -> WindowedKey[K]:
             return WindowedKey(from_key(row[0]), row[1], row[2])
 
-        return StoreIterator(self._core.find_sessions(wanted), key, lambda row: (key(row[0]), from_value(row[1])))
+        return StoreIterator(self._core.find_sessions(wanted), key, lambda row: (key(row[0]), from_value(row[1], row[0][0])))
 
 
 class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
@@ -165,11 +166,11 @@ class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
 
     def put_batch(self, keys: Any, starts: Any, ends: Any, values: Any) -> None:
         """A put a row, in order, null removes. One unit: a bad row, and nothing is written."""
-        self._core.put_batch(keys, starts, ends, values)
+        self._core.put_batch(self._serdes.encode_keys(keys), starts, ends, self._serdes.encode_values(values))
 
     def remove_batch(self, keys: Any, starts: Any, ends: Any) -> None:
         """Removes a session a row. One unit: a bad row, and nothing is removed."""
-        self._core.remove_batch(keys, starts, ends)
+        self._core.remove_batch(self._serdes.encode_keys(keys), starts, ends)
 
     def read_only(self, isolation_level: IsolationLevel | None = None) -> ReadOnlySessionStore[K, V]:
         """The store's reads at an isolation level, from any thread; None: the task's default level."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING
 
-from holdfast.errors import SerializationError
+from holdfast._serdes import Serdes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,64 +13,9 @@ if TYPE_CHECKING:
     from holdfast._task import Task
     from holdfast.stores import StoreBuilder
 
-K = TypeVar("K")
-V = TypeVar("V")
+__all__ = ["Serdes", "StateStore"]
 
 _log = logging.getLogger("holdfast")
-
-
-class Serdes(Generic[K, V]):
-    """A store's name and its two serdes, with errors that name them."""
-
-    def __init__(self, builder: StoreBuilder) -> None:
-        """The serdes that a store was built with."""
-        self.store = builder.name
-        self._key = builder.key
-        self._value = builder.value
-
-    def to_key(self, key: K) -> bytes:
-        """The bytes of a key."""
-        if key is None:
-            raise ValueError(f"store {self.store}: the key is None; a key must have a value")
-        return self._serialize(self._key, key, "key")
-
-    def to_bound(self, key: K | None) -> bytes | None:
-        """The bytes of a range's end; None leaves it open."""
-        return None if key is None else self.to_key(key)
-
-    def to_value(self, value: V | None) -> bytes | None:
-        """The bytes of a value; None stays None."""
-        return None if value is None else self._serialize(self._value, value, "value")
-
-    def from_key(self, data: bytes) -> K:
-        """The key of stored bytes."""
-        key: K = self._deserialize(self._key, data, "key")
-        return key
-
-    def from_value(self, data: bytes) -> V:
-        """The value of stored bytes."""
-        value: V = self._deserialize(self._value, data, "value")
-        return value
-
-    def _serialize(self, serde: Any, item: Any, what: str) -> bytes:
-        try:
-            data = serde.serialize(item)
-        except Exception as error:
-            raise SerializationError(f"store {self.store}: {serde!r} cannot serialize the {what} {item!r}") from error
-        if not isinstance(data, bytes):
-            raise TypeError(
-                f"store {self.store}: the {what} is a {type(data).__name__} ({data!r:.80}); wanted: bytes, "
-                f"or give the store a serde ({what}=...)"
-            )
-        return data
-
-    def _deserialize(self, serde: Any, data: bytes, what: str) -> Any:
-        try:
-            return serde.deserialize(data)
-        except Exception as error:
-            raise SerializationError(
-                f"store {self.store}: {serde!r} cannot deserialize the stored {what} {data[:32]!r}"
-            ) from error
 
 
 class StateStore:

@@ -41,7 +41,8 @@ class ReadOnlyTimestampedKeyValueStore(Generic[K, V]):
 
     def get(self, key: K) -> ValueAndTimestamp[V] | None:
         """The key's value and timestamp, None if there is none."""
-        return self._record(self._core.get(self._serdes.to_key(key)))
+        data = self._serdes.to_key(key)
+        return self._record(data, self._core.get(data))
 
     def range(
         self, start: K | None = None, end: K | None = None, *, reverse: bool = False
@@ -50,8 +51,8 @@ class ReadOnlyTimestampedKeyValueStore(Generic[K, V]):
         return self._iterator(self._core.range(*key_bounds(self._serdes, start, end), reverse))
 
     def prefix_scan(self, prefix: K) -> StoreIterator[K, ValueAndTimestamp[V]]:
-        """Keys whose bytes start with the bytes of `prefix`."""
-        return self._iterator(self._core.prefix_scan(self._serdes.to_key(prefix)))
+        """Keys whose bytes start with the bytes of `prefix`; of a struct key, a tuple or dict of its first fields."""
+        return self._iterator(self._core.prefix_scan(self._serdes.to_prefix(prefix)))
 
     def approximate_num_entries(self) -> int:
         """About how many keys there are, staged ones included."""
@@ -59,20 +60,24 @@ class ReadOnlyTimestampedKeyValueStore(Generic[K, V]):
 
     def get_batch(self, keys: Any) -> _core.ArrowBatch:
         """A row a key: `value` and `timestamp`, both null where there is none."""
-        return self._core.get_batch(keys)
+        encoded = self._serdes.encode_keys(keys)
+        return self._serdes.decode_batch(self._core.get_batch(encoded), encoded)
 
     def range_batches(
         self, start: K | None = None, end: K | None = None, *, reverse: bool = False, batch_rows: int = 10_000
     ) -> _core.ArrowReader:
         """As `range`, in batches of the columns `key`, `value` and `timestamp`."""
-        return self._core.range_batches(*key_bounds(self._serdes, start, end), reverse, batch_rows)
+        bounds = key_bounds(self._serdes, start, end)
+        return self._serdes.decode_reader(self._core.range_batches(*bounds, reverse, batch_rows))
 
-    def _record(self, row: tuple[bytes, int] | None) -> ValueAndTimestamp[V] | None:
-        return None if row is None else ValueAndTimestamp(self._serdes.from_value(row[0]), row[1])
+    def _record(self, key: bytes, row: tuple[bytes, int] | None) -> ValueAndTimestamp[V] | None:
+        return None if row is None else ValueAndTimestamp(self._serdes.from_value(row[0], key), row[1])
 
     def _iterator(self, rows: _core.TimestampedIterator) -> StoreIterator[K, ValueAndTimestamp[V]]:
         from_key, from_value = self._serdes.from_key, self._serdes.from_value
-        return StoreIterator(rows, from_key, lambda row: (from_key(row[0]), ValueAndTimestamp(from_value(row[1]), row[2])))
+        return StoreIterator(
+            rows, from_key, lambda row: (from_key(row[0]), ValueAndTimestamp(from_value(row[1], row[0]), row[2]))
+        )
 
 
 class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V]):
@@ -93,8 +98,8 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
 
     def put_if_absent(self, key: K, value: V | None, timestamp: Timestamp) -> ValueAndTimestamp[V] | None:
         """What the key has, and nothing changes; else None, and `value` is set."""
-        at = micros(timestamp, "timestamp")
-        return self._record(self._core.put_if_absent(self._serdes.to_key(key), self._serdes.to_value(value), at))
+        data, at = self._serdes.to_key(key), micros(timestamp, "timestamp")
+        return self._record(data, self._core.put_if_absent(data, self._serdes.to_value(value), at))
 
     def put_all(self, entries: Iterable[tuple[K, V | None, Timestamp]]) -> None:
         """Sets all (key, value, timestamp) in order, None deletes. One unit: a bad entry, and nothing is written."""
@@ -103,15 +108,16 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
 
     def delete(self, key: K) -> ValueAndTimestamp[V] | None:
         """Removes the key and returns what it had."""
-        return self._record(self._core.delete(self._serdes.to_key(key)))
+        data = self._serdes.to_key(key)
+        return self._record(data, self._core.delete(data))
 
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> None:
         """Sets a value and its timestamp a key, in order, null deletes. One unit: a bad row, and nothing is written."""
-        self._core.put_batch(keys, values, timestamps)
+        self._core.put_batch(self._serdes.encode_keys(keys), self._serdes.encode_values(values), timestamps)
 
     def delete_batch(self, keys: Any) -> None:
         """Removes all of the keys."""
-        self._core.delete_batch(keys)
+        self._core.delete_batch(self._serdes.encode_keys(keys))
 
     def read_only(self, isolation_level: IsolationLevel | None = None) -> ReadOnlyTimestampedKeyValueStore[K, V]:
         """The store's reads at an isolation level, from any thread; None: the task's default level."""

@@ -38,7 +38,8 @@ class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
         A time before `stream_time - history_retention` is answered only if the newest version was in force then.
         """
         at = None if as_of is None else micros(as_of, "as_of")
-        return self._record(self._core.get(self._serdes.to_key(key), at))
+        data = self._serdes.to_key(key)
+        return self._record(data, self._core.get(data, at))
 
     def versions(
         self, key: K, start: Timestamp, end: Timestamp, *, descending: bool = True
@@ -60,26 +61,29 @@ class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
 
     def get_batch(self, keys: Any, as_of: Any = None) -> _core.ArrowBatch:
         """A row a key: `value`, `timestamp`, `valid_to`, all null where nothing was in force at its `as_of`."""
-        return self._core.get_batch(keys, as_of)
+        encoded = self._serdes.encode_keys(keys)
+        return self._serdes.decode_batch(self._core.get_batch(encoded, as_of), encoded)
 
     def versions_batches(
         self, key_from: K | None, key_to: K | None, start: Timestamp, end: Timestamp, *, batch_rows: int = 10_000
     ) -> _core.ArrowReader:
         """As `versions_range`, in batches of `key`, `value`, `timestamp`, `valid_to`."""
         bounds = self._serdes.to_bound(key_from), self._serdes.to_bound(key_to)
-        return self._core.versions_batches(*bounds, micros(start, "start"), micros(end, "end"), batch_rows)
+        span = micros(start, "start"), micros(end, "end")
+        return self._serdes.decode_reader(self._core.versions_batches(*bounds, *span, batch_rows))
 
     def scan_batches(self, as_of: Timestamp | None = None, *, batch_rows: int = 10_000) -> _core.ArrowReader:
         """As `scan`, in batches of `key`, `value`, `timestamp`, `valid_to`."""
-        return self._core.scan_batches(None if as_of is None else micros(as_of, "as_of"), batch_rows)
+        at = None if as_of is None else micros(as_of, "as_of")
+        return self._serdes.decode_reader(self._core.scan_batches(at, batch_rows))
 
-    def _record(self, row: tuple[bytes, int, int | None] | None) -> VersionedRecord[V] | None:
-        return None if row is None else VersionedRecord(self._serdes.from_value(row[0]), row[1], row[2])
+    def _record(self, key: bytes, row: tuple[bytes, int, int | None] | None) -> VersionedRecord[V] | None:
+        return None if row is None else VersionedRecord(self._serdes.from_value(row[0], key), row[1], row[2])
 
     def _iterator(self, rows: _core.VersionIterator) -> StoreIterator[K, VersionedRecord[V]]:
         from_key, from_value = self._serdes.from_key, self._serdes.from_value
         return StoreIterator(
-            rows, from_key, lambda row: (from_key(row[0]), VersionedRecord(from_value(row[1]), row[2], row[3]))
+            rows, from_key, lambda row: (from_key(row[0]), VersionedRecord(from_value(row[1], row[0]), row[2], row[3]))
         )
 
 
@@ -116,11 +120,12 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
 
     def delete(self, key: K, timestamp: Timestamp) -> VersionedRecord[V] | None:
         """Ends the value at `timestamp` and returns the version that was in force there, with its old end."""
-        return self._record(self._core.delete(self._serdes.to_key(key), micros(timestamp, "timestamp")))
+        data = self._serdes.to_key(key)
+        return self._record(data, self._core.delete(data, micros(timestamp, "timestamp")))
 
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> _core.ArrowBatch:
         """A put a row, in order; returns `accepted` and `valid_to`. One unit: a bad row, and nothing is written."""
-        return self._core.put_batch(keys, values, timestamps)
+        return self._core.put_batch(self._serdes.encode_keys(keys), self._serdes.encode_values(values), timestamps)
 
     def apply_batch(self, is_put: Any, keys: Any, values: Any, timestamps: Any) -> _core.ArrowBatch:
         """Row by row, in order: a put at a time, or a get as of a time; no row sees a later one.
@@ -128,7 +133,9 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
         Returns `accepted`, `value`, `timestamp`, `valid_to` a row: of a put `accepted` and `valid_to`, of a get the
         record that was in force, `timestamp` being its start. The as-of join's inner loop in one call.
         """
-        return self._core.apply_batch(is_put, keys, values, timestamps)
+        encoded = self._serdes.encode_keys(keys)
+        applied = self._core.apply_batch(is_put, encoded, self._serdes.encode_values(values), timestamps)
+        return self._serdes.decode_batch(applied, encoded)
 
     def read_only(self, isolation_level: IsolationLevel | None = None) -> ReadOnlyVersionedKeyValueStore[K, V]:
         """The store's reads at an isolation level, from any thread; None: the task's default level."""

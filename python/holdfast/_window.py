@@ -50,7 +50,7 @@ class _WindowReads(Generic[K, V, R]):
         self._core = core
         self._serdes = serdes
 
-    def _result(self, value: bytes, timestamp: int) -> R:
+    def _result(self, value: bytes, timestamp: int, key: bytes) -> R:
         raise NotImplementedError
 
     @property
@@ -75,7 +75,7 @@ class _WindowReads(Generic[K, V, R]):
         low = self._serdes.to_key(key)
         if end is None:
             found = self._core.fetch(low, micros(start, "start"))
-            return None if found is None else self._result(*found)
+            return None if found is None else self._result(*found, low)
         return self._iterator((low, low, micros(start, "start"), micros(end, "end"), reverse))
 
     def fetch_range(
@@ -102,11 +102,13 @@ class _WindowReads(Generic[K, V, R]):
         as `fetch` with an end: windows that start from the one to the other, both included, in a batch of `row` (the
         position in `keys`), `window_start`, `window_end`, `value` (and `timestamp`), by row and start.
         """
+        encoded = self._serdes.encode_keys(keys)
         if window_starts_to is not None:
-            return self._core.fetch_ranges(keys, window_starts, window_starts_to, self._timestamps)
+            found = self._core.fetch_ranges(encoded, window_starts, window_starts_to, self._timestamps)
+            return self._serdes.decode_batch(found)
         if self._timestamps:
-            return self._core.fetch_stamped_batch(keys, window_starts)
-        return self._core.fetch_batch(keys, window_starts)
+            return self._serdes.decode_batch(self._core.fetch_stamped_batch(encoded, window_starts), encoded)
+        return self._serdes.decode_values(self._core.fetch_batch(encoded, window_starts), encoded)
 
     def fetch_range_batches(
         self,
@@ -120,11 +122,11 @@ class _WindowReads(Generic[K, V, R]):
     ) -> _core.ArrowReader:
         """As `fetch_range`, in batches of `key`, `window_start`, `window_end`, `value` (and `timestamp`)."""
         wanted = self._wanted(key_from, key_to, start, end, reverse=reverse)
-        return self._core.fetch_range_batches(wanted, batch_rows, self._timestamps)
+        return self._batches(wanted, batch_rows)
 
     def all_batches(self, *, reverse: bool = False, batch_rows: int = 10_000) -> _core.ArrowReader:
         """As `all`, in batches of `key`, `window_start`, `window_end`, `value` (and `timestamp`)."""
-        return self._core.fetch_range_batches((None, None, _MIN, _MAX, reverse), batch_rows, self._timestamps)
+        return self._batches((None, None, _MIN, _MAX, reverse), batch_rows)
 
     def _wanted(
         self, key_from: K | None, key_to: K | None, start: Timestamp, end: Timestamp, *, reverse: bool
@@ -132,13 +134,16 @@ class _WindowReads(Generic[K, V, R]):
         low, high = key_bounds(self._serdes, key_from, key_to)
         return (low, high, micros(start, "start"), micros(end, "end"), reverse)
 
+    def _batches(self, wanted: _core._Selection, batch_rows: int) -> _core.ArrowReader:
+        return self._serdes.decode_reader(self._core.fetch_range_batches(wanted, batch_rows, self._timestamps))
+
     def _iterator(self, wanted: _core._Selection) -> StoreIterator[WindowedKey[K], R]:
         from_key, result = self._serdes.from_key, self._result
 
         def key(row: tuple[bytes, int, int]) -> WindowedKey[K]:
             return WindowedKey(from_key(row[0]), row[1], row[2])
 
-        return StoreIterator(self._core.fetch_range(wanted), key, lambda row: (key(row[0]), result(row[1], row[2])))
+        return StoreIterator(self._core.fetch_range(wanted), key, lambda row: (key(row[0]), result(row[1], row[2], row[0][0])))
 
 
 class _WindowStore(StateStore):
@@ -169,8 +174,8 @@ class ReadOnlyWindowStore(_WindowReads[K, V, V]):
 
     _timestamps = False
 
-    def _result(self, value: bytes, timestamp: int) -> V:  # noqa: ARG002  # there is none in this kind
-        return self._serdes.from_value(value)
+    def _result(self, value: bytes, timestamp: int, key: bytes) -> V:  # noqa: ARG002  # there is none in this kind
+        return self._serdes.from_value(value, key)
 
 
 class WindowStore(_WindowStore, ReadOnlyWindowStore[K, V]):
@@ -192,7 +197,7 @@ class WindowStore(_WindowStore, ReadOnlyWindowStore[K, V]):
 
     def put_batch(self, keys: Any, values: Any, window_starts: Any) -> None:
         """A put a row, in order. One unit: a bad row, and nothing is written."""
-        self._core.put_batch(keys, values, window_starts, None)
+        self._core.put_batch(self._serdes.encode_keys(keys), self._serdes.encode_values(values), window_starts, None)
 
     def read_only(self, isolation_level: IsolationLevel | None = None) -> ReadOnlyWindowStore[K, V]:
         """The store's reads at an isolation level, from any thread; None: the task's default level."""
@@ -204,8 +209,8 @@ class ReadOnlyTimestampedWindowStore(_WindowReads[K, V, ValueAndTimestamp[V]]):
 
     _timestamps = True
 
-    def _result(self, value: bytes, timestamp: int) -> ValueAndTimestamp[V]:
-        return ValueAndTimestamp(self._serdes.from_value(value), timestamp)
+    def _result(self, value: bytes, timestamp: int, key: bytes) -> ValueAndTimestamp[V]:
+        return ValueAndTimestamp(self._serdes.from_value(value, key), timestamp)
 
 
 class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V]):
@@ -226,6 +231,7 @@ class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V])
 
     def put_batch(self, keys: Any, values: Any, window_starts: Any, timestamps: Any) -> None:
         """A put a row, in order. One unit: a bad row, and nothing is written."""
+        keys, values = self._serdes.encode_keys(keys), self._serdes.encode_values(values)
         self._core.put_batch(keys, values, window_starts, timestamps)
 
     def read_only(self, isolation_level: IsolationLevel | None = None) -> ReadOnlyTimestampedWindowStore[K, V]:

@@ -51,6 +51,17 @@ class StoreBuilder:
     retain_duplicates: bool = False
     """Every put of a window is kept."""
 
+    def __post_init__(self) -> None:
+        """Raises `TypeError` for what is no serde, or cannot be a key's: it names the field."""
+        for what, given in (("key", self.key), ("value", self.value)):
+            if not hasattr(given, "serialize") or not hasattr(given, "deserialize"):
+                raise TypeError(f"store {self.name}: {what} is {given!r:.80}; wanted: a serde, such as serde.STRING")
+        if isinstance(self.key, serde.TypedSerde):
+            try:
+                self.key.check_key()
+            except TypeError as error:
+                raise TypeError(f"store {self.name}: key: {error}") from None
+
 
 def key_value(
     name: str,

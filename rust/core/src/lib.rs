@@ -28,6 +28,7 @@ mod error;
 pub mod failpoint;
 mod offset;
 pub mod rocks;
+pub mod serde;
 pub mod store;
 mod task;
 mod time;

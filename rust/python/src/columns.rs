@@ -3,7 +3,8 @@
 //! The chunks of a stream are one column: rows are counted through all of them, and a batch is checked whole before
 //! anything is done with it.
 
-use crate::run::{Owner, run};
+use crate::error::holdfast_error;
+use crate::run::{Owner, catch, run};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType};
 use arrow_array::{Array, ArrayRef};
@@ -32,7 +33,9 @@ impl Column {
                 object.get_type().name()?
             )));
         }
-        let array = object.extract::<AnyArray>()?;
+        // arrow-rs trusts what it is given, and may panic.
+        let array =
+            catch(|| object.extract::<AnyArray>()).map_err(|words| holdfast_error(py, "Holdfast", format!("{what}: {words}")))??;
         let chunks: Vec<ArrayRef> = match array {
             AnyArray::Array(array) => vec![array.into_inner().0],
             // A stream's producer may be slow, or Python itself.
@@ -49,6 +52,11 @@ impl Column {
         };
         let rows = chunks.iter().map(|chunk| chunk.len()).sum();
         Ok(Self { what, chunks, rows })
+    }
+
+    /// The arrays as they came, one after the other.
+    pub fn chunks(&self) -> &[ArrayRef] {
+        &self.chunks
     }
 
     /// Fails unless there are as many rows as in another column.

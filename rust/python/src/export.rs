@@ -23,6 +23,11 @@ impl ArrowArray {
         Self { array }
     }
 
+    /// The column inside.
+    pub fn array(&self) -> &ArrayRef {
+        &self.array
+    }
+
     fn field(&self) -> FieldRef {
         Arc::new(Field::new("", self.array.data_type().clone(), true))
     }
@@ -54,6 +59,11 @@ impl ArrowBatch {
     /// For Python.
     pub fn new(batch: RecordBatch) -> Self {
         Self { batch }
+    }
+
+    /// The columns inside.
+    pub fn batch(&self) -> &RecordBatch {
+        &self.batch
     }
 }
 
@@ -102,6 +112,16 @@ impl ArrowReader {
     pub fn new(schema: SchemaRef, batches: Batches) -> Self {
         Self { owner: Owner::current(), schema, batches: Mutex::new(Some(batches)) }
     }
+
+    /// The columns' names and types.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Hands the batches on.
+    pub fn take(&self) -> Result<Batches> {
+        self.batches.lock().take().ok_or_else(taken)
+    }
 }
 
 fn taken() -> Error {
@@ -125,7 +145,7 @@ impl ArrowReader {
 
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(&self, py: Python<'py>, requested_schema: Option<Bound<'py, PyCapsule>>) -> PyResult<Bound<'py, PyCapsule>> {
-        let mut batches = self.batches.lock().take().ok_or_else(|| to_python(py, &taken()))?;
+        let mut batches = self.take().map_err(|error| to_python(py, &error))?;
         let owner = self.owner;
         // The consumer calls this from C, where a panic must not arrive.
         let arrays = std::iter::from_fn(move || {

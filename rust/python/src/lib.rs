@@ -2,7 +2,8 @@
 //!
 //! `run.rs` is the one way from Python into the engine · `error.rs` exceptions · `columns.rs` Arrow in · `export.rs` and
 //! `version_columns.rs`, `windowed_columns.rs` Arrow out · `view.rs` who sees what · `task.rs`, `builder.rs`, `key_value.rs`,
-//! `timestamped.rs`, `versioned.rs`, `window.rs`, `session.rs`, `iterator.rs` the stores' nouns · `host.rs` the state host and its client. The docstrings live in `python/holdfast/_core.pyi`.
+//! `timestamped.rs`, `versioned.rs`, `window.rs`, `session.rs`, `iterator.rs` the stores' nouns ·
+//! `serde.rs` typed columns · `host.rs` the state host and its client. The docstrings live in `python/holdfast/_core.pyi`.
 
 mod builder;
 mod columns;
@@ -12,6 +13,7 @@ mod host;
 mod iterator;
 mod key_value;
 mod run;
+mod serde;
 mod session;
 mod task;
 mod timestamped;
@@ -32,6 +34,8 @@ mod _core {
     use crate::host::{HostClient, HostOutput, host_main};
     #[pymodule_export]
     use crate::key_value::{KeyValueIterator, KeyValueStore};
+    #[pymodule_export]
+    use crate::serde::{Serde, decode_batch, decode_reader};
     #[pymodule_export]
     use crate::session::{SessionIterator, SessionStore};
     #[pymodule_export]

@@ -1,0 +1,118 @@
+"""A store's two serdes: keys and values before the extension, which speaks bytes, and after it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from holdfast import _core
+from holdfast.errors import SerializationError
+from holdfast.serde import TypedSerde
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.stores import StoreBuilder
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Serdes(Generic[K, V]):
+    """A store's name and its two serdes, with errors that name them.
+
+    Scalar methods call `to_…` and `from_…`. Batch methods wrap each column that goes in with `encode_…` and what comes
+    out with `decode_…`: with a serde of this package columns are typed, with any other they are bytes and stay as they are.
+    """
+
+    def __init__(self, builder: StoreBuilder) -> None:
+        """The serdes that a store was built with."""
+        self.store = builder.name
+        self._key: Any = builder.key
+        self._value: Any = builder.value
+        self._key_core = builder.key.core if isinstance(builder.key, TypedSerde) else None
+        self._value_core: _core.Serde | None = None
+        self._serialize_value: Callable[[Any], Any] = self._value.serialize
+        self._deserialize_value: Callable[[bytes], Any] = self._value.deserialize
+        if isinstance(builder.value, TypedSerde):
+            self._value_core = builder.value.core
+            self._serialize_value, self._deserialize_value = builder.value.serialize_value, builder.value.deserialize_value
+
+    def to_key(self, key: K) -> bytes:
+        """The bytes of a key."""
+        if key is None:
+            raise ValueError(f"store {self.store}: the key is None; a key must have a value")
+        return self._serialize(self._key.serialize, self._key, key, "key")
+
+    def to_bound(self, key: K | None) -> bytes | None:
+        """The bytes of a range's end; None leaves it open."""
+        return None if key is None else self.to_key(key)
+
+    def to_prefix(self, prefix: Any) -> bytes:
+        """The bytes with which the keys begin that `prefix` asks for: of a struct its first fields."""
+        if prefix is None:
+            raise ValueError(f"store {self.store}: the key is None; a prefix must have a value")
+        serialize = self._key.serialize if self._key_core is None else self._key.serialize_prefix
+        return self._serialize(serialize, self._key, prefix, "prefix")
+
+    def to_value(self, value: V | None) -> bytes | None:
+        """The bytes of a value; None stays None."""
+        return None if value is None else self._serialize(self._serialize_value, self._value, value, "value")
+
+    def from_key(self, data: bytes) -> K:
+        """The key of stored bytes."""
+        key: K = self._deserialize(self._key.deserialize, self._key, data, "key", data)
+        return key
+
+    def from_value(self, data: bytes, key: bytes | None = None) -> V:
+        """The value of stored bytes; errors show the `key`."""
+        value: V = self._deserialize(self._deserialize_value, self._value, data, "value", key)
+        return value
+
+    def encode_keys(self, keys: Any) -> Any:
+        """A column of keys as the extension takes it."""
+        return keys if self._key_core is None else self._key.encode(keys, as_key=True, store=self.store)
+
+    def encode_values(self, values: Any) -> Any:
+        """A column of values as the extension takes it."""
+        return values if self._value_core is None else self._value.encode(values, as_key=False, store=self.store)
+
+    def decode_values(self, values: _core.ArrowArray, keys: Any = None) -> _core.ArrowArray:
+        """A column of values from the extension; errors show the key of a row of `keys`, as `encode_keys` made them."""
+        return values if self._value_core is None else self._value_core.decode(values, False, self.store, keys)
+
+    def decode_batch(self, batch: _core.ArrowBatch, keys: Any = None) -> _core.ArrowBatch:
+        """A batch from the extension: its columns `key` and `value` become typed. `keys` as in `decode_values`."""
+        if self._key_core is None and self._value_core is None:
+            return batch
+        return _core.decode_batch(batch, self._key_core, self._value_core, self.store, keys)
+
+    def decode_reader(self, reader: _core.ArrowReader) -> _core.ArrowReader:
+        """A reader from the extension: its batches' columns `key` and `value` become typed."""
+        if self._key_core is None and self._value_core is None:
+            return reader
+        return _core.decode_reader(reader, self._key_core, self._value_core, self.store)
+
+    def _serialize(self, serialize: Callable[[Any], Any], serde: Any, item: Any, what: str) -> bytes:
+        try:
+            data = serialize(item)
+        except Exception as error:
+            if isinstance(serde, TypedSerde) and isinstance(error, TypeError):
+                raise TypeError(f"store {self.store}: the {what} {error}") from error
+            words = f"store {self.store}: {serde!r} cannot serialize the {what} {item!r:.80}: {error}"
+            raise SerializationError(words) from error
+        if not isinstance(data, bytes):
+            raise TypeError(
+                f"store {self.store}: the {what} is a {type(data).__name__} ({data!r:.80}); wanted: bytes, "
+                f"or give the store a serde ({what}=...)"
+            )
+        return data
+
+    def _deserialize(
+        self, deserialize: Callable[[bytes], Any], serde: Any, data: bytes, what: str, key: bytes | None
+    ) -> Any:
+        try:
+            return deserialize(data)
+        except Exception as error:
+            of = "" if key is None or what == "key" else f" of key {key[:32]!r}"
+            words = f"store {self.store}: {serde!r} cannot deserialize the stored {what} {data[:32]!r}{of}: {error}"
+            raise SerializationError(words) from error

@@ -1,0 +1,92 @@
+"""Serdes: how typed keys and values become bytes and come back.
+
+A store without them speaks bytes. With them the scalar methods take and return Python values, and the batch methods
+typed Arrow columns:
+
+>>> import holdfast as hf
+>>> import pyarrow as pa
+>>> import tempfile
+>>> rate = hf.serde.struct(pa.schema([("rate", pa.float64()), ("source", pa.string())]))
+>>> rates = hf.stores.key_value("rates", key=hf.serde.STRING, value=rate)
+>>> task = hf.open_task(tempfile.mkdtemp() + "/db", [rates])
+>>> task["rates"].put("EUR", {"rate": 1.0921, "source": "ECB"})
+>>> task["rates"].get("EUR")
+Row(rate=1.0921, source='ECB')
+>>> pa.array(task["rates"].get_batch(pa.array(["EUR", "XXX"]))).field("rate")[0].as_py()
+1.0921
+>>> task.close()
+
+Keys order as Spark SQL orders their values. `docs/serdes.md` has the bytes, what each serde takes, and how a struct's
+columns may change.
+
+Anything with the two methods of `Serde` is a serde too. The scalar methods go through it; the batch methods of such a
+store speak its bytes:
+
+>>> class Text:
+...     def serialize(self, value): return value.encode()
+...     def deserialize(self, data): return data.decode()
+>>> with hf.open_task(tempfile.mkdtemp() + "/db", [hf.stores.key_value("names", key=Text(), value=Text())]) as task:
+...     task["names"].put("EUR", "euro")
+...     task["names"].get("EUR"), pa.array(task["names"].get_batch(pa.array([b"EUR"]))).to_pylist()
+('euro', [b'euro'])
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.serde._bytes import BYTES
+from holdfast.serde._json import JsonSerde
+from holdfast.serde._protocol import Serde
+from holdfast.serde._struct import Row, StructSerde
+from holdfast.serde._timestamp import TimestampSerde
+from holdfast.serde._typed import NamedSerde, TypedSerde
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+__all__ = [
+    "BOOL",
+    "BYTES",
+    "FLOAT64",
+    "INT64",
+    "JSON",
+    "STRING",
+    "TIMESTAMP",
+    "Row",
+    "Serde",
+    "TypedSerde",
+    "struct",
+]
+
+STRING: TypedSerde[str] = NamedSerde("string")
+"""Text, as UTF-8. Batch columns are strings."""
+INT64: TypedSerde[int] = NamedSerde("int64")
+"""Integers of 64 bits."""
+FLOAT64: TypedSerde[float] = NamedSerde("float64")
+"""Floats. As keys -0.0 is 0.0, and all NaNs are one that comes last."""
+BOOL: TypedSerde[bool] = NamedSerde("bool")
+"""Truth values, False first."""
+TIMESTAMP: TypedSerde[datetime] = TimestampSerde("timestamp")
+"""Moments, to the microsecond: in as aware datetimes or epoch microseconds, out as datetimes in UTC.
+
+Batch columns come in as timestamps of any unit and zone (without a zone: UTC) or int64, and go out as
+`timestamp[us, UTC]`.
+"""
+JSON: TypedSerde[Any] = JsonSerde("json")
+"""Whatever `json.dumps` takes, as its text. Batch columns are strings of JSON texts.
+
+Texts are compact and keep the order of a dict's keys, so that two equal dicts may have different bytes: as keys of a
+store take `struct`. NaN and infinity are no JSON and are refused.
+"""
+
+
+def struct(schema: Any) -> TypedSerde[Row]:
+    """Structs with the fields of a pyarrow schema: tuples or dicts in, `Row`s out; a struct of columns in batches.
+
+    As a value its columns may come and go, as long as they are nullable: rows written before lack the new ones (they
+    read as null) and the dropped ones are skipped. As a key its fields are fixed, and order one after the other.
+
+    Raises `TypeError` for a field whose type cannot be stored, `ValueError` for two fields of one name. Needs pyarrow.
+    """
+    return StructSerde(schema)

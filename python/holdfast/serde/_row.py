@@ -1,0 +1,65 @@
+"""What a struct reads as."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import KeysView
+
+
+class Row(tuple[Any, ...]):
+    """A struct: the tuple of its fields in the schema's order, which also answers to their names.
+
+    It equals that tuple as well as the dict of its fields, and can be the key of a dict.
+
+    >>> import holdfast as hf, pyarrow as pa
+    >>> currency = hf.serde.struct(pa.schema([("code", pa.string()), ("digits", pa.int8())]))
+    >>> row = currency.deserialize(currency.serialize(("EUR", 2)))
+    >>> row
+    Row(code='EUR', digits=2)
+    >>> row["code"], row[1], dict(row)
+    ('EUR', 2, {'code': 'EUR', 'digits': 2})
+    >>> row == ("EUR", 2), row == {"code": "EUR", "digits": 2}
+    (True, True)
+    """
+
+    __slots__ = ()
+    _places: Mapping[str, int] = {}
+
+    def keys(self) -> KeysView[str]:
+        """The fields' names, so that `dict(row)` works."""
+        return self._places.keys()
+
+    def __getitem__(self, field: Any) -> Any:
+        if isinstance(field, str):
+            return tuple.__getitem__(self, self._places[field])
+        return tuple.__getitem__(self, field)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Mapping):
+            return dict(self) == other
+        return tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+    def __repr__(self) -> str:
+        return f"Row({', '.join(f'{name}={item!r}' for name, item in zip(self._places, self, strict=True))})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _row, (tuple(self._places), tuple(self))
+
+
+@cache
+def row_class(names: tuple[str, ...]) -> type[Row]:
+    """The class of rows with these fields."""
+    return type("Row", (Row,), {"__slots__": (), "_places": {name: place for place, name in enumerate(names)}})
+
+
+def _row(names: tuple[str, ...], items: tuple[Any, ...]) -> Row:
+    return row_class(names)(items)

@@ -1,0 +1,158 @@
+"""Structs: tuples or dicts by a schema, by way of pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from holdfast import _core
+from holdfast.errors import SerializationError
+from holdfast.serde._row import Row, row_class
+from holdfast.serde._typed import TypedSerde
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    import pyarrow as pa
+
+__all__ = ["Row", "StructSerde"]
+
+
+class StructSerde(TypedSerde[Row]):
+    """Structs with the fields of a schema. One row is a column of one row, so that both forms have the same bytes."""
+
+    def __init__(self, schema: Any) -> None:
+        """Made by `serde.struct`."""
+        try:
+            import pyarrow as pa
+        except ImportError as error:
+            raise ImportError("serde.struct needs pyarrow: pip install pyarrow") from error
+        self._pa = pa
+        self._schema: pa.Schema = pa.schema(schema)
+        super().__init__(_core.Serde.of_struct(self._schema))
+        self._type = pa.struct(list(self._schema))
+        self._dump, self._load = _dumper(self._type, ""), _loader(self._type)
+        self._is_nested = any(pa.types.is_nested(field.type) for field in self._schema)
+        try:
+            self.core.check_key()
+        except TypeError:
+            self._is_key = False
+        else:
+            self._is_key = True
+
+    def serialize(self, value: Row | tuple[Any, ...] | Mapping[str, Any], /) -> bytes:
+        """The bytes of a key: a tuple or dict of all fields."""
+        return self.core.serialize_row(self._column(self._dump(value), self._type), self._is_key)
+
+    def deserialize(self, data: bytes, /) -> Row:
+        """The row of such bytes."""
+        return self._row(data, self._is_key)
+
+    def serialize_value(self, value: Row | tuple[Any, ...] | Mapping[str, Any], /) -> bytes:
+        """The bytes of a value: a tuple or dict of all fields."""
+        return self.core.serialize_row(self._column(self._dump(value), self._type), False)
+
+    def deserialize_value(self, data: bytes, /) -> Row:
+        """The row of such bytes, whatever schema it was written with. `SerializationError` if it does not fit this one."""
+        return self._row(data, False)
+
+    def serialize_prefix(self, prefix: Row | tuple[Any, ...] | Mapping[str, Any], /) -> bytes:
+        """The bytes with which keys begin whose first fields are those of `prefix`."""
+        type_ = self._pa.struct(list(self._type)[: len(prefix)])
+        return self.core.serialize_prefix(self._column(_dumper(type_, "")(prefix), type_))
+
+    def encode(self, column: Any, *, as_key: bool, store: str | None = None) -> _core.ArrowArray:
+        """A column of structs as bytes, a row a row; errors name the store."""
+        if self._is_nested and (hasattr(column, "__arrow_c_array__") or hasattr(column, "__arrow_c_stream__")):
+            # arrow-rs 59 counts the offset of a sliced struct of structs twice (apache/arrow-rs#10835): copied, it has none.
+            chunks = (
+                [self._pa.array(column)] if hasattr(column, "__arrow_c_array__") else self._pa.chunked_array(column).chunks
+            )
+            column = self._pa.concat_arrays(chunks) if chunks else self._pa.array([], self._type)
+        return super().encode(column, as_key=as_key, store=store)
+
+    def _column(self, fields: dict[str, Any], type_: pa.StructType) -> pa.Array:
+        try:
+            return self._pa.array([fields], type_)
+        except (self._pa.ArrowException, OverflowError, UnicodeError) as error:
+            raise self._named(fields, type_, error) from error
+
+    def _named(self, fields: dict[str, Any], type_: pa.StructType, error: Exception) -> Exception:
+        """The error of the first field that pyarrow does not take."""
+        for field in type_:
+            item = fields[field.name]
+            try:
+                self._pa.array([item], field.type)
+            except (self._pa.ArrowTypeError, self._pa.ArrowInvalid) as inner:
+                words = f"has a field {field.name}, {item!r:.80}, which is a {type(item).__name__}; wanted: {field.type}"
+                return TypeError(f"{words} ({inner})")
+            except (OverflowError, UnicodeError, self._pa.ArrowException) as inner:
+                return SerializationError(f"field {field.name}, {item!r:.80}, does not fit {field.type}: {inner}")
+        return error
+
+    def _row(self, data: bytes, as_key: bool) -> Row:
+        row: Row = self._load(self._pa.array(self.core.deserialize_row(data, as_key)).to_pylist()[0])
+        return row
+
+    def __repr__(self) -> str:
+        return f"serde.struct({', '.join(f'{field.name}: {field.type}' for field in self._schema)})"
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any]]:
+        return type(self), (self._schema,)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _dumper(type_: Any, path: str) -> Callable[[Any], Any]:
+    """What makes dicts of exactly a struct's fields, since pyarrow would fill gaps and drop what it does not know."""
+    import pyarrow as pa
+
+    if not pa.types.is_struct(type_):
+        return _same
+    names = [field.name for field in type_]
+    dumpers = {field.name: _dumper(field.type, f"{path}.{field.name}".strip(".")) for field in type_}
+    deep = {name: dump for name, dump in dumpers.items() if dump is not _same}
+
+    def dump(value: Any) -> Any:
+        if isinstance(value, tuple) and len(value) == len(names):
+            value = dict(zip(names, value, strict=True))
+        elif isinstance(value, Mapping) and value.keys() == dumpers.keys():
+            value = dict(value)
+        elif value is not None:
+            came = (
+                f"has the fields {list(value)}"
+                if isinstance(value, Mapping)
+                else f"{value!r:.80} is a {type(value).__name__}"
+            )
+            raise TypeError(f"{path and f'field {path} '}{came}; wanted: a tuple or dict of {names}")
+        if value is not None:
+            value.update((name, dump(value[name])) for name, dump in deep.items())
+        return value
+
+    return dump
+
+
+def _loader(type_: Any) -> Callable[[Any], Any]:
+    """What makes rows of the dicts, and dicts of the pairs, that pyarrow reads structs and maps as."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(type_):
+        return _loader(type_.value_type)
+    if pa.types.is_struct(type_):
+        names = [field.name for field in type_]
+        row, loaders = row_class(tuple(names)), [_loader(field.type) for field in type_]
+        if all(load is _same for load in loaders):
+            return lambda fields: None if fields is None else row(fields.values())
+        return lambda fields: (
+            None if fields is None else row(load(fields[name]) for name, load in zip(names, loaders, strict=True))
+        )
+    if pa.types.is_map(type_):
+        key, item = _loader(type_.key_type), _loader(type_.item_type)
+        return lambda pairs: None if pairs is None else {key(k): item(v) for k, v in pairs}
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        load = _loader(type_.value_type)
+        return _same if load is _same else lambda items: None if items is None else [load(item) for item in items]
+    return _same

@@ -1,0 +1,26 @@
+"""Moments."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from holdfast._time import Timestamp, micros
+from holdfast.serde._typed import NamedSerde
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class TimestampSerde(NamedSerde[datetime]):
+    """Aware datetimes, or epoch microseconds."""
+
+    def serialize(self, value: Timestamp, /) -> bytes:
+        """The bytes of a moment."""
+        return self.core.serialize(micros(value, "moment"), True)
+
+    def serialize_value(self, value: Timestamp, /) -> bytes:
+        """The same."""
+        return self.serialize(value)
+
+    def deserialize(self, data: bytes, /) -> datetime:
+        """The moment, in UTC. Raises `OverflowError` for one after the year 9999: batches can read it."""
+        return _EPOCH + timedelta(microseconds=self.core.deserialize(data))

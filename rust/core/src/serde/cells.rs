@@ -1,0 +1,143 @@
+//! Arrow arrays as cells to read: any legal form of a column's type, seen in one way.
+
+use super::column::{Column, Shape, below};
+use crate::error::{Error, ErrorKind, Result};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BooleanArray, make_array, new_null_array};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
+use arrow_schema::DataType;
+
+/// The cells of one column.
+pub struct Cells {
+    nulls: Option<NullBuffer>,
+    /// What they hold.
+    pub data: Data,
+}
+
+/// What the cells of a column hold.
+pub enum Data {
+    /// Truth values.
+    Bool(BooleanArray),
+    /// Numbers, little-endian, of one width.
+    Fixed(Buffer, usize),
+    /// Strings or binary.
+    Bytes(OffsetBuffer<i32>, Buffer),
+    /// Columns.
+    Struct(Vec<Cells>),
+    /// Items.
+    List(OffsetBuffer<i32>, Box<Cells>),
+}
+
+impl Cells {
+    /// The cells of an array that holds a column; `path` names it in errors, `valid` tells rows whose parent is not null.
+    ///
+    /// # Errors
+    /// `InvalidType` for another type than the column's, or a struct with other fields; `InvalidValue` names the row of a null
+    /// where the schema allows none.
+    pub fn new(array: &ArrayRef, column: &Column, path: &str, valid: Option<&NullBuffer>) -> Result<Self> {
+        let array = plain(array, &column.data_type, path)?;
+        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        if !column.nullable
+            && let Some(nulls) = &nulls
+            && let Some(row) = (0..array.len()).find(|row| nulls.is_null(*row) && valid.is_none_or(|valid| valid.is_valid(*row)))
+        {
+            return Err(Error::new(ErrorKind::InvalidValue, format!("row {row} of {path} is null, which its schema does not allow")));
+        }
+        let data = match &column.shape {
+            Shape::Bool => Data::Bool(array.as_boolean().clone()),
+            Shape::Fixed(width, _) => {
+                let data = array.to_data();
+                Data::Fixed(data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width), *width)
+            }
+            Shape::Bytes => match column.data_type {
+                DataType::Utf8 => Data::Bytes(array.as_string::<i32>().offsets().clone(), array.as_string::<i32>().values().clone()),
+                _ => Data::Bytes(array.as_binary::<i32>().offsets().clone(), array.as_binary::<i32>().values().clone()),
+            },
+            Shape::Struct(columns) => {
+                let array = array.as_struct();
+                let names = array.column_names();
+                if let Some(name) = names.iter().find(|name| columns.iter().all(|column| column.name != **name)) {
+                    let known: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
+                    let message = format!("column {path} has a field {name:?} that its schema does not have; it has {known:?}");
+                    return Err(Error::new(ErrorKind::InvalidType, message));
+                }
+                let valid = NullBuffer::union(valid, nulls.as_ref());
+                let fields = columns.iter().map(|column| {
+                    let path = below(path, &column.name);
+                    let found = names.iter().position(|name| *name == column.name);
+                    let place = found.ok_or_else(|| Error::new(ErrorKind::InvalidType, format!("column {path} is missing")))?;
+                    Self::new(array.column(place), column, &path, valid.as_ref())
+                });
+                Data::Struct(fields.collect::<Result<_>>()?)
+            }
+            Shape::List(item) => {
+                let path = format!("{path}[]");
+                match (&column.data_type, &item.shape) {
+                    (DataType::Map(..), Shape::Struct(columns)) => {
+                        // Producers do not agree on the names of a map's keys and values.
+                        let map = array.as_map();
+                        let sides = map.entries().columns().iter().zip(columns);
+                        let sides = sides.map(|(side, column)| Self::new(side, column, &path, None)).collect::<Result<_>>()?;
+                        Data::List(map.offsets().clone(), Box::new(Self { nulls: None, data: Data::Struct(sides) }))
+                    }
+                    _ => {
+                        let list = array.as_list::<i32>();
+                        Data::List(list.offsets().clone(), Box::new(Self::new(list.values(), item, &path, None)?))
+                    }
+                }
+            }
+        };
+        Ok(Self { nulls, data })
+    }
+
+    /// Whether a row has a value.
+    #[inline]
+    pub fn is_valid(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
+    }
+}
+
+impl Data {
+    /// The bytes of a string, binary or number of a row.
+    #[inline]
+    pub fn bytes(&self, row: usize) -> &[u8] {
+        match self {
+            Self::Fixed(bytes, width) => &bytes[row * width..(row + 1) * width],
+            Self::Bytes(offsets, bytes) => &bytes[offsets[row] as usize..offsets[row + 1] as usize],
+            Self::Bool(_) | Self::Struct(_) | Self::List(..) => &[],
+        }
+    }
+}
+
+/// An array of the wanted type, of which it may have another physical form: dictionary, large, view, another zone.
+fn plain(array: &ArrayRef, wanted: &DataType, path: &str) -> Result<ArrayRef> {
+    use DataType as T;
+    let cast = |to: &DataType| {
+        arrow_cast::cast(array, to)
+            .map_err(|error| Error::new(ErrorKind::InvalidValue, format!("column {path}: reading it as {to} failed: {error}")))
+    };
+    match (array.data_type(), wanted) {
+        (found, wanted) if found == wanted => Ok(array.clone()),
+        (T::Null, _) => Ok(new_null_array(wanted, array.len())),
+        (T::Dictionary(_, values), _) => plain(&cast(values)?, wanted, path),
+        (T::LargeUtf8 | T::Utf8View, T::Utf8) | (T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_), T::Binary) => cast(wanted),
+        (T::Timestamp(found, Some(_)), T::Timestamp(unit, Some(_))) if found == unit => {
+            let retyped = array.to_data().into_builder().data_type(wanted.clone()).build();
+            retyped.map(make_array).map_err(|error| Error::new(ErrorKind::InvalidState, error.to_string()))
+        }
+        // What is inside is looked at by whoever goes there.
+        (T::Struct(_), T::Struct(_)) | (T::List(_), T::List(_)) | (T::Map(..), T::Map(..)) => Ok(array.clone()),
+        (T::LargeList(item) | T::FixedSizeList(item, _) | T::ListView(item) | T::LargeListView(item), T::List(_)) => {
+            cast(&T::List(item.clone()))
+        }
+        (found, wanted) => Err(wrong_type(found, &wanted.to_string(), path)),
+    }
+}
+
+/// The error for a column of another type.
+pub fn wrong_type(found: &DataType, wanted: &str, path: &str) -> Error {
+    Error::new(
+        ErrorKind::InvalidType,
+        format!("column {path} has Arrow type {found}; wanted {wanted} (large, view and dictionary forms included)"),
+    )
+}

@@ -1,0 +1,75 @@
+//! Keys: cells as ordered bytes, and back. The bytes are described in `ordered.rs`.
+
+use super::cells::{Cells, Data};
+use super::column::{Column, Shape};
+use super::ordered::{NULL, PRESENT, number, put_escaped, put_number, take, take_escaped};
+use super::sink::{self, Sink};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Appends the cell of a row.
+pub fn put(out: &mut Vec<u8>, cells: &Cells, column: &Column, row: usize, as_key: bool) {
+    match (&cells.data, &column.shape) {
+        (Data::Bool(bits), _) => out.push(bits.value(row).into()),
+        (data @ Data::Fixed(..), Shape::Fixed(_, order)) => put_number(out, data.bytes(row), *order, as_key),
+        (data @ Data::Bytes(..), _) => out.extend_from_slice(data.bytes(row)),
+        (Data::Struct(fields), Shape::Struct(columns)) => put_fields(out, fields, columns, row),
+        // `Column::check_key` has refused lists.
+        _ => {}
+    }
+}
+
+fn put_fields(out: &mut Vec<u8>, fields: &[Cells], columns: &[Column], row: usize) {
+    for (cells, column) in fields.iter().zip(columns) {
+        if !cells.is_valid(row) {
+            out.push(NULL);
+            continue;
+        }
+        out.push(PRESENT);
+        match &cells.data {
+            data @ Data::Bytes(..) => put_escaped(out, data.bytes(row)),
+            _ => put(out, cells, column, row, true),
+        }
+    }
+}
+
+/// Appends the cell that the bytes are to a column.
+///
+/// # Errors
+/// `Serialization` if they are no such cell.
+pub fn read(mut input: &[u8], column: &Column, sink: &mut Sink) -> Result<()> {
+    match &mut sink.data {
+        sink::Data::Bytes(_, bytes) => {
+            bytes.extend_from_slice(input);
+            return sink.end(0);
+        }
+        _ => take_cell(&mut input, column, sink)?,
+    }
+    if input.is_empty() { Ok(()) } else { Err(Error::new(ErrorKind::Serialization, format!("{} bytes are left over", input.len()))) }
+}
+
+fn take_cell(input: &mut &[u8], column: &Column, sink: &mut Sink) -> Result<()> {
+    match (&mut sink.data, &column.shape) {
+        (sink::Data::Bool(_), _) => match take(input, 1)? {
+            [0] => sink.push_bool(false),
+            [1] => sink.push_bool(true),
+            _ => return Err(Error::new(ErrorKind::Serialization, "a truth value in it is neither 0 nor 1")),
+        },
+        (sink::Data::Fixed(..), Shape::Fixed(width, order)) => sink.push_number(&number(take(input, *width)?, *order)[..*width]),
+        (sink::Data::Bytes(_, bytes), _) => {
+            take_escaped(input, bytes)?;
+            sink.end(0)?;
+        }
+        (sink::Data::Struct(fields), Shape::Struct(columns)) => {
+            for (field, column) in fields.iter_mut().zip(columns) {
+                match take(input, 1)? {
+                    [PRESENT] => take_cell(input, column, field)?,
+                    [NULL] if column.nullable => field.push_null(),
+                    _ => return Err(Error::new(ErrorKind::Serialization, format!("field {} does not begin there", column.name))),
+                }
+            }
+            sink.end(0)?;
+        }
+        _ => return Err(Error::new(ErrorKind::InvalidState, "a list cannot be part of a key")),
+    }
+    Ok(())
+}

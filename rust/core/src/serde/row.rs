@@ -1,0 +1,280 @@
+//! Struct values: rows that say what columns they have, so that a later schema can read them.
+//!
+//! ```text
+//! row     01 | length | columns (see column.rs) | cells
+//! cells   one bit a column, lowest first, 1: it has a value | the cells of those that have
+//! cell    bool 00 or 01 · number little-endian · string, binary length | bytes · struct cells ·
+//!         list count | one bit an item | the items that have a value; a map is a list of structs of key and value
+//! ```
+//!
+//! The columns are the same bytes in all rows of one schema: a reader with that schema compares them and goes on. One with
+//! another finds each column by its name; what it does not know it skips, what the row does not have is null.
+
+use super::cells::{Cells, Data};
+use super::column::{Column, Shape, below, describe, parse, put_length, take_length};
+use super::ordered::take;
+use super::sink::{self, Sink};
+use crate::error::{Error, ErrorKind, Result};
+
+const VERSION: u8 = 1;
+
+/// Writes and reads rows of one schema.
+#[derive(Debug)]
+pub struct RowCodec {
+    columns: Vec<Column>,
+    /// Version, length and columns: how every row of this schema begins.
+    head: Vec<u8>,
+    /// For rows of this schema.
+    plan: Plan,
+}
+
+impl RowCodec {
+    /// For rows of these columns.
+    pub fn new(columns: &[Column]) -> Result<Self> {
+        let mut description = Vec::new();
+        describe(columns, &mut description);
+        let mut head = vec![VERSION];
+        put_length(&mut head, description.len());
+        head.extend_from_slice(&description);
+        Ok(Self { columns: columns.to_vec(), head, plan: Plan::new(columns, columns, "")? })
+    }
+
+    /// Appends a row.
+    pub fn put(&self, out: &mut Vec<u8>, fields: &[Cells], row: usize) {
+        out.extend_from_slice(&self.head);
+        put_cells(out, fields.iter().map(|cells| (cells, row)));
+    }
+
+    /// A reader of rows, which remembers the last schema that it met.
+    pub fn reader(&self) -> RowReader<'_> {
+        RowReader { codec: self, other: None }
+    }
+}
+
+/// Reads rows, whatever schema they were written with.
+pub struct RowReader<'a> {
+    codec: &'a RowCodec,
+    other: Option<(Vec<u8>, Plan)>,
+}
+
+impl RowReader<'_> {
+    /// Appends the row that the bytes are to a struct column.
+    ///
+    /// # Errors
+    /// `Serialization` if they are no row, or one whose columns do not fit: the message names the column.
+    pub fn read(&mut self, bytes: &[u8], sink: &mut Sink) -> Result<()> {
+        let (plan, mut input) = match bytes.strip_prefix(self.codec.head.as_slice()) {
+            Some(input) => (&self.codec.plan, input),
+            None => self.other_plan(bytes)?,
+        };
+        if let sink::Data::Struct(fields) = &mut sink.data {
+            plan.read(&mut input, Some(fields))?;
+        }
+        if !input.is_empty() {
+            return Err(Error::new(ErrorKind::Serialization, format!("{} bytes are left over", input.len())));
+        }
+        sink.end(0)
+    }
+
+    fn other_plan<'b>(&mut self, bytes: &'b [u8]) -> Result<(&Plan, &'b [u8])> {
+        let mut input = bytes;
+        let version = take(&mut input, 1)?[0];
+        if version != VERSION {
+            let message =
+                format!("its first byte, the version of the row's format, is {version}; this version of Holdfast reads {VERSION}");
+            return Err(Error::new(ErrorKind::Serialization, message));
+        }
+        let length = take_length(&mut input)?;
+        let description = take(&mut input, length)?;
+        let other = match self.other.take() {
+            Some(known) if known.0 == description => known,
+            _ => {
+                let written = parse(&mut { description })?;
+                (description.to_vec(), Plan::new(&written, &self.codec.columns, "")?)
+            }
+        };
+        Ok((&self.other.insert(other).1, input))
+    }
+}
+
+/// Fails, naming the column, if rows of the columns `written` cannot be read as `wanted`.
+pub fn check_evolution(written: &[Column], wanted: &[Column]) -> Result<()> {
+    Plan::new(written, wanted, "").map(drop)
+}
+
+fn put_cells<'a>(out: &mut Vec<u8>, cells: impl ExactSizeIterator<Item = (&'a Cells, usize)>) {
+    let bits = out.len();
+    out.resize(bits + cells.len().div_ceil(8), 0);
+    for (n, (cells, row)) in cells.enumerate() {
+        if cells.is_valid(row) {
+            out[bits + n / 8] |= 1 << (n % 8);
+            put_cell(out, cells, row);
+        }
+    }
+}
+
+fn put_cell(out: &mut Vec<u8>, cells: &Cells, row: usize) {
+    match &cells.data {
+        Data::Bool(bits) => out.push(bits.value(row).into()),
+        data @ Data::Fixed(..) => out.extend_from_slice(data.bytes(row)),
+        data @ Data::Bytes(..) => {
+            let bytes = data.bytes(row);
+            put_length(out, bytes.len());
+            out.extend_from_slice(bytes);
+        }
+        Data::Struct(fields) => put_cells(out, fields.iter().map(|cells| (cells, row))),
+        Data::List(offsets, items) => {
+            let items_of_row = offsets[row] as usize..offsets[row + 1] as usize;
+            put_length(out, items_of_row.len());
+            put_cells(out, items_of_row.map(|item| (items.as_ref(), item)));
+        }
+    }
+}
+
+/// How rows of one schema become columns of another.
+#[derive(Debug)]
+struct Plan {
+    /// One a column as it was written.
+    steps: Vec<Step>,
+    /// The places of wanted columns that were not written.
+    missing: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct Step {
+    /// Its place among the wanted columns; none: it is skipped.
+    place: Option<usize>,
+    cell: Cell,
+    name: String,
+    nullable: bool,
+}
+
+#[derive(Debug)]
+enum Cell {
+    Bool,
+    Fixed(usize),
+    Bytes,
+    Struct(Plan),
+    List(Box<Step>),
+}
+
+impl Plan {
+    fn new(written: &[Column], wanted: &[Column], path: &str) -> Result<Self> {
+        let step = |column: &Column| {
+            let place = wanted.iter().position(|wanted| wanted.name == column.name);
+            Step::new(column, place, place.map(|place| &wanted[place]), &below(path, &column.name))
+        };
+        let steps = written.iter().map(step).collect::<Result<_>>()?;
+        let is_missing = |wanted: &Column| written.iter().all(|column| column.name != wanted.name);
+        let missing: Vec<usize> = (0..wanted.len()).filter(|place| is_missing(&wanted[*place])).collect();
+        if let Some(place) = missing.iter().find(|place| !wanted[**place].nullable) {
+            let path = below(path, &wanted[*place].name);
+            let message = format!("column {path} is not in rows that were stored before, and may not be null; make it nullable");
+            return Err(Error::new(ErrorKind::Serialization, message));
+        }
+        Ok(Self { steps, missing })
+    }
+
+    /// Reads the columns of a row; without columns to fill it skips them.
+    fn read(&self, input: &mut &[u8], mut sinks: Option<&mut [Sink]>) -> Result<()> {
+        let bits = take(input, self.steps.len().div_ceil(8))?;
+        for (n, step) in self.steps.iter().enumerate() {
+            let sink = match (&mut sinks, step.place) {
+                (Some(sinks), Some(place)) => Some(&mut sinks[place]),
+                _ => None,
+            };
+            step.read(input, bits[n / 8] >> (n % 8) & 1 == 1, sink)?;
+        }
+        if let Some(sinks) = sinks {
+            self.missing.iter().for_each(|place| sinks[*place].push_null());
+        }
+        Ok(())
+    }
+}
+
+impl Step {
+    fn new(written: &Column, place: Option<usize>, wanted: Option<&Column>, path: &str) -> Result<Self> {
+        if let Some(wanted) = wanted
+            && !written.same_type(wanted)
+        {
+            let message = format!(
+                "column {path} was stored as {} and is now asked for as {}; a type cannot change: give the new column another name",
+                written.data_type, wanted.data_type
+            );
+            return Err(Error::new(ErrorKind::Serialization, message));
+        }
+        let cell = match (&written.shape, wanted.map(|wanted| &wanted.shape)) {
+            (Shape::Bool, _) => Cell::Bool,
+            (Shape::Fixed(width, _), _) => Cell::Fixed(*width),
+            (Shape::Bytes, _) => Cell::Bytes,
+            (Shape::Struct(columns), Some(Shape::Struct(wanted))) => Cell::Struct(Plan::new(columns, wanted, path)?),
+            (Shape::Struct(columns), _) => Cell::Struct(Plan::new(columns, &[], path)?),
+            (Shape::List(item), Some(Shape::List(wanted))) => {
+                let mut item = (**item).clone();
+                item.name.clone_from(&wanted.name);
+                Cell::List(Box::new(Self::new(&item, Some(0), Some(wanted), &format!("{path}[]"))?))
+            }
+            (Shape::List(item), _) => Cell::List(Box::new(Self::new(item, None, None, path)?)),
+        };
+        Ok(Self { place, cell, name: path.to_owned(), nullable: wanted.is_none_or(|wanted| wanted.nullable) })
+    }
+
+    fn read(&self, input: &mut &[u8], has_value: bool, mut sink: Option<&mut Sink>) -> Result<()> {
+        if !has_value {
+            return match sink {
+                Some(_) if !self.nullable => {
+                    let message = format!("column {} is null in it, which the schema does not allow any more", self.name);
+                    Err(Error::new(ErrorKind::Serialization, message))
+                }
+                Some(sink) => {
+                    sink.push_null();
+                    Ok(())
+                }
+                None => Ok(()),
+            };
+        }
+        let mut items = 0;
+        match &self.cell {
+            Cell::Bool => {
+                let value = take(input, 1)?[0];
+                if let Some(sink) = sink {
+                    sink.push_bool(value != 0);
+                }
+                return Ok(());
+            }
+            Cell::Fixed(width) => {
+                let cell = take(input, *width)?;
+                if let Some(sink) = sink {
+                    sink.push_number(cell);
+                }
+                return Ok(());
+            }
+            Cell::Bytes => {
+                let length = take_length(input)?;
+                let bytes = take(input, length)?;
+                if let Some(sink::Data::Bytes(_, all)) = sink.as_deref_mut().map(|sink| &mut sink.data) {
+                    all.extend_from_slice(bytes);
+                }
+            }
+            Cell::Struct(plan) => {
+                let fields = match sink.as_deref_mut().map(|sink| &mut sink.data) {
+                    Some(sink::Data::Struct(fields)) => Some(fields.as_mut_slice()),
+                    _ => None,
+                };
+                plan.read(input, fields)?;
+            }
+            Cell::List(step) => {
+                items = take_length(input)?;
+                let bits = take(input, items.div_ceil(8))?;
+                let mut to = match sink.as_deref_mut().map(|sink| &mut sink.data) {
+                    Some(sink::Data::List(_, _, item)) => Some(item.as_mut()),
+                    _ => None,
+                };
+                for n in 0..items {
+                    step.read(input, bits[n / 8] >> (n % 8) & 1 == 1, to.as_deref_mut())?;
+                }
+            }
+        }
+        sink.map_or(Ok(()), |sink| sink.end(items))
+    }
+}

@@ -1,0 +1,45 @@
+//! Strings and JSON texts: their bytes are what Arrow has already.
+
+use super::cells::wrong_type;
+use crate::column::bytes_column;
+use crate::error::{Error, ErrorKind, Result};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, StringArray};
+use arrow_schema::DataType;
+use std::sync::Arc;
+
+/// The column as it is, once it is known to be of strings, and of JSON texts where that is wanted.
+pub fn check(array: ArrayRef, json: bool, what: &str) -> Result<ArrayRef> {
+    let is_text = |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    match array.data_type() {
+        DataType::Null => return Ok(arrow_array::new_null_array(&DataType::Utf8, array.len())),
+        found if is_text(found) => {}
+        DataType::Dictionary(_, values) if is_text(values) => {}
+        found => return Err(wrong_type(found, if json { "Utf8, of JSON texts" } else { "Utf8" }, what)),
+    }
+    if json {
+        let texts = bytes_column(array.as_ref(), what)?;
+        for row in 0..array.len() {
+            if let Some(text) = texts.get(row) {
+                check_json(text)
+                    .map_err(|error| Error::new(ErrorKind::Serialization, format!("row {row} of {what} is no JSON: {error}")))?;
+            }
+        }
+    }
+    Ok(array)
+}
+
+fn check_json(text: &[u8]) -> std::result::Result<(), serde_json::Error> {
+    serde_json::from_slice::<::serde::de::IgnoredAny>(text).map(drop)
+}
+
+/// Stored bytes as strings.
+pub fn decode(array: &ArrayRef) -> Result<ArrayRef> {
+    let bad = |error: arrow_schema::ArrowError| Error::new(ErrorKind::Serialization, error.to_string());
+    let array = match array.data_type() {
+        DataType::Binary => array.clone(),
+        _ => arrow_cast::cast(array, &DataType::Binary).map_err(bad)?,
+    };
+    let strings = StringArray::try_from_binary(array.as_binary().clone()).map_err(bad)?;
+    Ok(Arc::new(strings))
+}

@@ -1,0 +1,232 @@
+"""What is said when a key or a value cannot be converted: store, column, row or key, what came and what is wanted."""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+import pytest
+
+import holdfast as hf
+from holdfast import serde
+
+PAIR = serde.struct(pa.schema([("code", pa.string()), pa.field("number", pa.int32(), nullable=False)]))
+
+
+def pairs(rows, number="int32"):
+    return pa.array(rows, pa.struct([("code", pa.string()), ("number", pa.type_for_alias(number))]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "words"),
+    [
+        (serde.INT64, "x", r"'x' is a str; wanted: int"),
+        (serde.INT64, 1.5, r"1\.5 is a float; wanted: int"),
+        (serde.INT64, True, r"True is a bool; wanted: int"),
+        (serde.FLOAT64, "x", r"'x' is a str; wanted: float"),
+        (serde.FLOAT64, False, r"False is a bool; wanted: float"),
+        (serde.STRING, b"x", r"b'x' is a bytes; wanted: str"),
+        (serde.BOOL, 1, r"1 is a int; wanted: bool"),
+        (serde.TIMESTAMP, "now", r"moment is a str; wanted: epoch microseconds \(int\) or an aware datetime"),
+        (serde.JSON, b"x", r"bytes is not JSON serializable"),
+        (serde.BYTES, "x", r"is a str \('x'\); wanted: bytes"),
+        (PAIR, 7, r"7 is a int; wanted: a tuple or dict of \['code', 'number'\]"),
+        (PAIR, ("a",), r"\('a',\) is a tuple; wanted: a tuple or dict"),
+        (PAIR, {"code": "a"}, r"has the fields \['code'\]; wanted: a tuple or dict of \['code', 'number'\]"),
+        (PAIR, {"code": "a", "number": 1, "more": 2}, r"has the fields \['code', 'number', 'more'\]"),
+        (PAIR, (1, 2), r"has a field code, 1, which is a int; wanted: string"),
+        (PAIR, ("a", "b"), r"has a field number, 'b', which is a str; wanted: int32"),
+    ],
+)
+def test_a_wrong_type_says_what_came_and_what_is_wanted(open_stores, kind, wrong, words):
+    task = open_stores(key=kind, value=kind)
+    with pytest.raises(TypeError, match=rf"store kv: the key .*{words}"):
+        task["kv"].get(wrong)
+    with pytest.raises(TypeError, match=rf"store rates: the key .*{words}"):
+        task["rates"].put(wrong, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "words"),
+    [
+        (serde.INT64, 2**63, "too (large|big)"),
+        (serde.STRING, "\ud800", "surrogates not allowed"),
+        (serde.JSON, math.nan, "Out of range float"),
+        (PAIR, ("a", 2**40), "number"),
+        (PAIR, ("a", None), "row 0 of row.number is null, which its schema does not allow"),
+    ],
+)
+def test_a_value_that_does_not_fit(open_stores, kind, wrong, words):
+    task = open_stores(key=serde.INT64, value=kind)
+    with pytest.raises((hf.errors.SerializationError, TypeError), match=rf"store kv: .*the value .*{words}"):
+        task["kv"].put(1, wrong)
+    assert task["kv"].get(1) is None
+
+
+def test_a_null_key_is_a_value_error_that_names_its_row(open_stores):
+    task = open_stores(key=serde.INT64, value=serde.INT64)
+    with pytest.raises(ValueError, match="store kv: the key is None"):
+        task["kv"].put(None, 1)
+    keys = pa.chunked_array([[1], [None, 3]], pa.int64())
+    for call in [
+        lambda: task["kv"].put_batch(keys, keys),
+        lambda: task["kv"].get_batch(keys),
+        lambda: task["kv"].delete_batch(keys),
+        lambda: task["rates"].put_batch(keys, keys, pa.array([1, 2, 3])),
+        lambda: task["rates"].get_batch(keys),
+    ]:
+        with pytest.raises(ValueError, match="row 1 of keys is null"):
+            call()
+    with pytest.raises(ValueError, match="row 0 of keys is null"):
+        task["kv"].put_batch(pa.nulls(1), pa.array([1]))
+    assert list(task["kv"].range()) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "words"),
+    [
+        (serde.INT64, pa.array(["x"]), "column {} has Arrow type Utf8; wanted Int64"),
+        (serde.INT64, pa.array([1], pa.int32()), "column {} has Arrow type Int32; wanted Int64"),
+        (serde.FLOAT64, pa.array([1]), "column {} has Arrow type Int64; wanted Float64"),
+        (serde.STRING, pa.array([b"x"]), "column {} has Arrow type Binary; wanted Utf8"),
+        (serde.STRING, pa.array([b"x"]).dictionary_encode(), "column {} has Arrow type Dictionary.*; wanted Utf8"),
+        (serde.JSON, pa.array([1]), "column {} has Arrow type Int64; wanted Utf8, of JSON texts"),
+        (serde.BOOL, pa.array([1]), "column {} has Arrow type Int64; wanted Boolean"),
+        (serde.TIMESTAMP, pa.array(["x"]), "column {} has Arrow type Utf8; wanted timestamp of any unit and zone, or Int64"),
+        (PAIR, pa.array([1]), r"column {} has Arrow type Int64; wanted Struct"),
+        (PAIR, pairs([("a", 1)], "int64"), r"column {}\.number has Arrow type Int64; wanted Int32"),
+        (PAIR, pa.array([{"code": "a"}]), r"column {}\.number is missing"),
+        (
+            PAIR,
+            pa.array([{"code": "a", "number": 1, "more": 1}]),
+            r"column {} has a field \"more\" that its schema does not have; it has \[\"code\", \"number\"\]",
+        ),
+    ],
+)
+def test_a_wrong_type_of_column_names_it(open_stores, kind, wrong, words):
+    task = open_stores(key=kind, value=kind)
+    right = task["kv"]
+    for call, name in [
+        (lambda: task["kv"].put_batch(wrong, pa.nulls(1)), "keys"),
+        (lambda: task["kv"].get_batch(wrong), "keys"),
+        (lambda: task["kv"].put_batch(pa.nulls(1), wrong), "values"),
+    ]:
+        with pytest.raises(TypeError, match=words.format(name) + r".*\[store: kv\]"):
+            call()
+    with pytest.raises(TypeError, match=r"keys is a list; wanted: an Arrow array"):
+        right.put_batch([1], pa.nulls(1))
+
+
+def test_a_null_that_the_schema_forbids_names_its_row(open_stores):
+    kv = open_stores(value=PAIR)["kv"]
+    rows = pa.array([None, {"code": None, "number": 1}, {"code": "a", "number": None}], pairs([]).type)
+    with pytest.raises(ValueError, match=r"row 2 of values\.number is null, which its schema does not allow.*store: kv"):
+        kv.put_batch(pa.array([b"a", b"b", b"c"]), rows)
+    kv.put_batch(pa.array([b"a", b"b"]), rows[:2])
+    assert list(kv.range()) == [(b"b", (None, 1))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored", "words"),
+    [
+        (serde.INT64, b"abc", "8 bytes, this has 3|middle of a cell"),
+        (serde.INT64, b"123456789", "8 bytes, this has 9|1 bytes are left over"),
+        (serde.BOOL, b"\x02", "truth value"),
+        (serde.STRING, b"ok\xff", "UTF-8|utf-8"),
+        (serde.TIMESTAMP, b"", "8 bytes|middle of a cell"),
+        (PAIR, b"", "middle of a cell"),
+        (PAIR, b"\x07abc", "version of the row's format, is 7; this version of Holdfast reads 1"),
+        (PAIR, PAIR.serialize_value(("a", 1))[:-1], "middle of a cell"),
+        (PAIR, PAIR.serialize_value(("a", 1)) + b"x", "1 bytes are left over"),
+        (PAIR, PAIR.serialize_value(("a", 1)).replace(b"\x01a\x01", b"\x01\xff\x01"), "no UTF-8"),
+    ],
+)
+def test_stored_bytes_of_another_kind_name_store_and_key(open_stores, kind, stored, words):
+    task = open_stores()
+    task["kv"].put(b"the key", stored)
+    task["kv"].put(b"z", None)
+    task["rates"].put(b"the key", stored, 1)
+    task.commit()
+    task = open_stores(value=kind)
+    keys = pa.array([b"z", b"the key"])
+    if not isinstance(kind, type(serde.STRING)) or kind is not serde.STRING:
+        with pytest.raises(hf.errors.SerializationError, match=rf"store kv: .* stored value .*b'the key'.*({words})"):
+            task["kv"].get(b"the key")
+    for name, read in [
+        ("kv", lambda: pa.table(task["kv"].range_batches())),
+        ("rates", lambda: list(task["rates"].scan_batches())),
+    ]:
+        with pytest.raises(
+            (hf.errors.SerializationError, pa.ArrowException),
+            match=rf"row 0 of value .*({words}).*store: {name}, key: the key",
+        ):
+            read()
+    with pytest.raises(hf.errors.SerializationError, match=rf"store rates: .*b'the key'.*({words})"):
+        task["rates"].get(b"the key")
+    with pytest.raises(hf.errors.SerializationError, match=rf"row 1 of values .*({words}).*store: kv"):
+        task["kv"].get_batch(keys)
+
+
+def test_a_bad_row_of_get_batch_shows_its_typed_key(open_stores):
+    task = open_stores(key=serde.STRING)
+    task["kv"].put("the key", b"abc")
+    task.commit()
+    kv = open_stores(key=serde.STRING, value=serde.INT64)["kv"]
+    with pytest.raises(hf.errors.SerializationError, match=r"row 1 of values \(abc\).*store: kv, key: the key"):
+        kv.get_batch(pa.array(["x", "the key"]))
+
+
+def test_stored_keys_of_another_kind(open_stores):
+    task = open_stores()
+    task["kv"].put(b"the key", b"")
+    task.commit()
+    kv = open_stores(key=PAIR)["kv"]
+    with pytest.raises(
+        hf.errors.SerializationError, match=r"store kv: .* stored key b'the key'.*field code does not begin there"
+    ):
+        list(kv.range())
+    with pytest.raises(hf.errors.SerializationError, match=r"row 0 of key \(the key\).*field code does not begin there"):
+        list(kv.range_batches())
+
+
+@pytest.mark.parametrize(
+    ("type_", "field"),
+    [
+        (pa.list_(pa.int8()), "tags"),
+        (pa.map_(pa.string(), pa.int8()), "tags"),
+        (pa.large_list(pa.int8()), "tags"),
+        (pa.struct([("deep", pa.struct([("down", pa.list_(pa.int8()))]))]), r"tags\.deep\.down"),
+    ],
+)
+def test_what_cannot_be_a_key_is_refused_by_the_builder(type_, field):
+    kind = serde.struct(pa.schema([("id", pa.int64()), ("tags", type_)]))
+    for build in [hf.stores.key_value, lambda name, **serdes: hf.stores.versioned(name, history_retention=1, **serdes)]:
+        build("kv", value=kind)
+        with pytest.raises(TypeError, match=rf"store kv: key: field {field} has type .*cannot be part of a key"):
+            build("kv", key=kind)
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [pa.null(), pa.time32("s"), pa.duration("us"), pa.float16(), pa.decimal256(40, 2), pa.list_(pa.duration("s"))],
+    ids=str,
+)
+def test_what_cannot_be_stored_is_refused_by_the_serde(type_):
+    with pytest.raises(TypeError, match=r"field a\.odd(\[\])? has type .*, which cannot be stored"):
+        serde.struct(pa.schema([("a", pa.struct([("odd", type_)]))]))
+
+
+def test_two_fields_of_one_name():
+    with pytest.raises(ValueError, match="field a is there twice"):
+        serde.struct(pa.schema([("a", pa.int8()), ("a", pa.int8())]))
+
+
+def test_what_is_no_schema():
+    with pytest.raises(TypeError):
+        serde.struct(7)
+
+
+@pytest.mark.parametrize("wrong", [None, "int64", int])
+def test_what_is_no_serde(wrong):
+    with pytest.raises(TypeError, match="store kv: value is .*; wanted: a serde, such as serde.STRING"):
+        hf.stores.key_value("kv", value=wrong)

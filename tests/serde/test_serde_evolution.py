@@ -1,0 +1,141 @@
+"""A struct's columns come and go: rows that were written before are read with the new schema."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import holdfast as hf
+from holdfast import serde
+
+OLD = pa.schema([("id", pa.int64()), ("name", pa.string()), ("tags", pa.list_(pa.string()))])
+NEW = pa.schema([("rate", pa.float64()), ("name", pa.large_string()), ("id", pa.int64())])
+
+
+def read(data, schema):
+    """A row by a schema, in both forms."""
+    kind = serde.struct(schema)
+    row = kind.deserialize_value(data)
+    column = pa.array(kind.core.decode(pa.array([data, None]), as_key=False))
+    assert column.type == pa.struct(list(schema))
+    assert column.null_count == 1
+    assert row == kind._load(column.to_pylist()[0])
+    return row
+
+
+def test_added_columns_are_null_and_dropped_ones_are_skipped():
+    old = serde.struct(OLD).serialize_value((1, "a", ["x", None]))
+    assert read(old, NEW) == {"rate": None, "name": "a", "id": 1}
+    new = serde.struct(NEW).serialize_value((1.5, "b", 2))
+    assert read(new, OLD) == {"id": 2, "name": "b", "tags": None}
+
+
+def test_every_type_can_be_skipped():
+    types = [
+        pa.bool_(),
+        pa.int8(),
+        pa.float64(),
+        pa.decimal128(30, 2),
+        pa.string(),
+        pa.binary(),
+        pa.date32(),
+        pa.timestamp("ns", "UTC"),
+    ]
+    types += [
+        pa.list_(pa.list_(pa.bool_())),
+        pa.map_(pa.string(), pa.int64()),
+        pa.struct([("x", pa.string()), ("y", pa.list_(pa.int8()))]),
+    ]
+    values = [
+        True,
+        1,
+        1.5,
+        None,
+        "a",
+        b"b",
+        None,
+        None,
+        [[True, None], None, []],
+        {"k": 1, "l": None},
+        {"x": None, "y": [1]},
+    ]
+    fields = [(f"f{n}", type_) for n, type_ in enumerate(types)]
+    data = serde.struct(pa.schema([*fields, ("last", pa.int8())])).serialize_value((*values, 7))
+    assert read(data, pa.schema([("last", pa.int8())])) == (7,)
+    for field in fields:
+        assert read(data, pa.schema([field, ("last", pa.int8())]))["last"] == 7
+    assert read(data, pa.schema([])) == ()
+
+
+def test_structs_inside_may_change_too():
+    old = pa.schema(
+        [("s", pa.struct([("a", pa.int8()), ("b", pa.string())])), ("l", pa.list_(pa.struct([("a", pa.int8())])))]
+    )
+    new = pa.schema(
+        [
+            ("s", pa.struct([("b", pa.string()), ("c", pa.bool_())])),
+            ("l", pa.list_(pa.struct([("b", pa.int8()), ("a", pa.int8())]))),
+        ]
+    )
+    data = serde.struct(old).serialize_value(({"a": 1, "b": "x"}, [{"a": 2}, None]))
+    assert read(data, new) == {"s": {"b": "x", "c": None}, "l": [{"b": None, "a": 2}, None]}
+    assert read(serde.struct(old).serialize_value((None, None)), new) == (None, None)
+
+
+def test_forms_and_zones_are_no_change_of_type():
+    old = pa.schema([("a", pa.string()), ("b", pa.timestamp("us", "UTC")), ("c", pa.list_(pa.binary()))])
+    new = pa.schema(
+        [
+            ("a", pa.dictionary(pa.int32(), pa.string())),
+            ("b", pa.timestamp("us", "Asia/Tokyo")),
+            ("c", pa.large_list(pa.large_binary())),
+        ]
+    )
+    import datetime as dt
+
+    day = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
+    assert read(serde.struct(old).serialize_value(("x", day, [b"y"])), new) == ("x", day, [b"y"])
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (("id", pa.int32()), "column id was stored as Int64 and is now asked for as Int32"),
+        (("name", pa.binary()), "column name was stored as Utf8 and is now asked for as Binary"),
+        (("tags", pa.list_(pa.int8())), r"column tags\[\] was stored as Utf8 and is now asked for as Int8"),
+        (("tags", pa.string()), "column tags was stored as List.* and is now asked for as Utf8"),
+        (
+            pa.field("rate", pa.float64(), nullable=False),
+            "column rate is not in rows that were stored before, and may not be null",
+        ),
+    ],
+)
+def test_changes_that_do_not_fit_name_the_column(open_stores, column, words):
+    data = serde.struct(OLD).serialize_value((1, "a", ["x"]))
+    with pytest.raises(hf.errors.SerializationError, match=words):
+        serde.struct(pa.schema([column])).deserialize_value(data)
+
+
+def test_a_column_that_may_not_be_null_any_more():
+    strict = serde.struct(pa.schema([pa.field("name", pa.string(), nullable=False)]))
+    assert strict.deserialize_value(serde.struct(OLD).serialize_value((1, "a", None))) == ("a",)
+    with pytest.raises(
+        hf.errors.SerializationError, match="column name is null in it, which the schema does not allow any more"
+    ):
+        strict.deserialize_value(serde.struct(OLD).serialize_value((1, None, None)))
+
+
+def test_rows_of_many_schemas_in_one_store(open_stores):
+    schemas = [OLD, NEW, pa.schema([("id", pa.int64())]), OLD]
+    for n, schema in enumerate(schemas):
+        task = open_stores(key=serde.INT64, value=serde.struct(schema))
+        row = dict.fromkeys(schema.names) | {"id": n}
+        task["kv"].put(n, row)
+        task["rates"].put(n, row, n)
+        task.commit()
+    wide = pa.schema([("id", pa.int64()), ("rate", pa.float64()), ("more", pa.string())])
+    task = open_stores(key=serde.INT64, value=serde.struct(wide))
+    expected = [{"id": n, "rate": None, "more": None} for n in range(4)]
+    assert [value for _, value in task["kv"].range()] == expected
+    assert pa.array(task["kv"].get_batch(pa.array(range(4)))).to_pylist() == expected
+    assert pa.table(task["rates"].scan_batches()).column("value").to_pylist() == expected
