@@ -143,7 +143,9 @@ class _WindowReads(Generic[K, V, R]):
         def key(row: tuple[bytes, int, int]) -> WindowedKey[K]:
             return WindowedKey(from_key(row[0]), row[1], row[2])
 
-        return StoreIterator(self._core.fetch_range(wanted), key, lambda row: (key(row[0]), result(row[1], row[2], row[0][0])))
+        return StoreIterator(
+            self._core.fetch_range(wanted), key, lambda row: (key(row[0]), result(row[1], row[2], row[0][0]))
+        )
 
 
 class _WindowStore(StateStore):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import math
 
@@ -306,3 +307,84 @@ def test_typed_stores_are_the_same_after_a_reopen(open_stores):
     task = open_stores(**serdes)
     assert task["kv"].read_only().get(-1) == task["rates"].read_only().get(-1).value == ("a", 1)
     assert pylist(task["kv"].read_only().get_batch(pa.array([-1]))) == [{"code": "a", "number": 1}]
+
+
+# The other kinds of store.
+
+OTHERS = {
+    "timestamped": lambda **serdes: hf.stores.timestamped_key_value("s", **serdes),
+    "window": lambda **serdes: hf.stores.window("s", retention=10**9, window_size=10, **serdes),
+    "timestamped_window": lambda **serdes: hf.stores.timestamped_window("s", retention=10**9, window_size=10, **serdes),
+    "session": lambda **serdes: hf.stores.session("s", retention=10**9, **serdes),
+}
+
+
+@pytest.fixture
+def open_other(tmp_path):
+    with contextlib.ExitStack() as stack:
+
+        def opener(name, kind):
+            return stack.enter_context(hf.open_task(tmp_path / name, [OTHERS[name](key=kind, value=kind)]))["s"]
+
+        yield opener
+
+
+@pytest.mark.parametrize(("kind", "type_", "values"), KINDS, ids=IDS)
+def test_a_timestamped_store_in_both_forms(open_other, kind, type_, values):
+    store = open_other("timestamped", kind)
+    a, b = values[:2]
+    keys = pa.array([b, a], type_)
+    store.put_batch(keys, keys, pa.array([1, 2]))
+    assert list(store.range()) == [(a, (a, 2)), (b, (b, 1))]
+    assert (store.get(a), store.put_if_absent(a, b, 3)) == ((a, 2), (a, 2))
+    assert rows(store.get_batch(keys)) == [{"value": b, "timestamp": 1}, {"value": a, "timestamp": 2}]
+    assert pa.table(store.range_batches(a, a)).to_pylist() == [{"key": a, "value": a, "timestamp": 2}]
+    assert [key for key, _ in store.prefix_scan(a)][:1] == [a]
+    assert store.delete(a) == (a, 2)
+    store.delete_batch(keys)
+    assert list(store.range()) == []
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+@pytest.mark.parametrize(("kind", "type_", "values"), KINDS, ids=IDS)
+def test_a_window_store_in_both_forms(open_other, kind, type_, values, stamped):
+    store = open_other("timestamped_window" if stamped else "window", kind)
+    a, b = values[:2]
+    keys, starts = pa.array([b, a], type_), pa.array([20, 10])
+    times = [pa.array([7, 7])] if stamped else []
+    store.put_batch(keys, keys, starts, *times)
+
+    def result(value):
+        return (value, 7) if stamped else value
+
+    more = {"timestamp": 7} if stamped else {}
+    assert store.fetch(a, 10) == result(a)
+    assert list(store.fetch(b, 0, 100)) == [((b, 20, 30), result(b))]
+    assert list(store.all()) == [((a, 10, 20), result(a)), ((b, 20, 30), result(b))]
+    assert [key for key, _ in store.fetch_range(b, b, 0, 100)] == [(b, 20, 30)]
+    found = store.fetch_batch(keys, starts)
+    assert rows(found) == [{"value": b} | more, {"value": a} | more] if stamped else pylist(found) == [b, a]
+    window = {"window_start": 20, "window_end": 30, "value": b} | more
+    assert rows(store.fetch_batch(keys[:1], starts[:1], starts[:1])) == [{"row": 0} | window]
+    assert pa.table(store.fetch_range_batches(b, b, 0, 100)).to_pylist() == [{"key": b} | window]
+    assert pa.table(store.all_batches()).column("key").to_pylist() == [a, b]
+
+
+@pytest.mark.parametrize(("kind", "type_", "values"), KINDS, ids=IDS)
+def test_a_session_store_in_both_forms(open_other, kind, type_, values):
+    store = open_other("session", kind)
+    a, b = values[:2]
+    keys, starts, ends = pa.array([b, a], type_), pa.array([20, 10]), pa.array([25, 15])
+    store.put_batch(keys, starts, ends, keys)
+    assert store.fetch_session(a, 10, 15) == a
+    assert list(store.fetch(a, b)) == [((a, 10, 15), a), ((b, 20, 25), b)]
+    assert list(store.find_sessions(b, 0, 100)) == [((b, 20, 25), b)]
+    assert pylist(store.fetch_session_batch(keys, starts, ends)) == [b, a]
+    assert rows(store.find_batch(keys[:1], pa.array([0]), pa.array([100]))) == [
+        {"row": 0, "start": 20, "end": 25, "value": b}
+    ]
+    batches = store.find_batches(None, 0, 100, key_to=None)
+    assert pa.table(batches).to_pylist()[1] == {"key": b, "start": 20, "end": 25, "value": b}
+    store.remove_batch(keys[:1], starts[:1], ends[:1])
+    store.remove(hf.WindowedKey(a, 10, 15))
+    assert list(store.find_sessions(None, 0, 100, key_to=None)) == []

@@ -1,0 +1,67 @@
+"""What serdes cost: the same rows as bytes and typed, by pytest-benchmark: `pytest benches/python --benchmark-only`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import holdfast as hf
+
+ROWS = 10_000
+PAIR = pa.schema([("rate", pa.float64()), ("source", pa.string())])
+
+
+@pytest.fixture
+def task(tmp_path):
+    stores = [hf.stores.key_value("bytes"), hf.stores.key_value("string", key=hf.serde.INT64, value=hf.serde.STRING)]
+    stores.append(hf.stores.key_value("struct", key=hf.serde.INT64, value=hf.serde.struct(PAIR)))
+    with hf.open_task(tmp_path / "db", stores, durability=hf.Durability.CHANGELOG) as task:
+        yield task
+
+
+@pytest.fixture
+def columns():
+    rng = np.random.default_rng(1)
+    keys = pa.array(rng.integers(-(2**63), 2**63 - 1, ROWS))
+    values = pa.array([value.tobytes().hex() for value in rng.integers(0, 256, (ROWS, 50), np.uint8)])
+    structs = pa.StructArray.from_arrays([pa.array(rng.random(ROWS)), values], fields=list(PAIR))
+    return {
+        "bytes": (pa.array(hf.serde.INT64.encode(keys, as_key=True)), values),
+        "string": (keys, values),
+        "struct": (keys, structs),
+    }
+
+
+@pytest.mark.parametrize("store", ["bytes", "string", "struct"])
+def test_put_batch(benchmark, task, columns, store):
+    def run():
+        task[store].put_batch(*columns[store])
+        task.commit()
+
+    benchmark(run)
+
+
+@pytest.mark.parametrize("store", ["bytes", "string", "struct"])
+def test_get_batch(benchmark, task, columns, store):
+    task[store].put_batch(*columns[store])
+    task.commit()
+    assert len(benchmark(task[store].get_batch, columns[store][0])) == ROWS
+
+
+@pytest.mark.parametrize("store", ["bytes", "string", "struct"])
+def test_scan(benchmark, task, columns, store):
+    task[store].put_batch(*columns[store])
+    task.commit()
+    assert benchmark(lambda: sum(len(batch) for batch in task[store].range_batches())) == ROWS
+
+
+@pytest.mark.parametrize("store", ["string", "struct"])
+def test_scalar_put_and_get(benchmark, task, store):
+    value = "x" * 100 if store == "string" else (1.5, "ECB")
+
+    def run():
+        task[store].put(1, value)
+        return task[store].get(1)
+
+    assert benchmark(run) == value
