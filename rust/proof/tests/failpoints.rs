@@ -94,6 +94,7 @@ fn steps(runner: &mut Runner<'_>, count: u64) -> Result<(), Fault> {
 fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(), String> {
     let mut reached = Reached::default();
     let mut note = |note| reached.note(note);
+    let mut exactly = None;
     let went_on;
     {
         let mut runner =
@@ -131,12 +132,22 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
         };
         if healed {
             runner.world.check(runner.task()).map_err(|e| format!("after the rollback: {e}"))?;
+            if action == Action::Error {
+                // Of what failed nothing is in the files either.
+                runner.task().flush(true).map_err(|e| e.to_string())?;
+                exactly = Some(runner.world.n());
+            }
+        }
+        if healed && action == Action::Panic {
             steps(&mut runner, STEPS).map_err(|e| format!("going on: {e}"))?;
             runner.world.check(runner.task()).map_err(|e| format!("going on: {e}"))?;
         }
-        went_on = healed;
+        went_on = healed && action == Action::Panic;
     }
     let world = reopened(path, seed, &reached)?;
+    if exactly.is_some_and(|n| n != world.n()) {
+        return Err(format!("reopened: transaction {} failed, and is there", world.n()));
+    }
     if went_on {
         return Ok(());
     }

@@ -39,6 +39,13 @@ pub(super) fn parse(stored: Option<&[u8]>) -> u64 {
     stored.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes)
 }
 
+/// The number that a record of the log ends with, as `next`'s caller appends it: key and value with their lengths.
+pub(super) fn of_record(record: &[u8]) -> Option<u64> {
+    let (rest, number) = record.split_last_chunk::<8>()?;
+    rest.strip_suffix(&[8])?.strip_suffix(KEY)?.strip_suffix(&[KEY.len() as u8])?;
+    Some(u64::from_be_bytes(*number))
+}
+
 /// What to say of files that hold less than they did.
 pub(super) fn lost(last: &str, durable: u64, path: &Path) -> Error {
     Error::new(

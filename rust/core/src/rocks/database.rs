@@ -9,6 +9,7 @@ use super::commit_number::{self, CommitNumber};
 use super::cursor::Slot;
 use super::failure::failure;
 use super::family::{Family, FamilyKind, FamilySpec, Handle};
+use super::log_gap::{NoReplay, Watch};
 use super::options::{DatabaseOptions, database_options, family_options};
 use super::snapshot::Snapshot;
 use crate::error::{Error, ErrorKind, Result};
@@ -43,10 +44,6 @@ impl Database {
     pub fn open(path: &Path, wanted: &[FamilySpec], options: &DatabaseOptions) -> Result<Arc<Self>> {
         Failpoint::BeforeOpen.reached()?;
         let mut db_options = database_options(options)?;
-        // Each log says what the one before it held: after a manifest that was cut, logs whose predecessors are long deleted would
-        // be replayed onto the state of an older time, and nobody would notice the hole. RocksDB takes a database without any log
-        // for damaged then, but a loss of power right after its making leaves one.
-        db_options.set_track_and_verify_wals(options.sync && (!path.join("CURRENT").exists() || has_log(path)));
         let mut specs = wanted.to_vec();
         let durable = commit_number::durable(path);
         if path.join("CURRENT").exists() {
@@ -70,11 +67,17 @@ impl Database {
             // RocksDB would make a new database and delete the files of the old one.
             return Err(commit_number::lost("unknown, since the file CURRENT is missing", durable, path));
         }
-        let mut families = vec![ColumnFamilyDescriptor::new("default", Options::default())];
-        for spec in &specs {
-            families.push(ColumnFamilyDescriptor::new(spec.name(), family_options(spec, options)?));
+        let families = || -> Result<Vec<ColumnFamilyDescriptor>> {
+            let own = specs.iter().map(|spec| Ok(ColumnFamilyDescriptor::new(spec.name(), family_options(spec, options)?)));
+            std::iter::once(Ok(ColumnFamilyDescriptor::new("default", Options::default()))).chain(own).collect()
+        };
+        // Where this fails the opening below does too, and says why.
+        let watch = if options.sync && has_log(path) { state_in_files(path, options).map(Watch::from) } else { None };
+        if let Some(watch) = &watch {
+            db_options.set_wal_filter(watch.clone());
         }
-        let db = DB::open_cf_descriptors(&db_options, path, families).map_err(|e| Self::open_failure(path, e, options))?;
+        let db = DB::open_cf_descriptors(&db_options, path, families()?)
+            .map_err(|e| watch.as_ref().and_then(|watch| watch.error(path)).unwrap_or_else(|| Self::open_failure(path, e, options)))?;
         let mut handles = Vec::with_capacity(specs.len());
         for spec in &specs {
             let name = spec.name();
@@ -308,7 +311,16 @@ impl Drop for Database {
 
 fn has_log(path: &Path) -> bool {
     let files = std::fs::read_dir(path).into_iter().flatten().flatten();
-    files.into_iter().any(|file| file.path().extension().is_some_and(|extension| extension == "log"))
+    files.filter(|file| file.path().extension().is_some_and(|extension| extension == "log")).any(|file| {
+        file.metadata().is_ok_and(|metadata| metadata.len() > 0) // an empty one holds nothing to be replayed
+    })
+}
+
+/// The number of the last commit that needs no log.
+fn state_in_files(path: &Path, options: &DatabaseOptions) -> Option<u64> {
+    let mut db_options = database_options(options).ok()?;
+    db_options.set_wal_filter(NoReplay);
+    look(path, &db_options, options).map(|last| last.0)
 }
 
 /// A commit as a user knows it: its number, and the changelog offsets that it carries.
@@ -339,11 +351,16 @@ fn last_commit(db: &DB) -> std::result::Result<LastCommit, rust_rocksdb::Error> 
     Ok(LastCommit(number, offsets))
 }
 
-/// What a damaged log holds before the damage; nothing if the damage lies elsewhere. Changes no file.
+/// What a damaged log holds before the damage; nothing if the damage lies elsewhere.
 fn last_good_commit(path: &Path, options: &DatabaseOptions) -> Option<LastCommit> {
     let mut db_options = database_options(options).ok()?;
     db_options.set_wal_recovery_mode(rust_rocksdb::DBRecoveryMode::PointInTime);
-    let families: Option<Vec<_>> = DB::list_cf(&db_options, path)
+    look(path, &db_options, options)
+}
+
+/// The last commit as a database has it that is opened this way, with the families that its files have. Changes no file.
+fn look(path: &Path, db_options: &Options, options: &DatabaseOptions) -> Option<LastCommit> {
+    let families: Option<Vec<_>> = DB::list_cf(db_options, path)
         .ok()?
         .into_iter()
         .map(|name| {
@@ -354,6 +371,6 @@ fn last_good_commit(path: &Path, options: &DatabaseOptions) -> Option<LastCommit
             Some(ColumnFamilyDescriptor::new(name, family))
         })
         .collect();
-    let db = DB::open_cf_descriptors_read_only(&db_options, path, families?, false).ok()?;
+    let db = DB::open_cf_descriptors_read_only(db_options, path, families?, false).ok()?;
     last_commit(&db).ok()
 }

@@ -11,6 +11,7 @@ mod database;
 mod environment;
 mod failure;
 mod family;
+mod log_gap;
 mod options;
 mod shared;
 mod snapshot;

@@ -1,0 +1,112 @@
+//! A disk that refuses a read, a write or a sync, once or until it is mended: an error that says so, nothing of it committed,
+//! and after a rollback or a reopen everything as it was.
+
+use holdfast_core::{Durability, ErrorKind, Task, TaskOptions};
+use holdfast_proof::{Fault, Faults, Kept, Note, Operation, Runner, World, directory, generator, rounds, runner};
+
+/// Errors in one database, one after the other.
+const ERRORS_EACH: u64 = 4;
+
+#[derive(Default)]
+struct Reached {
+    attempting: u64,
+    durable: u64,
+}
+
+/// What became of the errors.
+#[derive(Debug, Default)]
+struct Counts {
+    refused: u64,
+    unnoticed: u64,
+    went_on: u64,
+    came_back: u64,
+}
+
+fn refuse(seed: u64, counts: &mut Counts) {
+    let mut rng = generator(seed, 0);
+    let faults = Faults::default();
+    let durability = if rng.bool() { Durability::Sync } else { Durability::Changelog };
+    let options = TaskOptions { environment: Some(faults.environment()), ..runner::options(durability) };
+    let dir = directory().expect("a temporary directory");
+    let path = dir.path().join("task");
+    let mut world = World::new(seed);
+    for error in 0..ERRORS_EACH {
+        let operation = [Operation::Read, Operation::Write, Operation::Sync][rng.usize(..3)];
+        let (within, keeps_failing) = (1 << rng.u32(1..9), rng.bool());
+        let after = rng.u64(..within);
+        let told =
+            format!("ERROR_SEED={seed}, error {error}: {operation:?} {after} from here, again and again: {keeps_failing}; {durability:?}");
+        let mut reached = Reached { attempting: world.n(), durable: world.n() };
+        let mut note = |note| match note {
+            Note::Attempting(n) => reached.attempting = n,
+            Note::Durable(n) => reached.durable = n,
+            _ => {}
+        };
+        let before = faults.failed();
+        // A quarter of the errors may meet the opening.
+        let at_open = rng.u8(..4) == 0;
+        if at_open {
+            faults.fail(operation, after, keeps_failing);
+        }
+        let refused = |fault: Fault, what: &str| match fault {
+            Fault::Store(e) if matches!(e.kind(), ErrorKind::Io | ErrorKind::StoreClosed | ErrorKind::InvalidState) => {}
+            fault => panic!("{told}: {what}: {fault}"),
+        };
+        match Runner::open(&path, options.clone(), world.copy(), seed * 1_000 + error, &mut note) {
+            Err(fault) => {
+                refused(fault, "opening");
+                counts.refused += 1;
+            }
+            Ok(mut runner) => {
+                if !at_open {
+                    faults.fail(operation, after, keeps_failing);
+                }
+                let stopped = (0..rng.u64(20..80)).try_for_each(|_| runner.step());
+                faults.heal();
+                match stopped {
+                    Ok(()) => counts.unnoticed += 1,
+                    Err(fault) => {
+                        refused(fault, "working");
+                        counts.refused += 1;
+                        // The state of before the failed call, readable at once; unless the task had just been closed.
+                        match runner.task().rollback() {
+                            Ok(()) => runner.world.check(runner.task()).unwrap_or_else(|e| panic!("{told}: after the rollback: {e}")),
+                            Err(e) => assert_eq!(e.kind(), ErrorKind::StoreClosed, "{told}: {e}"),
+                        }
+                        // RocksDB may refuse writes until the database is opened again.
+                        match (0..5).try_for_each(|_| runner.step()) {
+                            Ok(()) => {
+                                runner.world.check(runner.task()).unwrap_or_else(|e| panic!("{told}: going on: {e}"));
+                                counts.went_on += 1;
+                            }
+                            Err(fault) => refused(fault, "going on"),
+                        }
+                    }
+                }
+            }
+        }
+        assert!(faults.failed() > before || counts.unnoticed + counts.refused > 0, "{told}: nothing happened");
+        // A process that ends, not a machine: what was written is there.
+        faults.lose(&path, Kept::All, false, seed);
+        let task = Task::open(&path, &world.specs(), options.clone()).unwrap_or_else(|e| panic!("{told}: reopened: {:?} {e}", e.kind()));
+        let n = World::transaction_of(&task).unwrap_or_else(|e| panic!("{told}: {e}"));
+        let (durable, attempting) = (reached.durable, reached.attempting);
+        assert!(durable <= n && n <= attempting, "{told}: the task stands at {n}, of {durable} durable and {attempting} attempted");
+        world.advance_to(n);
+        world.check(&task).unwrap_or_else(|e| panic!("{told}: reopened at {n}: {e}"));
+        task.close().unwrap_or_else(|e| panic!("{told}: {e}"));
+        counts.came_back += 1;
+    }
+}
+
+#[test]
+fn an_error_of_the_disk_loses_nothing_and_commits_nothing() {
+    let first = rounds("ERROR_SEED", 1);
+    let mut counts = Counts::default();
+    let seeds = rounds("DISK_ERRORS", 100).div_ceil(ERRORS_EACH);
+    for seed in first..first + seeds {
+        refuse(seed, &mut counts);
+    }
+    println!("disk errors: {counts:?}");
+    assert!(counts.refused > seeds, "most of the errors were never met: {counts:?}");
+}
