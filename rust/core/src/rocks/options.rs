@@ -82,10 +82,20 @@ pub(super) fn family_options(spec: &FamilySpec, options: &DatabaseOptions) -> Re
         table.set_block_restart_interval(4);
         table.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
     }
+    if matches!(spec.kind, FamilyKind::Versions | FamilyKind::Latest) {
+        // A version is inserted into two skip lists. Lists of 4 MiB stay in the processor's caches, which makes a put a third
+        // cheaper; as many bytes may wait for a flush or lie in level 0 as elsewhere (`docs/design/versioned-puts.md`).
+        family.set_write_buffer_size(4 << 20);
+        family.set_max_write_buffer_number(32);
+        family.set_level_zero_file_num_compaction_trigger(8);
+        family.set_level_zero_slowdown_writes_trigger(40);
+        family.set_level_zero_stop_writes_trigger(60);
+    }
     match spec.kind {
         FamilyKind::Versions => {
             family.set_prefix_extractor(SliceTransform::create("holdfast.key_part", key_part, Some(has_key_part)));
-            family.set_memtable_prefix_bloom_ratio(0.05);
+            // 27 bits a key of a full memtable: at 0.05 a put costs a tenth more, at 0 a read of a key that is not there a sixth.
+            family.set_memtable_prefix_bloom_ratio(0.02);
             table.set_whole_key_filtering(false);
         }
         FamilyKind::Windowed | FamilyKind::Times | FamilyKind::Latest | FamilyKind::KeyValue => {}

@@ -22,6 +22,19 @@ pub(crate) fn push_key_part(key: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&END);
 }
 
+/// Hands the key part of a key to `f`; that of a short key is made on the stack.
+#[inline]
+pub(crate) fn with_key_part<R>(key: &[u8], f: impl FnOnce(&[u8]) -> R) -> R {
+    let mut short = [0; 64];
+    let len = key.len() + END.len();
+    if len > short.len() || key.contains(&0) {
+        return f(&key_part(key));
+    }
+    short[..key.len()].copy_from_slice(key);
+    short[key.len()..len].copy_from_slice(&END);
+    f(&short[..len])
+}
+
 /// The key part of a key.
 pub(crate) fn key_part(key: &[u8]) -> Vec<u8> {
     let mut part = Vec::with_capacity(key.len() + END.len());

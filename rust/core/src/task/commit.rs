@@ -65,15 +65,15 @@ impl Task {
         Ok(())
     }
 
-    /// All staged rows, family by family, each sorted by key: the memtable's insertion hint lives on that order.
+    /// All staged rows, family by family, each sorted by key: the memtable's insertion hint lives on that order, and two
+    /// families in turns would push each other's nodes out of the processor's cache.
     fn push_rows(&self, tx: &mut Transaction, batch: &mut Batch) {
         for entry in &self.stores {
             match &entry.store {
                 Store::Versioned(store, _) => {
                     let (versions, latest) = store.tables();
-                    let mut newest = Batch::with_capacity(0);
-                    let mut row = Vec::new();
                     let mut part: Vec<u8> = Vec::new();
+                    let mut newest = Batch::with_capacity(tx.table_bytes(versions));
                     tx.drain(versions, |version, encoded| {
                         Transaction::push_encoded(batch, encoded);
                         // Newest first: a key's first row is its newest staged version.
@@ -82,7 +82,7 @@ impl Task {
                             part.clear();
                             part.extend_from_slice(this);
                             if version.newest {
-                                push_latest(&mut newest, latest.family.id, version, &mut row);
+                                push_latest(&mut newest, latest.family.id, version);
                             }
                         }
                     });

@@ -72,10 +72,9 @@ impl Batch {
         self.count += 1;
     }
 
-    /// Adds a record that is in the format already.
-    #[inline]
-    pub(super) fn push_encoded(&mut self, record: &[u8]) {
-        self.bytes.extend_from_slice(record);
+    /// Adds a put whose value comes in parts.
+    pub(crate) fn push_parts(&mut self, family: u32, key: &[u8], value: &[&[u8]]) {
+        push_record(&mut self.bytes, family, &[key], Some(value));
         self.count += 1;
     }
 
@@ -83,6 +82,13 @@ impl Batch {
     pub fn append(&mut self, other: &Self) {
         self.bytes.extend_from_slice(&other.bytes[HEADER..]);
         self.count += other.count;
+    }
+
+    /// Adds a record that is in the format already.
+    #[inline]
+    pub(super) fn push_encoded(&mut self, record: &[u8]) {
+        self.bytes.extend_from_slice(record);
+        self.count += 1;
     }
 
     /// Whether nothing was added.

@@ -2,6 +2,7 @@
 
 use super::{Version, VersionedStore, layout};
 use crate::error::Result;
+use crate::store::key_part::with_key_part;
 use crate::time::Timestamp;
 use crate::transaction::{TIME_BYTES, Transaction};
 use std::ops::Range;
@@ -56,10 +57,8 @@ impl VersionedStore {
     ///
     /// A moment before `stream time - history retention` finds nothing, unless the newest version itself began by then.
     pub fn get_as_of<R>(&self, tx: &mut Transaction, key: &[u8], as_of: Timestamp, f: impl FnOnce(Option<Version<'_>>) -> R) -> Result<R> {
-        let mut part = Vec::with_capacity(key.len() + 2);
-        layout::push_key_part(key, &mut part);
         let mut rows = Vec::new();
-        let found = self.find(tx, &part, as_of.0, &mut rows).map_err(|e| e.store(self.name()).key(key))?;
+        let found = with_key_part(key, |part| self.find(tx, part, as_of.0, &mut rows)).map_err(|e| e.store(self.name()).key(key))?;
         Ok(f(found.version(&rows)))
     }
 

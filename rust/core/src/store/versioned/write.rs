@@ -2,6 +2,7 @@
 
 use super::{PutResult, Version, VersionRow, VersionedStore, layout};
 use crate::error::Result;
+use crate::store::key_part::with_key_part;
 use crate::time::Timestamp;
 use crate::transaction::{Batch, Staged, Transaction};
 use std::sync::atomic::Ordering;
@@ -11,9 +12,7 @@ impl VersionedStore {
     ///
     /// Refused, counted and not written if `timestamp < stream time - history retention`; both borders are inclusive.
     pub fn put(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>, timestamp: Timestamp) -> Result<PutResult> {
-        let mut part = Vec::with_capacity(key.len() + 2);
-        layout::push_key_part(key, &mut part);
-        self.put_part(tx, &part, value, timestamp.0, true, None).map_err(|e| e.store(self.name()).key(key))
+        with_key_part(key, |part| self.put_part(tx, part, value, timestamp.0, true, None)).map_err(|e| e.store(self.name()).key(key))
     }
 
     /// Deletes as of a time: reads the version valid then, and puts a tombstone. `f` sees the version with its old end,
@@ -28,13 +27,16 @@ impl VersionedStore {
         Ok(found)
     }
 
-    /// Stages versions that were accepted once (replay from a changelog): no acceptance test, any order, no double effect.
+    /// Stages versions that were accepted once (replay from a changelog): no acceptance test, and no double effect where a part
+    /// is replayed again.
+    ///
+    /// The rows must come in the changelog's order, over all calls. The stream time rises with them, and once no older view is
+    /// alive compactions drop what ended before `stream time - history retention`: a row that comes after its time would no
+    /// longer find the neighbours that it had when it was accepted.
     pub fn restore(&self, tx: &mut Transaction, rows: &[VersionRow<'_>], stream_time: Option<Timestamp>) -> Result<()> {
-        let mut part = Vec::new();
         for row in rows {
-            part.clear();
-            layout::push_key_part(row.key, &mut part);
-            self.stage_version(tx, &part, row.value, row.timestamp.0, false, None).map_err(|e| e.store(self.name()).key(row.key))?;
+            with_key_part(row.key, |part| self.stage_version(tx, part, row.value, row.timestamp.0, false, None))
+                .map_err(|e| e.store(self.name()).key(row.key))?;
         }
         if let Some(time) = stream_time {
             self.raise_stream_time(tx, time.0);
@@ -112,10 +114,7 @@ impl VersionedStore {
 
 /// Adds the `latest` row that a commit owes for the newest version of a key. It is made here and not staged, so that an open
 /// transaction holds each value once.
-pub(crate) fn push_latest(batch: &mut Batch, family: u32, version: Staged<'_>, row: &mut Vec<u8>) {
+pub(crate) fn push_latest(batch: &mut Batch, family: u32, version: Staged<'_>) {
     let (part, begin) = version.key.split_at(version.key.len() - crate::transaction::TIME_BYTES);
-    row.clear();
-    row.extend_from_slice(begin);
-    row.extend_from_slice(version.value.unwrap_or(&[layout::TOMBSTONE]));
-    batch.push(family, part, Some(row));
+    batch.push_parts(family, part, &[begin, version.value.unwrap_or(&[layout::TOMBSTONE])]);
 }
