@@ -214,3 +214,16 @@ impl StampedScan {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_bytes() {
+        let row = [0, 0, 0, 0, 0, 0, 1, 2, b'v', b'w'];
+        assert_eq!(Stamped::decode(&row), Stamped { value: b"vw", timestamp: Timestamp(258) });
+        assert_eq!(Stamped::decode(&[0xff; 8]), Stamped { value: b"", timestamp: Timestamp(-1) });
+        assert_eq!(Stamped::plain(&row), Stamped { value: &row, timestamp: NO_TIMESTAMP });
+    }
+}

@@ -205,3 +205,15 @@ impl WindowScan {
         scan.for_each(&mut |row| visit(window(row, *window_size), decode(row.value)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_bytes() {
+        assert_eq!(decode(&[0, b'v']), Stamped { value: b"v", timestamp: NO_TIMESTAMP });
+        assert_eq!(decode(&[0]), Stamped { value: b"", timestamp: NO_TIMESTAMP });
+        assert_eq!(decode(&[1, 0, 0, 0, 0, 0, 0, 1, 2, b'v']), Stamped { value: b"v", timestamp: Timestamp(258) });
+    }
+}

@@ -66,6 +66,10 @@ mod tests {
         assert_eq!(ordered(0), [0x80, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(ordered(-1), [0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
         assert_eq!((ordered(i64::MIN), ordered(i64::MAX)), ([0; 8], [0xff; 8]));
+        let row = [b'a', 0, 0xff, 0, 1, 0x80, 0, 0, 0, 0, 0, 1, 2, 9];
+        assert_eq!(split_row(&row), Some((&row[..5], 258, &[9][..])));
+        let times = [0x80, 0, 0, 0, 0, 0, 1, 2, b'a', 0, 0xff, 0, 1, 9];
+        assert_eq!(split_times_row(&times), Some((258, &times[8..13], &[9][..])));
     }
 
     proptest! {
