@@ -1,7 +1,8 @@
 //! Which local directory a partition's database lies in.
 //!
-//! `<home>/<hostname>.<k>/` with the first k whose lock is free. Beside it, `<hostname>.<k>.executor` names the executor
-//! whose host holds it: if that one is dead, its host is about to end, and waiting a moment saves a restore.
+//! `<home>/<hostname>.<k>/` with the first k that nobody owns. Beside it, `<hostname>.<k>.lock` is what an owner locks
+//! (`ownership.rs`); it names the executor whose host that is: if it is dead, its host is about to end, and waiting a
+//! moment saves a restore.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use holdfast_core::{Error, ErrorKind, Result, Task};
 
 use super::Wanted;
-use crate::executor::Executor;
+use super::ownership::{Identity, Ownership};
 
 /// How long to wait for the lock of a host whose executor is gone.
 const TAKEOVER: Duration = Duration::from_secs(10);
@@ -20,29 +21,35 @@ const RETRY: Duration = Duration::from_millis(20);
 /// More live hosts than this on one machine for one partition are a mistake.
 const MAX_DIRECTORIES: u32 = 64;
 
-/// A local directory whose database is open.
+/// A local directory whose database is open, and which nobody else may touch as long as this lives.
+#[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
+    identity: Option<Identity>,
+    ownership: Ownership,
 }
 
 impl Directory {
-    /// Opens the first database that nobody holds. `damaged` hears of each that is thrown away for damage.
+    /// Opens the first database that nobody owns. `damaged` hears of each that is thrown away for damage.
     ///
     /// # Errors
-    /// `Io` where the directory cannot be made; `StoreLocked` if too many are held.
+    /// `Io` where the directory cannot be made or locked; `StoreLocked` if too many are owned.
     pub fn open(home: &Path, wanted: &Wanted<'_>, mut damaged: impl FnMut(&Path, &Error)) -> Result<(Arc<Task>, Self)> {
         make_private(home)?;
         let hostname = hostname();
         for k in 0..MAX_DIRECTORIES {
             let path = home.join(format!("{hostname}.{k}"));
-            let mark = home.join(format!("{hostname}.{k}.executor"));
-            match open_or_wait(&path, &mark, wanted, &mut damaged) {
+            let lock = home.join(format!("{hostname}.{k}.lock"));
+            let Some(ownership) = take_or_wait(&lock, wanted)? else {
+                log::info!("{} belongs to another state host; the next one is tried", path.display());
+                continue;
+            };
+            match open_or_remake(&path, wanted, &mut damaged) {
                 Ok(task) => {
-                    if let Some(executor) = wanted.executor {
-                        fs::write(&mark, executor.to_string()).map_err(|error| refused(&mark, &error))?;
-                    }
-                    return Ok((task, Self { path }));
+                    let identity = Identity::at(&path);
+                    return Ok((task, Self { path, identity, ownership }));
                 }
+                // Somebody who is no state host looks into it.
                 Err(error) if error.kind() == ErrorKind::StoreLocked => log::info!("{error}"),
                 Err(error) => return Err(error),
             }
@@ -54,42 +61,52 @@ impl Directory {
         .path(home))
     }
 
-    /// Whether the files are still there: somebody may have cleaned up under us.
+    /// Whether the files are still there and still ours: somebody may have cleaned up under us, and somebody else may
+    /// have begun anew in the same place.
     pub fn is_there(&self) -> bool {
-        self.path.join("CURRENT").exists()
+        self.ownership.is_held() && Identity::at(&self.path) == self.identity && self.path.join("CURRENT").exists()
     }
 
     /// Throws the database away and opens an empty one in its place.
-    pub fn wipe(&self, task: &Task, wanted: &Wanted<'_>) -> Result<Arc<Task>> {
+    ///
+    /// # Errors
+    /// `StoreClosed` if the directory is not ours any more: nothing is deleted then.
+    pub fn wipe(&mut self, task: &Task, wanted: &Wanted<'_>) -> Result<Arc<Task>> {
         if let Err(error) = task.close() {
             log::debug!("closing {} before it is deleted: {error}", self.path.display());
         }
+        if !self.ownership.is_held() {
+            let text = "the local database's lock was deleted, and the database may be another host's now; retry the task";
+            return Err(Error::new(ErrorKind::StoreClosed, text).path(&self.path));
+        }
         Task::destroy(&self.path)?;
-        Task::open(&self.path, wanted.stores, wanted.options.clone())
+        let task = Task::open(&self.path, wanted.stores, wanted.options.clone())?;
+        self.identity = Identity::at(&self.path);
+        Ok(task)
     }
 }
 
-fn open_or_wait(path: &Path, mark: &Path, wanted: &Wanted<'_>, damaged: &mut impl FnMut(&Path, &Error)) -> Result<Arc<Task>> {
+/// Takes the lock; none if its owner is alive.
+fn take_or_wait(lock: &Path, wanted: &Wanted<'_>) -> Result<Option<Ownership>> {
     let started = Instant::now();
     loop {
-        match Task::open(path, wanted.stores, wanted.options.clone()) {
-            Err(error) if error.kind() == ErrorKind::StoreLocked && started.elapsed() < TAKEOVER && is_ending(mark, wanted) => {
-                thread::sleep(RETRY);
-            }
-            Err(error) if error.kind() == ErrorKind::StoreCorrupted => {
-                damaged(path, &error);
-                Task::destroy(path)?;
-                return Task::open(path, wanted.stores, wanted.options.clone());
-            }
-            result => return result,
+        let taken = Ownership::take(lock, wanted.executor).map_err(|error| refused(lock, &error))?;
+        if taken.is_some() || started.elapsed() >= TAKEOVER || !Ownership::is_ending(lock, wanted.executor) {
+            return Ok(taken);
         }
+        thread::sleep(RETRY);
     }
 }
 
-/// Whether the host that holds the lock is about to end: its executor is dead, or it is an older host of our own.
-fn is_ending(mark: &Path, wanted: &Wanted<'_>) -> bool {
-    let holder = fs::read_to_string(mark).ok().and_then(|text| text.parse::<Executor>().ok());
-    holder.is_some_and(|holder| !holder.is_alive() || wanted.executor == Some(&holder))
+fn open_or_remake(path: &Path, wanted: &Wanted<'_>, damaged: &mut impl FnMut(&Path, &Error)) -> Result<Arc<Task>> {
+    match Task::open(path, wanted.stores, wanted.options.clone()) {
+        Err(error) if error.kind() == ErrorKind::StoreCorrupted => {
+            damaged(path, &error);
+            Task::destroy(path)?;
+            Task::open(path, wanted.stores, wanted.options.clone())
+        }
+        result => result,
+    }
 }
 
 fn make_private(home: &Path) -> Result<()> {
@@ -98,7 +115,8 @@ fn make_private(home: &Path) -> Result<()> {
 }
 
 fn refused(path: &Path, error: &std::io::Error) -> Error {
-    let text = format!("the local state cannot be written ({error}): check the disk and its permissions, or give State(local_dir=...)");
+    let text =
+        format!("the local state cannot be written or locked ({error}): check the disk and its permissions, or give State(local_dir=...)");
     Error::new(ErrorKind::Io, text).path(path)
 }
 
@@ -106,4 +124,98 @@ fn hostname() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name: String = name.trim().chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
     if name.is_empty() { "localhost".to_owned() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_core::{Durability, TaskOptions};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::executor::Executor;
+    use crate::protocol::{Epoch, RunNumber};
+
+    fn options() -> TaskOptions {
+        TaskOptions { durability: Durability::Changelog, ..TaskOptions::default() }
+    }
+
+    fn wanted<'a>(options: &'a TaskOptions, executor: Option<&'a Executor>) -> Wanted<'a> {
+        Wanted { run: RunNumber(1), epoch: Epoch(0), first_epoch: Epoch(0), partitions: 1, stores: &[], options, executor }
+    }
+
+    fn open(home: &TempDir) -> (Arc<Task>, Directory) {
+        Directory::open(home.path(), &wanted(&options(), None), |_, error| panic!("damaged: {error}")).expect("opens")
+    }
+
+    #[test]
+    fn a_directory_belongs_to_its_owner_while_its_database_is_being_made_anew() {
+        let home = tempfile::tempdir().expect("a folder");
+        let (task, mut first) = open(&home);
+        // In the middle of a wipe the database is closed, and RocksDB's own lock is free.
+        task.close().expect("closes");
+        let (other_task, second) = open(&home);
+        assert_ne!(second.path, first.path);
+        let task = first.wipe(&task, &wanted(&options(), None)).expect("is ours to wipe");
+        assert!(first.is_there() && second.is_there());
+        drop((task, other_task));
+    }
+
+    #[test]
+    fn a_directory_is_free_once_its_owner_is_gone() {
+        let home = tempfile::tempdir().expect("a folder");
+        let (task, first) = open(&home);
+        task.close().expect("closes");
+        let path = first.path.clone();
+        drop(first);
+        assert_eq!(open(&home).1.path, path);
+    }
+
+    #[test]
+    fn a_directory_that_was_deleted_and_made_anew_is_not_ours() {
+        let home = tempfile::tempdir().expect("a folder");
+        let (task, mut first) = open(&home);
+        assert!(first.is_there());
+        fs::rename(&first.path, home.path().join("moved")).expect("moves");
+        fs::create_dir(&first.path).expect("makes");
+        fs::write(first.path.join("CURRENT"), "MANIFEST-1").expect("writes");
+        assert!(!first.is_there(), "same name, another directory");
+        // With the lock gone another host may own what lies there: nothing of it is deleted.
+        fs::remove_file(home.path().join(format!("{}.0.lock", hostname()))).expect("deletes");
+        let error = first.wipe(&task, &wanted(&options(), None)).err().expect("not ours");
+        assert_eq!(error.kind(), ErrorKind::StoreClosed, "{error}");
+        assert!(first.path.join("CURRENT").exists());
+    }
+
+    #[test]
+    fn a_lock_whose_file_was_deleted_before_it_was_taken_keeps_nobody_out() {
+        let home = tempfile::tempdir().expect("a folder");
+        let lock = home.path().join("lock");
+        let first = Ownership::take(&lock, None).expect("locks").expect("is free");
+        assert!(Ownership::take(&lock, None).expect("looks").is_none());
+        fs::remove_file(&lock).expect("deletes");
+        assert!(!first.is_held());
+        assert!(Ownership::take(&lock, None).expect("locks").is_some_and(|second| second.is_held()));
+    }
+
+    #[test]
+    fn a_directory_is_waited_for_while_an_older_host_of_the_executor_ends() {
+        let home = tempfile::tempdir().expect("a folder");
+        let executor = Executor::of(std::process::id().cast_signed()).expect("alive");
+        let options = options();
+        let wanted = wanted(&options, Some(&executor));
+        let (task, first) = Directory::open(home.path(), &wanted, |_, _| ()).expect("opens");
+        // This host has it open for another query: the next directory is taken at once.
+        let (_other, second) = Directory::open(home.path(), &wanted, |_, _| ()).expect("opens");
+        assert_ne!(second.path, first.path);
+        let path = first.path.clone();
+        fs::write(home.path().join(format!("{}.0.lock", hostname())), format!("{executor}\n1\n")).expect("another host's");
+        let ending = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(200));
+            task.close().expect("closes");
+            drop(first);
+        });
+        let (_task, third) = Directory::open(home.path(), &wanted, |_, _| ()).expect("opens");
+        assert_eq!(third.path, path);
+        ending.join().expect("ends");
+    }
 }

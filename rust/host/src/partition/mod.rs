@@ -1,9 +1,10 @@
 //! A partition's database, kept open between epochs, and how it comes to stand at exactly the epoch before.
 //!
-//! `directory.rs` which local directory · `replay.rs` from the log into the database. Here: what is open, what is
+//! `directory.rs` which local directory · `ownership.rs` whose it is · `replay.rs` from the log into the database. Here: what is open, what is
 //! prepared, and the steps that the protocol asks for.
 
 mod directory;
+mod ownership;
 mod replay;
 
 use std::path::{Path, PathBuf};
@@ -229,10 +230,10 @@ impl Partition {
     fn rebuild(&self, inner: &mut Inner, wanted: &Wanted<'_>, reason: &str) -> Result<()> {
         log::warn!("{self}: the local database is made anew from the log: {reason}");
         inner.rebuilds += 1;
-        if let Some(open) = inner.open.take() {
+        if let Some(Open { task, mut directory, .. }) = inner.open.take() {
             inner.prepared.clear();
-            let task = open.directory.wipe(&open.task, wanted)?;
-            inner.open = Some(Open { task, directory: open.directory, checked: None, flushed: Instant::now() });
+            let task = directory.wipe(&task, wanted)?;
+            inner.open = Some(Open { task, directory, checked: None, flushed: Instant::now() });
         }
         Ok(())
     }
