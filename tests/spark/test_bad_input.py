@@ -282,9 +282,11 @@ def test_a_union_above_an_operator(stream: Stream):
         stream.run(other.union(stream.joined()))
 
 
-def test_a_coalesce_above_an_operator(stream: Stream):
-    stream.batch(left=[(key, 5, 1) for key in "abcdefgh"], right=[("a", 4, "a")])
-    with pytest.raises(StreamingQueryException, match=r"operator 'join': task 0 got rows of partition 1.*coalesce above"):
+@pytest.mark.parametrize("keys", ["abcdefgh", ""])
+def test_a_coalesce_above_an_operator(stream: Stream, keys: str):
+    stream.batch(left=[(key, 5, 1) for key in keys])
+    said = r"operator join, epoch 0: .*computes partition 0 twice.*coalesce above.*repartition\(\)"
+    with pytest.raises(StreamingQueryException, match=said):
         stream.run(stream.joined().coalesce(1))
 
 

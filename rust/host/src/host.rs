@@ -1,6 +1,6 @@
 //! What a state host keeps between sessions: roots, partitions with their databases, who called what.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::executor::Executor;
 use crate::partition::Partition;
-use crate::protocol::{Epoch, OperatorName, Partition as Number, RunNumber};
+use crate::protocol::{Attempt, Epoch, OperatorName, Partition as Number, RunNumber};
 use crate::request::Request;
 use crate::root::Root;
 
@@ -40,11 +40,18 @@ struct Slot {
     used: Instant,
 }
 
-/// Which call of an operator serves an epoch.
+/// Which call of an operator serves an epoch, and who has opened a session of it.
 struct Instance {
     run: RunNumber,
     epoch: Epoch,
     id: String,
+    attempts: HashSet<(Number, Attempt)>,
+}
+
+impl Instance {
+    fn new(request: &Request, run: RunNumber, epoch: Epoch) -> Self {
+        Self { run, epoch, id: request.instance.clone(), attempts: HashSet::new() }
+    }
 }
 
 impl Host {
@@ -94,28 +101,43 @@ impl Host {
         Arc::clone(&slot.partition)
     }
 
-    /// Checks that one call of an operator serves an epoch. Two calls of one name would overwrite each other's objects.
+    /// Checks that one call of an operator serves an epoch, and that no attempt at a task comes to it twice. Two calls of
+    /// one name would overwrite each other's objects; a task that comes twice computes another task's partition, too, and
+    /// would take its own object for that one's.
     ///
     /// # Errors
-    /// `InvalidState` names the operator.
-    pub(crate) fn check_instance(&self, root: &Root, operator: &OperatorName, run: RunNumber, epoch: Epoch, id: &str) -> Result<()> {
+    /// `InvalidState` names the operator and what to do.
+    pub(crate) fn check_in(&self, root: &Root, request: &Request, run: RunNumber, epoch: Epoch) -> Result<()> {
         let mut instances = self.instances.lock();
-        let key = (root.path().to_owned(), operator.clone());
-        match instances.get(&key) {
-            Some(known) if (known.run, known.epoch) == (run, epoch) && known.id != id => Err(Error::new(
+        let (operator, partition, attempt) = (&request.operator.name, request.partition, request.attempt);
+        let newest = instances.entry((root.path().to_owned(), operator.clone())).or_insert_with(|| Instance::new(request, run, epoch));
+        if (newest.run, newest.epoch) > (run, epoch) {
+            // A stale task of an older epoch must not make the newest epoch's call forgotten.
+            return Ok(());
+        }
+        if (newest.run, newest.epoch) < (run, epoch) {
+            *newest = Instance::new(request, run, epoch);
+        }
+        if newest.id != request.instance {
+            return Err(Error::new(
                 ErrorKind::InvalidState,
                 format!(
                     "two operators of this query are named {operator}, so epoch {epoch} would mix their state: give each its \
                      own name=..., and call an operator once in an epoch (keep its DataFrame to use it twice)"
                 ),
-            )),
-            // A stale task of an older epoch must not make the newest epoch's call forgotten.
-            Some(known) if (known.run, known.epoch) >= (run, epoch) => Ok(()),
-            _ => {
-                instances.insert(key, Instance { run, epoch, id: id.to_owned() });
-                Ok(())
-            }
+            ));
         }
+        if !newest.attempts.insert((partition, attempt)) {
+            return Err(Error::new(
+                ErrorKind::InvalidState,
+                format!(
+                    "operator {operator}, epoch {epoch}: one task (attempt {attempt}) computes partition {partition} twice, so \
+                     another partition is not computed: a coalesce above the operator runs several of its tasks in one. Use \
+                     repartition() instead, or put one between them"
+                ),
+            ));
+        }
+        Ok(())
     }
 
     /// Chance for names of chunks, told apart from any other host's.

@@ -52,7 +52,7 @@ impl Session {
     /// `InvalidValue` for a request that cannot be; the root's and the protocol's own.
     pub fn open(host: &Arc<Host>, json: &[u8]) -> Result<(Self, Opened)> {
         let request = Request::parse(json)?;
-        let (partition, name) = (request.partition, request.operator.name.clone());
+        let partition = request.partition;
         let mut opened = Opened { epoch: None, state_epoch: None, run: None, partition };
         let home = match request.place()? {
             None => Home::Scratch,
@@ -63,7 +63,7 @@ impl Session {
                 root.meta(&place.query_id, request.partitions, place.epoch)?;
                 // The claim comes before anything of the epoch is listed.
                 let run = root.claim(&place.query_id, &place.run_id, place.epoch)?;
-                host.check_instance(&root, &name, run, place.epoch, &request.instance)?;
+                host.check_in(&root, &request, run, place.epoch)?;
                 opened = Opened { epoch: Some(place.epoch), state_epoch: place.epoch.previous(), run: Some(run), partition };
                 Home::Kept { root, run, place }
             }

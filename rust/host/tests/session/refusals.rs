@@ -18,16 +18,17 @@ fn another_query_partition_count_or_epoch_is_refused_and_touches_nothing() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     Task::new(&spark, "a", 0).run(host.connect(), &[right("EUR", 10, 100)]).unwrap();
-    let one = Task::new(&spark, "a", 1);
-    refusal(&spark, &host, &one, ErrorKind::TaskCorrupted, &["offsets/1", "checkpointLocation"]);
+    // Each is an attempt of its own, as Spark's are.
+    let one = |attempt| Task::new(&spark, "a", 1).attempt(attempt);
+    refusal(&spark, &host, &one(1), ErrorKind::TaskCorrupted, &["offsets/1", "checkpointLocation"]);
     spark.begin(1);
-    refusal(&spark, &host, &one, ErrorKind::TaskCorrupted, &["commits/0"]);
+    refusal(&spark, &host, &one(2), ErrorKind::TaskCorrupted, &["commits/0"]);
     spark.commit(0);
-    refusal(&spark, &host, &one.clone().with("/query_id", "other"), ErrorKind::TaskCorrupted, &["other", QUERY_WORD]);
-    refusal(&spark, &host, &one.clone().with("/partitions", 3), ErrorKind::TaskCorrupted, &["partitions=1"]);
-    refusal(&spark, &host, &one.clone().with("/operator/history_retention", 7), ErrorKind::TaskCorrupted, &["history_retention", "join"]);
-    refusal(&spark, &host, &one.clone().with("/operator/right/0", "price"), ErrorKind::TaskCorrupted, &["\"rate\" is gone"]);
-    one.run(host.connect(), &[]).unwrap();
+    refusal(&spark, &host, &one(3).with("/query_id", "other"), ErrorKind::TaskCorrupted, &["other", QUERY_WORD]);
+    refusal(&spark, &host, &one(4).with("/partitions", 3), ErrorKind::TaskCorrupted, &["partitions=1"]);
+    refusal(&spark, &host, &one(5).with("/operator/history_retention", 7), ErrorKind::TaskCorrupted, &["history_retention", "join"]);
+    refusal(&spark, &host, &one(6).with("/operator/right/0", "price"), ErrorKind::TaskCorrupted, &["\"rate\" is gone"]);
+    one(7).run(host.connect(), &[]).unwrap();
 }
 
 const QUERY_WORD: &str = crate::support::QUERY;
@@ -39,6 +40,18 @@ fn two_operators_of_one_name_are_refused() {
     let task = Task::new(&spark, "a", 0);
     task.run(host.connect(), &[]).unwrap();
     refusal(&spark, &host, &task.with("/instance", "call-2"), ErrorKind::InvalidState, &["named join", "name="]);
+}
+
+#[test]
+fn a_task_that_computes_two_partitions_is_refused() {
+    let (spark, host) = (Spark::new(), Host::start());
+    spark.begin(0);
+    // What a coalesce above the operator does: one task runs a session for each partition, all in the name of its own.
+    let task = Task::new(&spark, "a", 0).partition(0, 2);
+    task.run(host.connect(), &[]).unwrap();
+    refusal(&spark, &host, &task, ErrorKind::InvalidState, &["operator join", "partition 0 twice", "coalesce", "repartition()"]);
+    // A retry is another attempt, and finds what the first one staged.
+    assert!(task.attempt(2).run(host.connect(), &[]).unwrap().staged.adopted);
 }
 
 #[test]
@@ -79,5 +92,5 @@ fn a_log_object_cut_in_half_is_named() {
     refusal(&spark, &host, &task, ErrorKind::Restore, &["join.0.1", "backup"]);
     // Put back, the state is whole again.
     std::fs::write(&object, bytes).unwrap();
-    task.run(host.connect(), &[]).unwrap();
+    task.attempt(2).run(host.connect(), &[]).unwrap();
 }
