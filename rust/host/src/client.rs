@@ -37,6 +37,8 @@ pub struct Client {
     input: BatchSender,
     socket: PathBuf,
     opened: bool,
+    /// The host knows the input's columns.
+    told: bool,
 }
 
 impl Client {
@@ -54,6 +56,7 @@ impl Client {
             input: BatchSender::default(),
             socket: socket.to_owned(),
             opened: false,
+            told: false,
         };
         wire::send(&mut client.writer, Kind::Hello, token.as_bytes())?;
         match wire::receive(&mut client.reader, MAX_GREETING)? {
@@ -93,10 +96,13 @@ impl Client {
         }
     }
 
-    /// Sends one batch of input. A session must be told its columns: push an empty batch if there may be no other.
+    /// Sends one batch of input. A session must be told its columns: push an empty batch if there may be no other, or to
+    /// have the host bring the state up while the first rows are still to come.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        let columns = if batch.num_rows() == 0 && !self.told { wire::send_columns(&mut self.writer, &batch.schema()) } else { Ok(()) };
+        self.told = true;
         // Flushed at once: the host encodes this batch while the worker waits for the next.
-        let sent = self.input.send(&mut self.writer, Kind::Batch, batch);
+        let sent = columns.and_then(|()| self.input.send(&mut self.writer, Kind::Batch, batch));
         match sent.and_then(|()| self.writer.flush().map_err(SendError::Stream)) {
             Ok(()) => Ok(()),
             Err(SendError::Batch(error)) => Err(error),

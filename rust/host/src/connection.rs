@@ -108,8 +108,13 @@ impl Connection {
         let mut batches = BatchReceiver::default();
         loop {
             let (kind, payload) = self.receive()?;
-            if !matches!(kind, Kind::Batch | Kind::End) {
-                return Err(unexpected(kind, "Batch or End"));
+            match kind {
+                Kind::Columns => {
+                    session.columns(&*wire::decode_columns(payload)?)?;
+                    continue;
+                }
+                Kind::Batch | Kind::End => {}
+                _ => return Err(unexpected(kind, "Columns, Batch or End")),
             }
             for batch in batches.receive(payload)? {
                 session.push(batch)?;

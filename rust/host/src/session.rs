@@ -71,10 +71,19 @@ impl Session {
         Ok((Self { host: Arc::clone(host), request, home, work: None }, opened))
     }
 
-    /// Takes a batch of input. With the first one the columns are known, and the state is brought to the epoch before.
+    /// Takes the input's columns, and brings the state to the epoch before. It may take a while (a restart replays what the
+    /// last flush missed), so it is best done while the first rows are still to come.
     ///
     /// # Errors
-    /// The operator's for rows that do not fit, the partition's for a state that cannot be brought there.
+    /// The operator's for columns that do not fit, the partition's for a state that cannot be brought there.
+    pub fn columns(&mut self, schema: &Schema) -> Result<()> {
+        self.work(schema).map(|_| ())
+    }
+
+    /// Takes a batch of input; of the first one also the columns, unless they are known.
+    ///
+    /// # Errors
+    /// The operator's for rows that do not fit, and those of [`Session::columns`].
     pub fn push(&mut self, batch: RecordBatch) -> Result<()> {
         let only = matches!(self.home, Home::Kept { .. }).then_some(self.request.partition.0);
         self.work(&batch.schema())?.operator.push(batch, only)

@@ -6,6 +6,7 @@
 //!                      <-------   Welcome
 //! Open(JSON)           ------->
 //!                      <-------   Opened(JSON)
+//! Columns(Arrow IPC) ? ------->
 //! Batch(Arrow IPC) *   ------->
 //! End                  ------->
 //!                      <-------   Output(Arrow IPC) *
@@ -13,8 +14,9 @@
 //! ```
 //!
 //! `Error(kind, message)` may take the place of any answer of the host and ends the session. The Batch frames of a
-//! session together are one Arrow IPC stream (schema message first), so are its Output frames. A connection that drops
-//! drops the session, which leaves nothing.
+//! session together are one Arrow IPC stream (schema message first), so are its Output frames. `Columns` is a stream of its
+//! own without batches: with it the host brings the state up while the worker still waits for its first rows. A connection
+//! that drops drops the session, which leaves nothing.
 
 use std::io::{self, Read, Write};
 
@@ -22,7 +24,7 @@ use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::StreamEncoder;
-use arrow_schema::SchemaRef;
+use arrow_schema::{Schema, SchemaRef};
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +45,8 @@ pub enum Kind {
     Batch = 3,
     /// The end of the input's Arrow IPC stream.
     End = 4,
+    /// The input's columns, ahead of its first batch: a whole Arrow IPC stream without batches.
+    Columns = 5,
     /// The token was right.
     Welcome = 65,
     /// The session stands; JSON.
@@ -56,8 +60,18 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 9] =
-        [Self::Hello, Self::Open, Self::Batch, Self::End, Self::Welcome, Self::Opened, Self::Output, Self::Staged, Self::Error];
+    const ALL: [Self; 10] = [
+        Self::Hello,
+        Self::Open,
+        Self::Batch,
+        Self::End,
+        Self::Columns,
+        Self::Welcome,
+        Self::Opened,
+        Self::Output,
+        Self::Staged,
+        Self::Error,
+    ];
 
     fn from_byte(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == byte)
@@ -95,6 +109,20 @@ pub fn send(stream: &mut impl Write, kind: Kind, payload: &[u8]) -> io::Result<(
 pub fn send_error(stream: &mut impl Write, error: &Error) -> io::Result<()> {
     let error = WireError { kind: error.kind().name().to_owned(), message: error.to_string() };
     send(stream, Kind::Error, &serde_json::to_vec(&error)?)
+}
+
+/// Sends the columns of an input whose first rows are still to come.
+pub fn send_columns(stream: &mut impl Write, schema: &Schema) -> std::result::Result<(), SendError> {
+    let buffers = StreamEncoder::try_new(schema).and_then(StreamEncoder::finish).map_err(encoding)?;
+    frame::write_buffers(stream, Kind::Columns as u8, &buffers).map_err(SendError::Stream)?;
+    stream.flush().map_err(SendError::Stream)
+}
+
+/// The columns that a `Columns` message carries.
+pub fn decode_columns(payload: Vec<u8>) -> Result<SchemaRef> {
+    let mut stream = BatchReceiver::default();
+    stream.receive(payload)?;
+    stream.schema().ok_or_else(|| Error::new(ErrorKind::Serialization, "a message of columns has none"))
 }
 
 /// The error that an `Error` message carries.
@@ -244,6 +272,15 @@ mod tests {
         let mut receiver = BatchReceiver::default();
         assert_eq!(receiver.receive(payload).expect("readable"), []);
         assert_eq!((kind, receiver.schema()), (Kind::End, Some(batch().schema())));
+    }
+
+    #[test]
+    fn columns_arrive_ahead_of_the_first_batch() {
+        let mut bytes = Vec::new();
+        send_columns(&mut bytes, &batch().schema()).expect("sent");
+        let (kind, payload) = receive(&mut bytes.as_slice(), frame::MAX_PAYLOAD).expect("a whole frame").expect("not the end");
+        assert_eq!((kind, decode_columns(payload).expect("readable")), (Kind::Columns, batch().schema()));
+        assert!(decode_columns(Vec::new()).is_err(), "no columns");
     }
 
     #[test]

@@ -179,3 +179,22 @@ fn a_scratch_session_keeps_nothing() {
     let again = Task::scratch().run(host.connect(), &[left("EUR", 15, 1)]).unwrap();
     assert_eq!(again.rows, [unmatched(1)]);
 }
+
+#[test]
+fn the_state_comes_up_while_the_first_rows_are_still_to_come() {
+    let spark = Spark::new();
+    spark.begin(0);
+    let host = Host::start();
+    Task::new(&spark, "a", 0).run(host.connect(), &[right("EUR", 10, 100)]).unwrap();
+    spark.commit(0);
+    host.stop();
+    spark.delete_local();
+    spark.begin(1);
+    // The columns alone bring epoch 0 back from the log; no row has been sent, nor the end of the input.
+    let host = Host::start();
+    let client = Task::new(&spark, "a", 1).pushed(host.connect(), &[]).unwrap();
+    spark.wait_for_local(0);
+    let mut output = client.finish().unwrap();
+    assert!(output.by_ref().all(|batch| batch.unwrap().num_rows() == 0));
+    assert!(output.staged().is_some());
+}

@@ -56,6 +56,16 @@ impl Spark {
         self.path().join("state/join").join(partition.to_string())
     }
 
+    /// Waits until a partition's database is there.
+    pub fn wait_for_local(&self, partition: i32) {
+        let started = Instant::now();
+        let is_there = || std::fs::read_dir(self.local(partition)).ok()?.flatten().find(|file| file.path().join("CURRENT").exists());
+        while is_there().is_none() {
+            assert!(started.elapsed() < PATIENCE, "no database in {}", self.local(partition).display());
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// Deletes the local databases and leaves the root.
     pub fn delete_local(&self) {
         // A host that still has them open may write another file meanwhile: again, until all is gone.
