@@ -46,6 +46,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the orders and of the moment to kill")
     parser.add_argument("--kill", action="store_true", help="kill the driver with SIGKILL in mid-batch, and start it again")
     parser.add_argument("--dir", type=Path, help="work here and keep everything (default: a temporary folder)")
+    parser.add_argument("--kill-at", help=argparse.SUPPRESS)
     parser.add_argument("--driver", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--stop-after", type=int, default=MICRO_BATCHES - 1, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -131,18 +132,22 @@ def drive(folders: Folders, *, stop_after: int) -> None:
         enriched.writeStream.format("parquet")
         .option("path", str(folders.enriched))
         .option("checkpointLocation", state.checkpoint_location)
+        .trigger(availableNow=True)
         .start()
     )
     print(json.dumps({"spark_seconds": time.time() - began}), flush=True)
     told = -1
     while told < stop_after:
-        if not query.isActive:
-            query.awaitTermination()  # raises what ended it
+        ended = not query.isActive  # before its progress is read, so that none is missed
         for progress in query.recentProgress:
-            if progress["batchId"] > told and progress["numInputRows"] > 0:
+            # A micro-batch that the sink had before a kill is not computed again, and has no rows.
+            if progress["batchId"] > told and "holdfast:rates" in progress["observedMetrics"]:
                 told = progress["batchId"]
                 report = {"batch": told, "millis": progress["durationMs"], **_rows(progress)}
                 print(json.dumps(report), flush=True)
+        if ended:
+            query.awaitTermination()  # raises what ended it
+            break
         time.sleep(0.05)
     query.stop()
     spark.stop()
@@ -207,8 +212,10 @@ def seeded_orders(rows: int, seed: int, rates: pl.DataFrame) -> pl.DataFrame:
 def write_input(folders: Folders, rates: pl.DataFrame, orders: pl.DataFrame, seed: int) -> pl.DataFrame:
     """One file of rates and one of orders a micro-batch; returns the orders that are late.
 
-    The years are cut into as many periods as there are micro-batches. A rate comes in its period; an order comes in
-    its period or, when it is late, up to three periods later, after newer rates of its currency.
+    The years are cut into as many periods as there are micro-batches. An order comes in its period or, when it is late,
+    up to three periods later, after newer rates of its currency. A rate comes one period ahead: Spark's two sources are
+    not one, and a driver that is killed between the entries in their logs goes on with the one a file further than the
+    other.
     """
     start, end = rates["valid_from"].min(), rates["valid_from"].max()
     assert isinstance(start, datetime)
@@ -223,7 +230,7 @@ def write_input(folders: Folders, rates: pl.DataFrame, orders: pl.DataFrame, see
     for folder in (folders.orders, folders.rates):
         folder.mkdir(parents=True)
     for index in range(MICRO_BATCHES):
-        since, until = start + index * length, start + (index + 1) * length
+        since, until = start + (index + 1 if index else 0) * length, start + (index + 2) * length
         pieces = {
             folders.orders: shuffled.filter(pl.col("arrival") == index).drop("arrival"),
             folders.rates: rates.filter(pl.col("valid_from").is_between(since, until, closed="left")),
@@ -254,55 +261,71 @@ class Driver:
         )
 
     def reports(self) -> Iterator[dict[str, Any]]:
-        """What the child says, until it ends; raises when it ends in an error."""
+        """What the child says, until it ends and its state host with it; raises when it ends in an error."""
         assert self.process.stdout is not None
+        members: set[int] = set()
         for line in self.process.stdout:
             if line.startswith("{"):
+                members |= family({self.process.pid})
                 yield json.loads(line)
         code = self.process.wait()
         if code not in (0, -signal.SIGKILL):
             tail = self.folders.log.read_bytes()[self._from :].decode(errors="replace")[-6_000:]
             raise SystemExit(f"the driver ended with code {code}:\n{tail}")
+        wait_for(members)
 
     def kill(self) -> int:
         """SIGKILL the driver, its JVM, its Python workers and its state host, all of them; returns how many."""
-        tree = descendants(self.process.pid)
-        # A worker that has ended leaves its state host to init; the host names its executor.
-        tree |= {pid for pid, _, command in processes() if "holdfast.host" in command and _executor(command) in tree}
-        for pid in tree:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        dead: set[int] = set()
+        # Again, until nobody is left who was started meanwhile.
+        while alive := family({self.process.pid} | dead) - dead:
+            for pid in alive:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            dead |= alive
         self.process.wait()
-        return len(tree)
+        wait_for(dead)
+        return len(dead)
+
+
+def family(drivers: set[int]) -> set[int]:
+    """Processes and all below them, with the state hosts of those among them that are executors."""
+    children: dict[int, list[int]] = {}
+    hosts: dict[int, int] = {}
+    for pid, parent, command in processes():
+        children.setdefault(parent, []).append(pid)
+        if "holdfast.host" in command:
+            # A worker that has ended leaves its state host to init; the host names its executor.
+            hosts[pid] = int(command[command.index("--executor-pid") + 1])
+    found, open_ends = set(drivers), list(drivers)
+    while open_ends:
+        below = children.get(open_ends.pop(), [])
+        found.update(below)
+        open_ends.extend(below)
+    return found | {host for host, executor in hosts.items() if executor in found}
+
+
+def wait_for(members: set[int]) -> None:
+    """Wait for processes to end: a state host ends a moment after its executor, and its files change until then."""
+    deadline = time.monotonic() + 30
+    while left := {pid for pid, _, _ in processes() if pid in members}:
+        if time.monotonic() > deadline:
+            raise SystemExit(f"processes {sorted(left)} outlive their driver")
+        time.sleep(0.01)
 
 
 def processes() -> Iterator[tuple[int, int, list[str]]]:
-    """The processes of this machine: id, parent, command line."""
+    """The processes of this machine that have not ended: id, parent, command line."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             status, command = (folder / "stat").read_text(), (folder / "cmdline").read_bytes()
         except OSError:
             continue  # it has ended
-        yield int(folder.name), int(status.rpartition(")")[2].split()[1]), command.decode(errors="replace").split("\0")
-
-
-def descendants(root: int) -> set[int]:
-    """A process and all below it."""
-    children: dict[int, list[int]] = {}
-    for pid, parent, _ in processes():
-        children.setdefault(parent, []).append(pid)
-    found, open_ends = {root}, [root]
-    while open_ends:
-        below = children.get(open_ends.pop(), [])
-        found.update(below)
-        open_ends.extend(below)
-    return found
-
-
-def _executor(command: list[str]) -> int:
-    return int(command[command.index("--executor-pid") + 1])
+        state, parent = status.rpartition(")")[2].split()[:2]
+        if state != "Z":
+            yield int(folder.name), int(parent), command.decode(errors="replace").split("\0")
 
 
 def _environment() -> dict[str, str]:
@@ -352,7 +375,7 @@ def demo(folders: Folders, options: argparse.Namespace) -> int:
     show = Show(options.rows)
     half = MICRO_BATCHES // 2
     first = Driver(folders) if options.kill else Driver(folders, stop_after=half)
-    killer = Killer(folders, options.seed) if options.kill else None
+    killer = Killer(folders, options.seed, options.kill_at) if options.kill else None
     if killer is not None:
         print(killer.wait_and_kill(first, show), flush=True)
     else:
@@ -395,15 +418,17 @@ def demo(folders: Folders, options: argparse.Namespace) -> int:
 
 
 class Killer:
-    """Somebody who kills the driver in the middle of a micro-batch."""
+    """Somebody who kills the driver within a micro-batch, or as soon as a file is there."""
 
-    def __init__(self, folders: Folders, seed: int) -> None:
+    def __init__(self, folders: Folders, seed: int, moment: str | None) -> None:
+        self.base = folders.base
         self.offsets = folders.state / "query" / "offsets"
         self.commits = folders.state / "query" / "commits"
         self.random = random.Random(seed)
+        self.moment = moment
 
     def wait_and_kill(self, driver: Driver, show: Show) -> str:
-        """Let some micro-batches pass, and kill the driver somewhere within one; says what was done."""
+        """Let some micro-batches pass, and kill the driver; says what was done."""
         victim = self.random.randint(3, MICRO_BATCHES - 3)
         seconds = 1.0
         for report in driver.reports():
@@ -414,13 +439,21 @@ class Killer:
                     break
         else:
             raise SystemExit("the driver ended before it was killed")
-        while not (self.offsets / str(victim)).exists():
-            time.sleep(0.001)
-        moment = self.random.random() * seconds
-        time.sleep(moment)
+        began = self._await(self.offsets / str(victim))
+        if self.moment is None:
+            time.sleep(self.random.random() * seconds)
+        else:
+            self._await(self.base / self.moment.format(victim=victim, next=victim + 1))
+        after = time.monotonic() - began
         state = "committed" if (self.commits / str(victim)).exists() else "not committed"
         dead = driver.kill()
-        return f"  -- SIGKILL {moment:.2f} s into micro-batch {victim} ({state}): {dead} processes dead; started again"
+        return f"  -- SIGKILL {after:.2f} s into micro-batch {victim} ({state}): {dead} processes dead; started again"
+
+    @staticmethod
+    def _await(file: Path) -> float:
+        while not file.exists():
+            time.sleep(0.001)
+        return time.monotonic()
 
 
 def committed_output(folder: Path) -> pl.DataFrame:

@@ -30,3 +30,19 @@ def test_a_driver_killed_in_mid_batch(tmp_path: Path, seed: int):
     said = demo(tmp_path / "demo", "--kill", "--seed", str(seed))
     assert "SIGKILL" in said
     assert said.endswith("20000 orders, 0 differences, 0 lost, 0 doubled\n")
+
+
+# Each of these moments lies between two files that Spark writes one after the other.
+@pytest.mark.crash
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "enriched/_spark_metadata/{victim}",  # the sink has the rows, Spark's commit log does not
+        "state/query/commits/{victim}",  # the host has not heard of the commit
+        "state/query/sources/0/{next}",  # one source is a file further than the other
+        "state/query/sources/1/{next}",  # both are, and Spark's offset log does not know
+    ],
+)
+def test_a_driver_killed_between_two_files(tmp_path: Path, moment: str):
+    said = demo(tmp_path / "demo", "--kill", "--seed", "1", "--kill-at", moment)
+    assert said.endswith("20000 orders, 0 differences, 0 lost, 0 doubled\n")
