@@ -77,6 +77,21 @@ def source(spark: SparkSession, folder: Path, ddl: str) -> DataFrame:
     return spark.readStream.schema(ddl).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
+def same_plan(spark: SparkSession, base: Path, function: Any) -> DataFrame:
+    """What `Operator.over` plans for `join_asof`, with a function that hands every batch back."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from holdfast.spark.join_asof import _METRICS, _JoinAsof
+
+    left, right = source(spark, base / "left", LEFT), source(spark, base / "right", RIGHT)
+    join = _JoinAsof(left, right, by="k", left_on="t", right_on="since", order_by=(), suffix="_right")
+    rows = join.left_rows().union(join.right_rows(None))
+    pid = F.pmod(F.xxhash64("k0"), F.lit(2)).cast("int").alias("pid")
+    observed = [F.expr(expression).alias(metric) for metric, expression in _METRICS.items()]
+    shuffled = rows.select(pid, *rows.columns).observe("identity", *observed).repartitionById(2, F.col("pid"))
+    return shuffled.mapInArrow(function, shuffled.schema)
+
+
 def rates(frame: DataFrame, checkpoint: str | Path, *, skip: int, mode: str = "append") -> list[float]:
     """Run all micro-batches into nowhere; the rows a second of those behind the first `skip`."""
     query = frame.writeStream.format("noop").outputMode(mode).option("checkpointLocation", str(checkpoint)).start()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import numpy as np
-from _streams import LEFT, RIGHT, left_file, middle, rates, right_file, session, source
+from _streams import LEFT, RIGHT, left_file, middle, rates, right_file, same_plan, session, source
 from figure import Figure
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def figures(*, quick: bool) -> list[Figure]:
         # In turns: the speed of the machine drifts.
         for turn in range(1 if quick else 3):
             ours.append(middle(rates(_join(spark, base, turn), base / f"root{turn}" / "query", skip=SKIP)))
-            identity.append(middle(rates(_identity(spark, base), base / f"identity{turn}", skip=SKIP)))
+            identity.append(middle(rates(same_plan(spark, base, _same), base / f"identity{turn}", skip=SKIP)))
         against = _transform_with_state(spark, base, rows, keys, quick=quick)
     spark.stop()
     shares = [a / b for a, b in zip(ours, identity, strict=True)]
@@ -74,21 +74,6 @@ def _join(spark: SparkSession, base: Path, turn: int) -> DataFrame:
     state = hfs.State(str(base / f"root{turn}"), partitions=2)
     left, right = source(spark, base / "left", LEFT), source(spark, base / "right", RIGHT)
     return hfs.join_asof(left, right, by="k", left_on="t", right_on="since", history_retention="365 days", state=state)
-
-
-def _identity(spark: SparkSession, base: Path) -> DataFrame:
-    """What `Operator.over` plans, with a function that hands every batch back."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    from holdfast.spark.join_asof import _METRICS, _JoinAsof
-
-    left, right = source(spark, base / "left", LEFT), source(spark, base / "right", RIGHT)
-    join = _JoinAsof(left, right, by="k", left_on="t", right_on="since", order_by=(), suffix="_right")
-    rows = join.left_rows().union(join.right_rows(None))
-    pid = F.pmod(F.xxhash64("k0"), F.lit(2)).cast("int").alias("pid")
-    observed = [F.expr(expression).alias(metric) for metric, expression in _METRICS.items()]
-    shuffled = rows.select(pid, *rows.columns).observe("identity", *observed).repartitionById(2, F.col("pid"))
-    return shuffled.mapInArrow(_same, shuffled.schema)
 
 
 def _same(batches: Any) -> Any:

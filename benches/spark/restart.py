@@ -1,6 +1,7 @@
 """Restart after SIGKILL on the same disk, with few and with many versions: from the start of the first task to its first row.
 
-The load runs in a driver of its own, which is killed with all that belongs to it; a new driver goes on from there.
+The load runs in a driver of its own, which is killed with all that belongs to it; a new driver goes on from there, in turns
+with one whose plan is the same and whose function hands its rows back: what is left is the state's part.
 """
 
 from __future__ import annotations
@@ -15,67 +16,90 @@ import tempfile
 import time
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import numpy as np
-from _streams import LEFT, RIGHT, left_file, right_file, session, source
+from _streams import LEFT, RIGHT, left_file, right_file, same_plan, session, source
+from _timed import PLACE, TimedTask, identity
 from figure import Figure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 KEYS = 100_000
 FILE_ROWS = 500_000
+LEFT_ROWS = 1_000
+ROUNDS = 2
 
 
 def figures(*, quick: bool) -> list[Figure]:
-    """One row for each size."""
+    """One row for each size, and the identity plan's beside it."""
     found: list[Figure] = []
     for versions in (200_000,) if quick else (1_000_000, 10_000_000):
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            seconds, called, size = _measure(Path(folder), versions)
+            ours, theirs, size = _measure(Path(folder), versions, 1 if quick else ROUNDS)
         what = f"restart after SIGKILL on the same disk, {versions:,} versions: the first task to its first row"
-        note = f"state {size / 2**20:,.0f} MiB; median of 2 tasks"
-        found.append(
-            Figure(f"{what}, from the call of its function", "nothing (absolute)", seconds - called, "< 1", "s", note)
-        )
-        note = f"{called:.2f} s of it until Spark's new Python workers call a function; {note}"
-        found.append(Figure(f"{what}, from the birth of its Python worker", "nothing (absolute)", seconds, "< 1", "s", note))
+        note = f"identity plan {theirs['all']:.2f} s in the same turns; {_steps(ours)}; identity {_steps(theirs)}"
+        found.append(Figure(what, "nothing (absolute)", ours["all"], "< 1", "s", f"state {size / 2**20:,.0f} MiB; {note}"))
+        found.append(Figure(f"{what}, beyond the identity plan", "nothing (absolute)", ours["all"] - theirs["all"], "", "s"))
     return found
 
 
-def _measure(base: Path, versions: int) -> tuple[float, float, int]:
+def _steps(times: dict[str, float]) -> str:
+    return f"worker {times['worker']:.2f} + first rows in {times['rows']:.2f} + out {times['out']:.2f} s"
+
+
+def _measure(base: Path, versions: int, rounds: int) -> tuple[dict[str, float], dict[str, float], int]:
     random = np.random.default_rng(5)
-    files = max(1, versions // FILE_ROWS)
-    for number in range(files):
-        right_file(base / "right", number, min(FILE_ROWS, versions), KEYS, random)
-        left_file(base / "left", number, 1_000, KEYS, random)
-    load = _child(base, "load")
-    assert load.stdout is not None
-    for line in load.stdout:
-        if line.startswith("LOADED"):
-            break
-    else:
-        raise RuntimeError("the load ended before it was done")
-    _kill(load.pid)
-    load.wait()
-    size = sum(file.stat().st_size for file in (base / "root" / "state").rglob("*") if file.is_file())
-    left_file(base / "left", files, 1_000, KEYS, random)
-    again = _child(base, "again")
-    output, _ = again.communicate(timeout=300)
-    tasks = [json.loads(line.removeprefix("TASK ")) for line in output.splitlines() if line.startswith("TASK ")]
-    if not tasks:
-        raise RuntimeError(f"no task told its times: {output[-2000:]}")
-    return median(task["first_row"] for task in tasks), median(task["called"] for task in tasks), size
+    files = {"join": max(1, versions // FILE_ROWS), "identity": 1}
+    for plan, count in files.items():
+        for number in range(count):
+            right_file(base / plan / "right", number, min(FILE_ROWS, versions), KEYS, random)
+            left_file(base / plan / "left", number, LEFT_ROWS, KEYS, random)
+        _run_and_kill(base / plan, plan)
+    size = sum(file.stat().st_size for file in (base / "join/root/state").rglob("*") if file.is_file())
+    tasks: dict[str, list[dict[str, float]]] = {"join": [], "identity": []}
+    for turn in range(rounds):
+        for plan, found in tasks.items():
+            left_file(base / plan / "left", files[plan] + turn, LEFT_ROWS, KEYS, random)
+            found.extend(_run_and_kill(base / plan, plan))
+    ours, theirs = ({step: median(task[step] for task in found) for step in found[0]} for found in tasks.values())
+    return ours, theirs, size
 
 
-def _child(base: Path, what: str) -> subprocess.Popen[str]:
-    command = [sys.executable, __file__, "--child", what, "--base", str(base)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def _run_and_kill(base: Path, plan: str) -> list[dict[str, float]]:
+    """Run a driver until it has done all there is, kill it; the times of the tasks of its first micro-batch."""
+    times = base / f"times{time.monotonic_ns()}"
+    times.mkdir()
+    command = [sys.executable, __file__, "--child", plan, "--base", str(base), "--times", str(times)]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, PLACE: str(times)})
+    assert driver.stdout is not None
+    if not any(line.startswith("DONE") for line in driver.stdout):
+        raise RuntimeError("the driver ended before it was done")
+    _kill(driver.pid)
+    driver.wait()
+    launched: dict[int, float] = {}
+    for log in times.glob("local-*"):
+        for line in log.read_text().splitlines():
+            # The last line may be cut off: the driver was killed.
+            if '"SparkListenerTaskStart"' in line and line.endswith("}"):
+                info = json.loads(line)["Task Info"]
+                launched[info["Task ID"]] = info["Launch Time"] / 1e3
+    tasks = [json.loads(file.read_text()) for file in times.glob("*.json")]
+    first = sorted(tasks, key=lambda task: task["task"])[:2]
+    if not first:
+        raise RuntimeError("no task told its times")
+    return [
+        {
+            "all": task["first_out"] - launched[task["task"]],
+            "worker": task["called"] - launched[task["task"]],
+            "rows": task["first_in"] - task["called"],
+            "out": task["first_out"] - task["first_in"],
+        }
+        for task in first
+    ]
 
 
 def _kill(driver: int) -> None:
@@ -104,64 +128,39 @@ def _kill(driver: int) -> None:
             continue
 
 
-def _run(base: Path, what: str) -> None:
-    import holdfast.spark as hfs
+def _run(base: Path, plan: str, times: Path) -> None:
+    spark = session(
+        spark__eventLog__enabled="true",
+        spark__eventLog__dir=str(times),
+        spark__eventLog__compress="false",
+        spark__eventLog__rolling__enabled="false",
+    )
+    frame = _join(spark, base) if plan == "join" else same_plan(spark, base, identity)
+    query = frame.writeStream.format("noop").option("checkpointLocation", str(base / "root/query")).start()
+    query.processAllAvailable()
+    print("DONE", flush=True)
+    time.sleep(600)
 
-    spark = session()
+
+def _join(spark: SparkSession, base: Path) -> DataFrame:
+    import holdfast.spark as hfs
+    import holdfast.spark.plan
+
+    holdfast.spark.plan.OperatorTask = TimedTask
     state = hfs.State(str(base / "root"), partitions=2)
     left, right = source(spark, base / "left", LEFT), source(spark, base / "right", RIGHT)
-    joined = hfs.join_asof(left, right, by="k", left_on="t", right_on="since", history_retention="36500 days", state=state)
-    if what == "again":
-        joined = _told(joined, base / "times")
-    query = joined.writeStream.format("noop").option("checkpointLocation", state.checkpoint_location).start()
-    query.processAllAvailable()
-    if what == "load":
-        print("LOADED", flush=True)
-        time.sleep(600)
-    query.stop()
-    for file in (base / "times").glob("*"):
-        print("TASK", file.read_text())
-    spark.stop()
-
-
-def _told(frame: DataFrame, folder: Path) -> DataFrame:
-    """The frame, whose first tasks write down when their first row came, counted from the task's start by the JVM's clock."""
-    folder.mkdir()
-    place = str(folder)
-
-    def tell(batches: Iterator[Any]) -> Iterator[Any]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        called = time.time()
-        for number, batch in enumerate(batches):
-            first = batch.num_rows > 0 and number == 0
-            file = Path(place, str(context.partitionId()))
-            if first and not file.exists():
-                # The worker of this function starts with the task; its process is as old as the task is.
-                began = _process_start()
-                file.write_text(json.dumps({"first_row": time.time() - began, "called": called - began}))
-            yield batch
-
-    return frame.mapInArrow(tell, frame.schema)
-
-
-def _process_start() -> float:
-    """When the process began, in seconds since the epoch."""
-    ticks = int(Path("/proc/self/stat").read_text().rsplit(")", 1)[1].split()[19])
-    boot = next(int(line.split()[1]) for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime"))
-    return boot + ticks / os.sysconf("SC_CLK_TCK")
+    return hfs.join_asof(left, right, by="k", left_on="t", right_on="since", history_retention="36500 days", state=state)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--child", choices=["load", "again"])
+    parser.add_argument("--child", choices=["join", "identity"])
     parser.add_argument("--base", type=Path)
+    parser.add_argument("--times", type=Path)
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
     if arguments.child:
-        _run(arguments.base, arguments.child)
+        _run(arguments.base, arguments.child, arguments.times)
     else:
         for figure in figures(quick=arguments.quick):
             print(figure)

@@ -1,6 +1,6 @@
 """What an operator does in Spark's Python worker: rows of one partition to the state host, results back.
 
-Workers import this module in every process that Spark forks, so it imports little and starts nothing.
+Workers import this module in every process that Spark forks, so it imports little (never pandas) and starts nothing.
 """
 
 import json
@@ -39,7 +39,7 @@ class OperatorTask:
         client = connect()
         try:
             client.open_session(json.dumps(request))
-            # A task without rows tells the host its columns, too.
+            # Ahead of the first rows, and also where there are none: the host brings the state up meanwhile.
             client.push(_empty(self.layout))
             for batch in batches:
                 if not request["scratch"]:
@@ -102,7 +102,8 @@ class OperatorTask:
 
 
 def _empty(layout: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in layout], schema=layout)
+    # Not pa.array([]), which imports pandas where that is installed: a new worker's first rows would wait a second for it.
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in layout], schema=layout)
 
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
