@@ -60,6 +60,8 @@ class Task:
         """Where the files are."""
     def is_open(self) -> bool:
         """Whether `close` has not been called."""
+    def keep_serdes(self, serdes: Sequence[tuple[str, bool, Serde]]) -> None:
+        """Checks a store's serde (name, whether it is the key's, serde) against the one it was written with."""
     def key_value(self, name: str) -> KeyValueStore:
         """The writer's handle to a key-value store."""
     def timestamped_key_value(self, name: str) -> TimestampedKeyValueStore:

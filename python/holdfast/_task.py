@@ -15,6 +15,7 @@ from holdfast._timestamped import TimestampedKeyValueStore
 from holdfast._versioned import VersionedKeyValueStore
 from holdfast._window import TimestampedWindowStore, WindowStore
 from holdfast.errors import UnsupportedOperationError
+from holdfast.serde import TypedSerde
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,6 +66,12 @@ def open_task(
         uncommitted_max_bytes,
         list((rocksdb_options or {}).items()),
     )
+    sides = ((store.name, as_key, serde) for store in stores for as_key, serde in ((True, store.key), (False, store.value)))
+    try:
+        core.keep_serdes([(name, as_key, serde.core) for name, as_key, serde in sides if isinstance(serde, TypedSerde)])
+    except BaseException:
+        core.close()
+        raise
     return Task(core, builders, default_isolation_level)
 
 

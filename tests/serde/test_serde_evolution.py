@@ -139,3 +139,35 @@ def test_rows_of_many_schemas_in_one_store(open_stores):
     assert [value for _, value in task["kv"].range()] == expected
     assert pa.array(task["kv"].get_batch(pa.array(range(4)))).to_pylist() == expected
     assert pa.table(task["rates"].scan_batches()).column("value").to_pylist() == expected
+
+
+def test_another_serde_than_the_store_was_written_with(open_stores):
+    open_stores(key=serde.INT64, value=serde.struct(OLD))
+    with pytest.raises(
+        ValueError, match=r"key: it was written with the serde int64 and is now opened with string \[store: kv, path: "
+    ):
+        open_stores(key=serde.STRING, value=serde.struct(OLD))
+    with pytest.raises(
+        ValueError, match=r"value: it was written with the serde struct and is now opened with json \[store: kv"
+    ):
+        open_stores(key=serde.INT64, value=serde.JSON)
+    with pytest.raises(
+        hf.errors.SerializationError, match=r"value: column id was stored as Int64 and is now asked for as Utf8.*store: kv"
+    ):
+        open_stores(key=serde.INT64, value=serde.struct(pa.schema([("id", pa.string())])))
+    # Bytes can always be read, and change nothing.
+    assert list(open_stores()["kv"].range()) == []
+    with pytest.raises(ValueError, match="key: it was written with the serde int64"):
+        open_stores(key=serde.TIMESTAMP)
+    assert list(open_stores(key=serde.INT64, value=serde.struct(NEW))["kv"].range()) == []
+
+
+def test_the_fields_of_a_key_are_fixed(open_stores):
+    key = pa.schema([("a", pa.int8()), ("b", pa.int8())])
+    open_stores(key=serde.struct(key))
+    for other in [pa.schema([("a", pa.int8())]), pa.schema([("b", pa.int8()), ("a", pa.int8())])]:
+        with pytest.raises(
+            ValueError, match=r"key: its columns were \(a: Int8, b: Int8\) and are now .*; a key's are fixed"
+        ):
+            open_stores(key=serde.struct(other))
+    assert list(open_stores(key=serde.struct(key))["kv"].range()) == []

@@ -95,6 +95,13 @@ impl Error {
         self.kind
     }
 
+    /// Says what the message is about.
+    #[must_use]
+    pub fn about(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
     /// Names the store, unless one is named already.
     #[must_use]
     pub fn store(mut self, name: &str) -> Self {

@@ -21,7 +21,15 @@ pub struct Serde {
     engine: Arc<Engine>,
 }
 
-fn side(as_key: bool) -> Side {
+impl Serde {
+    /// The engine's.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+/// Which of a store's serdes.
+pub fn side(as_key: bool) -> Side {
     if as_key { Side::Key } else { Side::Value }
 }
 

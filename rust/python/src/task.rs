@@ -4,6 +4,7 @@ use crate::builder::Builder;
 use crate::columns::Column;
 use crate::key_value::KeyValueStore;
 use crate::run::{Owner, run};
+use crate::serde::{Serde, side};
 use crate::session::SessionStore;
 use crate::timestamped::TimestampedKeyValueStore;
 use crate::versioned::VersionedKeyValueStore;
@@ -86,6 +87,13 @@ impl Task {
 
     fn is_open(&self) -> bool {
         self.open.is_open()
+    }
+
+    fn keep_serdes(&self, py: Python<'_>, serdes: Vec<(String, bool, Py<Serde>)>) -> PyResult<()> {
+        self.run(py, |open| {
+            let serdes: Vec<_> = serdes.iter().map(|(store, as_key, serde)| (store.clone(), side(*as_key), serde.get().engine())).collect();
+            open.task().keep_serdes(&serdes)
+        })
     }
 
     fn key_value(&self, py: Python<'_>, name: &str) -> PyResult<KeyValueStore> {

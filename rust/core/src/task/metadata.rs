@@ -8,7 +8,7 @@
 //!                                 window: retention, window size, whether duplicates are kept ("duplicates" or "single")
 //!           stream_time:NAME    → i64 big-endian
 //!           sequence:NAME       → u64 big-endian, the last duplicate's number
-//!           property:NAME       → bytes
+//!           property:NAME       → bytes; `serde:STORE:key` and `…:value` are the serdes of typed stores
 //!           commit              → u64 big-endian (`rocks/commit_number.rs`)
 //! offsets   topic | 00 | partition i32 big-endian → i64 big-endian
 //! ```

@@ -6,6 +6,7 @@ mod metadata;
 mod metrics;
 mod open;
 mod options;
+mod serdes;
 mod store;
 
 pub use commit::Commit;
