@@ -11,19 +11,25 @@ from tasks import Bench
 
 
 @pytest.fixture
-def bench(tmp_path: Path):
-    bench = Bench(tmp_path / "db")
+def place() -> str:
+    """Where the stores are; the contract's tests run with all of them."""
+    return "files"
+
+
+@pytest.fixture
+def bench(tmp_path: Path, place: str):
+    bench = Bench(tmp_path / "db", place)
     yield bench
     bench.task.close()
 
 
 @pytest.fixture
-def open_bench(tmp_path: Path):
+def open_bench(tmp_path: Path, place: str):
     """Opens tasks with options of the test's own; all are closed at its end."""
     opened: list[Bench] = []
 
     def opener(name: str = "db", **options: Any) -> Bench:
-        opened.append(Bench(tmp_path / name, **options))
+        opened.append(Bench(tmp_path / name, place, **options))
         return opened[-1]
 
     yield opener

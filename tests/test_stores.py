@@ -69,17 +69,6 @@ def test_a_name_that_files_cannot_carry_is_refused(tmp_path):
         hf.open_task(tmp_path / "db", [hf.stores.key_value("a/b")])
 
 
-@pytest.mark.parametrize("option", [{"persistent": False}, {"transactional": False}])
-def test_what_is_not_here_yet_says_so(option):
-    with pytest.raises(hf.errors.UnsupportedOperationError, match="not here yet"):
-        hf.stores.key_value("kv", **option)
-
-
-def test_a_task_in_memory_is_not_here_yet():
-    with pytest.raises(hf.errors.UnsupportedOperationError, match="give a directory"):
-        hf.open_task(None, [hf.stores.key_value("kv")])
-
-
 @pytest.mark.parametrize("limit", [-2, 2**63])
 def test_the_limit_of_uncommitted_bytes_is_checked(tmp_path, limit):
     with pytest.raises(ValueError, match="uncommitted_max_bytes"):

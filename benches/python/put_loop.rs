@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let values: Vec<u8> = (0..(rows * VALUE_BYTES).div_ceil(8)).flat_map(|_| random.next().to_le_bytes()).collect();
 
     let options = TaskOptions { durability: Durability::Changelog, ..TaskOptions::default() };
-    let task = Task::open(&directory, &[StoreSpec { name: "kv".into(), kind: StoreKind::KeyValue }], options)?;
+    let task = Task::open(&directory, &[StoreSpec::new("kv", StoreKind::KeyValue)], options)?;
     let store = task.key_value("kv")?;
     let began = Instant::now();
     for first in (0..rows).step_by(batch) {
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for row in first..(first + batch).min(rows) {
             let key = &keys[row * KEY_BYTES..][..KEY_BYTES];
             let value = &values[row * VALUE_BYTES..][..VALUE_BYTES];
-            store.put(&mut tx, key, Some(value));
+            store.put(&mut tx, key, Some(value))?;
         }
         task.commit_transaction(tx, Commit::default())?;
     }

@@ -119,7 +119,7 @@ pub fn open(path: &Path, kind: StoreKind) -> Arc<Task> {
     let tried = std::env::var("HOLDFAST_BENCH_OPTIONS").unwrap_or_default();
     let rocksdb_options = tried.split(';').filter_map(|pair| pair.split_once('=')).map(|(n, v)| (n.into(), v.into())).collect();
     let options = TaskOptions { durability: Durability::Changelog, rocksdb_options, ..TaskOptions::default() };
-    Task::open(path, &[StoreSpec { name: "s".into(), kind }], options).unwrap()
+    Task::open(path, &[StoreSpec::new("s", kind)], options).unwrap()
 }
 
 pub fn offsets(n: i64) -> OffsetChange {
@@ -134,7 +134,7 @@ pub fn transactional_puts(task: &Task, store: &KeyValueStore, rows: &[(&[u8], &[
     for (n, chunk) in rows.chunks(TRANSACTION).enumerate() {
         let mut tx = task.begin().unwrap();
         for (key, value) in chunk {
-            store.put(&mut tx, key, Some(value));
+            store.put(&mut tx, key, Some(value)).unwrap();
         }
         commit(task, tx, n);
     }

@@ -82,7 +82,7 @@ fn read_modify_write(settings: &Settings) {
                         let mut values = vec![Vec::new(); wanted.len()];
                         store.get_batch(&mut tx, &wanted, |n, value| changed(value, &mut values[n])).unwrap();
                         for (key, value) in wanted.iter().zip(&values) {
-                            store.put(&mut tx, key, Some(value));
+                            store.put(&mut tx, key, Some(value)).unwrap();
                         }
                     }
                     commit(&task, tx, first);
@@ -129,7 +129,7 @@ fn reads(settings: &Settings) {
         || {
             let mut tx = task.begin().unwrap();
             for key in staged.chunks(KEY) {
-                store.put(&mut tx, key, Some(&[1; VALUE]));
+                store.put(&mut tx, key, Some(&[1; VALUE])).unwrap();
             }
             let mut found = 0usize;
             let took = timed(|| {

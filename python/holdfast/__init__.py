@@ -34,6 +34,7 @@ from holdfast._core import __version__
 from holdfast._iterator import StoreIterator
 from holdfast._key_value import KeyValueStore, ReadOnlyKeyValueStore
 from holdfast._options import Durability, IsolationLevel, ProcessingGuarantee, TransactionMechanism
+from holdfast._position import Position, PositionBound
 from holdfast._records import PutResult, TopicPartition, ValueAndTimestamp, VersionedRecord, WindowedKey
 from holdfast._session import ReadOnlySessionStore, SessionStore
 from holdfast._store import StateStore
@@ -47,6 +48,8 @@ __all__ = [
     "Durability",
     "IsolationLevel",
     "KeyValueStore",
+    "Position",
+    "PositionBound",
     "ProcessingGuarantee",
     "PutResult",
     "ReadOnlyKeyValueStore",

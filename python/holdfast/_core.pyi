@@ -44,13 +44,14 @@ _Selection: TypeAlias = tuple[bytes | None, bytes | None, int, int, bool]
 """First and last key; first and last start of a window, or a session's earliest end and latest start; backward."""
 
 def open_task(
-    path: str | PathLike[str],
+    path: str | PathLike[str] | None,
     stores: Sequence[StoreBuilder],
     durability: str,
+    guarantee: str,
     uncommitted_max_bytes: int,
     rocksdb_options: Sequence[tuple[str, str]],
 ) -> Task:
-    """Opens the task in a directory, or makes it."""
+    """Opens the task in a directory, or makes it; without a path it is in memory."""
 
 @final
 class Task:
@@ -87,8 +88,14 @@ class Task:
         """Applies changelog records past the transaction."""
     def committed_offset(self, topic: str, partition: int) -> int | None:
         """The last committed offset."""
+    def store_offset(self, store: str, topic: str, partition: int) -> int | None:
+        """The last committed offset of one store."""
     def committed_offsets(self) -> list[tuple[str, int, int]]:
         """All of them: topic, partition, offset."""
+    def observe(self, topic: str, partition: int, offset: int) -> None:
+        """Notes the input record that the following writes come from."""
+    def position(self, level: str) -> list[tuple[str, int, int]]:
+        """The input position at an isolation level: topic, partition, offset."""
     def checkpoint(self, directory: str | PathLike[str]) -> None:
         """A consistent copy of the last commit in a new directory."""
     def uncommitted_bytes(self) -> int:
@@ -104,8 +111,8 @@ class Task:
 class KeyValueStore:
     """A key-value store as one view sees it."""
 
-    def read_only(self, level: str) -> KeyValueStore:
-        """The same store as a reader at an isolation level sees it."""
+    def read_only(self, level: str, bound: Sequence[tuple[str, int, int]] | None) -> KeyValueStore:
+        """The same store as a reader at an isolation level sees it, once the input position has reached the bound."""
     def get(self, key: bytes) -> bytes | None:
         """The key's value."""
     def put(self, key: bytes, value: bytes | None) -> None:
@@ -146,8 +153,8 @@ class KeyValueIterator:
 class TimestampedKeyValueStore:
     """A timestamped key-value store as one view sees it."""
 
-    def read_only(self, level: str) -> TimestampedKeyValueStore:
-        """The same store as a reader at an isolation level sees it."""
+    def read_only(self, level: str, bound: Sequence[tuple[str, int, int]] | None) -> TimestampedKeyValueStore:
+        """The same store as a reader at an isolation level sees it, once the input position has reached the bound."""
     def get(self, key: bytes) -> _Value | None:
         """The key's value."""
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> None:
@@ -188,8 +195,8 @@ class TimestampedIterator:
 class WindowStore:
     """A window store as one view sees it, with timestamps or without (they are -1 then, and None in puts)."""
 
-    def read_only(self, level: str) -> WindowStore:
-        """The same store as a reader at an isolation level sees it."""
+    def read_only(self, level: str, bound: Sequence[tuple[str, int, int]] | None) -> WindowStore:
+        """The same store as a reader at an isolation level sees it, once the input position has reached the bound."""
     def stream_time(self) -> int | None:
         """The greatest start of a write."""
     def put(self, key: bytes, value: bytes | None, start: int, timestamp: int | None) -> None:
@@ -224,8 +231,8 @@ class WindowIterator:
 class SessionStore:
     """A session store as one view sees it."""
 
-    def read_only(self, level: str) -> SessionStore:
-        """The same store as a reader at an isolation level sees it."""
+    def read_only(self, level: str, bound: Sequence[tuple[str, int, int]] | None) -> SessionStore:
+        """The same store as a reader at an isolation level sees it, once the input position has reached the bound."""
     def stream_time(self) -> int | None:
         """The greatest end of a write."""
     def put(self, key: bytes, start: int, end: int, value: bytes | None) -> None:
@@ -260,8 +267,8 @@ class SessionIterator:
 class VersionedKeyValueStore:
     """A versioned store as one view sees it. A version is (value, timestamp, valid_to)."""
 
-    def read_only(self, level: str) -> VersionedKeyValueStore:
-        """The same store as a reader at an isolation level sees it."""
+    def read_only(self, level: str, bound: Sequence[tuple[str, int, int]] | None) -> VersionedKeyValueStore:
+        """The same store as a reader at an isolation level sees it, once the input position has reached the bound."""
     def stream_time(self) -> int | None:
         """The greatest timestamp of an accepted write."""
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> tuple[bool, int | None]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from holdfast import _core
     from holdfast._options import IsolationLevel
+    from holdfast._position import PositionBound
     from holdfast._task import Task
     from holdfast.stores import StoreBuilder
 
@@ -100,6 +101,11 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
         """Removes all of the keys."""
         self._core.delete_batch(self._serdes.encode_keys(keys))
 
-    def read_only(self, isolation_level: IsolationLevel | None = None) -> ReadOnlyKeyValueStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the task's default level."""
-        return ReadOnlyKeyValueStore(self._core.read_only(self._task.isolation(isolation_level)), self._serdes)
+    def read_only(
+        self, isolation_level: IsolationLevel | None = None, *, position_bound: PositionBound | None = None
+    ) -> ReadOnlyKeyValueStore[K, V]:
+        """The store's reads at an isolation level, from any thread; None: the task's default level.
+
+        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at that level reaches it.
+        """
+        return ReadOnlyKeyValueStore(self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes)

@@ -28,6 +28,7 @@ from holdfast._time import Timestamp, micros
 if TYPE_CHECKING:
     from holdfast import _core
     from holdfast._options import IsolationLevel
+    from holdfast._position import PositionBound
     from holdfast._task import Task
     from holdfast.stores import StoreBuilder
 
@@ -172,6 +173,11 @@ class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
         """Removes a session a row. One unit: a bad row, and nothing is removed."""
         self._core.remove_batch(self._serdes.encode_keys(keys), starts, ends)
 
-    def read_only(self, isolation_level: IsolationLevel | None = None) -> ReadOnlySessionStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the task's default level."""
-        return ReadOnlySessionStore(self._core.read_only(self._task.isolation(isolation_level)), self._serdes)
+    def read_only(
+        self, isolation_level: IsolationLevel | None = None, *, position_bound: PositionBound | None = None
+    ) -> ReadOnlySessionStore[K, V]:
+        """The store's reads at an isolation level, from any thread; None: the task's default level.
+
+        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at that level reaches it.
+        """
+        return ReadOnlySessionStore(self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes)

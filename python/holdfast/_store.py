@@ -10,6 +10,8 @@ from holdfast._serdes import Serdes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from holdfast._options import IsolationLevel
+    from holdfast._position import PositionBound
     from holdfast._task import Task
     from holdfast.stores import StoreBuilder
 
@@ -21,8 +23,6 @@ _log = logging.getLogger("holdfast")
 class StateStore:
     """A store of a task. Its own reads are the writer's: they see the open transaction."""
 
-    persistent = True
-    transactional = True
     manages_offsets = True
     _flush_has_warned = False
 
@@ -35,6 +35,16 @@ class StateStore:
     def name(self) -> str:
         """The store's name in its task."""
         return self._builder.name
+
+    @property
+    def persistent(self) -> bool:
+        """Whether it is kept in files; a store in memory is empty after each open."""
+        return self._builder.persistent
+
+    @property
+    def transactional(self) -> bool:
+        """Whether writes wait for the commit; else each goes straight through, and both isolation levels read the same."""
+        return self._builder.transactional
 
     @property
     def is_open(self) -> bool:
@@ -52,8 +62,17 @@ class StateStore:
         self._task.commit(changelog_offsets)
 
     def committed_offset(self, partition: tuple[str, int]) -> int | None:
-        """The committed changelog offset of (topic, partition), None if there is none."""
-        return self._task.committed_offset(partition)
+        """The changelog offset of (topic, partition) that this store stands at, None if there is none.
+
+        A store that lost its data (in memory, or without transactions after an unclean stop) says None while its
+        neighbours keep theirs.
+        """
+        return self._task.store_offset(self.name, partition)
+
+    def _view(
+        self, isolation_level: IsolationLevel | None, position_bound: PositionBound | None
+    ) -> tuple[str, list[tuple[str, int, int]] | None]:
+        return self._task.isolation(isolation_level), None if position_bound is None else position_bound.rows()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self._task!r}>"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from os import fspath
 from typing import TYPE_CHECKING, Any
 
 from holdfast import _core
 from holdfast._key_value import KeyValueStore
 from holdfast._options import Durability, IsolationLevel, ProcessingGuarantee, TransactionMechanism
+from holdfast._position import Position
 from holdfast._records import TopicPartition
 from holdfast._session import SessionStore
 from holdfast._timestamped import TimestampedKeyValueStore
@@ -37,17 +39,16 @@ def open_task(
     transaction_mechanism: TransactionMechanism = TransactionMechanism.AUTO,
     rocksdb_options: Mapping[str, str] | None = None,
 ) -> Task:
-    """Opens the database in the directory `path`, or makes it.
+    """Opens the database in the directory `path`, or makes it. None: the task is all in memory and gone when closed.
 
     `uncommitted_max_bytes` (-1: no limit) is where `Task.commit_requested` turns true. `rocksdb_options` are handed on
     to RocksDB as they are. The default isolation level of queries is READ_COMMITTED under exactly-once, else
     READ_UNCOMMITTED.
 
     Raises `StoreLockedError` if somebody else has it open, `FormatVersionError` or `StoreCorruptedError` if it cannot be
-    read, and `ValueError` for stores or a durability other than it was made with.
+    read, `ValueError` for stores or a durability other than it was made with, and `TaskCorruptedError` under exactly-once
+    for a state that an unclean stop left in doubt.
     """
-    if path is None:
-        raise UnsupportedOperationError("path is None: tasks in memory are not here yet; give a directory")
     if transaction_mechanism is TransactionMechanism.SECONDARY_STORE:
         raise UnsupportedOperationError("transaction_mechanism SECONDARY_STORE is not here yet; use AUTO")
     builders = {builder.name: builder for builder in stores}
@@ -59,10 +60,14 @@ def open_task(
     if default_isolation_level is None:
         exactly_once = processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE
         default_isolation_level = IsolationLevel.READ_COMMITTED if exactly_once else IsolationLevel.READ_UNCOMMITTED
+    if path is None:
+        stores = [replace(store, persistent=False) for store in stores]
+        builders = {builder.name: builder for builder in stores}
     core = _core.open_task(
-        fspath(path),
+        None if path is None else fspath(path),
         stores,
         durability.value,
+        processing_guarantee.value,
         uncommitted_max_bytes,
         list((rocksdb_options or {}).items()),
     )
@@ -121,6 +126,14 @@ class Task(AbstractContextManager["Task"]):
         """Whether `close` has not been called."""
         return self._core.is_open()
 
+    def observe(self, topic: str, partition: int, offset: int) -> None:
+        """Notes the input record that the following writes come from; committed and rolled back with them."""
+        self._core.observe(topic, partition, offset)
+
+    def position(self, isolation_level: IsolationLevel | None = None) -> Position:
+        """The input position that readers at a level see; None: the task's default level."""
+        return Position.of_rows(self._core.position(self.isolation(isolation_level)))
+
     def commit(self, changelog_offsets: Mapping[tuple[str, int], int | None] | None = None) -> None:
         """Makes everything since the last commit permanent, in all stores at once, together with the offsets.
 
@@ -159,11 +172,15 @@ class Task(AbstractContextManager["Task"]):
         self._core.restore_batch(store, keys, values, timestamps, _offsets(changelog_offsets) or [])
 
     def committed_offset(self, partition: tuple[str, int]) -> int | None:
-        """The committed offset of (topic, partition), None if there is none."""
+        """The committed offset of (topic, partition) that all stores have reached, None if one of them has none."""
         return self._core.committed_offset(*partition)
 
+    def store_offset(self, store: str, partition: tuple[str, int]) -> int | None:
+        """The committed offset of (topic, partition) that one store stands at, None if there is none."""
+        return self._core.store_offset(store, *partition)
+
     def committed_offsets(self) -> dict[TopicPartition, int]:
-        """All committed offsets."""
+        """All committed offsets that every store has, of each the least."""
         return {TopicPartition(topic, number): offset for topic, number, offset in self._core.committed_offsets()}
 
     def checkpoint(self, directory: str | PathLike[str]) -> None:

@@ -12,6 +12,7 @@ from holdfast._time import Timestamp, micros
 if TYPE_CHECKING:
     from holdfast import _core
     from holdfast._options import IsolationLevel
+    from holdfast._position import PositionBound
     from holdfast._task import Task
     from holdfast.stores import StoreBuilder
 
@@ -137,6 +138,11 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
         applied = self._core.apply_batch(is_put, encoded, self._serdes.encode_values(values), timestamps)
         return self._serdes.decode_batch(applied, encoded)
 
-    def read_only(self, isolation_level: IsolationLevel | None = None) -> ReadOnlyVersionedKeyValueStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the task's default level."""
-        return ReadOnlyVersionedKeyValueStore(self._core.read_only(self._task.isolation(isolation_level)), self._serdes)
+    def read_only(
+        self, isolation_level: IsolationLevel | None = None, *, position_bound: PositionBound | None = None
+    ) -> ReadOnlyVersionedKeyValueStore[K, V]:
+        """The store's reads at an isolation level, from any thread; None: the task's default level.
+
+        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at that level reaches it.
+        """
+        return ReadOnlyVersionedKeyValueStore(self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes)

@@ -30,6 +30,7 @@ from holdfast._time import Timestamp, micros
 if TYPE_CHECKING:
     from holdfast import _core
     from holdfast._options import IsolationLevel
+    from holdfast._position import PositionBound
     from holdfast._task import Task
     from holdfast.stores import StoreBuilder
 
@@ -201,9 +202,14 @@ class WindowStore(_WindowStore, ReadOnlyWindowStore[K, V]):
         """A put a row, in order. One unit: a bad row, and nothing is written."""
         self._core.put_batch(self._serdes.encode_keys(keys), self._serdes.encode_values(values), window_starts, None)
 
-    def read_only(self, isolation_level: IsolationLevel | None = None) -> ReadOnlyWindowStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the task's default level."""
-        return ReadOnlyWindowStore(self._core.read_only(self._task.isolation(isolation_level)), self._serdes)
+    def read_only(
+        self, isolation_level: IsolationLevel | None = None, *, position_bound: PositionBound | None = None
+    ) -> ReadOnlyWindowStore[K, V]:
+        """The store's reads at an isolation level, from any thread; None: the task's default level.
+
+        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at that level reaches it.
+        """
+        return ReadOnlyWindowStore(self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes)
 
 
 class ReadOnlyTimestampedWindowStore(_WindowReads[K, V, ValueAndTimestamp[V]]):
@@ -236,6 +242,11 @@ class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V])
         keys, values = self._serdes.encode_keys(keys), self._serdes.encode_values(values)
         self._core.put_batch(keys, values, window_starts, timestamps)
 
-    def read_only(self, isolation_level: IsolationLevel | None = None) -> ReadOnlyTimestampedWindowStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the task's default level."""
-        return ReadOnlyTimestampedWindowStore(self._core.read_only(self._task.isolation(isolation_level)), self._serdes)
+    def read_only(
+        self, isolation_level: IsolationLevel | None = None, *, position_bound: PositionBound | None = None
+    ) -> ReadOnlyTimestampedWindowStore[K, V]:
+        """The store's reads at an isolation level, from any thread; None: the task's default level.
+
+        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at that level reaches it.
+        """
+        return ReadOnlyTimestampedWindowStore(self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes)

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from holdfast import serde
 from holdfast._time import Span, not_negative, span
-from holdfast.errors import UnsupportedOperationError
 
 __all__ = [
     "StoreBuilder",
@@ -39,7 +38,9 @@ class StoreBuilder:
     key: serde.Serde[Any] = serde.BYTES
     value: serde.Serde[Any] = serde.BYTES
     transactional: bool = True
+    """False: each write call goes straight through and is visible to all at once."""
     persistent: bool = True
+    """False: in memory, empty after each open; its changelog brings it back."""
     history_retention: int | None = None
     """Microseconds; None for a store without history."""
     segment_interval: int | None = None
@@ -72,8 +73,10 @@ def key_value(
     transactional: bool = True,
 ) -> StoreBuilder:
     """A store of key and value."""
-    _check(name, persistent=persistent, transactional=transactional)
-    return StoreBuilder(name=name, kind="key_value", key=key, value=value)
+    _check(name)
+    return StoreBuilder(
+        name=name, kind="key_value", key=key, value=value, persistent=persistent, transactional=transactional
+    )
 
 
 def timestamped_key_value(
@@ -89,8 +92,8 @@ def timestamped_key_value(
     It can be opened on the rows of a key-value store of the same name: they have timestamp -1 until they are written
     again. There is no way back.
     """
-    _check(name, persistent=persistent, transactional=transactional)
-    return StoreBuilder(name=name, kind="timestamped_key_value", key=key, value=value)
+    _check(name)
+    return StoreBuilder(name=name, kind="timestamped_key_value", persistent=persistent, transactional=transactional, key=key, value=value)
 
 
 def versioned(
@@ -108,7 +111,7 @@ def versioned(
     `history_retention` is also the grace for late writes. `segment_interval` is the unit in which old history is
     dropped: its only effect is speed.
     """
-    _check(name, persistent=persistent, transactional=transactional)
+    _check(name)
     retention = not_negative(history_retention, "history_retention")
     if segment_interval is None:
         interval = _default_segment_interval(retention)
@@ -117,7 +120,14 @@ def versioned(
         if interval <= 0:
             raise ValueError(f"segment_interval is {interval} microseconds; it must be positive")
     return StoreBuilder(
-        name=name, kind="versioned", key=key, value=value, history_retention=retention, segment_interval=interval
+        name=name,
+        kind="versioned",
+        key=key,
+        value=value,
+        persistent=persistent,
+        transactional=transactional,
+        history_retention=retention,
+        segment_interval=interval,
     )
 
 
@@ -137,10 +147,10 @@ def window(
     Windows that start `retention` or more before the latest start are gone, and refused. With `retain_duplicates`
     every put of a key and start is kept; that is fixed when the store is made.
     """
-    _check(name, persistent=persistent, transactional=transactional)
+    _check(name)
     kept, size = _window_durations(retention, window_size)
     return StoreBuilder(
-        name=name, kind="window", key=key, value=value, retention=kept, window_size=size, retain_duplicates=retain_duplicates
+        name=name, kind="window", persistent=persistent, transactional=transactional, key=key, value=value, retention=kept, window_size=size, retain_duplicates=retain_duplicates
     )
 
 
@@ -160,11 +170,13 @@ def timestamped_window(
     It can be opened on the rows of a window store of the same name: they have timestamp -1 until they are written
     again. There is no way back.
     """
-    _check(name, persistent=persistent, transactional=transactional)
+    _check(name)
     kept, size = _window_durations(retention, window_size)
     return StoreBuilder(
         name=name,
         kind="timestamped_window",
+        persistent=persistent,
+        transactional=transactional,
         key=key,
         value=value,
         retention=kept,
@@ -186,9 +198,9 @@ def session(
 
     Sessions that end `retention` or more before the latest end are gone, and refused.
     """
-    _check(name, persistent=persistent, transactional=transactional)
+    _check(name)
     kept = not_negative(retention, "retention")
-    return StoreBuilder(name=name, kind="session", key=key, value=value, retention=kept)
+    return StoreBuilder(name=name, kind="session", persistent=persistent, transactional=transactional, key=key, value=value, retention=kept)
 
 
 def _window_durations(retention: Span, window_size: Span) -> tuple[int, int]:
@@ -210,14 +222,8 @@ def _default_segment_interval(retention: int) -> int:
     return max(retention // 24, 5 * _MINUTE)
 
 
-def _check(name: str, *, persistent: bool, transactional: bool) -> None:
+def _check(name: str) -> None:
     if not isinstance(name, str):
         raise TypeError(f"name is a {type(name).__name__}; wanted: str")
     if not name or "\0" in name:
         raise ValueError(f"name is {name!r}; a store's name is not empty and has no NUL in it")
-    if not persistent:
-        raise UnsupportedOperationError(f"store {name}: in-memory stores are not here yet; use persistent=True")
-    if not transactional:
-        raise UnsupportedOperationError(
-            f"store {name}: stores without transactions are not here yet; use transactional=True"
-        )

@@ -16,9 +16,15 @@ def open_case(request: pytest.FixtureRequest, tmp_path: Path):
     opened: list[Case] = []
 
     def opener(builder: hf.StoreBuilder) -> Case:
-        opened.append(Case(tmp_path / "db", builder, request.param))
+        opened.append(Case(None if request.param.startswith("in memory") else tmp_path / "db", builder, request.param))
         return opened[-1]
 
     yield opener
     for case in opened:
         case.task.close()
+
+
+@pytest.fixture(params=["files", "memory", "memory beside files"])
+def place(request: pytest.FixtureRequest) -> str:
+    """The contract holds wherever a store is: in files, in memory, and in memory in a task that has files."""
+    return request.param

@@ -194,7 +194,7 @@ def test_k16_any_call_on_a_closed_store_says_so(bench, call):
     bench.task.commit()
     bench.task.close()
     assert not bench.kv.is_open
-    with pytest.raises(hf.errors.StoreClosedError, match=str(bench.path)):
+    with pytest.raises(hf.errors.StoreClosedError, match=str(bench.path or "in memory")):
         call(bench)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import holdfast as hf
 
-MODES = ["one transaction", "commit after each", "reopen after each"]
+MODES = ["one transaction", "commit after each", "reopen after each", "in memory", "in memory, commit after each"]
 MIN, MAX = -(2**63), 2**63 - 1
 
 
@@ -33,12 +35,14 @@ class Case:
         return call
 
     def between(self) -> None:
-        if self.mode == "commit after each":
+        if self.mode.endswith("commit after each"):
             self.task.commit()
         elif self.mode == "reopen after each" and self.path is not None:
             self.reopen()
 
     def reopen(self) -> None:
+        if self.path is None:
+            pytest.skip("a store in memory is empty after a reopen")
         self.task.commit()
         self.task.close()
         self.task = hf.open_task(self.path, [self.builder])

@@ -7,7 +7,7 @@
 //! use holdfast_core::{Commit, StoreKind, StoreSpec, Task, TaskOptions, Timestamp};
 //!
 //! let dir = tempfile::tempdir()?;
-//! let rates = StoreSpec { name: "rates".into(), kind: StoreKind::Versioned { history_retention: 1_000, segment_interval: 100 } };
+//! let rates = StoreSpec::new("rates", StoreKind::Versioned { history_retention: 1_000, segment_interval: 100 });
 //! let task = Task::open(dir.path(), &[rates], TaskOptions::default())?;
 //! let rates = task.versioned("rates")?;
 //!
@@ -27,6 +27,7 @@ mod error;
 #[doc(hidden)]
 pub mod failpoint;
 mod offset;
+mod position;
 pub mod rocks;
 pub mod serde;
 pub mod store;
@@ -36,6 +37,7 @@ pub mod transaction;
 
 pub use error::{Error, ErrorKind, Result};
 pub use offset::{Offset, OffsetChange, TopicPartition};
+pub use position::Position;
 pub use store::key_value::KeyValueStore;
 pub use store::session::{SessionQuery, SessionScan, SessionStore};
 pub use store::timestamped::{NO_TIMESTAMP, Stamped, StampedScan, TimestampedKeyValueStore};
@@ -43,6 +45,6 @@ pub use store::versioned::{Applied, Op, PutResult, Version, VersionRow, VersionS
 pub use store::window::{WindowPut, WindowScan, WindowStore};
 pub use store::windowed::WindowedKey;
 pub use store::{StoreKind, StoreSpec};
-pub use task::{Commit, Durability, OpenTransaction, StoreMetrics, Task, TaskMetrics, TaskOptions};
+pub use task::{Commit, Durability, OpenTransaction, ProcessingGuarantee, StoreMetrics, Task, TaskMetrics, TaskOptions};
 pub use time::Timestamp;
 pub use transaction::{Scan, Step, Transaction};

@@ -10,6 +10,14 @@ enum After {
     Nothing,
     Commit,
     Reopen,
+    NothingInMemory,
+    CommitInMemory,
+}
+
+impl After {
+    fn in_memory(self) -> bool {
+        matches!(self, Self::NothingInMemory | Self::CommitInMemory)
+    }
 }
 
 struct Case {
@@ -19,14 +27,18 @@ struct Case {
 }
 
 impl Case {
-    fn new(case: &Value) -> Self {
+    fn new(case: &Value, after: After) -> Self {
         let kind = StoreKind::Versioned {
             history_retention: case["history_retention"].as_i64().unwrap(),
             segment_interval: case["segment_interval"].as_i64().unwrap(),
         };
-        let spec = StoreSpec { name: "s".into(), kind };
+        let spec = StoreSpec::new("s", kind);
         let dir = tempfile::tempdir().unwrap();
-        let task = Task::open(dir.path(), std::slice::from_ref(&spec), TaskOptions::default()).unwrap();
+        let task = if after.in_memory() {
+            Task::open_in_memory(std::slice::from_ref(&spec), TaskOptions::default()).unwrap()
+        } else {
+            Task::open(dir.path(), std::slice::from_ref(&spec), TaskOptions::default()).unwrap()
+        };
         Self { dir, spec, task }
     }
 
@@ -35,7 +47,7 @@ impl Case {
     }
 
     fn after(&mut self, after: After) {
-        if after == After::Nothing {
+        if matches!(after, After::Nothing | After::NothingInMemory) {
             return;
         }
         self.task.commit(Commit::default().offsets).unwrap();
@@ -62,14 +74,14 @@ fn time(value: &Value) -> Timestamp {
 fn every_case_of_the_contract_holds() {
     for line in include_str!("versioned.jsonl").lines() {
         let case: Value = serde_json::from_str(line).unwrap();
-        for after in [After::Nothing, After::Commit, After::Reopen] {
+        for after in [After::Nothing, After::Commit, After::Reopen, After::NothingInMemory, After::CommitInMemory] {
             run(&case, after);
         }
     }
 }
 
 fn run(case: &Value, after: After) {
-    let mut this = Case::new(case);
+    let mut this = Case::new(case, after);
     for (n, op) in case["operations"].as_array().unwrap().iter().enumerate() {
         let place = format!("{} operation {n} ({op}) with {after:?} after each", case["id"]);
         let (store, key) = (this.store(), op["key"].as_str().unwrap().as_bytes());

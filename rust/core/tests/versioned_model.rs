@@ -94,16 +94,31 @@ fn key(n: u8) -> Vec<u8> {
 
 struct Pair {
     dir: tempfile::TempDir,
-    durability: Durability,
+    place: Place,
     task: Arc<Task>,
     open: Model,
     committed: Model,
 }
 
-fn open(dir: &std::path::Path, durability: Durability) -> Arc<Task> {
+/// Where the store is; in memory it is empty after a reopen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Files(Durability),
+    Memory,
+    MemoryBesideFiles,
+}
+
+fn open(dir: &std::path::Path, place: Place) -> Arc<Task> {
     let kind = StoreKind::Versioned { history_retention: RETENTION, segment_interval: 10 };
-    let spec = StoreSpec { name: "s".into(), kind };
-    Task::open(dir, &[spec], TaskOptions { durability, ..TaskOptions::default() }).unwrap()
+    let spec = StoreSpec::new("s", kind);
+    match place {
+        Place::Files(durability) => Task::open(dir, &[spec], TaskOptions { durability, ..TaskOptions::default() }).unwrap(),
+        Place::Memory => Task::open_in_memory(&[spec], TaskOptions::default()).unwrap(),
+        Place::MemoryBesideFiles => {
+            let beside = StoreSpec::new("beside", StoreKind::KeyValue);
+            Task::open(dir, &[beside, StoreSpec { persistent: false, ..spec }], TaskOptions::default()).unwrap()
+        }
+    }
 }
 
 impl Pair {
@@ -177,7 +192,10 @@ impl Pair {
             }
             Step::Reopen => {
                 self.task.close().unwrap();
-                self.task = open(self.dir.path(), self.durability);
+                self.task = open(self.dir.path(), self.place);
+                if !matches!(self.place, Place::Files(_)) {
+                    self.committed = Model::default();
+                }
                 self.open = self.committed.clone();
             }
             Step::Compact => {
@@ -203,15 +221,19 @@ fn rows(scan: &mut holdfast_core::VersionScan) -> Vec<(Vec<u8>, Row)> {
     rows
 }
 
+fn place() -> impl Strategy<Value = Place> {
+    let files = [Durability::Sync, Durability::Changelog].map(Place::Files);
+    prop::sample::select(files.into_iter().chain([Place::Memory, Place::MemoryBesideFiles]).collect::<Vec<_>>())
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 90, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_store_answers_as_the_model(steps in prop::collection::vec(step(), 1..40), sync in any::<bool>()) {
+    fn the_store_answers_as_the_model(steps in prop::collection::vec(step(), 1..40), place in place()) {
         let dir = tempfile::tempdir().unwrap();
-        let durability = if sync { Durability::Sync } else { Durability::Changelog };
-        let task = open(dir.path(), durability);
-        let mut pair = Pair { dir, durability, task, open: Model::default(), committed: Model::default() };
+        let task = open(dir.path(), place);
+        let mut pair = Pair { dir, place, task, open: Model::default(), committed: Model::default() };
         for step in steps {
             pair.step(step)?;
         }
@@ -221,14 +243,14 @@ proptest! {
 #[test]
 fn a_view_begun_right_after_open_keeps_its_history_through_a_compaction() {
     let dir = tempfile::tempdir().unwrap();
-    let task = open(dir.path(), Durability::Sync);
+    let task = open(dir.path(), Place::Files(Durability::Sync));
     let store = task.versioned("s").unwrap();
     for at in [60, 80, 95] {
         store.put(&mut task.transaction().unwrap(), b"k", Some(b"v"), Timestamp(at)).unwrap();
     }
     task.commit(OffsetChange::Keep).unwrap();
     task.close().unwrap();
-    let task = open(dir.path(), Durability::Sync);
+    let task = open(dir.path(), Place::Files(Durability::Sync));
     let store = task.versioned("s").unwrap();
     let mut view = task.begin().unwrap();
     store.put(&mut task.transaction().unwrap(), b"k", Some(b"v"), Timestamp(1_000)).unwrap();

@@ -8,13 +8,13 @@ const ROWS: i64 = 20_000;
 
 fn open(dir: &std::path::Path) -> Arc<Task> {
     let kind = StoreKind::Window { retention: ROWS, window_size: 1, retain_duplicates: false, timestamped: false };
-    Task::open(dir, &[StoreSpec { name: "w".into(), kind }], TaskOptions::default()).unwrap()
+    Task::open(dir, &[StoreSpec::new("w", kind)], TaskOptions::default()).unwrap()
 }
 
 fn put(task: &Task, start: i64) {
     let key = start.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64).to_be_bytes();
     let put = WindowPut { key: &key, value: Some(b"value"), start: Timestamp(start), timestamp: None };
-    task.window("w").unwrap().put(&mut task.transaction().unwrap(), put);
+    task.window("w").unwrap().put(&mut task.transaction().unwrap(), put).unwrap();
 }
 
 fn filled(dir: &std::path::Path) -> Arc<Task> {

@@ -115,7 +115,7 @@ fn open(dir: &std::path::Path, kind: Kind, durability: Durability) -> Arc<Task> 
             StoreKind::Window { retention: RETENTION, window_size: SIZE, retain_duplicates: kind == Kind::Duplicates, timestamped: false }
         }
     };
-    let spec = StoreSpec { name: "s".into(), kind };
+    let spec = StoreSpec::new("s", kind);
     Task::open(dir, &[spec], TaskOptions { durability, ..TaskOptions::default() }).unwrap()
 }
 
@@ -133,7 +133,7 @@ impl Pair {
             }
             kind => {
                 let put = WindowPut { key: &key, value: bytes, start: Timestamp(at), timestamp: None };
-                self.task.window("s").unwrap().put(&mut tx, put);
+                self.task.window("s").unwrap().put(&mut tx, put).unwrap();
                 if kind == Kind::Duplicates && value.is_none() {
                     return;
                 }
@@ -340,12 +340,12 @@ proptest! {
         steps in prop::collection::vec(stamped_step(), 1..30),
     ) {
         let dir = tempfile::tempdir().unwrap();
-        let task = |kind: StoreKind| Task::open(dir.path(), &[StoreSpec { name: "s".into(), kind }], TaskOptions::default()).unwrap();
+        let task = |kind: StoreKind| Task::open(dir.path(), &[StoreSpec::new("s", kind)], TaskOptions::default()).unwrap();
         let before = task(StoreKind::KeyValue);
         let store: KeyValueStore = before.key_value("s").unwrap();
         let mut open = Stamps::new();
         for (n, value) in plain {
-            store.put(&mut before.transaction().unwrap(), &key(n), Some(&[value]));
+            store.put(&mut before.transaction().unwrap(), &key(n), Some(&[value])).unwrap();
             open.insert(key(n), (value, NO_TIMESTAMP.0));
         }
         before.commit(OffsetChange::Keep).unwrap();
@@ -358,7 +358,7 @@ proptest! {
                 StampedStep::Put(n, value, at) => {
                     let bytes = value.map(|value| [value]);
                     let bytes = bytes.as_ref().map(|value| value.as_slice());
-                    store.put(&mut task_now.transaction().unwrap(), &key(n), bytes, Timestamp(at));
+                    store.put(&mut task_now.transaction().unwrap(), &key(n), bytes, Timestamp(at)).unwrap();
                     match value {
                         Some(value) => open.insert(key(n), (value, at)),
                         None => open.remove(&key(n)),

@@ -41,7 +41,7 @@ impl Bank {
     /// Moves money from an account's cash to another's history, in one go for whoever holds the transaction.
     fn transfer(&self, tx: &mut Transaction, from: u64, to: u64, sum: i64, at: i64) {
         let (cash, history) = (self.cash(tx, from) - sum, self.history(tx, to) + sum);
-        self.cash.put(tx, &account(from), Some(&cash.to_be_bytes()));
+        self.cash.put(tx, &account(from), Some(&cash.to_be_bytes())).expect("a put");
         self.history.put(tx, &account(to), Some(&history.to_be_bytes()), Timestamp(at)).expect("a put");
     }
 
@@ -87,7 +87,7 @@ fn no_reader_sees_money_made_or_lost() {
     let task = Task::open(&dir.path().join("bank"), &specs, runner::options(Durability::Changelog)).expect("a new database");
     let bank = Bank::of(&task);
     for n in 0..ACCOUNTS {
-        bank.cash.put(&mut task.transaction().expect("a transaction"), &account(n), Some(&EACH.to_be_bytes()));
+        bank.cash.put(&mut task.transaction().expect("a transaction"), &account(n), Some(&EACH.to_be_bytes())).expect("a put");
     }
     task.commit(OffsetChange::Keep).expect("a commit");
     let wanted = EACH * ACCOUNTS as i64;

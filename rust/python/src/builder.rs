@@ -8,6 +8,8 @@ use pyo3::prelude::*;
 pub struct Builder {
     name: String,
     kind: String,
+    persistent: bool,
+    transactional: bool,
     history_retention: Option<i64>,
     segment_interval: Option<i64>,
     retention: Option<i64>,
@@ -36,6 +38,6 @@ impl Builder {
             "session" => StoreKind::Session { retention: needed("retention", self.retention)? },
             other => return Err(wrong(format!("there is no store kind {other:?}"))),
         };
-        Ok(StoreSpec { name: self.name, kind })
+        Ok(StoreSpec { name: self.name, kind, persistent: self.persistent, transactional: self.transactional })
     }
 }

@@ -6,7 +6,7 @@ use crate::export::{ArrowArray, ArrowReader};
 use crate::iterator::{Chunk, Rows};
 use crate::run::run;
 use crate::version_columns::batch;
-use crate::view::{OpenTask, View};
+use crate::view::{Offsets, OpenTask, View};
 use arrow_array::builder::BinaryBuilder;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -40,8 +40,9 @@ fn bytes(py: Python<'_>, value: Option<Vec<u8>>) -> Option<Bound<'_, PyBytes>> {
 
 #[pymethods]
 impl KeyValueStore {
-    fn read_only(&self, py: Python<'_>, level: &str) -> PyResult<Self> {
-        let view = self.view.reader(level).map_err(|error| to_python(py, &error))?;
+    #[pyo3(signature = (level, bound))]
+    fn read_only(&self, py: Python<'_>, level: &str, bound: Option<Offsets>) -> PyResult<Self> {
+        let view = self.view.reader(level, bound).map_err(|error| to_python(py, &error))?;
         Ok(Self { store: self.store.clone(), view })
     }
 
@@ -52,12 +53,7 @@ impl KeyValueStore {
 
     #[pyo3(signature = (key, value))]
     fn put(&self, py: Python<'_>, key: &[u8], value: Option<&[u8]>) -> PyResult<()> {
-        run(py, self.view.owner(), || {
-            self.view.write(|tx| {
-                self.store.put(tx, key, value);
-                Ok(())
-            })
-        })
+        run(py, self.view.owner(), || self.view.write(|tx| self.store.put(tx, key, value)))
     }
 
     #[pyo3(signature = (key, value))]
@@ -74,7 +70,7 @@ impl KeyValueStore {
         run(py, self.view.owner(), || {
             self.view.write(|tx| {
                 for (key, value) in &entries {
-                    self.store.put(tx, key, value.as_deref());
+                    self.store.put(tx, key, value.as_deref())?;
                 }
                 Ok(())
             })
@@ -109,7 +105,7 @@ impl KeyValueStore {
             keys.check_keys()?;
             self.view.write(|tx| {
                 for (key, value) in keys.iter().flatten().zip(values.iter()) {
-                    self.store.put(tx, key, value);
+                    self.store.put(tx, key, value)?;
                 }
                 Ok(())
             })
@@ -123,7 +119,7 @@ impl KeyValueStore {
             keys.check_keys()?;
             self.view.write(|tx| {
                 for key in keys.iter().flatten() {
-                    self.store.put(tx, key, None);
+                    self.store.put(tx, key, None)?;
                 }
                 Ok(())
             })

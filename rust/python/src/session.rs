@@ -6,7 +6,7 @@ use crate::export::{ArrowArray, ArrowBatch, ArrowReader, batch_rows};
 use crate::iterator::{Chunk, Rows};
 use crate::run::run;
 use crate::timestamped::Places;
-use crate::view::{OpenTask, View};
+use crate::view::{Offsets, OpenTask, View};
 use crate::window::{PythonKey, Selection};
 use crate::windowed_columns::{SESSION, WindowedColumns};
 use holdfast_core::{NO_TIMESTAMP, SessionQuery, SessionScan, SessionStore as Store, Stamped, Timestamp, WindowedKey};
@@ -63,8 +63,9 @@ impl SessionStore {
 
 #[pymethods]
 impl SessionStore {
-    fn read_only(&self, py: Python<'_>, level: &str) -> PyResult<Self> {
-        let view = self.view.reader(level).map_err(|error| to_python(py, &error))?;
+    #[pyo3(signature = (level, bound))]
+    fn read_only(&self, py: Python<'_>, level: &str, bound: Option<Offsets>) -> PyResult<Self> {
+        let view = self.view.reader(level, bound).map_err(|error| to_python(py, &error))?;
         Ok(Self { store: self.store.clone(), view })
     }
 

@@ -11,8 +11,8 @@ use crate::versioned::VersionedKeyValueStore;
 use crate::view::{OpenTask, View};
 use crate::window::WindowStore;
 use holdfast_core::{
-    Durability, Error, ErrorKind, Offset, OffsetChange, Result, StoreSpec, Task as Engine, TaskOptions, Timestamp, TopicPartition,
-    VersionRow,
+    Durability, Error, ErrorKind, Offset, OffsetChange, ProcessingGuarantee, Result, StoreSpec, Task as Engine, TaskOptions, Timestamp,
+    TopicPartition, VersionRow,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -43,26 +43,31 @@ fn log_to_python() {
     });
 }
 
-/// Opens the task in a directory, or makes it.
+/// Opens the task in a directory, or makes it; without a path it is in memory.
 #[pyfunction]
 pub fn open_task(
     py: Python<'_>,
-    path: PathBuf,
+    path: Option<PathBuf>,
     stores: Vec<Builder>,
     durability: &str,
+    guarantee: &str,
     uncommitted_max_bytes: i64,
     rocksdb_options: Vec<(String, String)>,
 ) -> PyResult<Task> {
     log_to_python();
     let open = run(py, Owner::of_engine(), || {
-        let durability = match durability {
-            "sync" => Durability::Sync,
-            "changelog" => Durability::Changelog,
-            other => return Err(Error::new(ErrorKind::InvalidValue, format!("there is no durability {other:?}"))),
-        };
+        let unknown = |what: &str, name: &str| Error::new(ErrorKind::InvalidValue, format!("there is no {what} {name:?}"));
+        let known = [Durability::Sync, Durability::Changelog].into_iter().find(|known| known.name() == durability);
+        let durability = known.ok_or_else(|| unknown("durability", durability))?;
+        let known =
+            [ProcessingGuarantee::AtLeastOnce, ProcessingGuarantee::ExactlyOnce].into_iter().find(|known| known.name() == guarantee);
+        let guarantee = known.ok_or_else(|| unknown("processing guarantee", guarantee))?;
         let specs: Vec<StoreSpec> = stores.into_iter().map(Builder::spec).collect::<Result<_>>()?;
-        let options = TaskOptions { durability, uncommitted_max_bytes, rocksdb_options, ..TaskOptions::default() };
-        Ok(OpenTask::new(Engine::open(&path, &specs, options)?))
+        let options = TaskOptions { durability, guarantee, uncommitted_max_bytes, rocksdb_options, ..TaskOptions::default() };
+        Ok(OpenTask::new(match path {
+            Some(path) => Engine::open(&path, &specs, options)?,
+            None => Engine::open_in_memory(&specs, options)?,
+        }))
     })?;
     Ok(Task { open: Arc::new(open) })
 }
@@ -172,6 +177,20 @@ impl Task {
         Ok(found.map(|offset| offset.0))
     }
 
+    fn store_offset(&self, py: Python<'_>, store: &str, topic: String, partition: i32) -> PyResult<Option<i64>> {
+        let found = self.run(py, |open| open.task().store_offset(store, &TopicPartition { topic, partition }))?;
+        Ok(found.map(|offset| offset.0))
+    }
+
+    fn observe(&self, py: Python<'_>, topic: String, partition: i32, offset: i64) -> PyResult<()> {
+        self.run(py, |open| open.observe(TopicPartition { topic, partition }, Offset(offset)))
+    }
+
+    fn position(&self, py: Python<'_>, level: &str) -> PyResult<Vec<(String, i32, i64)>> {
+        let position = self.run(py, |_| View::writer(Arc::clone(&self.open)).reader(level, None)?.read(|tx| Ok(tx.position())))?;
+        Ok(position.offsets().map(|(tp, offset)| (tp.topic.clone(), tp.partition, offset.0)).collect())
+    }
+
     fn committed_offsets(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, i64)>> {
         let offsets = self.run(py, |open| open.task().committed_offsets())?;
         Ok(offsets.into_iter().map(|(tp, offset)| (tp.topic, tp.partition, offset.0)).collect())
@@ -198,6 +217,7 @@ impl Task {
         task.set_item("uncommitted-bytes", metrics.uncommitted_bytes)?;
         task.set_item("unflushed-bytes", metrics.unflushed_bytes)?;
         task.set_item("file-bytes", metrics.file_bytes)?;
+        task.set_item("memory-bytes", metrics.memory_bytes)?;
         let stores = PyDict::new(py);
         for metrics in metrics.stores {
             let store = PyDict::new(py);

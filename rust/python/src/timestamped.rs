@@ -7,7 +7,7 @@ use crate::iterator::{Chunk, Rows};
 use crate::key_value::{BATCH_BYTES, check_size};
 use crate::run::run;
 use crate::version_columns::batch;
-use crate::view::{OpenTask, View};
+use crate::view::{Offsets, OpenTask, View};
 use arrow_array::builder::{BinaryBuilder, Int64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -48,8 +48,9 @@ impl TimestampedKeyValueStore {
 
 #[pymethods]
 impl TimestampedKeyValueStore {
-    fn read_only(&self, py: Python<'_>, level: &str) -> PyResult<Self> {
-        let view = self.view.reader(level).map_err(|error| to_python(py, &error))?;
+    #[pyo3(signature = (level, bound))]
+    fn read_only(&self, py: Python<'_>, level: &str, bound: Option<Offsets>) -> PyResult<Self> {
+        let view = self.view.reader(level, bound).map_err(|error| to_python(py, &error))?;
         Ok(Self { store: self.store.clone(), view })
     }
 
@@ -62,7 +63,7 @@ impl TimestampedKeyValueStore {
     fn put(&self, py: Python<'_>, key: &[u8], value: Option<&[u8]>, timestamp: i64) -> PyResult<()> {
         run(py, self.view.owner(), || {
             self.view.write(|tx| {
-                self.store.put(tx, key, value, Timestamp(timestamp));
+                self.store.put(tx, key, value, Timestamp(timestamp))?;
                 Ok(())
             })
         })
@@ -78,7 +79,7 @@ impl TimestampedKeyValueStore {
         run(py, self.view.owner(), || {
             self.view.write(|tx| {
                 for (key, value, timestamp) in &entries {
-                    self.store.put(tx, key, value.as_deref(), Timestamp(*timestamp));
+                    self.store.put(tx, key, value.as_deref(), Timestamp(*timestamp))?;
                 }
                 Ok(())
             })
@@ -114,7 +115,7 @@ impl TimestampedKeyValueStore {
             keys.check_keys()?;
             self.view.write(|tx| {
                 for ((key, value), time) in keys.iter().flatten().zip(values.iter()).zip(times) {
-                    self.store.put(tx, key, value, time);
+                    self.store.put(tx, key, value, time)?;
                 }
                 Ok(())
             })
@@ -128,7 +129,7 @@ impl TimestampedKeyValueStore {
             keys.check_keys()?;
             self.view.write(|tx| {
                 for key in keys.iter().flatten() {
-                    self.store.put(tx, key, None, holdfast_core::NO_TIMESTAMP);
+                    self.store.put(tx, key, None, holdfast_core::NO_TIMESTAMP)?;
                 }
                 Ok(())
             })

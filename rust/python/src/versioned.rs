@@ -6,7 +6,7 @@ use crate::export::{ArrowBatch, ArrowReader, batch_rows};
 use crate::iterator::{Chunk, Rows};
 use crate::run::run;
 use crate::version_columns::{VersionColumns, batch, next_batch, schema};
-use crate::view::{OpenTask, View};
+use crate::view::{Offsets, OpenTask, View};
 use arrow_array::builder::{BooleanBuilder, Int64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
@@ -53,8 +53,9 @@ impl VersionedKeyValueStore {
 
 #[pymethods]
 impl VersionedKeyValueStore {
-    fn read_only(&self, py: Python<'_>, level: &str) -> PyResult<Self> {
-        let view = self.view.reader(level).map_err(|error| to_python(py, &error))?;
+    #[pyo3(signature = (level, bound))]
+    fn read_only(&self, py: Python<'_>, level: &str, bound: Option<Offsets>) -> PyResult<Self> {
+        let view = self.view.reader(level, bound).map_err(|error| to_python(py, &error))?;
         Ok(Self { store: self.store.clone(), view })
     }
 

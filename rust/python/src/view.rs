@@ -1,7 +1,7 @@
 //! Who looks at a task: its writer, or a reader at an isolation level.
 
 use crate::run::Owner;
-use holdfast_core::{Error, ErrorKind, OffsetChange, Result, Task, Transaction};
+use holdfast_core::{Error, ErrorKind, Offset, OffsetChange, Position, Result, Task, TopicPartition, Transaction};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -64,9 +64,17 @@ impl OpenTask {
         let before = tx.uncommitted_bytes();
         self.torn.store(true, Ordering::SeqCst);
         let value = work(&mut tx)?;
+        self.task.write_through(&mut tx)?;
         self.torn.store(false, Ordering::SeqCst);
         self.last_growth.store(tx.uncommitted_bytes().saturating_sub(before), Ordering::SeqCst);
         Ok(value)
+    }
+
+    /// Notes the input record that the following writes come from.
+    pub fn observe(&self, tp: TopicPartition, offset: Offset) -> Result<()> {
+        self.check_open()?;
+        self.task.transaction()?.observe(tp, offset);
+        Ok(())
     }
 
     /// Commits the open transaction, unless a batch is staged by half.
@@ -111,7 +119,12 @@ impl OpenTask {
 pub struct View {
     task: Arc<OpenTask>,
     level: Level,
+    /// Queries are answered only from here on.
+    bound: Option<Arc<Position>>,
 }
+
+/// Input offsets by topic and partition.
+pub type Offsets = Vec<(String, i32, i64)>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
@@ -123,17 +136,30 @@ enum Level {
 impl View {
     /// The writer's: reads see the open transaction, and writes are allowed.
     pub fn writer(task: Arc<OpenTask>) -> Self {
-        Self { task, level: Level::Writer }
+        Self { task, level: Level::Writer, bound: None }
     }
 
-    /// A reader's, at an isolation level by its name.
-    pub fn reader(&self, level: &str) -> Result<Self> {
+    /// A reader's, at an isolation level by its name, answering once the input position has reached the bound.
+    pub fn reader(&self, level: &str, bound: Option<Offsets>) -> Result<Self> {
         let level = match level {
             "read_committed" => Level::Committed,
             "read_uncommitted" => Level::Uncommitted,
             other => return Err(Error::new(ErrorKind::InvalidValue, format!("there is no isolation level {other:?}"))),
         };
-        Ok(Self { task: Arc::clone(&self.task), level })
+        let offset = |(topic, partition, offset)| (TopicPartition { topic, partition }, Offset(offset));
+        let bound = bound.map(|offsets| Arc::new(offsets.into_iter().map(offset).collect()));
+        Ok(Self { task: Arc::clone(&self.task), level, bound })
+    }
+
+    fn check_bound(&self, tx: &Transaction) -> Result<()> {
+        let Some(bound) = &self.bound else { return Ok(()) };
+        let Some((tp, reached, wanted)) = tx.position().behind(bound) else { return Ok(()) };
+        let reached = reached.map_or_else(|| "nothing".to_owned(), |offset| offset.0.to_string());
+        let words = format!(
+            "the state has read {reached} of {} partition {}, and the query asks for {} at least; ask again later, or with a lower bound",
+            tp.topic, tp.partition, wanted.0
+        );
+        Err(Error::new(ErrorKind::NotUpToBound, words).path(self.task.task.path()))
     }
 
     /// The process that opened the task.
@@ -151,9 +177,14 @@ impl View {
         self.task.check_open()?;
         match self.level {
             Level::Writer => work(&mut *self.task.task.transaction()?),
-            Level::Committed => work(&mut self.task.task.begin()?),
+            Level::Committed => {
+                let mut reader = self.task.task.begin()?;
+                self.check_bound(&reader)?;
+                work(&mut reader)
+            }
             Level::Uncommitted => {
                 let mut reader = self.task.task.transaction()?.reader();
+                self.check_bound(&reader)?;
                 work(&mut reader)
             }
         }

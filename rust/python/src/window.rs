@@ -6,7 +6,7 @@ use crate::export::{ArrowArray, ArrowBatch, ArrowReader, batch_rows};
 use crate::iterator::{Chunk, Rows};
 use crate::run::run;
 use crate::timestamped::{Places, Value, value};
-use crate::view::{OpenTask, View};
+use crate::view::{Offsets, OpenTask, View};
 use crate::windowed_columns::{WINDOW, WindowedColumns};
 use holdfast_core::{Stamped, Timestamp, Transaction, WindowPut, WindowScan, WindowStore as Store};
 use pyo3::prelude::*;
@@ -53,8 +53,9 @@ pub type Selection = (Option<PyBackedBytes>, Option<PyBackedBytes>, i64, i64, bo
 
 #[pymethods]
 impl WindowStore {
-    fn read_only(&self, py: Python<'_>, level: &str) -> PyResult<Self> {
-        let view = self.view.reader(level).map_err(|error| to_python(py, &error))?;
+    #[pyo3(signature = (level, bound))]
+    fn read_only(&self, py: Python<'_>, level: &str, bound: Option<Offsets>) -> PyResult<Self> {
+        let view = self.view.reader(level, bound).map_err(|error| to_python(py, &error))?;
         Ok(Self { store: self.store.clone(), view })
     }
 
@@ -68,7 +69,7 @@ impl WindowStore {
         let put = WindowPut { key, value, start: Timestamp(start), timestamp: timestamp.map(Timestamp) };
         run(py, self.view.owner(), || {
             self.view.write(|tx| {
-                self.store.put(tx, put);
+                self.store.put(tx, put)?;
                 Ok(())
             })
         })
@@ -107,7 +108,7 @@ impl WindowStore {
                 WindowPut { key, value, start, timestamp }
             });
             self.view.write(|tx| {
-                self.store.put_batch(tx, puts);
+                self.store.put_batch(tx, puts)?;
                 Ok(())
             })
         })

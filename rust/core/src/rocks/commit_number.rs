@@ -60,9 +60,10 @@ pub(super) fn lost(last: &str, durable: u64, path: &Path) -> Error {
 }
 
 impl CommitNumber {
-    pub(super) fn new(last: u64, path: &Path) -> Self {
+    /// Without a path there is no file: the database lies in memory.
+    pub(super) fn new(last: u64, path: Option<&Path>) -> Self {
         // Without the file damage is only less likely to be noticed.
-        let file = File::options().create(true).truncate(false).write(true).open(path.join(FILE)).ok();
+        let file = path.and_then(|path| File::options().create(true).truncate(false).write(true).open(path.join(FILE)).ok());
         Self { last: Mutex::new(last), file }
     }
 
@@ -94,7 +95,7 @@ mod tests {
     #[test]
     fn a_damaged_file_says_nothing() -> std::io::Result<()> {
         let dir = tempfile::tempdir()?;
-        let number = CommitNumber::new(0, dir.path());
+        let number = CommitNumber::new(0, Some(dir.path()));
         assert_eq!(durable(dir.path()), None);
         number.is_durable(7);
         assert_eq!(durable(dir.path()), Some(7));

@@ -9,7 +9,8 @@ use rust_rocksdb::{AsColumnFamilyRef, DB, DBRawIteratorWithThreadMode, ReadOptio
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-pub(super) type RawIterator = DBRawIteratorWithThreadMode<'static, DB>;
+/// The crate's iterator, seen only while its database is held open.
+pub(crate) type RawIterator = DBRawIteratorWithThreadMode<'static, DB>;
 
 /// Where an iterator lives, so that closing the database can take it away.
 pub(super) type Slot = Mutex<Option<RawIterator>>;

@@ -7,6 +7,7 @@
 
 use super::commit_number::{self, CommitNumber};
 use super::cursor::Slot;
+use super::environment;
 use super::failure::failure;
 use super::family::{Family, FamilyKind, FamilySpec, Handle};
 use super::log_gap::{NoReplay, Watch};
@@ -45,8 +46,9 @@ impl Database {
         Failpoint::BeforeOpen.reached()?;
         let mut db_options = database_options(options)?;
         let mut specs = wanted.to_vec();
-        let durable = commit_number::durable(path);
-        if path.join("CURRENT").exists() {
+        let on_disk = !options.environment.as_ref().is_some_and(|environment| environment.in_memory);
+        let durable = if on_disk { commit_number::durable(path) } else { None };
+        if on_disk && path.join("CURRENT").exists() {
             let names = DB::list_cf(&db_options, path).map_err(|e| failure("reading the list of families", path, e))?;
             for name in names {
                 if name == "default" || specs.iter().any(|spec| spec.name() == name) {
@@ -76,8 +78,17 @@ impl Database {
         if let Some(watch) = &watch {
             db_options.set_wal_filter(watch.clone());
         }
-        let db = DB::open_cf_descriptors(&db_options, path, families()?)
-            .map_err(|e| watch.as_ref().and_then(|watch| watch.error(path)).unwrap_or_else(|| Self::open_failure(path, e, options)))?;
+        let db = if on_disk {
+            DB::open_cf_descriptors(&db_options, path, families()?)
+        } else {
+            let place = environment::place_in_memory();
+            let opened = DB::open_cf_descriptors(&db_options, &place, families()?);
+            // The crate makes the directory on disk, too; nothing is ever put there.
+            let _ = std::fs::remove_dir(&place);
+            opened
+        };
+        let db =
+            db.map_err(|e| watch.as_ref().and_then(|watch| watch.error(path)).unwrap_or_else(|| Self::open_failure(path, e, options)))?;
         let mut handles = Vec::with_capacity(specs.len());
         for spec in &specs {
             let name = spec.name();
@@ -99,13 +110,15 @@ impl Database {
             path: path.to_owned(),
             pid: std::process::id(),
             sync: options.sync,
-            commits: CommitNumber::new(last.0, path),
+            commits: CommitNumber::new(last.0, on_disk.then_some(path)),
         }))
     }
 
     fn open_failure(path: &Path, error: rust_rocksdb::Error, options: &DatabaseOptions) -> Error {
-        let words = error.to_string();
-        if words.contains("LOCK") || words.contains("lock hold by current process") {
+        // Words of RocksDB's own, not of the path, which a message holds too.
+        let words = error.to_string().replace(&*path.to_string_lossy(), "");
+        let held = words.contains("lock hold by current process") || words.contains("While lock file");
+        if error.kind() == rust_rocksdb::ErrorKind::IOError && held {
             return Error::new(ErrorKind::StoreLocked, "the directory is open elsewhere").path(path);
         }
         if error.kind() == rust_rocksdb::ErrorKind::Corruption
@@ -151,6 +164,19 @@ impl Database {
     /// `StoreClosed` once the database is closed.
     pub fn check_open(&self) -> Result<()> {
         self.guard().map(drop)
+    }
+
+    /// `ForkedProcess` in a child of the process that opened the database. To be asked before any lock is taken: another
+    /// thread may have held it when the process forked.
+    pub fn check_owner(&self) -> Result<()> {
+        if self.in_owner_process() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::ForkedProcess,
+            "the database was opened before this process was forked, and its threads did not come along; open it in the process that uses it",
+        )
+        .path(&self.path))
     }
 
     pub(super) fn closed(&self) -> Error {
@@ -269,6 +295,23 @@ impl Database {
         self.opened(&guard)?
             .delete_file_in_range_cf(&family.handle, &[][..], end)
             .map_err(|e| failure("dropping expired files", &self.path, e))
+    }
+
+    /// Deletes all rows of a family.
+    pub fn clear(&self, family: Family) -> Result<()> {
+        let guard = self.guard()?;
+        let db = self.opened(&guard)?;
+        let mut rows = db.raw_iterator_cf(&family.handle);
+        rows.seek_to_last();
+        let Some(last) = rows.key().map(|key| [key, &[0]].concat()) else {
+            return rows.status().map_err(|e| failure("reading a family's end", &self.path, e));
+        };
+        let mut batch = WriteBatch::default();
+        batch.delete_range_cf(&family.handle, &[][..], &last[..]);
+        let mut options = WriteOptions::default();
+        options.disable_wal(!self.sync);
+        options.set_sync(self.sync);
+        db.write_opt(&batch, &options).map_err(|e| failure("deleting a store's rows", &self.path, e))
     }
 
     /// A consistent copy in a new directory, hard-linked where the file system can.

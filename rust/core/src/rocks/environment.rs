@@ -1,21 +1,42 @@
 //! Another file system than the operating system's.
 
+use super::failure::failure;
+use crate::error::Result;
 use std::ffi::c_void;
 use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The file system beneath a database: how the proof crate takes power away. Not part of the interface.
+/// The file system beneath a database: memory, or what the proof crate takes power away from.
 #[derive(Clone)]
-pub struct Environment(pub(super) rust_rocksdb::Env);
+pub struct Environment {
+    pub(super) env: rust_rocksdb::Env,
+    pub(super) in_memory: bool,
+}
 
 impl Environment {
+    /// Files in memory, gone with the last database that has them. A path in it must be absolute.
+    pub fn in_memory() -> Result<Self> {
+        let env = rust_rocksdb::Env::mem_env().map_err(|e| failure("making room in memory", Path::new(""), e))?;
+        Ok(Self { env, in_memory: true })
+    }
+
     /// Takes over a `rocksdb_env_t` of RocksDB's C interface.
     ///
     /// # Safety
     /// `raw` points to one that is alive, and nobody else destroys it.
     pub unsafe fn from_raw(raw: *mut c_void) -> Self {
         // SAFETY: as the caller promises.
-        Self(unsafe { rust_rocksdb::Env::from_raw(raw.cast()) })
+        let env = unsafe { rust_rocksdb::Env::from_raw(raw.cast()) };
+        Self { env, in_memory: false }
     }
+}
+
+/// A path for a database in memory: absolute, as RocksDB wants it, and one that no other database has.
+pub(super) fn place_in_memory() -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("holdfast-in-memory-{}-{number}", std::process::id()))
 }
 
 impl fmt::Debug for Environment {

@@ -16,6 +16,7 @@ mod options;
 mod shared;
 mod snapshot;
 
+pub(crate) use cursor::RawIterator;
 pub use cursor::{Bounds, Cursor};
 pub use database::Database;
 #[doc(hidden)]

@@ -41,7 +41,7 @@ pub(super) fn database_options(options: &DatabaseOptions) -> Result<Options> {
         db = db.get_options_from_string(extra).map_err(refused)?;
     }
     if let Some(environment) = &options.environment {
-        db.set_env(&environment.0);
+        db.set_env(&environment.env);
     }
     db.create_if_missing(true);
     db.create_missing_column_families(true);

@@ -18,8 +18,11 @@ impl KeyValueStore {
     }
 
     /// Puts a value, or deletes the key for `None`.
-    pub fn put(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>) {
-        tx.stage(self.table, &[key], value.as_ref().map(std::slice::from_ref), false);
+    ///
+    /// # Errors
+    /// `InvalidValue` for a key or value of more than 1 GiB.
+    pub fn put(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        tx.stage(self.table, &[key], value.as_ref().map(std::slice::from_ref), false).map_err(|e| e.store(&self.name).key(key))
     }
 
     /// Reads a value; `f` sees it where it lies.
@@ -31,7 +34,7 @@ impl KeyValueStore {
     pub fn put_if_absent(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
         let found = self.get(tx, key, |found| found.map(<[u8]>::to_vec))?;
         if found.is_none() && value.is_some() {
-            self.put(tx, key, value);
+            self.put(tx, key, value)?;
         }
         Ok(found)
     }
@@ -40,7 +43,7 @@ impl KeyValueStore {
     pub fn delete(&self, tx: &mut Transaction, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let found = self.get(tx, key, |found| found.map(<[u8]>::to_vec))?;
         if found.is_some() {
-            self.put(tx, key, None);
+            self.put(tx, key, None)?;
         }
         Ok(found)
     }
@@ -62,8 +65,7 @@ impl KeyValueStore {
 
     /// About how many entries there are, staged ones counted as if all were new.
     pub fn approximate_num_entries(&self, tx: &Transaction) -> Result<u64> {
-        let stored = tx.snapshot().database().family_property(self.table.family, "rocksdb.estimate-num-keys")?;
-        Ok(stored + tx.staged_records(self.table) as u64)
+        tx.approximate_rows(self.table).map_err(|e| e.store(&self.name))
     }
 
     /// Memory that the store's staged records hold, in bytes.

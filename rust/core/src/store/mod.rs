@@ -15,6 +15,17 @@ pub struct StoreSpec {
     pub name: String,
     /// Kind and its settings.
     pub kind: StoreKind,
+    /// Kept in files. A store in memory is empty after each open, and its changelog brings it back.
+    pub persistent: bool,
+    /// Writes wait for the commit. Else each write call goes straight through (KIP-892 calls such a store non-transactional).
+    pub transactional: bool,
+}
+
+impl StoreSpec {
+    /// A store that is kept in files and takes part in transactions.
+    pub fn new(name: impl Into<String>, kind: StoreKind) -> Self {
+        Self { name: name.into(), kind, persistent: true, transactional: true }
+    }
 }
 
 /// The kinds of store. Durations are microseconds.

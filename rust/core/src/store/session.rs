@@ -86,7 +86,7 @@ impl SessionStore {
         let mut part = Vec::new();
         for (session, value) in puts {
             if self.rows.admit(tx, session.end.0) {
-                self.stage(tx, *session, *value, &mut part);
+                self.stage(tx, *session, *value, &mut part)?;
             }
         }
         Ok(())
@@ -104,17 +104,17 @@ impl SessionStore {
             if let Some(session) = parse(key)
                 && self.rows.readmit(tx, session.end.0)
             {
-                self.stage(tx, session, value, &mut part);
+                self.stage(tx, session, value, &mut part)?;
             }
         }
         Ok(())
     }
 
-    fn stage(&self, tx: &mut Transaction, session: WindowedKey<'_>, value: Option<&[u8]>, part: &mut Vec<u8>) {
+    fn stage(&self, tx: &mut Transaction, session: WindowedKey<'_>, value: Option<&[u8]>, part: &mut Vec<u8>) -> Result<()> {
         part.clear();
         windowed::push_key_part(session.key, part);
         let value = value.as_ref().map(std::slice::from_ref);
-        self.rows.stage(tx, part, session.end.0, &ordered(session.start.0), value);
+        self.rows.stage(tx, part, session.end.0, &ordered(session.start.0), value)
     }
 
     /// Reads the value of one session; `f` sees it where it lies.

@@ -61,14 +61,16 @@ impl TimestampedKeyValueStore {
     }
 
     /// Puts a value with its timestamp, or deletes the key for `None`.
-    pub fn put(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>, timestamp: Timestamp) {
-        match value {
+    ///
+    /// # Errors
+    /// `InvalidValue` for a key or value of more than 1 GiB.
+    pub fn put(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>, timestamp: Timestamp) -> Result<()> {
+        let staged = match value {
             Some(value) => tx.stage(self.table, &[key], Some(&[&timestamp.0.to_be_bytes(), value]), false),
             None => tx.stage(self.table, &[key], None, false),
-        }
-        if let Some(plain) = self.plain {
-            tx.stage(plain, &[key], None, false);
-        }
+        };
+        let rewritten = |()| self.plain.map_or(Ok(()), |plain| tx.stage(plain, &[key], None, false));
+        staged.and_then(rewritten).map_err(|e| e.store(&self.name).key(key))
     }
 
     /// Reads a value; `f` sees it where it lies.
@@ -94,7 +96,7 @@ impl TimestampedKeyValueStore {
     ) -> Result<Option<(Vec<u8>, Timestamp)>> {
         let found = self.get(tx, key, |found| found.map(Stamped::to_owned))?;
         if found.is_none() && value.is_some() {
-            self.put(tx, key, value, timestamp);
+            self.put(tx, key, value, timestamp)?;
         }
         Ok(found)
     }
@@ -103,7 +105,7 @@ impl TimestampedKeyValueStore {
     pub fn delete(&self, tx: &mut Transaction, key: &[u8]) -> Result<Option<(Vec<u8>, Timestamp)>> {
         let found = self.get(tx, key, |found| found.map(Stamped::to_owned))?;
         if found.is_some() {
-            self.put(tx, key, None, NO_TIMESTAMP);
+            self.put(tx, key, None, NO_TIMESTAMP)?;
         }
         Ok(found)
     }
@@ -141,12 +143,9 @@ impl TimestampedKeyValueStore {
 
     /// About how many entries there are, staged ones counted as if all were new.
     pub fn approximate_num_entries(&self, tx: &Transaction) -> Result<u64> {
-        let database = tx.snapshot().database();
-        let mut entries = tx.staged_records(self.table) as u64;
-        for table in self.tables() {
-            entries += database.family_property(table.family, "rocksdb.estimate-num-keys")?;
-        }
-        Ok(entries)
+        let entries = tx.approximate_rows(self.table)?;
+        // What is staged for the plain rows are only deletes of rows that were rewritten.
+        Ok(entries + self.plain.map_or(Ok(0), |plain| tx.base().approximate_rows(plain))?)
     }
 
     /// Memory that the store's staged records hold, in bytes.

@@ -80,34 +80,39 @@ impl WindowStore {
     ///
     /// Not written, and counted, if `start < stream time - retention + 1`. Where duplicates are kept every put is another row,
     /// and a put of nothing is passed over.
-    pub fn put(&self, tx: &mut Transaction, put: WindowPut<'_>) {
-        self.put_batch(tx, [put]);
+    ///
+    /// # Errors
+    /// `InvalidValue` for a key or value of more than 1 GiB.
+    pub fn put(&self, tx: &mut Transaction, put: WindowPut<'_>) -> Result<()> {
+        self.put_batch(tx, [put])
     }
 
     /// Puts many windows, in order.
-    pub fn put_batch<'a>(&self, tx: &mut Transaction, puts: impl IntoIterator<Item = WindowPut<'a>>) {
+    pub fn put_batch<'a>(&self, tx: &mut Transaction, puts: impl IntoIterator<Item = WindowPut<'a>>) -> Result<()> {
         let mut part = Vec::new();
         for put in puts {
             if put.value.is_none() && self.retain_duplicates {
                 continue;
             }
             if self.rows.admit(tx, put.start.0) {
-                self.stage(tx, put, &mut part);
+                self.stage(tx, put, &mut part)?;
             }
         }
+        Ok(())
     }
 
     /// Stages windows that were accepted once (replay from a changelog): any order, and what is too old now is not counted.
-    pub(crate) fn restore<'a>(&self, tx: &mut Transaction, puts: &[WindowPut<'a>]) {
+    pub(crate) fn restore<'a>(&self, tx: &mut Transaction, puts: &[WindowPut<'a>]) -> Result<()> {
         let mut part = Vec::new();
         for put in puts {
             if self.rows.readmit(tx, put.start.0) && (put.value.is_some() || !self.retain_duplicates) {
-                self.stage(tx, *put, &mut part);
+                self.stage(tx, *put, &mut part)?;
             }
         }
+        Ok(())
     }
 
-    fn stage(&self, tx: &mut Transaction, put: WindowPut<'_>, part: &mut Vec<u8>) {
+    fn stage(&self, tx: &mut Transaction, put: WindowPut<'_>, part: &mut Vec<u8>) -> Result<()> {
         let number = self.retain_duplicates.then(|| self.rows.next_sequence(tx).to_be_bytes());
         let more = number.as_ref().map_or([].as_slice(), |number| number.as_slice());
         part.clear();
@@ -116,7 +121,7 @@ impl WindowStore {
             (None, _) => self.rows.stage(tx, part, put.start.0, more, None),
             (Some(value), None) => self.rows.stage(tx, part, put.start.0, more, Some(&[&[PLAIN], value])),
             (Some(value), Some(timestamp)) => {
-                self.rows.stage(tx, part, put.start.0, more, Some(&[&[STAMPED], &timestamp.0.to_be_bytes(), value]));
+                self.rows.stage(tx, part, put.start.0, more, Some(&[&[STAMPED], &timestamp.0.to_be_bytes(), value]))
             }
         }
     }

@@ -1,10 +1,12 @@
-//! Commit: what a transaction staged, its offsets and stream times, in one atomic write.
+//! Commit: what a transaction staged, its offsets, positions and stream times, in one atomic write.
 
-use super::{Committed, Store, Task, metadata};
+use super::{Committed, Entry, Store, Task, metadata};
 use crate::error::{Error, ErrorKind, Result};
 use crate::offset::OffsetChange;
-use crate::store::versioned::push_latest;
-use crate::transaction::{Batch, TIME_BYTES, Transaction};
+use crate::position::Position;
+use crate::store::versioned::{ExpiryFilter, push_latest};
+use crate::store::windowed;
+use crate::transaction::{Base, Batch, MemoryTable, Place, StoreState, TIME_BYTES, Table, Transaction};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,17 +26,20 @@ impl Task {
     /// # Errors
     /// `InvalidState` if something else was committed since the transaction began. After a failed write nothing has changed.
     pub fn commit_transaction(&self, tx: Transaction, commit: Commit) -> Result<()> {
+        self.database.check_owner()?;
         let mut open = self.open.lock();
-        self.commit_locked(tx, &commit)?;
+        self.commit_locked(tx, &commit, None)?;
         // The task's own transaction, if it holds nothing, goes on from here.
         open.forget_if_empty();
         Ok(())
     }
 
-    /// Writes the transaction; the caller holds the writer's lock.
-    pub(super) fn commit_locked(&self, mut tx: Transaction, commit: &Commit) -> Result<()> {
+    /// Writes the transaction; the caller holds the writer's lock. The offsets are those of one store, or of all.
+    pub(super) fn commit_locked(&self, mut tx: Transaction, commit: &Commit, store: Option<&str>) -> Result<()> {
         let started = Instant::now();
-        if !Arc::ptr_eq(tx.snapshot(), &self.committed.read().snapshot) {
+        tx.check_whole().map_err(|e| e.path(self.path()))?;
+        let last = self.committed.read().clone();
+        if !Arc::ptr_eq(tx.base(), &last.base) {
             return Err(Error::new(
                 ErrorKind::InvalidState,
                 "something else was committed since this transaction began; begin another one and repeat the work",
@@ -42,63 +47,122 @@ impl Task {
             .path(self.path()));
         }
         let mut batch = Batch::with_capacity(tx.uncommitted_bytes());
-        self.push_rows(&mut tx, &mut batch);
-        self.push_metadata(&tx, commit, &mut batch)?;
+        let mut memory = last.base.memory().to_vec();
+        let in_memory = self.push_rows(&mut tx, |_| true, &mut batch, &mut memory);
+        self.push_stream_times(&tx, |_| true, &mut batch);
+        for (name, value) in &commit.properties {
+            batch.push(self.metadata.id, &metadata::property_key(name), Some(value));
+        }
+        self.push_offsets(&commit.offsets, store, &mut batch)?;
+        let position = tx.position();
+        for (tp, offset) in tx.observed().offsets() {
+            // An offset below the committed one changes nothing, and `position` says so.
+            let offset = position.get(tp).unwrap_or(offset);
+            batch.push(self.metadata.id, &metadata::position_key(tp)?, Some(&offset.0.to_be_bytes()));
+        }
         let mut states = std::mem::take(&mut tx.stores);
-        drop(tx);
-        if batch.is_empty() {
+        drop((tx, last.base));
+        if batch.is_empty() && !in_memory {
             return Ok(());
         }
-        let wire = batch.finish();
-        let bytes = wire.len();
-        self.database.write(wire)?;
         for state in &mut states {
             state.changed = false;
         }
-        let committed = Committed { snapshot: self.database.snapshot()?, states };
-        *self.committed.write() = committed.clone();
+        let bytes = self.write(&mut batch)?;
+        self.publish(memory, states, position, bytes)?;
         self.counters.commit(started.elapsed());
-        // The commit is done: an error would say that it is not.
+        Ok(())
+    }
+
+    /// Writes what is staged for the stores without transactions, which then is committed: they do not wait. To be called
+    /// after each write call, with the task's own transaction.
+    ///
+    /// # Errors
+    /// After a failed write the stores are unchanged, and the transaction can only be rolled back.
+    pub fn write_through(&self, tx: &mut Transaction) -> Result<()> {
+        if !self.stores.iter().any(Entry::is_direct) {
+            return Ok(());
+        }
+        let last = self.committed.read().clone();
+        let mut batch = Batch::with_capacity(0);
+        let mut memory = last.base.memory().to_vec();
+        let in_memory = self.push_rows(tx, Entry::is_direct, &mut batch, &mut memory);
+        self.push_stream_times(tx, Entry::is_direct, &mut batch);
+        if batch.is_empty() && !in_memory {
+            return Ok(());
+        }
+        let mut states = last.states;
+        for ((entry, own), committed) in self.stores.iter().zip(&mut tx.stores).zip(&mut states) {
+            if entry.is_direct() {
+                own.changed = false;
+                *committed = *own;
+            }
+        }
+        let position = last.base.position().clone();
+        drop(last.base);
+        self.write(&mut batch).and_then(|bytes| self.publish(memory, states, position, bytes)).inspect_err(|error| tx.tear(error))?;
+        tx.rebase(Arc::clone(&self.committed.read().base));
+        Ok(())
+    }
+
+    fn write(&self, batch: &mut Batch) -> Result<usize> {
+        if batch.is_empty() {
+            return Ok(0);
+        }
+        let wire = batch.finish();
+        self.database.write(wire)?;
+        Ok(wire.len())
+    }
+
+    /// Makes a written commit what new views see.
+    fn publish(&self, memory: Vec<MemoryTable>, states: Vec<StoreState>, position: Position, bytes: usize) -> Result<()> {
+        let files = self.database.snapshot().map_err(|error| {
+            let words = format!("the commit is in the files, but they cannot be read on ({error}); close the task and open it again");
+            Error::new(error.kind(), words).path(self.path())
+        })?;
+        let committed = Committed { base: Base::new(files, memory, position), states };
+        *self.committed.write() = committed.clone();
         if let Err(error) = self.advance_horizons(&committed, bytes) {
             log::warn!("{}: expiry is put off to a later commit: {error}", self.path().display());
         }
         Ok(())
     }
 
-    /// All staged rows, family by family, each sorted by key: the memtable's insertion hint lives on that order, and two
-    /// families in turns would push each other's nodes out of the processor's cache.
-    fn push_rows(&self, tx: &mut Transaction, batch: &mut Batch) {
-        for entry in &self.stores {
-            match &entry.store {
-                Store::Versioned(store, _) => {
-                    let (versions, latest) = store.tables();
-                    let mut part: Vec<u8> = Vec::new();
-                    let mut newest = Batch::with_capacity(tx.table_bytes(versions));
-                    tx.drain(versions, |version, encoded| {
-                        Transaction::push_encoded(batch, encoded);
-                        // Newest first: a key's first row is its newest staged version.
-                        let this = &version.key[..version.key.len() - TIME_BYTES];
-                        if this != part {
-                            part.clear();
-                            part.extend_from_slice(this);
-                            if version.newest {
-                                push_latest(&mut newest, latest.family.id, version);
-                            }
-                        }
-                    });
-                    batch.append(&newest);
+    /// Hands all staged rows of some stores over: those of files to the batch, family by family, each sorted by key (the
+    /// memtable's insertion hint lives on that order), those in memory to their tables. True if there were any of the latter.
+    fn push_rows(&self, tx: &mut Transaction, stores: impl Fn(&Entry) -> bool, batch: &mut Batch, memory: &mut [MemoryTable]) -> bool {
+        let mut in_memory = false;
+        for entry in self.stores.iter().filter(|entry| stores(entry)) {
+            if let Store::Versioned(store, horizon) = &entry.store {
+                let (versions, latest) = store.tables();
+                match (versions.place, latest.place) {
+                    (Place::Memory(of_versions), Place::Memory(of_latest)) => {
+                        in_memory |= tx.is_staged(versions);
+                        let mut filter = ExpiryFilter::new(horizon.get());
+                        tx.move_latest_to_memory(versions, latest, &mut memory[of_latest]);
+                        tx.move_to_memory(versions, &mut memory[of_versions], &mut |row| filter.expired(row));
+                    }
+                    _ => push_versions(tx, versions, latest, batch),
                 }
-                store => {
-                    for table in store.tables() {
-                        tx.drain(table, |_, encoded| Transaction::push_encoded(batch, encoded));
+                continue;
+            }
+            for table in entry.store.tables() {
+                match table.place {
+                    Place::Files(_) => tx.drain(table, |_, encoded| Transaction::push_encoded(batch, encoded)),
+                    Place::Memory(number) => {
+                        in_memory |= tx.is_staged(table);
+                        let horizon = entry.store.expiry().map(|expiry| expiry.horizon.get());
+                        let mut expired = |row: &[u8]| horizon.is_some_and(|horizon| windowed::expired(table.kind, row, horizon));
+                        tx.move_to_memory(table, &mut memory[number], &mut expired);
                     }
                 }
             }
         }
+        in_memory
     }
 
-    fn push_metadata(&self, tx: &Transaction, commit: &Commit, batch: &mut Batch) -> Result<()> {
-        for (entry, state) in self.stores.iter().zip(&tx.stores) {
+    fn push_stream_times(&self, tx: &Transaction, stores: impl Fn(&Entry) -> bool, batch: &mut Batch) {
+        for (entry, state) in self.stores.iter().zip(&tx.stores).filter(|(entry, _)| entry.spec.persistent && stores(entry)) {
             if let (true, Some(time)) = (state.changed, state.stream_time) {
                 batch.push(self.metadata.id, &metadata::stream_time_key(&entry.spec.name), Some(&time.to_be_bytes()));
             }
@@ -106,23 +170,25 @@ impl Task {
                 batch.push(self.metadata.id, &metadata::sequence_key(&entry.spec.name), Some(&state.sequence.to_be_bytes()));
             }
         }
-        for (name, value) in &commit.properties {
-            batch.push(self.metadata.id, &metadata::property_key(name), Some(value));
-        }
-        match &commit.offsets {
-            OffsetChange::Keep => {}
-            OffsetChange::Forget => {
-                for (tp, _) in self.committed_offsets()? {
-                    batch.push(self.offsets.id, &metadata::offset_key(&tp)?, None);
-                }
-            }
-            OffsetChange::Set(offsets) => {
-                for (tp, offset) in offsets {
-                    let value = offset.map(|offset| offset.0.to_be_bytes());
-                    batch.push(self.offsets.id, &metadata::offset_key(tp)?, value.as_ref().map(|v| v.as_slice()));
-                }
-            }
-        }
-        Ok(())
     }
+}
+
+/// The rows of a versioned store in files, and then the `latest` rows that they make: two families in turns would push each
+/// other's nodes out of the processor's cache.
+fn push_versions(tx: &mut Transaction, versions: Table, latest: Table, batch: &mut Batch) {
+    let mut part: Vec<u8> = Vec::new();
+    let mut newest = Batch::with_capacity(tx.table_bytes(versions));
+    tx.drain(versions, |version, encoded| {
+        Transaction::push_encoded(batch, encoded);
+        // Newest first: a key's first row is its newest staged version.
+        let this = &version.key[..version.key.len() - TIME_BYTES];
+        if this != part {
+            part.clear();
+            part.extend_from_slice(this);
+            if version.newest {
+                push_latest(&mut newest, latest.family_id(), version);
+            }
+        }
+    });
+    batch.append(&newest);
 }

@@ -4,9 +4,8 @@ use super::store::Expiry;
 use super::{Committed, Durability, Task};
 use crate::error::Result;
 use crate::failpoint::Failpoint;
-use crate::rocks::Snapshot;
 use crate::store::windowed::ordered;
-use crate::transaction::StoreState;
+use crate::transaction::{Base, Place, StoreState};
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
 
@@ -16,7 +15,7 @@ const FLUSH_BYTES: u64 = 8 << 20;
 /// Commits that somebody still reads, and stream times that are safe from a crash.
 #[derive(Default)]
 pub(super) struct Views {
-    alive: Vec<(Weak<Snapshot>, Vec<StoreState>)>,
+    alive: Vec<(Weak<Base>, Vec<StoreState>)>,
     durable: Vec<StoreState>,
     flushing: Option<Vec<StoreState>>,
     bytes_since_flush: u64,
@@ -25,7 +24,7 @@ pub(super) struct Views {
 impl Views {
     /// The commit found at open is read by every view that begins before the next one.
     pub(super) fn new(found: &Committed) -> Self {
-        let alive = vec![(std::sync::Arc::downgrade(&found.snapshot), found.states.clone())];
+        let alive = vec![(std::sync::Arc::downgrade(&found.base), found.states.clone())];
         Self { alive, durable: found.states.clone(), ..Self::default() }
     }
 
@@ -38,11 +37,13 @@ impl Views {
 
 impl Task {
     /// Notes a commit and raises the stores' horizons as far as they may go.
+    ///
+    /// An error here says nothing of the commit, which is done: expiry and the flush come later.
     pub(super) fn advance_horizons(&self, committed: &Committed, bytes: usize) -> Result<()> {
         Failpoint::BeforeExpiry.reached()?;
         let mut views = self.views.lock();
-        views.alive.retain(|(snapshot, _)| snapshot.strong_count() > 0);
-        views.alive.push((std::sync::Arc::downgrade(&committed.snapshot), committed.states.clone()));
+        views.alive.retain(|(base, _)| base.strong_count() > 0);
+        views.alive.push((std::sync::Arc::downgrade(&committed.base), committed.states.clone()));
         views.bytes_since_flush += bytes as u64;
         if self.options.durability == Durability::Sync {
             views.durable.clone_from(&committed.states);
@@ -74,15 +75,15 @@ impl Task {
     pub(super) fn raise_horizons(&self, views: &Views) {
         for (n, entry) in self.stores.iter().enumerate() {
             let Some(Expiry { horizon, keep, unit, by_time }) = entry.store.expiry() else { continue };
-            let alive = views.alive.iter().filter(|(snapshot, _)| snapshot.strong_count() > 0).map(|(_, states)| states);
+            let alive = views.alive.iter().filter(|(base, _)| base.strong_count() > 0).map(|(_, states)| states);
             let oldest = alive.chain(std::iter::once(&views.durable)).map(|states| states[n].stream_time).min().flatten();
             if let Some(time) = oldest {
                 let before = horizon.get();
                 horizon.raise(time.saturating_sub(keep));
                 let now = horizon.get();
-                if let Some(table) = by_time
+                if let Some(Place::Files(family)) = by_time.map(|table| table.place)
                     && before.div_euclid(unit) != now.div_euclid(unit)
-                    && let Err(error) = self.database.drop_files_below(table.family, &ordered(now))
+                    && let Err(error) = self.database.drop_files_below(family, &ordered(now))
                 {
                     // It is only space, and the next time may do better: no reason to fail a commit that was written.
                     log::warn!("store {}: {error}", entry.spec.name);
@@ -94,6 +95,7 @@ impl Task {
     /// Writes the memtables of all stores to files, at one commit; with `wait` they are there on return.
     pub fn flush(&self, wait: bool) -> Result<()> {
         let states = self.committed.read().states.clone();
+        self.database.check_owner()?;
         self.database.flush(wait)?;
         self.counters.flushes.fetch_add(1, Ordering::Relaxed);
         let mut views = self.views.lock();

@@ -1,16 +1,17 @@
-//! What a task keeps about itself, and the offsets family.
+//! What a task keeps about itself.
 //!
 //! ```text
-//! metadata  format              → u16 big-endian
-//!           durability          → its name
-//!           store:NAME          → the kind's name, then its settings:
-//!                                 versioned: history retention, segment interval; session: retention;
-//!                                 window: retention, window size, whether duplicates are kept ("duplicates" or "single")
-//!           stream_time:NAME    → i64 big-endian
-//!           sequence:NAME       → u64 big-endian, the last duplicate's number
-//!           property:NAME       → bytes; `serde:STORE:key` and `…:value` are the serdes of typed stores
-//!           commit              → u64 big-endian (`rocks/commit_number.rs`)
-//! offsets   topic | 00 | partition i32 big-endian → i64 big-endian
+//! format                                    → u16 big-endian
+//! durability                                → its name
+//! open                                      → while it is open and an unclean stop would matter: see `marker.rs`
+//! store:NAME                                → the kind's name, then its settings:
+//!                                             versioned: history retention, segment interval; session: retention;
+//!                                             window: retention, window size, whether duplicates are kept ("duplicates" or "single")
+//! stream_time:NAME                          → i64 big-endian
+//! sequence:NAME                             → u64 big-endian, the last duplicate's number
+//! position:TOPIC | 00 | partition i32 b. e. → i64 big-endian
+//! property:NAME                             → bytes; `serde:STORE:key` and `…:value` are the serdes of typed stores
+//! commit                                    → u64 big-endian (`rocks/commit_number.rs`)
 //! ```
 
 use crate::error::{Error, ErrorKind, Result};
@@ -21,6 +22,8 @@ use crate::store::{StoreKind, StoreSpec};
 pub(super) const FORMAT: u16 = 1;
 pub(super) const FORMAT_KEY: &[u8] = b"format";
 pub(super) const DURABILITY_KEY: &[u8] = b"durability";
+pub(super) const OPEN_KEY: &[u8] = b"open";
+pub(super) const POSITION: &[u8] = b"position:";
 
 pub(super) fn store_key(name: &str) -> Vec<u8> {
     format!("store:{name}").into_bytes()
@@ -91,19 +94,24 @@ pub(super) fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn offset_key(tp: &TopicPartition) -> Result<Vec<u8>> {
+/// The key of an input position's row.
+pub(super) fn position_key(tp: &TopicPartition) -> Result<Vec<u8>> {
     if tp.topic.contains('\0') {
         return Err(Error::new(ErrorKind::InvalidValue, format!("topic {:?} has a NUL character in it", tp.topic)));
     }
-    Ok([tp.topic.as_bytes(), &[0], &tp.partition.to_be_bytes()].concat())
+    Ok([POSITION, tp.topic.as_bytes(), &[0], &tp.partition.to_be_bytes()].concat())
 }
 
-pub(super) fn parse_offset(key: &[u8], value: &[u8]) -> Result<(TopicPartition, Offset)> {
-    let bad = || Error::new(ErrorKind::StoreCorrupted, "an offset in the database is damaged; restore the directory from the changelog");
-    let (head, partition) = key.split_last_chunk::<4>().ok_or_else(bad)?;
-    let topic = head.strip_suffix(&[0]).and_then(|topic| std::str::from_utf8(topic).ok()).ok_or_else(bad)?;
-    let offset = i64::from_be_bytes(value.try_into().map_err(|_| bad())?);
-    Ok((TopicPartition { topic: topic.to_owned(), partition: i32::from_be_bytes(*partition) }, Offset(offset)))
+pub(super) fn parse_position(key: &[u8], value: &[u8]) -> Result<(TopicPartition, Offset)> {
+    let parsed = || {
+        let (head, partition) = key.strip_prefix(POSITION)?.split_last_chunk::<4>()?;
+        let topic = std::str::from_utf8(head.strip_suffix(&[0])?).ok()?.to_owned();
+        let offset = Offset(i64::from_be_bytes(value.try_into().ok()?));
+        Some((TopicPartition { topic, partition: i32::from_be_bytes(*partition) }, offset))
+    };
+    parsed().ok_or_else(|| {
+        Error::new(ErrorKind::StoreCorrupted, "an input position in the database is damaged; restore the directory from the changelog")
+    })
 }
 
 pub(super) fn parse_sequence(value: &[u8]) -> Result<u64> {

@@ -2,6 +2,7 @@
 
 use super::Task;
 use crate::error::Result;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub struct TaskMetrics {
     pub unflushed_bytes: u64,
     /// Files of all stores, in bytes.
     pub file_bytes: u64,
+    /// Committed rows of the stores in memory, in bytes.
+    pub memory_bytes: u64,
     /// Each store's own.
     pub stores: Vec<StoreMetrics>,
 }
@@ -59,11 +62,12 @@ impl Task {
     pub fn metrics(&self) -> Result<TaskMetrics> {
         let commits = self.counters.commits.load(Ordering::Relaxed);
         let seconds = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64 / 1e9;
+        let base = Arc::clone(&self.committed.read().base);
         let mut stores = Vec::with_capacity(self.stores.len());
         for entry in &self.stores {
             let (dropped_records, expired_reads) = (entry.store.dropped_records(), entry.store.expired_reads());
             let rows = match entry.store.tables().first() {
-                Some(table) => self.database.family_property(table.family, "rocksdb.estimate-num-keys")?,
+                Some(table) => base.approximate_rows(*table)?,
                 None => 0,
             };
             stores.push(StoreMetrics { name: entry.spec.name.clone(), rows, dropped_records, expired_reads });
@@ -75,6 +79,7 @@ impl Task {
             uncommitted_bytes: self.uncommitted_bytes() as u64,
             unflushed_bytes: self.unflushed_bytes(),
             file_bytes: self.database.property("rocksdb.total-sst-files-size")?,
+            memory_bytes: base.memory().iter().map(|table| table.bytes() as u64).sum(),
             stores,
         })
     }

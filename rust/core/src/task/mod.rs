@@ -2,8 +2,10 @@
 
 mod commit;
 mod horizon;
+mod marker;
 mod metadata;
 mod metrics;
+mod offsets;
 mod open;
 mod options;
 mod serdes;
@@ -12,19 +14,19 @@ mod store;
 pub use commit::Commit;
 pub use metrics::{StoreMetrics, TaskMetrics};
 pub use open::OpenTransaction;
-pub use options::{Durability, TaskOptions};
+pub use options::{Durability, ProcessingGuarantee, TaskOptions};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::failpoint::Failpoint;
-use crate::offset::{Offset, TopicPartition};
-use crate::rocks::{Bounds, Cursor, Database, Family, FamilyKind, Snapshot};
+use crate::position::Position;
+use crate::rocks::{Database, Family};
 use crate::store::StoreSpec;
 use crate::store::key_value::KeyValueStore;
 use crate::store::session::SessionStore;
 use crate::store::timestamped::TimestampedKeyValueStore;
 use crate::store::versioned::VersionedStore;
 use crate::store::window::WindowStore;
-use crate::transaction::{StoreState, Table, Transaction};
+use crate::transaction::{Base, Place, StoreState, Table, Transaction};
 use horizon::Views;
 use metrics::Counters;
 use open::Open;
@@ -46,18 +48,29 @@ pub struct Task {
     views: Mutex<Views>,
     counters: Counters,
     options: TaskOptions,
+    /// Its files lie in memory, too.
+    in_memory: bool,
+    /// There is an `open` marker to be removed by a clean close.
+    marked: bool,
 }
 
 /// The last commit: what a new transaction stands on.
 #[derive(Clone)]
 struct Committed {
-    snapshot: Arc<Snapshot>,
+    base: Arc<Base>,
     states: Vec<StoreState>,
 }
 
 struct Entry {
     spec: StoreSpec,
     store: Store,
+}
+
+impl Entry {
+    /// Whether its writes go straight through.
+    fn is_direct(&self) -> bool {
+        !self.spec.transactional
+    }
 }
 
 impl Task {
@@ -127,37 +140,22 @@ impl Task {
     /// with [`Task::commit_transaction`], as long as nothing else was committed since it began. It can also serve as a view of
     /// the last commit.
     pub fn begin(&self) -> Result<Transaction> {
+        self.database.check_owner()?;
         self.database.check_open()?;
         let committed = self.committed.read().clone();
-        Ok(Transaction::new(committed.snapshot, Arc::clone(&self.tables), committed.states))
+        Ok(Transaction::new(committed.base, Arc::clone(&self.tables), committed.states))
     }
 
-    /// The offset that the last commit carries for a changelog partition.
-    pub fn committed_offset(&self, tp: &TopicPartition) -> Result<Option<Offset>> {
-        let snapshot = Arc::clone(&self.committed.read().snapshot);
-        let found = self.database.get(self.offsets, &metadata::offset_key(tp)?, &snapshot, |value| value.map(<[u8]>::to_vec))?;
-        found.map(|value| metadata::parse_offset(&metadata::offset_key(tp)?, &value).map(|(_, offset)| offset)).transpose()
-    }
-
-    /// All offsets of the last commit.
-    pub fn committed_offsets(&self) -> Result<Vec<(TopicPartition, Offset)>> {
-        let snapshot = Arc::clone(&self.committed.read().snapshot);
-        let cursor = Cursor::new(&snapshot, self.offsets, FamilyKind::Offsets, &Bounds::default())?;
-        let mut offsets = Vec::new();
-        cursor.with(|rows| {
-            rows.seek_to_first();
-            while let Some((key, value)) = rows.item() {
-                offsets.push(metadata::parse_offset(key, value));
-                rows.next();
-            }
-        })?;
-        offsets.into_iter().collect()
+    /// The input position of the last commit.
+    pub fn position(&self) -> Position {
+        self.committed.read().base.position().clone()
     }
 
     /// A small value that was committed with the data.
     pub fn property(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        let snapshot = Arc::clone(&self.committed.read().snapshot);
-        self.database.get(self.metadata, &metadata::property_key(name), &snapshot, |value| value.map(<[u8]>::to_vec))
+        self.database.check_owner()?;
+        let base = Arc::clone(&self.committed.read().base);
+        self.database.get(self.metadata, &metadata::property_key(name), base.files(), |value| value.map(<[u8]>::to_vec))
     }
 
     /// Memory of the open transaction at which `commit_requested` turns true; -1: never.
@@ -171,23 +169,38 @@ impl Task {
     }
 
     /// A consistent copy of the last commit in a new directory, hard-linked where the file system can.
+    ///
+    /// # Errors
+    /// `UnsupportedOperation` for a task in memory; `InvalidValue` for a directory that exists.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
+        self.database.check_owner()?;
+        if self.in_memory {
+            return Err(Error::new(ErrorKind::UnsupportedOperation, "a task in memory has no files to copy; open one in a directory"));
+        }
         if directory.exists() {
             return Err(Error::new(ErrorKind::InvalidValue, "the checkpoint's directory exists already; name a new one").path(directory));
         }
         self.database.checkpoint(directory)
     }
 
-    /// Rewrites a store's files, dropping what has expired.
+    /// Rewrites a store's files, dropping what has expired. A store in memory does so by itself.
     pub fn compact(&self, store: &str) -> Result<()> {
-        self.entry(store)?.store.tables().into_iter().try_for_each(|table| self.database.compact(table.family))
+        self.database.check_owner()?;
+        for table in self.entry(store)?.store.tables() {
+            if let Place::Files(family) = table.place {
+                self.database.compact(family)?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes what is committed to files and closes. Open transactions, scans and handles then say `StoreClosed`. A second
     /// close does nothing.
     pub fn close(&self) -> Result<()> {
+        self.database.check_owner()?;
         Failpoint::BeforeClose.reached()?;
-        let flushed = match self.flush(true) {
+        let closed = if self.marked { marker::remove(&self.database, self.metadata) } else { Ok(()) };
+        let flushed = match closed.and_then(|()| self.flush(true)) {
             Err(error) if error.kind() == ErrorKind::StoreClosed => return Ok(()),
             result => result,
         };

@@ -1,10 +1,12 @@
 //! Opening a task, and the transaction that is its own.
 
+use super::marker::{self, Marker};
 use super::metadata::{self, DURABILITY_KEY, FORMAT, FORMAT_KEY};
-use super::{Commit, Committed, Durability, Entry, Store, Task, TaskOptions, Views};
+use super::{Commit, Committed, Durability, Entry, ProcessingGuarantee, Store, Task, TaskOptions, Views, offsets};
 use crate::error::{Error, ErrorKind, Result};
 use crate::offset::OffsetChange;
-use crate::rocks::{Bounds, Cursor, Database, DatabaseOptions, FamilyKind, FamilySpec, Snapshot};
+use crate::position::Position;
+use crate::rocks::{Bounds, Cursor, Database, DatabaseOptions, Environment, Family, FamilyKind, FamilySpec, Snapshot};
 use crate::store::key_value::KeyValueStore;
 use crate::store::session::SessionStore;
 use crate::store::timestamped::TimestampedKeyValueStore;
@@ -13,13 +15,16 @@ use crate::store::window::{WindowPut, WindowStore};
 use crate::store::windowed::Rows;
 use crate::store::{StoreKind, StoreSpec};
 use crate::time::Timestamp;
-use crate::transaction::{Batch, StoreState, Table, Transaction};
+use crate::transaction::{Base, Batch, MemoryTable, Place, StoreState, Table, Transaction};
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard, RwLock};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Names the process that has the directory open.
 const HOLDER: &str = "HOLDER";
+
+/// What stands for the path of a task in memory.
+const IN_MEMORY: &str = "in memory";
 
 /// The task's own transaction.
 pub(super) enum Open {
@@ -46,83 +51,27 @@ impl Task {
     ///
     /// # Errors
     /// `StoreLocked` with the holder's pid; `FormatVersion` for files of another format or of somebody else's;
-    /// `InvalidValue` for a store of another kind or another durability than the files'; `Io` where the directory cannot be written.
+    /// `InvalidValue` for a store of another kind or another durability than the files'; `Io` where the directory cannot be written;
+    /// `TaskCorrupted` under exactly-once for a state that an unclean stop left in doubt.
     pub fn open(path: &Path, stores: &[StoreSpec], options: TaskOptions) -> Result<Arc<Self>> {
         check_specs(stores)?;
         make_directory(path)?;
-        let horizons: Vec<(String, Horizon)> = stores
-            .iter()
-            .filter(|spec| !matches!(spec.kind, StoreKind::KeyValue | StoreKind::TimestampedKeyValue))
-            .map(|spec| (spec.name.clone(), Horizon::default()))
-            .collect();
-        let families: Vec<FamilySpec> = std::iter::once(FamilySpec::new(FamilyKind::Metadata, ""))
-            .chain([FamilySpec::new(FamilyKind::Offsets, "")])
-            .chain(stores.iter().flat_map(store_families))
-            .collect();
-        let database_options = DatabaseOptions {
-            sync: options.durability == Durability::Sync,
-            extra: options.rocksdb_options.clone(),
-            horizons: horizons.clone(),
-            environment: options.environment.clone(),
-        };
         let is_new = !path.join("CURRENT").exists();
-        let database = Database::open(path, &families, &database_options).map_err(|e| named_holder(e, path))?;
+        let opening = Opening::new(path, stores, options)?;
         std::fs::write(path.join(HOLDER), std::process::id().to_string())
             .map_err(|e| Error::new(ErrorKind::Io, format!("the directory cannot be written: {e}")).path(path))?;
-        let metadata_family = database.family(&families[0])?;
-        let offsets = database.family(&families[1])?;
-        let snapshot = database.snapshot()?;
-        let read = |key: &[u8]| database.get(metadata_family, key, &snapshot, |value| value.map(<[u8]>::to_vec));
+        opening.check_files(is_new)?;
+        opening.finish(stores, false)
+    }
 
-        check_format(read(FORMAT_KEY)?, is_new, path)?;
-        if let Some(stored) = read(DURABILITY_KEY)?
-            && stored != options.durability.name().as_bytes()
-        {
-            let stored = String::from_utf8_lossy(&stored).into_owned();
-            return Err(Error::new(
-                ErrorKind::InvalidValue,
-                format!(
-                    "the database was made with durability {stored:?} and is opened with {:?}; open it as it was made",
-                    options.durability.name()
-                ),
-            )
-            .path(path));
-        }
-        let mut batch = Batch::with_capacity(256);
-        batch.push(metadata_family.id, FORMAT_KEY, Some(&FORMAT.to_be_bytes()));
-        batch.push(metadata_family.id, DURABILITY_KEY, Some(options.durability.name().as_bytes()));
-        let mut states = Vec::with_capacity(stores.len());
-        for spec in stores {
-            if let Some(stored) = read(&metadata::store_key(&spec.name))? {
-                metadata::check_descriptor(spec, &stored).map_err(|e| e.path(path))?;
-            }
-            batch.push(metadata_family.id, &metadata::store_key(&spec.name), Some(metadata::descriptor(spec).as_bytes()));
-            let stream_time = read(&metadata::stream_time_key(&spec.name))?.map(|time| metadata::parse_time(&time)).transpose()?;
-            let sequence = read(&metadata::sequence_key(&spec.name))?.map(|number| metadata::parse_sequence(&number)).transpose()?;
-            states.push(StoreState { stream_time, sequence: sequence.unwrap_or(0), changed: false });
-        }
-        drop(snapshot);
-        database.write(batch.finish())?;
-        if is_new {
-            // A crash right after must find a database of ours, not an empty one.
-            database.flush(true)?;
-        }
-        let (tables, entries) = entries(&database, stores, &states, horizons)?;
-        let committed = Committed { snapshot: database.snapshot()?, states };
-        let task = Self {
-            views: Mutex::new(Views::new(&committed)),
-            database,
-            metadata: metadata_family,
-            offsets,
-            tables,
-            stores: entries,
-            committed: RwLock::new(committed),
-            open: Mutex::new(Open::Fresh),
-            counters: super::Counters::default(),
-            options,
-        };
-        task.raise_horizons(&task.views.lock());
-        Ok(Arc::new(task))
+    /// Opens a task that is all in memory, offsets and positions included; it is gone when it is closed. The stores are in
+    /// memory whatever they say.
+    pub fn open_in_memory(stores: &[StoreSpec], options: TaskOptions) -> Result<Arc<Self>> {
+        check_specs(stores)?;
+        let stores: Vec<StoreSpec> = stores.iter().map(|spec| StoreSpec { persistent: false, ..spec.clone() }).collect();
+        // Offsets, positions and properties lie in a database whose files are in memory: one commit path for both.
+        let options = TaskOptions { durability: Durability::Changelog, environment: Some(Environment::in_memory()?), ..options };
+        Opening::new(Path::new(IN_MEMORY), &stores, options)?.finish(&stores, true)
     }
 
     /// The task's own transaction, begun if there is none.
@@ -130,6 +79,7 @@ impl Task {
     /// # Errors
     /// `InvalidState` after a failed commit, until `rollback`; `StoreClosed`.
     pub fn transaction(&self) -> Result<OpenTransaction<'_>> {
+        self.database.check_owner()?;
         let mut open = self.open.lock();
         match &*open {
             Open::Poisoned(why) => {
@@ -164,7 +114,7 @@ impl Task {
                 return Err(Error::new(ErrorKind::InvalidState, "a commit failed; call rollback() first").path(self.path()));
             }
         };
-        self.commit_locked(tx, &Commit { offsets, properties: Vec::new() }).inspect_err(|error| {
+        self.commit_locked(tx, &Commit { offsets, properties: Vec::new() }, None).inspect_err(|error| {
             if error.kind() != ErrorKind::StoreClosed {
                 *open = Open::Poisoned(error.to_string());
             }
@@ -173,6 +123,7 @@ impl Task {
 
     /// Gives up everything since the last commit; heals a task whose commit failed.
     pub fn rollback(&self) -> Result<()> {
+        self.database.check_owner()?;
         self.database.check_open()?;
         *self.open.lock() = Open::Fresh;
         Ok(())
@@ -204,6 +155,7 @@ impl Task {
     /// `InvalidState` while the store has uncommitted writes: commit or roll back first. `InvalidValue`, with the row, for a
     /// record that is none of the store's; nothing is applied then.
     pub fn restore(&self, store: &str, rows: &[VersionRow<'_>], offsets: OffsetChange) -> Result<()> {
+        self.database.check_owner()?;
         let mut open = self.open.lock();
         if matches!(&*open, Open::Active(tx) if !tx.is_empty()) {
             return Err(
@@ -213,17 +165,17 @@ impl Task {
         let mut tx = self.begin()?;
         self.entry(store)?.restore(&mut tx, rows)?;
         *open = Open::Fresh;
-        self.commit_locked(tx, &Commit { offsets, properties: Vec::new() })
+        self.commit_locked(tx, &Commit { offsets, properties: Vec::new() }, Some(store))
     }
 }
 
 impl Entry {
     fn restore(&self, tx: &mut Transaction, rows: &[VersionRow<'_>]) -> Result<()> {
         match &self.store {
-            Store::KeyValue(store) => rows.iter().for_each(|row| store.put(tx, row.key, row.value)),
-            Store::Timestamped(store) => rows.iter().for_each(|row| store.put(tx, row.key, row.value, row.timestamp)),
+            Store::KeyValue(store) => rows.iter().try_for_each(|row| store.put(tx, row.key, row.value))?,
+            Store::Timestamped(store) => rows.iter().try_for_each(|row| store.put(tx, row.key, row.value, row.timestamp))?,
             Store::Versioned(store, _) => store.restore(tx, rows, None)?,
-            Store::Window(store, _) => store.restore(tx, &self.window_records(rows)?),
+            Store::Window(store, _) => store.restore(tx, &self.window_records(rows)?)?,
             Store::Session(store, _) => store.restore(tx, rows.iter().map(|row| (row.key, row.value)))?,
         }
         Ok(())
@@ -335,19 +287,192 @@ fn store_families(spec: &StoreSpec) -> Vec<FamilySpec> {
     kinds.iter().map(|kind| FamilySpec::new(*kind, &spec.name)).collect()
 }
 
-type Entries = (Arc<[Table]>, Vec<Entry>);
+/// A database that was opened, and what is read from it before it is a task.
+struct Opening {
+    database: Arc<Database>,
+    metadata: Family,
+    offsets: Family,
+    horizons: Vec<(String, Horizon)>,
+    options: TaskOptions,
+    snapshot: Arc<Snapshot>,
+}
+
+impl Opening {
+    fn new(path: &Path, stores: &[StoreSpec], options: TaskOptions) -> Result<Self> {
+        let horizons: Vec<(String, Horizon)> = stores
+            .iter()
+            .filter(|spec| !matches!(spec.kind, StoreKind::KeyValue | StoreKind::TimestampedKeyValue))
+            .map(|spec| (spec.name.clone(), Horizon::default()))
+            .collect();
+        let own = [FamilySpec::new(FamilyKind::Metadata, ""), FamilySpec::new(FamilyKind::Offsets, "")];
+        let families: Vec<FamilySpec> =
+            own.iter().cloned().chain(stores.iter().filter(|spec| spec.persistent).flat_map(store_families)).collect();
+        let database_options = DatabaseOptions {
+            sync: options.durability == Durability::Sync,
+            extra: options.rocksdb_options.clone(),
+            horizons: horizons.clone(),
+            environment: options.environment.clone(),
+        };
+        let database = Database::open(path, &families, &database_options).map_err(|e| named_holder(e, path))?;
+        let (metadata, offsets) = (database.family(&own[0])?, database.family(&own[1])?);
+        let snapshot = database.snapshot()?;
+        Ok(Self { database, metadata, offsets, horizons, options, snapshot })
+    }
+
+    fn read(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.database.get(self.metadata, key, &self.snapshot, |value| value.map(<[u8]>::to_vec))
+    }
+
+    /// That the files are of this format and of this durability.
+    fn check_files(&self, is_new: bool) -> Result<()> {
+        let path = self.database.path();
+        check_format(self.read(FORMAT_KEY)?, is_new, path)?;
+        if let Some(stored) = self.read(DURABILITY_KEY)?
+            && stored != self.options.durability.name().as_bytes()
+        {
+            let stored = String::from_utf8_lossy(&stored).into_owned();
+            return Err(Error::new(
+                ErrorKind::InvalidValue,
+                format!(
+                    "the database was made with durability {stored:?} and is opened with {:?}; open it as it was made",
+                    self.options.durability.name()
+                ),
+            )
+            .path(path));
+        }
+        if is_new {
+            let mut batch = Batch::with_capacity(64);
+            batch.push(self.metadata.id, FORMAT_KEY, Some(&FORMAT.to_be_bytes()));
+            self.database.write(batch.finish())?;
+            // A crash right after must find a database of ours, not an empty one.
+            self.database.flush(true)?;
+        }
+        Ok(())
+    }
+
+    /// The task, its stores checked against what the files say of them.
+    fn finish(self, stores: &[StoreSpec], in_memory: bool) -> Result<Arc<Task>> {
+        let mut batch = Batch::with_capacity(256);
+        batch.push(self.metadata.id, FORMAT_KEY, Some(&FORMAT.to_be_bytes()));
+        batch.push(self.metadata.id, DURABILITY_KEY, Some(self.options.durability.name().as_bytes()));
+        let discarded = self.discard(stores, &mut batch)?;
+        let mut states = Vec::with_capacity(stores.len());
+        for spec in stores {
+            states.push(self.store_state(spec, discarded.contains(&spec.name), &mut batch)?);
+        }
+        let position = self.position()?;
+        self.database.write(batch.finish())?;
+        let marker = Marker::of(stores, self.options.guarantee);
+        match &marker {
+            Some(marker) => marker.write(&self.database, self.metadata)?,
+            // That of an earlier open, now settled.
+            None => marker::remove(&self.database, self.metadata)?,
+        }
+        let (tables, entries, memory) = entries(&self.database, stores, &states, self.horizons)?;
+        let committed = Committed { base: Base::new(self.database.snapshot()?, memory, position), states };
+        let task = Task {
+            views: Mutex::new(Views::new(&committed)),
+            database: self.database,
+            metadata: self.metadata,
+            offsets: self.offsets,
+            tables,
+            stores: entries,
+            committed: RwLock::new(committed),
+            open: Mutex::new(Open::Fresh),
+            counters: super::Counters::default(),
+            options: self.options,
+            in_memory,
+            marked: marker.is_some(),
+        };
+        task.raise_horizons(&task.views.lock());
+        Ok(Arc::new(task))
+    }
+
+    /// Throws away what an unclean stop left in doubt; returns the stores concerned.
+    fn discard(&self, stores: &[StoreSpec], batch: &mut Batch) -> Result<Vec<String>> {
+        let Some(stored) = self.read(metadata::OPEN_KEY)? else { return Ok(Vec::new()) };
+        if self.options.guarantee == ProcessingGuarantee::AtLeastOnce {
+            return Ok(Vec::new());
+        }
+        let path = self.database.path();
+        let discarded = Marker::parse(&stored).to_discard(stores, path)?;
+        for spec in &discarded {
+            log::warn!(
+                "store {}: discarded, since it is written without transactions and its task was not closed; restore it from its changelog [path: {}]",
+                spec.name,
+                path.display()
+            );
+            for family in store_families(spec) {
+                self.database.clear(self.database.family(&family)?)?;
+            }
+            batch.push(self.metadata.id, &metadata::stream_time_key(&spec.name), None);
+            offsets::push_lost(&self.snapshot, self.offsets, &spec.name, batch)?;
+        }
+        Ok(discarded.into_iter().map(|spec| spec.name.clone()).collect())
+    }
+
+    /// What a store stood at; notes its descriptor.
+    fn store_state(&self, spec: &StoreSpec, is_empty: bool, batch: &mut Batch) -> Result<StoreState> {
+        let stored = self.read(&metadata::store_key(&spec.name))?;
+        if !spec.persistent {
+            if stored.is_some() {
+                let words = "the store was made in files and is now asked for in memory; open it with persistent=True or give the new store another name";
+                return Err(Error::new(ErrorKind::InvalidValue, words).store(&spec.name).path(self.database.path()));
+            }
+            // Its rows are gone since the last open.
+            offsets::push_lost(&self.snapshot, self.offsets, &spec.name, batch)?;
+            return Ok(StoreState::default());
+        }
+        if let Some(stored) = stored {
+            metadata::check_descriptor(spec, &stored).map_err(|e| e.path(self.database.path()))?;
+        }
+        batch.push(self.metadata.id, &metadata::store_key(&spec.name), Some(metadata::descriptor(spec).as_bytes()));
+        let stream_time = self.read(&metadata::stream_time_key(&spec.name))?.filter(|_| !is_empty);
+        let sequence = self.read(&metadata::sequence_key(&spec.name))?;
+        Ok(StoreState {
+            stream_time: stream_time.map(|time| metadata::parse_time(&time)).transpose()?,
+            sequence: sequence.map(|number| metadata::parse_sequence(&number)).transpose()?.unwrap_or(0),
+            changed: false,
+        })
+    }
+
+    fn position(&self) -> Result<Position> {
+        let upper = crate::store::key_value::successor(metadata::POSITION);
+        let bounds = Bounds { lower: Some(metadata::POSITION.to_vec()), upper, within_key: false };
+        let cursor = Cursor::new(&self.snapshot, self.metadata, FamilyKind::Metadata, &bounds)?;
+        let mut offsets = Vec::new();
+        cursor.with(|rows| {
+            rows.seek_to_first();
+            while let Some((key, value)) = rows.item() {
+                offsets.push(metadata::parse_position(key, value));
+                rows.next();
+            }
+        })?;
+        offsets.into_iter().collect()
+    }
+}
+
+type Entries = (Arc<[Table]>, Vec<Entry>, Vec<MemoryTable>);
 
 fn entries(database: &Arc<Database>, stores: &[StoreSpec], states: &[StoreState], horizons: Vec<(String, Horizon)>) -> Result<Entries> {
-    let mut tables = Vec::new();
+    let mut tables: Vec<Table> = Vec::new();
     let mut entries = Vec::new();
+    let mut memory = Vec::new();
     let mut horizons = horizons.into_iter();
     for (n, spec) in stores.iter().enumerate() {
+        let first = tables.len();
         for family in store_families(spec) {
-            tables.push(Table { number: tables.len(), family: database.family(&family)?, kind: family.kind });
+            let place = if spec.persistent {
+                Place::Files(database.family(&family)?)
+            } else {
+                memory.push(MemoryTable::default());
+                Place::Memory(memory.len() - 1)
+            };
+            tables.push(Table { number: tables.len(), place, kind: family.kind });
         }
         let mut horizon = || horizons.next().map(|(_, horizon)| horizon).unwrap_or_default();
-        let store = match (&spec.kind, tables.as_slice()) {
-            (StoreKind::Versioned { history_retention, segment_interval }, [.., versions, latest]) => {
+        let store = match (&spec.kind, &tables[first..]) {
+            (StoreKind::Versioned { history_retention, segment_interval }, [versions, latest]) => {
                 let retention = (*history_retention, *segment_interval);
                 let store = VersionedStore::new(&spec.name, n, *versions, *latest, retention, states[n].stream_time);
                 Store::Versioned(store, horizon())
@@ -361,16 +486,16 @@ fn entries(database: &Arc<Database>, stores: &[StoreSpec], states: &[StoreState]
             }
             (StoreKind::TimestampedKeyValue, [.., table]) => {
                 let table = *table;
-                let plain = plain_rows(database, &spec.name, tables.len())?;
+                let plain = if spec.persistent { plain_rows(database, &spec.name, tables.len())? } else { None };
                 tables.extend(plain);
                 Store::Timestamped(TimestampedKeyValueStore { name: spec.name.clone(), table, plain })
             }
-            (_, [.., table]) => Store::KeyValue(KeyValueStore { name: spec.name.clone(), table: *table }),
+            (_, [table, ..]) => Store::KeyValue(KeyValueStore { name: spec.name.clone(), table: *table }),
             (_, []) => continue,
         };
         entries.push(Entry { spec: spec.clone(), store });
     }
-    Ok((tables.into(), entries))
+    Ok((tables.into(), entries, memory))
 }
 
 /// The table of a plain key-value store of this name, if it has left any rows.
@@ -382,12 +507,5 @@ fn plain_rows(database: &Arc<Database>, name: &str, number: usize) -> Result<Opt
         rows.seek_to_first();
         rows.valid()
     })?;
-    Ok(any.then_some(Table { number, family, kind }))
-}
-
-impl Task {
-    /// The state of the last commit, for a reader that is to see no open transaction.
-    pub fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.committed.read().snapshot)
-    }
+    Ok(any.then_some(Table { number, place: Place::Files(family), kind }))
 }

@@ -23,11 +23,33 @@ impl Durability {
     }
 }
 
+/// What a record may do to the state after a failure (KIP-129).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProcessingGuarantee {
+    /// A record may be applied twice.
+    AtLeastOnce,
+    /// Every record is applied once: what an unclean stop left of a store without transactions is thrown away.
+    #[default]
+    ExactlyOnce,
+}
+
+impl ProcessingGuarantee {
+    /// The name in the metadata and in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AtLeastOnce => "at_least_once",
+            Self::ExactlyOnce => "exactly_once",
+        }
+    }
+}
+
 /// Settings of a task.
 #[derive(Clone, Debug)]
 pub struct TaskOptions {
     /// Fixed when the database is made.
     pub durability: Durability,
+    /// May change between opens: to at-least-once always, to exactly-once only from a clean close.
+    pub guarantee: ProcessingGuarantee,
     /// Memory of the open transaction at which `commit_requested` turns true; -1: never.
     pub uncommitted_max_bytes: i64,
     /// RocksDB's own option strings, passed through; names that start with `db.` are options of the database, others of families.
@@ -39,6 +61,12 @@ pub struct TaskOptions {
 
 impl Default for TaskOptions {
     fn default() -> Self {
-        Self { durability: Durability::default(), uncommitted_max_bytes: 64 << 20, rocksdb_options: Vec::new(), environment: None }
+        Self {
+            durability: Durability::default(),
+            guarantee: ProcessingGuarantee::default(),
+            uncommitted_max_bytes: 64 << 20,
+            rocksdb_options: Vec::new(),
+            environment: None,
+        }
     }
 }

@@ -11,6 +11,17 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::cmp::Ordering;
 use std::hash::BuildHasher;
+use std::sync::LazyLock;
+
+/// Keys come from users: a seed of the process's own keeps them from being chosen to collide. One for all layers, so that a
+/// key looked for in several is hashed once.
+static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::default);
+
+/// The hash that the index knows a key by.
+#[inline]
+pub(super) fn hash(part: &[u8]) -> u64 {
+    HASHER.hash_one(part)
+}
 
 /// A record in a run: the first 8 bytes of its key decide most comparisons without a look at the arena.
 #[derive(Clone, Copy)]
@@ -26,7 +37,6 @@ pub(super) struct Layer {
     indexed: usize,
     runs: Vec<Vec<Entry>>,
     ordered: usize,
-    hasher: RandomState,
     family: u32,
     /// Bytes at a key's end that the index leaves out.
     suffix: usize,
@@ -41,8 +51,6 @@ impl Layer {
             indexed: 0,
             runs: Vec::new(),
             ordered: 0,
-            // Keys come from users: a seed of the process's own keeps them from being chosen to collide.
-            hasher: RandomState::default(),
             family,
             suffix,
         }
@@ -91,16 +99,16 @@ impl Layer {
         if self.indexed == self.records.len() {
             return;
         }
-        let Self { arena, records, index, hasher, suffix, .. } = self;
+        let Self { arena, records, index, suffix, .. } = self;
         let indexed_part = |n: u32| {
             let key = arena.key(records[n as usize]);
             &key[..key.len() - *suffix]
         };
-        let hash = |n: &u32| hasher.hash_one(indexed_part(*n));
-        index.reserve(records.len() - self.indexed, hash);
+        let rehash = |n: &u32| hash(indexed_part(*n));
+        index.reserve(records.len() - self.indexed, rehash);
         for n in self.indexed as u32..records.len() as u32 {
             let part = indexed_part(n);
-            match index.entry(hasher.hash_one(part), |other| indexed_part(*other) == part, hash) {
+            match index.entry(hash(part), |other| indexed_part(*other) == part, rehash) {
                 hashbrown::hash_table::Entry::Occupied(mut slot) => {
                     // Times are stored inverted: the smaller key is the newer version. A later record replaces its equal.
                     if *suffix == 0 || arena.key(records[n as usize]) <= arena.key(records[*slot.get() as usize]) {
@@ -118,15 +126,18 @@ impl Layer {
     /// The last record of a key (of its newest version); the index must have caught up.
     #[inline]
     pub(super) fn find(&self, part: &[u8]) -> Option<u32> {
+        if self.records.is_empty() { None } else { self.find_hashed(hash(part), part) }
+    }
+
+    /// As `find`, with the key's hash at hand.
+    #[inline]
+    pub(super) fn find_hashed(&self, hash: u64, part: &[u8]) -> Option<u32> {
         debug_assert_eq!(self.indexed, self.records.len());
-        if self.records.is_empty() {
-            return None;
-        }
         let same = |n: &u32| {
             let key = self.key(*n);
             key[..key.len() - self.suffix] == *part
         };
-        self.index.find(self.hasher.hash_one(part), same).copied()
+        self.index.find(hash, same).copied()
     }
 
     fn compare(&self, a: Entry, b: Entry) -> Ordering {
@@ -162,6 +173,13 @@ impl Layer {
         while self.runs.len() > 1 {
             self.merge_last();
         }
+    }
+
+    /// All records were pushed in ascending key order, each key once: the order is there already.
+    pub(super) fn pushed_in_order(&mut self) {
+        let entries = (0..self.records.len() as u32).map(|record| Entry { prefix: prefix(self.key(record)), record });
+        self.runs = vec![entries.collect()];
+        self.ordered = self.records.len();
     }
 
     fn merge_last(&mut self) {

@@ -4,28 +4,62 @@
 //! Readers of the open transaction share frozen layers, so their view is repeatable and the writer goes on undisturbed.
 
 mod arena;
+mod base;
 mod layer;
+mod memory;
 mod scan;
 mod table;
 mod wire;
 
+pub(crate) use base::{Base, Cursor};
+pub(crate) use memory::MemoryTable;
 pub use scan::{Scan, Step};
 pub(crate) use table::Staged;
 pub use wire::Batch;
 
-use crate::error::Result;
-use crate::rocks::{Bounds, Cursor, Family, FamilyKind, Snapshot};
+use crate::error::{Error, ErrorKind, Result};
+use crate::offset::{Offset, TopicPartition};
+use crate::position::Position;
+use crate::rocks::{Bounds, Family, FamilyKind};
+use layer::Layer;
 use std::sync::Arc;
 use table::TableBuffer;
 
-/// A table of a task: a column family that stores read and stage.
+/// A table of a task: ordered rows that stores read and stage.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
     /// Position among the task's tables.
     pub(crate) number: usize,
-    pub(crate) family: Family,
+    pub(crate) place: Place,
     pub(crate) kind: FamilyKind,
 }
+
+/// Where a table's committed rows are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// In a column family.
+    Files(Family),
+    /// In memory, as so many-th of the task's tables there.
+    Memory(usize),
+}
+
+impl Table {
+    /// RocksDB's number of the family; tables in memory have none, and nobody asks.
+    pub(crate) fn family_id(self) -> u32 {
+        match self.place {
+            Place::Files(family) => family.id,
+            Place::Memory(_) => 0,
+        }
+    }
+
+    /// Bytes at a key's end that an index by key leaves out.
+    fn suffix(self) -> usize {
+        if self.kind == FamilyKind::Versions { TIME_BYTES } else { 0 }
+    }
+}
+
+/// Bytes of the largest key or value: lengths are 32 bits wide in write batches and in Arrow's binary columns.
+const LARGEST: usize = 1 << 30;
 
 /// Bytes at the end of a versioned row's key that hold its time.
 pub(crate) const TIME_BYTES: usize = 8;
@@ -45,13 +79,17 @@ pub(crate) struct StoreState {
 ///
 /// It belongs to one thread at a time. What it reads besides its own writes is the state at its beginning.
 pub struct Transaction {
-    snapshot: Arc<Snapshot>,
+    base: Arc<Base>,
     tables: Arc<[Table]>,
     buffers: Vec<TableBuffer>,
     pub(crate) stores: Vec<StoreState>,
     /// One cursor a versioned table, kept for the next seek: a new one for each costs twice a seek (`layout.md` section 3).
     seekers: Vec<[Option<Cursor>; 2]>,
     scratch: Scratch,
+    /// Input offsets whose writes are among what was staged.
+    observed: Position,
+    /// Why it can only be rolled back: a batch of which a part is staged.
+    torn: Option<String>,
 }
 
 /// Buffers that a batch call reuses.
@@ -61,33 +99,83 @@ struct Scratch {
 }
 
 impl Transaction {
-    pub(crate) fn new(snapshot: Arc<Snapshot>, tables: Arc<[Table]>, stores: Vec<StoreState>) -> Self {
-        let suffix = |table: &Table| if table.kind == FamilyKind::Versions { TIME_BYTES } else { 0 };
-        let buffers = tables.iter().map(|table| TableBuffer::new(table.family.id, suffix(table))).collect();
+    pub(crate) fn new(base: Arc<Base>, tables: Arc<[Table]>, stores: Vec<StoreState>) -> Self {
+        let buffers = tables.iter().map(|table| TableBuffer::new(table.family_id(), table.suffix())).collect();
         let seekers = tables.iter().map(|_| [None, None]).collect();
-        Self { snapshot, tables, buffers, stores, seekers, scratch: Scratch::default() }
+        Self { base, tables, buffers, stores, seekers, scratch: Scratch::default(), observed: Position::default(), torn: None }
     }
 
     /// The state that this transaction stands on.
-    pub fn snapshot(&self) -> &Arc<Snapshot> {
-        &self.snapshot
+    pub(crate) fn base(&self) -> &Arc<Base> {
+        &self.base
+    }
+
+    /// Goes on from a newer state of the tables that are written straight through; all others are as they were.
+    pub(crate) fn rebase(&mut self, base: Arc<Base>) {
+        self.base = base;
+        self.seekers.fill_with(|| [None, None]);
+    }
+
+    /// Notes that a batch failed with a part of it staged: the transaction can only be rolled back.
+    pub(crate) fn tear(&mut self, error: &Error) {
+        self.torn = Some(error.to_string());
+    }
+
+    /// Fails if a part of a batch is staged.
+    pub(crate) fn check_whole(&self) -> Result<()> {
+        match &self.torn {
+            None => Ok(()),
+            Some(why) => Err(Error::new(
+                ErrorKind::InvalidState,
+                format!("a batch failed half-way ({why}), so the open transaction cannot be committed; roll it back and repeat the work"),
+            )),
+        }
     }
 
     /// The same view for another reader: repeatable, unchanged by anything that this transaction does later.
     pub fn reader(&mut self) -> Self {
         Self {
-            snapshot: Arc::clone(&self.snapshot),
+            base: Arc::clone(&self.base),
             tables: Arc::clone(&self.tables),
             buffers: self.buffers.iter_mut().map(TableBuffer::reader).collect(),
             stores: self.stores.clone(),
             seekers: self.tables.iter().map(|_| [None, None]).collect(),
             scratch: Scratch::default(),
+            observed: self.observed.clone(),
+            torn: None,
         }
+    }
+
+    /// Notes the input record that writes come from; kept and dropped with them.
+    pub fn observe(&mut self, tp: TopicPartition, offset: Offset) {
+        self.observed.observe(tp, offset);
+    }
+
+    /// What was observed since the last commit.
+    pub(crate) fn observed(&self) -> &Position {
+        &self.observed
+    }
+
+    /// The input position that this view has reached: the last commit's, and what the transaction has observed since.
+    pub fn position(&self) -> Position {
+        let mut position = self.base.position().clone();
+        position.merge(&self.observed);
+        position
     }
 
     /// Whether nothing was staged.
     pub fn is_empty(&self) -> bool {
-        self.buffers.iter().all(TableBuffer::is_empty) && !self.stores.iter().any(|store| store.changed)
+        self.buffers.iter().all(TableBuffer::is_empty) && self.observed.is_empty() && !self.stores.iter().any(|store| store.changed)
+    }
+
+    /// How many records are staged for a table, overwritten ones included.
+    pub(crate) fn staged_records(&self, table: Table) -> usize {
+        self.buffers[table.number].len()
+    }
+
+    /// Whether something is staged for a table.
+    pub(crate) fn is_staged(&self, table: Table) -> bool {
+        !self.buffers[table.number].is_empty()
     }
 
     /// Memory that a commit would free, overwritten values included, in bytes.
@@ -100,15 +188,21 @@ impl Transaction {
         self.buffers[table.number].bytes()
     }
 
-    /// How many records are staged for a table, overwritten ones included.
-    pub(crate) fn staged_records(&self, table: Table) -> usize {
-        self.buffers[table.number].len()
-    }
-
     /// Stages a put or (for `None`) a delete; key and value come in parts, so that nobody has to join them first.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a key or value of more than 1 GiB.
     #[inline]
-    pub(crate) fn stage(&mut self, table: Table, key: &[&[u8]], value: Option<&[&[u8]]>, newest: bool) {
+    pub(crate) fn stage(&mut self, table: Table, key: &[&[u8]], value: Option<&[&[u8]]>, newest: bool) -> Result<()> {
+        let bytes = |parts: &[&[u8]]| parts.iter().map(|part| part.len()).sum::<usize>();
+        let largest = bytes(key).max(value.map_or(0, bytes));
+        if largest > LARGEST {
+            let words =
+                format!("a key or value has {largest} bytes, and {LARGEST} is the most that a store takes; keep large objects elsewhere");
+            return Err(Error::new(ErrorKind::InvalidValue, words));
+        }
         self.buffers[table.number].push(key, value, newest);
+        Ok(())
     }
 
     /// Reads one key; `f` sees the value where it lies.
@@ -117,13 +211,18 @@ impl Transaction {
         buffer.catch_up();
         match buffer.find(key) {
             Some(staged) => Ok(f(staged.value)),
-            None => self.snapshot.database().get(table.family, key, &self.snapshot, f),
+            None => self.base.get(table, key, f),
         }
     }
 
     /// Reads a stored key, past what is staged.
     pub(crate) fn get_stored<R>(&self, table: Table, key: &[u8], f: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
-        self.snapshot.database().get(table.family, key, &self.snapshot, f)
+        self.base.get(table, key, f)
+    }
+
+    /// About how many rows a table has, staged ones counted as if all were new.
+    pub(crate) fn approximate_rows(&self, table: Table) -> Result<u64> {
+        Ok(self.base.approximate_rows(table)? + self.staged_records(table) as u64)
     }
 
     /// Reads many keys; `f` is called once for each, in no particular order.
@@ -140,12 +239,12 @@ impl Transaction {
         }
         order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| keys[a.1 as usize].cmp(keys[b.1 as usize])));
         let sorted: Vec<&[u8]> = order.iter().map(|(_, n)| keys[*n as usize]).collect();
-        self.snapshot.database().multi_get_sorted(table.family, &sorted, &self.snapshot, |n, value| f(order[n].1 as usize, value))
+        self.base.get_sorted(table, &sorted, |n, value| f(order[n].1 as usize, value))
     }
 
     /// Reads many stored keys in ascending order, past what is staged; `f` is called for each, in order.
     pub(crate) fn get_stored_sorted(&self, table: Table, keys: &[&[u8]], f: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
-        self.snapshot.database().multi_get_sorted(table.family, keys, &self.snapshot, f)
+        self.base.get_sorted(table, keys, f)
     }
 
     /// The newest staged version of a key (versioned tables).
@@ -166,26 +265,43 @@ impl Transaction {
 
     /// A cursor over stored rows; it is reused. With `within_key` (versioned tables) a seek stays within the key that it names
     /// and the files' filters are asked first; such a cursor cannot go backward.
-    pub(crate) fn seeker(&mut self, table: Table, within_key: bool) -> Result<&Cursor> {
+    pub(crate) fn seeker(&mut self, table: Table, within_key: bool) -> Result<&mut Cursor> {
         let slot = &mut self.seekers[table.number][usize::from(within_key)];
         match slot {
             Some(cursor) => Ok(cursor),
             None => {
                 let bounds = Bounds { within_key, ..Bounds::default() };
-                Ok(slot.insert(Cursor::new(&self.snapshot, table.family, table.kind, &bounds)?))
+                Ok(slot.insert(self.base.cursor(table, &bounds)?))
             }
         }
     }
 
     /// A scan of staged and stored rows as they are now.
     pub(crate) fn scan(&mut self, table: Table, bounds: Bounds, reverse: bool) -> Result<Scan> {
-        let cursor = Cursor::new(&self.snapshot, table.family, table.kind, &bounds)?;
-        Ok(Scan::new(self.buffers[table.number].freeze().to_vec(), cursor, bounds, reverse))
+        let staged = self.buffers[table.number].freeze().to_vec();
+        self.open_scan(table, staged, bounds, reverse)
+    }
+
+    fn open_scan(&self, table: Table, staged: Vec<Arc<Layer>>, bounds: Bounds, reverse: bool) -> Result<Scan> {
+        match table.place {
+            Place::Files(_) => Ok(Scan::new(staged, self.base.cursor(table, &bounds)?, bounds, reverse)),
+            // Committed rows in memory are layers as the staged ones are, only older.
+            Place::Memory(number) => {
+                let layers = self.base.table(number)?.layers().iter().cloned().chain(staged).collect();
+                Ok(Scan::in_memory(layers, Arc::clone(self.base.files()), bounds, reverse))
+            }
+        }
     }
 
     /// A scan of the newest versions: stored `latest` rows, and rows made of the staged versions that are newer.
     pub(crate) fn scan_latest(&mut self, versions: Table, latest: Table) -> Result<Scan> {
-        let mut layer = layer::Layer::new(latest.family.id, 0);
+        let layer = self.latest_layer(versions, latest);
+        self.open_scan(latest, vec![Arc::new(layer)], Bounds::default(), false)
+    }
+
+    /// The `latest` rows that the staged versions make.
+    fn latest_layer(&mut self, versions: Table, latest: Table) -> Layer {
+        let mut layer = Layer::new(latest.family_id(), 0);
         let mut last: Vec<u8> = Vec::new();
         for staged in self.buffers[versions.number].newest_first() {
             let (part, begin) = staged.key.split_at(staged.key.len() - TIME_BYTES);
@@ -197,10 +313,20 @@ impl Transaction {
                 }
             }
         }
-        layer.order_fully();
-        let bounds = Bounds::default();
-        let cursor = Cursor::new(&self.snapshot, latest.family, latest.kind, &bounds)?;
-        Ok(Scan::new(vec![Arc::new(layer)], cursor, bounds, false))
+        layer.pushed_in_order();
+        layer
+    }
+
+    /// Gives the staged rows of a table in memory up to its committed rows; `expired` as for [`MemoryTable::push`].
+    pub(crate) fn move_to_memory(&mut self, table: Table, rows: &mut MemoryTable, expired: &mut dyn FnMut(&[u8]) -> bool) {
+        rows.push(self.buffers[table.number].take(), table.family_id(), table.suffix(), expired);
+    }
+
+    /// The same for the `latest` rows that the staged versions make; before the versions themselves.
+    pub(crate) fn move_latest_to_memory(&mut self, versions: Table, latest: Table, rows: &mut MemoryTable) {
+        let mut layer = self.latest_layer(versions, latest);
+        layer.catch_up();
+        rows.push(vec![Arc::new(layer)], latest.family_id(), 0, &mut |_| false);
     }
 
     /// Hands every staged record to `f` in key order, of each key the last, encoded as it goes into a write batch;

@@ -1,8 +1,9 @@
 //! Staged and stored rows of a table as one ordered sequence: forward, backward, within bounds.
 
+use super::base::{Cursor, Rows};
 use super::layer::Layer;
 use crate::error::Result;
-use crate::rocks::{Bounds, Cursor};
+use crate::rocks::{Bounds, Snapshot};
 use std::sync::Arc;
 
 /// What a row's visitor wants next.
@@ -19,10 +20,17 @@ pub enum Step {
 /// An ordered scan of one table, as it was when the scan was opened: later writes, commits and rollbacks do not show.
 pub struct Scan {
     layers: Vec<Staged>,
-    cursor: Cursor,
+    stored: Stored,
     bounds: Bounds,
     reverse: bool,
     state: State,
+}
+
+/// Rows below the layers.
+enum Stored {
+    Files(Cursor),
+    /// None: the table is in memory, all of it layers. The snapshot's database says whether the task is still open.
+    Nothing(Arc<Snapshot>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,7 +70,17 @@ impl Staged {
 }
 
 impl Scan {
+    /// A scan of staged rows over stored ones.
     pub(super) fn new(layers: Vec<Arc<Layer>>, cursor: Cursor, bounds: Bounds, reverse: bool) -> Self {
+        Self::over(layers, Stored::Files(cursor), bounds, reverse)
+    }
+
+    /// A scan of a table in memory: committed and staged layers, oldest first.
+    pub(super) fn in_memory(layers: Vec<Arc<Layer>>, files: Arc<Snapshot>, bounds: Bounds, reverse: bool) -> Self {
+        Self::over(layers, Stored::Nothing(files), bounds, reverse)
+    }
+
+    fn over(layers: Vec<Arc<Layer>>, stored: Stored, bounds: Bounds, reverse: bool) -> Self {
         let layers = layers
             .into_iter()
             .map(|layer| {
@@ -72,7 +90,7 @@ impl Scan {
                 Staged { layer, at, low, end }
             })
             .collect();
-        Self { layers, cursor, bounds, reverse, state: State::Fresh }
+        Self { layers, stored, bounds, reverse, state: State::Fresh }
     }
 
     /// Hands rows to `visit` until it pauses or the rows end; true when it paused.
@@ -82,70 +100,90 @@ impl Scan {
         if self.state == State::Done {
             return Ok(false);
         }
-        let Self { layers, cursor, bounds, reverse, state } = self;
-        let reverse = *reverse;
-        cursor.with(|stored| {
-            if *state == State::Fresh {
+        let Self { layers, stored, bounds, reverse, state } = self;
+        match stored {
+            Stored::Files(cursor) => cursor.with(|rows| Self::merge(layers, Some(rows), bounds, *reverse, state, visit)),
+            Stored::Nothing(files) => {
+                files.database().check_open()?;
+                Ok(Self::merge(layers, None, bounds, *reverse, state, visit))
+            }
+        }
+    }
+
+    fn merge(
+        layers: &mut [Staged],
+        mut stored: Option<&mut Rows<'_>>,
+        bounds: &Bounds,
+        reverse: bool,
+        state: &mut State,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> Step,
+    ) -> bool {
+        if *state == State::Fresh {
+            if let Some(stored) = &mut stored {
                 match (reverse, &bounds.lower) {
                     (true, _) => stored.seek_to_last(),
                     (false, Some(lower)) => stored.seek(lower),
                     (false, None) => stored.seek_to_first(),
                 }
-                *state = State::Open;
             }
-            loop {
-                // The nearest staged key; of equals the newest layer's, which comes last.
-                let mut best: Option<usize> = None;
-                for (n, layer) in layers.iter().enumerate() {
-                    let Some(key) = layer.key() else { continue };
-                    let nearer = best.and_then(|b| layers[b].key()).is_none_or(|b| if reverse { key >= b } else { key <= b });
-                    if nearer {
-                        best = Some(n);
-                    }
+            *state = State::Open;
+        }
+        loop {
+            // The nearest staged key; of equals the newest layer's, which comes last.
+            let mut best: Option<usize> = None;
+            for (n, layer) in layers.iter().enumerate() {
+                let Some(key) = layer.key() else { continue };
+                let nearer = best.and_then(|b| layers[b].key()).is_none_or(|b| if reverse { key >= b } else { key <= b });
+                if nearer {
+                    best = Some(n);
                 }
-                let stored_key = stored.key();
-                let staged_key = best.and_then(|n| layers[n].key());
-                let (use_staged, hides_stored) = match (staged_key, stored_key) {
-                    (None, None) => {
-                        *state = State::Done;
-                        return false;
-                    }
-                    (Some(_), None) => (true, false),
-                    (None, Some(_)) => (false, false),
-                    (Some(a), Some(b)) => match if reverse { b.cmp(a) } else { a.cmp(b) } {
-                        std::cmp::Ordering::Less => (true, false),
-                        std::cmp::Ordering::Equal => (true, true),
-                        std::cmp::Ordering::Greater => (false, false),
-                    },
-                };
-                let step = match best {
-                    Some(n) if use_staged => match (layers[n].key(), layers[n].value()) {
-                        (Some(key), Some(value)) => visit(key, value),
-                        _ => Step::Next,
-                    },
-                    _ => match stored.item() {
-                        Some((key, value)) => visit(key, value),
-                        None => Step::Next,
-                    },
-                };
-                if let Step::Seek(key) = step {
-                    for layer in layers.iter_mut() {
-                        layer.at = layer.layer.run_position(&key).clamp(layer.low, layer.end).max(layer.at);
-                    }
+            }
+            let stored_key = stored.as_ref().and_then(|stored| stored.key());
+            let staged_key = best.and_then(|n| layers[n].key());
+            let (use_staged, hides_stored) = match (staged_key, stored_key) {
+                (None, None) => {
+                    *state = State::Done;
+                    return false;
+                }
+                (Some(_), None) => (true, false),
+                (None, Some(_)) => (false, false),
+                (Some(a), Some(b)) => match if reverse { b.cmp(a) } else { a.cmp(b) } {
+                    std::cmp::Ordering::Less => (true, false),
+                    std::cmp::Ordering::Equal => (true, true),
+                    std::cmp::Ordering::Greater => (false, false),
+                },
+            };
+            let step = match best {
+                Some(n) if use_staged => match (layers[n].key(), layers[n].value()) {
+                    (Some(key), Some(value)) => visit(key, value),
+                    _ => Step::Next,
+                },
+                _ => match stored.as_ref().and_then(|stored| stored.item()) {
+                    Some((key, value)) => visit(key, value),
+                    None => Step::Next,
+                },
+            };
+            if let Step::Seek(key) = step {
+                for layer in layers.iter_mut() {
+                    layer.at = layer.layer.run_position(&key).clamp(layer.low, layer.end).max(layer.at);
+                }
+                if let Some(stored) = &mut stored {
                     stored.seek(&key);
-                    continue;
                 }
-                if use_staged && let Some(n) = best {
-                    Self::pass(layers, n, reverse);
-                }
-                if !use_staged || hides_stored {
-                    if reverse { stored.prev() } else { stored.next() }
-                }
-                if step == Step::Pause {
-                    return true;
-                }
+                continue;
             }
-        })
+            if use_staged && let Some(n) = best {
+                Self::pass(layers, n, reverse);
+            }
+            if (!use_staged || hides_stored)
+                && let Some(stored) = &mut stored
+            {
+                if reverse { stored.prev() } else { stored.next() }
+            }
+            if step == Step::Pause {
+                return true;
+            }
+        }
     }
 
     /// Moves all layers behind the key where layer `n` stands.

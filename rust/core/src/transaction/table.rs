@@ -125,6 +125,12 @@ impl TableBuffer {
         &self.frozen
     }
 
+    /// The frozen layers, oldest first; the buffer is given up.
+    pub(super) fn take(&mut self) -> Vec<Arc<Layer>> {
+        self.freeze();
+        std::mem::take(&mut self.frozen)
+    }
+
     fn merged(older: &Layer, newer: &Layer, family: u32, suffix: usize) -> Layer {
         let mut layer = Layer::new(family, suffix);
         for source in [older, newer] {

@@ -56,13 +56,13 @@ impl Subject for KeyValue {
             }
             2 => {
                 if let Some(open) = open {
-                    store(open)?.put(open.tx, &key, None);
+                    store(open)?.put(open.tx, &key, None)?;
                 }
                 self.rows.remove(&key);
             }
             _ => {
                 if let Some(open) = open {
-                    store(open)?.put(open.tx, &key, Some(&new));
+                    store(open)?.put(open.tx, &key, Some(&new))?;
                 }
                 self.rows.insert(key, new);
             }

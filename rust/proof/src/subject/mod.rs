@@ -51,7 +51,7 @@ pub fn all() -> Vec<Box<dyn Subject>> {
 
 /// A store of a kind with everything else as usual.
 pub fn spec(name: &str, kind: StoreKind) -> StoreSpec {
-    StoreSpec { name: name.into(), kind }
+    StoreSpec::new(name, kind)
 }
 
 /// Compares an answer with the model's.

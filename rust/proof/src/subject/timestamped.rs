@@ -55,7 +55,7 @@ impl Subject for TimestampedKeyValue {
             }
             _ => {
                 if let Some(open) = open {
-                    store(open)?.put(open.tx, &key, Some(&new), at);
+                    store(open)?.put(open.tx, &key, Some(&new), at)?;
                 }
                 self.rows.insert(key, (new, at));
             }

@@ -80,7 +80,7 @@ impl Subject for Window {
         let at = (!self.duplicates).then_some(Timestamp(start + rng.i64(0..SIZE)));
         if let Some(open) = open {
             let put = WindowPut { key: &key, value: new.as_deref(), start: Timestamp(start), timestamp: at };
-            self.store(open)?.put(open.tx, put);
+            self.store(open)?.put(open.tx, put)?;
         }
         if start < self.horizon() || (self.duplicates && new.is_none()) {
             return Ok(());

@@ -81,6 +81,21 @@ impl VersionedStore {
         want_valid_to: bool,
         sink: &mut dyn FnMut(usize, Applied<'_>),
     ) -> Result<()> {
+        let staged = tx.staged_records(self.inner.versions);
+        self.apply_rows(tx, ops, want_valid_to, sink).inspect_err(|error| {
+            if tx.staged_records(self.inner.versions) != staged {
+                tx.tear(error);
+            }
+        })
+    }
+
+    fn apply_rows(
+        &self,
+        tx: &mut Transaction,
+        ops: &[Op<'_>],
+        want_valid_to: bool,
+        sink: &mut dyn FnMut(usize, Applied<'_>),
+    ) -> Result<()> {
         let parts = Parts::of(ops);
         let mut rows = Vec::new();
         let (needs, stored) = self.read_stored(tx, ops, &parts, want_valid_to, &mut rows).map_err(|e| e.store(self.name()))?;

@@ -93,8 +93,8 @@ impl VersionedStore {
         };
         let begin = layout::inverted(time);
         match value {
-            Some(value) => tx.stage(self.inner.versions, &[part, &begin], Some(&[&[layout::VALUE], value]), newest),
-            None => tx.stage(self.inner.versions, &[part, &begin], Some(&[&[layout::TOMBSTONE]]), newest),
+            Some(value) => tx.stage(self.inner.versions, &[part, &begin], Some(&[&[layout::VALUE], value]), newest)?,
+            None => tx.stage(self.inner.versions, &[part, &begin], Some(&[&[layout::TOMBSTONE]]), newest)?,
         }
         self.raise_stream_time(tx, time);
         Ok(valid_to)

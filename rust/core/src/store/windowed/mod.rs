@@ -122,10 +122,10 @@ impl Rows {
     }
 
     /// Stages a row (its value in parts) or, for `None`, its delete.
-    pub(in crate::store) fn stage(&self, tx: &mut Transaction, part: &[u8], time: i64, more: &[u8], value: Option<&[&[u8]]>) {
+    pub(in crate::store) fn stage(&self, tx: &mut Transaction, part: &[u8], time: i64, more: &[u8], value: Option<&[&[u8]]>) -> Result<()> {
         let time = ordered(time);
-        tx.stage(self.inner.windowed, &[part, &time, more], value, false);
-        tx.stage(self.inner.times, &[&time, part, more], value.map(|_| [].as_slice()), false);
+        tx.stage(self.inner.windowed, &[part, &time, more], value, false).map_err(|e| e.store(&self.inner.name).key(part))?;
+        tx.stage(self.inner.times, &[&time, part, more], value.map(|_| [].as_slice()), false)
     }
 
     /// Reads the row of a key at a time; `f` sees its value where it lies.

@@ -79,13 +79,8 @@ pub enum Source {
 impl Spec {
     /// The join's one store: the right side's versions.
     pub fn stores(&self) -> Vec<StoreSpec> {
-        vec![StoreSpec {
-            name: TABLE.to_owned(),
-            kind: StoreKind::Versioned {
-                history_retention: self.history_retention,
-                segment_interval: segment_interval(self.history_retention),
-            },
-        }]
+        let segment_interval = segment_interval(self.history_retention);
+        vec![StoreSpec::new(TABLE, StoreKind::Versioned { history_retention: self.history_retention, segment_interval })]
     }
 }
 

@@ -1,0 +1,79 @@
+"""Input positions: how far the input had been read when a state was written, and bounds that queries ask for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class Position:
+    """For each input topic and partition the greatest offset whose writes a state holds.
+
+    >>> seen = Position({"orders": {0: 41}})
+    >>> seen.merge(Position({"orders": {0: 40, 1: 7}}))
+    Position({'orders': {0: 41, 1: 7}})
+    """
+
+    def __init__(self, offsets: Mapping[str, Mapping[int, int]] | None = None) -> None:
+        """Offsets by topic and partition; nothing is the position of an empty state."""
+        self._offsets = {topic: dict(partitions) for topic, partitions in (offsets or {}).items()}
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[tuple[str, int, int]]) -> Position:
+        """The position of (topic, partition, offset) rows."""
+        position = cls()
+        for topic, partition, offset in rows:
+            position._offsets.setdefault(topic, {})[partition] = offset
+        return position
+
+    def rows(self) -> list[tuple[str, int, int]]:
+        """The same as (topic, partition, offset) rows."""
+        return [(topic, number, offset) for topic, numbers in self._offsets.items() for number, offset in numbers.items()]
+
+    def offsets(self) -> dict[str, dict[int, int]]:
+        """The offsets by topic and partition."""
+        return {topic: dict(partitions) for topic, partitions in self._offsets.items()}
+
+    def merge(self, other: Position) -> Position:
+        """The position that has seen what both have seen: of each partition the greater offset."""
+        merged = self.offsets()
+        for topic, number, offset in other.rows():
+            partitions = merged.setdefault(topic, {})
+            partitions[number] = max(offset, partitions.get(number, offset))
+        return Position(merged)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Position) and self._offsets == other._offsets
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.rows()))
+
+    def __repr__(self) -> str:
+        return f"Position({self._offsets})"
+
+
+class PositionBound:
+    """What a query's state must have read at least; else the query raises `NotUpToBoundError`."""
+
+    def __init__(self, position: Position | None) -> None:
+        """Use `unbounded` or `at`."""
+        self._position = position
+
+    @staticmethod
+    def unbounded() -> PositionBound:
+        """Any state will do."""
+        return PositionBound(None)
+
+    @staticmethod
+    def at(position: Position) -> PositionBound:
+        """The state has read at least as far, in every partition that `position` names."""
+        return PositionBound(position)
+
+    def rows(self) -> list[tuple[str, int, int]] | None:
+        """(topic, partition, offset) rows, None for no bound."""
+        return None if self._position is None else self._position.rows()
+
+    def __repr__(self) -> str:
+        return "PositionBound.unbounded()" if self._position is None else f"PositionBound.at({self._position!r})"

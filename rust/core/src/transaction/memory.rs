@@ -1,0 +1,300 @@
+//! A table in memory: what was committed, as frozen layers of a transaction, the newest last.
+//!
+//! A commit hands its layer over as it is, and layers of like size become one, as sorted runs do in a log-structured merge
+//! tree. Layers never change, so a view is a copy of a few pointers and is repeatable for as long as somebody holds it.
+
+use super::layer::{self, Layer};
+use std::sync::Arc;
+
+/// So many layers of like size are merged at once: more make reads slower, fewer copy each row more often.
+const LAYERS_OF_A_SIZE: usize = 4;
+
+/// Says of a row's key whether the row can go.
+type Expired<'a> = dyn FnMut(&[u8]) -> bool + 'a;
+
+/// Committed rows of one table.
+#[derive(Clone, Default)]
+pub(crate) struct MemoryTable {
+    layers: Vec<Arc<Layer>>,
+}
+
+impl MemoryTable {
+    /// The layers, oldest first.
+    pub(super) fn layers(&self) -> &[Arc<Layer>] {
+        &self.layers
+    }
+
+    /// The last record of a key (of its newest version); a delete hides older layers and is nothing.
+    pub(super) fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        let hash = layer::hash(key);
+        self.layers.iter().rev().find_map(|layer| layer.find_hashed(hash, key).map(|n| layer.value(n))).flatten()
+    }
+
+    /// About how many rows there are: overwritten ones that no merge has met yet are counted, too.
+    pub(crate) fn approximate_rows(&self) -> usize {
+        let rows = |layer: &Arc<Layer>| layer.run().iter().filter(|entry| layer.value(entry.record()).is_some()).count();
+        self.layers.iter().map(rows).sum()
+    }
+
+    /// Memory of all rows, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.layers.iter().map(|layer| layer.bytes()).sum()
+    }
+
+    /// Adds a commit's rows. `expired` sees the rows of a table in key order when all of its layers are merged, and says which
+    /// can go.
+    pub(super) fn push(&mut self, layers: Vec<Arc<Layer>>, family: u32, suffix: usize, expired: &mut Expired<'_>) {
+        self.layers.extend(layers.into_iter().filter(|layer| !layer.is_empty()));
+        while let Some(from) = self.merge_from() {
+            let merged = merged(&self.layers[from..], family, suffix, (from == 0).then_some(&mut *expired));
+            self.layers.truncate(from);
+            if !merged.is_empty() {
+                self.layers.push(Arc::new(merged));
+            }
+        }
+    }
+
+    /// Where the run of newest layers begins that is to become one.
+    fn merge_from(&self) -> Option<usize> {
+        let size = |n: usize| self.layers[n].run().len().max(1).ilog2() / 2;
+        let newest = self.layers.len().checked_sub(1)?;
+        let mut largest = size(newest);
+        let mut of_largest = 0;
+        let mut from = None;
+        for n in (0..=newest).rev() {
+            if size(n) > largest {
+                (largest, of_largest) = (size(n), 0);
+            }
+            of_largest += usize::from(size(n) == largest);
+            // A larger layer behind smaller ones stays; a smaller one behind larger ones is merged with them.
+            if of_largest >= LAYERS_OF_A_SIZE || n < newest && size(n) < largest {
+                from = Some(n);
+            }
+        }
+        from
+    }
+}
+
+/// Several layers as one, each key once; with `expired` deletes and expired rows go, since nothing lies below.
+fn merged(layers: &[Arc<Layer>], family: u32, suffix: usize, mut expired: Option<&mut Expired<'_>>) -> Layer {
+    let mut merged = Layer::new(family, suffix);
+    let mut at = vec![0; layers.len()];
+    let key = |n: usize, at: &[usize]| layers[n].run().get(at[n]).map(|entry| layers[n].key(entry.record()));
+    loop {
+        // The smallest key; of equals the newest layer's, which comes last.
+        let mut best: Option<(usize, &[u8])> = None;
+        for n in 0..layers.len() {
+            if let Some(key) = key(n, &at)
+                && best.is_none_or(|(_, smallest)| key <= smallest)
+            {
+                best = Some((n, key));
+            }
+        }
+        let Some((winner, smallest)) = best else { break };
+        let record = layers[winner].run()[at[winner]].record();
+        let value = layers[winner].value(record);
+        let gone = expired.as_mut().is_some_and(|expired| expired(smallest) || value.is_none());
+        if !gone {
+            merged.push(&[smallest], value.as_ref().map(std::slice::from_ref), layers[winner].newest(record));
+        }
+        for n in 0..layers.len() {
+            if key(n, &at) == Some(smallest) {
+                at[n] += 1;
+            }
+        }
+    }
+    merged.pushed_in_order();
+    merged.catch_up();
+    merged
+}
+
+/// A position in a table in memory, in key order.
+pub(crate) struct MemoryCursor {
+    layers: Vec<Arc<Layer>>,
+    /// Layer and record of the row it stands on.
+    at: Option<(usize, u32)>,
+}
+
+impl MemoryCursor {
+    pub(super) fn new(table: &MemoryTable) -> Self {
+        Self { layers: table.layers.clone(), at: None }
+    }
+
+    /// Stands on the first row whose key is at least `key`.
+    pub(crate) fn seek(&mut self, key: &[u8]) {
+        self.at = self.following(key, true);
+    }
+
+    /// Stands on the last row whose key is at most `key`.
+    pub(crate) fn seek_for_prev(&mut self, key: &[u8]) {
+        self.at = self.preceding(key, true);
+    }
+
+    /// Stands on the last row.
+    pub(crate) fn seek_to_last(&mut self) {
+        let last = self.layers.iter().filter_map(|layer| Some(layer.key(layer.run().last()?.record()))).max();
+        self.at = last.and_then(|key| self.preceding(key, true));
+    }
+
+    pub(crate) fn next(&mut self) {
+        self.at = self.key().and_then(|key| self.following(key, false));
+    }
+
+    pub(crate) fn prev(&mut self) {
+        self.at = self.key().and_then(|key| self.preceding(key, false));
+    }
+
+    pub(crate) fn key(&self) -> Option<&[u8]> {
+        self.at.map(|(layer, record)| self.layers[layer].key(record))
+    }
+
+    pub(crate) fn item(&self) -> Option<(&[u8], &[u8])> {
+        let (layer, record) = self.at?;
+        Some((self.layers[layer].key(record), self.layers[layer].value(record)?))
+    }
+
+    /// The nearest visible row behind a key (or at it).
+    fn following(&self, key: &[u8], inclusive: bool) -> Option<(usize, u32)> {
+        let candidate = |layer: &Layer, key: &[u8], inclusive: bool| {
+            let at = layer.run_position(key);
+            let here = layer.run().get(at)?.record();
+            if inclusive || layer.key(here) != key { Some(here) } else { layer.run().get(at + 1).map(|entry| entry.record()) }
+        };
+        self.visible(key, inclusive, candidate, |new, best| new <= best)
+    }
+
+    /// The nearest visible row before a key (or at it).
+    fn preceding(&self, key: &[u8], inclusive: bool) -> Option<(usize, u32)> {
+        let candidate = |layer: &Layer, key: &[u8], inclusive: bool| {
+            let at = layer.run_position(key);
+            match layer.run().get(at).map(|entry| entry.record()) {
+                Some(here) if inclusive && layer.key(here) == key => Some(here),
+                _ => layer.run()[..at].last().map(|entry| entry.record()),
+            }
+        };
+        self.visible(key, inclusive, candidate, |new, best| new >= best)
+    }
+
+    fn visible(
+        &self,
+        key: &[u8],
+        inclusive: bool,
+        candidate: impl Fn(&Layer, &[u8], bool) -> Option<u32>,
+        nearer: impl Fn(&[u8], &[u8]) -> bool,
+    ) -> Option<(usize, u32)> {
+        let (mut from, mut inclusive) = (key, inclusive);
+        loop {
+            let mut best: Option<(usize, u32)> = None;
+            for (n, layer) in self.layers.iter().enumerate() {
+                if let Some(record) = candidate(layer, from, inclusive)
+                    && best.is_none_or(|(b, r)| nearer(layer.key(record), self.layers[b].key(r)))
+                {
+                    best = Some((n, record));
+                }
+            }
+            let (layer, record) = best?;
+            if self.layers[layer].value(record).is_some() {
+                return best;
+            }
+            // A delete: on from its key.
+            (from, inclusive) = (self.layers[layer].key(record), false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+
+    fn layer_of(rows: &[(Vec<u8>, Option<u8>)]) -> Vec<Arc<Layer>> {
+        let mut layer = Layer::new(0, 0);
+        for (key, value) in rows {
+            let value = value.map(|v| [v]);
+            layer.push(&[key], value.as_ref().map(|v| [v.as_slice()]).as_ref().map(|v| v.as_slice()), false);
+        }
+        layer.catch_up();
+        layer.order_fully();
+        vec![Arc::new(layer)]
+    }
+
+    fn forward(table: &MemoryTable) -> Rows {
+        let mut cursor = MemoryCursor::new(table);
+        cursor.seek(&[]);
+        let mut rows = Vec::new();
+        while let Some((key, value)) = cursor.item() {
+            rows.push((key.to_vec(), value.to_vec()));
+            cursor.next();
+        }
+        rows
+    }
+
+    fn backward(table: &MemoryTable) -> Rows {
+        let mut cursor = MemoryCursor::new(table);
+        cursor.seek_for_prev(&[0xff; 12]);
+        let mut rows = Vec::new();
+        while let Some((key, value)) = cursor.item() {
+            rows.push((key.to_vec(), value.to_vec()));
+            cursor.prev();
+        }
+        rows.reverse();
+        rows
+    }
+
+    proptest! {
+        #[test]
+        fn a_table_in_memory_answers_as_a_map_and_its_copies_stay(
+            commits in prop::collection::vec(prop::collection::vec((prop::collection::vec(0u8..3, 0..5), prop::option::of(0u8..9)), 1..12), 0..40),
+            seek in prop::collection::vec(0u8..3, 0..5),
+        ) {
+            let mut table = MemoryTable::default();
+            let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+            let mut views = Vec::new();
+            for commit in &commits {
+                table.push(layer_of(commit), 0, 0, &mut |_| false);
+                for (key, value) in commit {
+                    match value {
+                        Some(value) => model.insert(key.clone(), vec![*value]),
+                        None => model.remove(key),
+                    };
+                }
+                views.push((table.clone(), model.clone()));
+            }
+            for (table, model) in &views {
+                let rows: Rows = model.clone().into_iter().collect();
+                prop_assert_eq!(&forward(table), &rows);
+                prop_assert_eq!(&backward(table), &rows);
+                prop_assert_eq!(table.get(&seek), model.get(&seek).map(Vec::as_slice));
+                let mut cursor = MemoryCursor::new(table);
+                cursor.seek(&seek);
+                prop_assert_eq!(cursor.key(), model.range(seek.clone()..).next().map(|(key, _)| key.as_slice()));
+                cursor.seek_for_prev(&seek);
+                prop_assert_eq!(cursor.key(), model.range(..=seek.clone()).next_back().map(|(key, _)| key.as_slice()));
+            }
+        }
+    }
+
+    #[test]
+    fn layers_stay_few_and_overwritten_rows_go() {
+        let mut table = MemoryTable::default();
+        for round in 0..1000u32 {
+            let rows: Vec<_> = (0..100u8).map(|n| (vec![n], Some(round as u8))).collect();
+            table.push(layer_of(&rows), 0, 0, &mut |_| false);
+        }
+        assert!(table.layers.len() <= 4, "{} layers", table.layers.len());
+        assert_eq!(forward(&table).len(), 100);
+    }
+
+    #[test]
+    fn expired_rows_go_when_all_layers_are_merged() {
+        let mut table = MemoryTable::default();
+        for n in 0..64u8 {
+            table.push(layer_of(&[(vec![n], Some(n))]), 0, 0, &mut |key| key[0] < 16);
+        }
+        let keys: Vec<u8> = forward(&table).iter().map(|(key, _)| key[0]).collect();
+        assert_eq!(keys, (16..64).collect::<Vec<_>>());
+    }
+}

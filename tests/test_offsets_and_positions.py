@@ -1,0 +1,87 @@
+"""Offsets by store, input positions, and queries that ask for a position."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import holdfast as hf
+from holdfast import IsolationLevel, Position, PositionBound
+
+LOG, OTHER = ("log", 0), ("log", 1)
+COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+
+
+def two(path, **options):
+    return hf.open_task(path, [hf.stores.key_value("kept"), hf.stores.key_value("lost", persistent=False)], **options)
+
+
+def test_a_store_that_lost_its_data_says_so_and_its_neighbours_keep_their_offsets(tmp_path):
+    with two(tmp_path / "db") as task:
+        task["kept"].put(b"k", b"v")
+        task["lost"].put(b"k", b"v")
+        task.commit({LOG: 7})
+        assert task.committed_offset(LOG) == 7
+    with two(tmp_path / "db") as task:
+        assert task["kept"].committed_offset(LOG) == 7
+        assert task["lost"].committed_offset(LOG) is None
+        assert task.committed_offset(LOG) is None
+        assert task.committed_offsets() == {}
+        assert task["lost"].get(b"k") is None
+        task.restore_batch("lost", pa.array([b"k"]), pa.array([b"v"]), None, {LOG: 7})
+        assert task["lost"].get(b"k") == b"v"
+        assert task.committed_offset(LOG) == 7
+
+
+def test_the_task_stands_where_its_furthest_behind_store_does(tmp_path):
+    with two(tmp_path / "db") as task:
+        task.commit({LOG: 9, OTHER: 3})
+        task.restore_batch("lost", pa.array([b"k"]), pa.array([b"v"]), None, {LOG: 4})
+        assert (task["kept"].committed_offset(LOG), task["lost"].committed_offset(LOG)) == (9, 4)
+        assert task.committed_offset(LOG) == 4
+        assert task.committed_offsets() == {LOG: 4, OTHER: 3}
+
+
+def test_a_store_added_later_has_no_offset(tmp_path):
+    with hf.open_task(tmp_path / "db", [hf.stores.key_value("kept")]) as task:
+        task.commit({LOG: 7})
+    with hf.open_task(tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("new")]) as task:
+        assert (task["kept"].committed_offset(LOG), task["new"].committed_offset(LOG)) == (7, None)
+
+
+def test_a_position_is_committed_and_rolled_back_with_the_writes(bench):
+    bench.task.observe("orders", 3, 41)
+    bench.kv.put(b"k", b"v")
+    assert bench.task.position(UNCOMMITTED) == Position({"orders": {3: 41}})
+    assert bench.task.position(COMMITTED) == Position()
+    bench.task.rollback()
+    assert bench.task.position(UNCOMMITTED) == Position()
+    bench.task.observe("orders", 3, 42)
+    bench.task.commit()
+    bench.task.observe("orders", 3, 40)
+    bench.task.observe("orders", 4, 1)
+    assert bench.task.position(UNCOMMITTED) == Position({"orders": {3: 42, 4: 1}})
+    bench.task.commit()
+    bench.reopen()
+    assert bench.task.position() == Position({"orders": {3: 42, 4: 1}})
+
+
+def test_a_position_is_in_no_data_scan(bench):
+    bench.task.observe("orders", 3, 41)
+    bench.task.commit({LOG: 1})
+    assert list(bench.kv.range()) == []
+
+
+def test_a_query_is_answered_from_its_bound_on(bench):
+    bench.kv.put(b"k", b"v")
+    bench.task.observe("orders", 3, 41)
+    bound = PositionBound.at(Position({"orders": {3: 41}}))
+    early = bench.kv.read_only(COMMITTED, position_bound=bound)
+    with pytest.raises(hf.errors.NotUpToBoundError, match="nothing of orders partition 3"):
+        early.get(b"k")
+    assert bench.kv.read_only(UNCOMMITTED, position_bound=bound).get(b"k") == b"v"
+    bench.task.commit()
+    assert early.get(b"k") == b"v"
+    with pytest.raises(hf.errors.NotUpToBoundError, match="41 of orders"):
+        bench.rates.read_only(COMMITTED, position_bound=PositionBound.at(Position({"orders": {3: 42}}))).get(b"k")
+    assert bench.kv.read_only(COMMITTED, position_bound=PositionBound.unbounded()).get(b"k") == b"v"

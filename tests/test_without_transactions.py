@@ -1,0 +1,156 @@
+"""Stores that are written straight through, and what an unclean stop leaves of them (`stores.md` sections 3 and 8)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import holdfast as hf
+from holdfast import IsolationLevel, ProcessingGuarantee
+
+COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+ONCE, AT_LEAST_ONCE = ProcessingGuarantee.EXACTLY_ONCE, ProcessingGuarantee.AT_LEAST_ONCE
+
+
+def opened(path, *, transactional=False, persistent=True, **options):
+    stores = [
+        hf.stores.key_value("direct", transactional=transactional, persistent=persistent),
+        hf.stores.versioned("history", history_retention=1000, transactional=transactional, persistent=persistent),
+        hf.stores.key_value("staged"),
+    ]
+    return hf.open_task(path, stores, **options)
+
+
+def crash(path: Path, *, transactional: bool = False, guarantee: ProcessingGuarantee = ONCE) -> None:
+    """Another process writes, commits, writes on and dies."""
+    script = f"""
+        import os
+        import holdfast as hf
+        stores = [hf.stores.key_value("direct", transactional={transactional}),
+                  hf.stores.versioned("history", history_retention=1000, transactional={transactional}),
+                  hf.stores.key_value("staged")]
+        task = hf.open_task({str(path)!r}, stores, processing_guarantee=hf.ProcessingGuarantee.{guarantee.name})
+        for name in ("direct", "staged"):
+            task[name].put(b"k", b"1")
+        task["history"].put(b"k", b"1", 5)
+        task.commit({{("log", 0): 7}})
+        for name in ("direct", "staged"):
+            task[name].put(b"k", b"2")
+        os.kill(os.getpid(), 9)
+    """
+    assert subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False).returncode == -9
+
+
+@pytest.mark.parametrize("persistent", [True, False], ids=["files", "memory"])
+def test_a_write_is_seen_at_once_at_both_levels_and_survives_a_rollback(tmp_path, persistent):
+    with opened(tmp_path / "db", persistent=persistent) as task:
+        direct, history, staged = task["direct"], task["history"], task["staged"]
+        staged.put(b"k", b"v")
+        direct.put(b"k", b"v")
+        direct.put_batch(pa.array([b"l"]), pa.array([b"w"]))
+        assert history.put(b"k", b"v", 5).accepted
+        assert history.put(b"k", b"w", 3).valid_to == 5
+        for level in (COMMITTED, UNCOMMITTED):
+            assert [value for _, value in direct.read_only(level).range()] == [b"v", b"w"]
+            assert history.read_only(level).get(b"k", as_of=4).value == b"w"
+            assert history.read_only(level).stream_time == 5
+        assert staged.read_only(COMMITTED).get(b"k") is None
+        assert (direct.transactional, staged.transactional) == (False, True)
+        task.rollback()
+        assert (direct.get(b"k"), history.get(b"k").value, staged.get(b"k")) == (b"v", b"v", None)
+        assert direct.delete(b"k") == b"v"
+        assert direct.read_only(COMMITTED).get(b"k") is None
+
+
+def test_nothing_of_it_is_uncommitted(tmp_path):
+    with opened(tmp_path / "db") as task:
+        task["direct"].put(b"k", b"v" * 1000)
+        before = task.approximate_num_uncommitted_bytes
+        task["direct"].put_batch(pa.array([b"l"] * 100), pa.array([b"v" * 1000] * 100))
+        assert task.approximate_num_uncommitted_bytes == before == 0
+
+
+def test_a_clean_close_keeps_it_and_its_offsets(tmp_path):
+    with opened(tmp_path / "db") as task:
+        task["direct"].put(b"k", b"v")
+        task.commit({("log", 0): 7})
+    for transactional in (True, False, True):
+        with opened(tmp_path / "db", transactional=transactional) as task:
+            assert task["direct"].get(b"k") == b"v"
+            assert task["direct"].committed_offset(("log", 0)) == 7
+
+
+def test_an_unclean_stop_discards_it_under_exactly_once_and_spares_its_neighbours(tmp_path):
+    crash(tmp_path / "db")
+    with opened(tmp_path / "db") as task:
+        assert task["direct"].get(b"k") is None
+        assert task["history"].get(b"k") is None
+        assert task["history"].stream_time is None
+        assert task["staged"].get(b"k") == b"1"
+        assert task["direct"].committed_offset(("log", 0)) is None
+        assert task["staged"].committed_offset(("log", 0)) == 7
+        task.restore_batch("direct", pa.array([b"k"]), pa.array([b"1"]), None, {("log", 0): 7})
+    with opened(tmp_path / "db") as task:
+        assert task["direct"].get(b"k") == b"1"
+
+
+def test_an_unclean_stop_leaves_it_under_at_least_once(tmp_path):
+    crash(tmp_path / "db", guarantee=AT_LEAST_ONCE)
+    with opened(tmp_path / "db", processing_guarantee=AT_LEAST_ONCE) as task:
+        assert task["direct"].get(b"k") == b"2"
+        assert task["direct"].committed_offset(("log", 0)) == 7
+
+
+def test_t19_a_stale_marker_is_met_even_if_the_store_is_transactional_now(tmp_path):
+    crash(tmp_path / "db")
+    for _ in range(2):
+        with pytest.raises(hf.errors.TaskCorruptedError, match="transactional=False"):
+            opened(tmp_path / "db", transactional=True)
+    with opened(tmp_path / "db") as task:
+        assert task["direct"].get(b"k") is None
+    with opened(tmp_path / "db", transactional=True) as task:
+        assert task["staged"].get(b"k") == b"1"
+
+
+def test_t19_a_crash_of_transactional_stores_leaves_no_marker(tmp_path):
+    crash(tmp_path / "db", transactional=True)
+    with opened(tmp_path / "db", transactional=True) as task:
+        assert task["direct"].get(b"k") == b"1"
+
+
+@pytest.mark.parametrize("transactional", [True, False])
+def test_exactly_once_begins_only_from_a_clean_close(tmp_path, transactional):
+    crash(tmp_path / "db", transactional=transactional, guarantee=AT_LEAST_ONCE)
+    with pytest.raises(hf.errors.TaskCorruptedError, match="at-least-once"):
+        opened(tmp_path / "db", transactional=transactional)
+    opened(tmp_path / "db", transactional=transactional, processing_guarantee=AT_LEAST_ONCE).close()
+    with opened(tmp_path / "db", transactional=transactional) as task:
+        assert task["staged"].get(b"k") == b"1"
+
+
+def test_a_store_made_in_files_is_not_forgotten_by_asking_for_memory(tmp_path):
+    opened(tmp_path / "db").close()
+    with pytest.raises(ValueError, match="made in files"):
+        opened(tmp_path / "db", persistent=False)
+
+
+def test_a_task_in_memory_leaves_no_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with opened(None) as task:
+        task["staged"].put(b"k", b"v")
+        task.commit({("log", 0): 7})
+        assert not task["staged"].persistent
+        assert task.committed_offset(("log", 0)) == 7
+        with pytest.raises(hf.errors.UnsupportedOperationError, match="in memory"):
+            task.checkpoint(tmp_path / "copy")
+        rows = task["staged"].range()
+    with pytest.raises(hf.errors.StoreClosedError):
+        task["staged"].get(b"k")
+    with pytest.raises(hf.errors.StoreClosedError):
+        next(rows)
+    assert list(tmp_path.iterdir()) == []
