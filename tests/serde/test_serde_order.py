@@ -10,7 +10,7 @@ import random
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import serde
@@ -43,21 +43,25 @@ def check(kind, values):
             assert (x > y) - (x < y) == compare(a, b), (a, b)
 
 
+@settings(deadline=None)
 @given(st.lists(INT64, min_size=2, max_size=8))
 def test_int64(values):
     check(serde.INT64, values)
 
 
+@settings(deadline=None)
 @given(st.lists(FLOATS, min_size=2, max_size=8))
 def test_float64(values):
     check(serde.FLOAT64, values)
 
 
+@settings(deadline=None)
 @given(st.lists(TEXT, min_size=2, max_size=8))
 def test_string(values):
     check(serde.STRING, values)
 
 
+@settings(deadline=None)
 @given(st.lists(MOMENTS, min_size=2, max_size=8))
 def test_timestamp(values):
     check(serde.TIMESTAMP, values)
@@ -91,6 +95,7 @@ ROWS = st.tuples(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(ROWS, min_size=2, max_size=6))
 def test_struct(rows):
     check(serde.struct(SCHEMA), rows)
@@ -101,6 +106,7 @@ def few(value):
     return st.none() | st.sampled_from(value)
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -288,6 +288,7 @@ def test_scalar_and_batch_forms_agree(values):
     assert pa.array(kind.encode(sliced, as_key=False)).equals(encoded)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.none() | st.text(), st.none() | st.integers(-(2**31), 2**31 - 1)), max_size=5))
 def test_scalar_and_batch_forms_of_keys_agree(values):
     kind = serde.struct(PAIR)
