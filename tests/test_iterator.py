@@ -49,6 +49,25 @@ def test_a_look_at_the_next_key_takes_nothing(task):
             scan.peek_next_key()
 
 
+@pytest.mark.parametrize("store", ["kv", "text"])
+def test_a_loop_goes_on_where_the_iterator_stands(tmp_path, store):
+    text = hf.stores.key_value("text", key=hf.serde.STRING, value=hf.serde.STRING)
+    with hf.open_task(tmp_path / "other", [hf.stores.key_value("kv"), text], durability=hf.Durability.CHANGELOG) as task:
+        rows = [(key(number), b"v") if store == "kv" else (f"{number:06}", "v") for number in range(30)]
+        task[store].put_all(rows)
+        scan, found = task[store].range(), []
+        found.append(next(scan))
+        for row in scan:
+            found.append(row)
+            if len(found) == 12:
+                break
+        found.append(next(scan))
+        assert [*found, *scan] == rows
+        scan.close()
+        with pytest.raises(hf.errors.StoreClosedError):
+            list(scan)
+
+
 @pytest.mark.parametrize("taken", [0, 1, 8, 20])
 def test_rows_read_ahead_are_not_shown_after_the_end(task, taken):
     task["kv"].put_all([(key(number), b"") for number in range(100)])

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
-
-if TYPE_CHECKING:
-    from typing import Self
+from typing import Any, Generic, Protocol, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -16,6 +13,10 @@ Row = TypeVar("Row", covariant=True)
 
 class RowIterator(Protocol[Row]):
     """What the extension's iterators offer."""
+
+    def __iter__(self) -> Iterator[Row]:
+        """The iterator itself."""
+        ...
 
     def __next__(self) -> Row:
         """The next row."""
@@ -36,17 +37,19 @@ class StoreIterator(Iterator[tuple[K, V]], AbstractContextManager[Any], Generic[
     Close it, use it in `with`, or read it to its end: until then it holds a snapshot. It is closed with its store.
     """
 
-    def __init__(self, rows: RowIterator[Any], key: Callable[[Any], K], record: Callable[[Any], tuple[K, V]]) -> None:
-        """Made by the stores."""
+    def __init__(self, rows: RowIterator[Any], key: Callable[[Any], K], record: Callable[[Any], tuple[K, V]] | None) -> None:
+        """Made by the stores; without a `record`, rows are what the extension makes of them."""
         self._rows = rows
         self._key = key
         self._record = record
 
-    def __iter__(self) -> Self:
-        return self
+    def __iter__(self) -> Iterator[tuple[K, V]]:  # noqa: PYI034
+        # Not itself but what it reads, so that a loop calls no method of Python's for each row.
+        return iter(self._rows) if self._record is None else map(self._record, self._rows)
 
     def __next__(self) -> tuple[K, V]:
-        return self._record(next(self._rows))
+        row = next(self._rows)
+        return row if self._record is None else self._record(row)
 
     def peek_next_key(self) -> K:
         """The key that `next` would return; StopIteration at the end."""

@@ -60,6 +60,8 @@ class ReadOnlyKeyValueStore(Generic[K, V]):
 
     def _iterator(self, rows: _core.KeyValueIterator) -> StoreIterator[K, V]:
         from_key, from_value = self._serdes.from_key, self._serdes.from_value
+        if self._serdes.are_bytes:
+            return StoreIterator(rows, from_key, None)
         return StoreIterator(rows, from_key, lambda row: (from_key(row[0]), from_value(row[1], row[0])))
 
 

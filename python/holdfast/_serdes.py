@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast import _core
 from holdfast.errors import SerializationError
-from holdfast.serde import TypedSerde
+from holdfast.serde import BYTES, TypedSerde
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +29,9 @@ class Serdes(Generic[K, V]):
         self.store = builder.name
         self._key: Any = builder.key
         self._value: Any = builder.value
+        # Bytes stay as they are, and are most of all: the calls that a serde takes would cost more than a put.
+        self._keys_are_bytes, self._values_are_bytes = builder.key is BYTES, builder.value is BYTES
+        self.are_bytes = self._keys_are_bytes and self._values_are_bytes
         self._key_core = builder.key.core if isinstance(builder.key, TypedSerde) else None
         self._value_core: _core.Serde | None = None
         self._serialize_value: Callable[[Any], Any] = self._value.serialize
@@ -39,6 +42,8 @@ class Serdes(Generic[K, V]):
 
     def to_key(self, key: K) -> bytes:
         """The bytes of a key."""
+        if self._keys_are_bytes and isinstance(key, bytes):
+            return key
         if key is None:
             raise ValueError(f"store {self.store}: the key is None; a key must have a value")
         return self._serialize(self._key.serialize, self._key, key, "key")
@@ -56,15 +61,21 @@ class Serdes(Generic[K, V]):
 
     def to_value(self, value: V | None) -> bytes | None:
         """The bytes of a value; None stays None."""
+        if self._values_are_bytes and isinstance(value, bytes):
+            return value
         return None if value is None else self._serialize(self._serialize_value, self._value, value, "value")
 
     def from_key(self, data: bytes) -> K:
         """The key of stored bytes."""
+        if self._keys_are_bytes:
+            return cast("K", data)
         key: K = self._deserialize(self._key.deserialize, self._key, data, "key", data)
         return key
 
     def from_value(self, data: bytes, key: bytes | None = None) -> V:
         """The value of stored bytes; errors show the `key`."""
+        if self._values_are_bytes:
+            return cast("V", data)
         value: V = self._deserialize(self._deserialize_value, self._value, data, "value", key)
         return value
 
