@@ -34,6 +34,8 @@ RESTORE_BATCH = 1_000
 RETENTION_MS = 3_600_000
 HISTORY_MS = 3_000_000
 """Over so long versions are spread: less than the retention, so that none is dropped."""
+WHOLE, QUICK = (1_000_000, 3), (200_000, 1)
+"""Records and rounds."""
 CHANGELOG = ("bench-store-changelog", 0)
 
 REACH = {
@@ -206,7 +208,7 @@ def built() -> Path:
 
 def figures(*, quick: bool) -> list[Figure]:
     """A row a workload."""
-    size, rounds = (200_000, 1) if quick else (1_000_000, 3)
+    size, rounds = QUICK if quick else WHOLE
     with tempfile.TemporaryDirectory() as folder, Java(built()) as java:
         theirs(java, Path(folder), 40_000 if quick else 200_000, 1)  # warm
         pairs = [

@@ -16,6 +16,9 @@ from figure import Figure
 
 HERE = Path(__file__).resolve().parent
 
+WHOLE, QUICK = (1_000_000, 5), (100_000, 1)
+"""Records and rounds."""
+
 Round = dict[str, dict[str, dict[str, float]]]
 """By store and workload: operations, and seconds by the wall, of the thread, of the process."""
 
@@ -77,7 +80,7 @@ def rows(rounds: list[Round], what: str, words: str, suffix: str = "") -> list[F
 
 def figures(*, quick: bool) -> list[Figure]:
     """A row a workload, form of ours and peer."""
-    rounds = measured(*((100_000, 1) if quick else (1_000_000, 5)))
+    rounds = measured(*(QUICK if quick else WHOLE))
     return [
         *rows(rounds, "put", "put and commit, no fsync"),
         *rows(rounds, "put", "put and commit, fsync", ", fsync"),
