@@ -54,7 +54,7 @@ crash-demo: build ## the tests that kill Spark, and the demo killed ROUNDS=10 ti
 	@$(ENV) for seed in $$(seq 1 $(ROUNDS)); do python examples/ecb_orders.py --kill --seed $$seed $(ARGS) | tail -n 1; done
 
 proof: setup ## the proofs of `make test` at ten to twenty times their length
-	@$(ENV) CRASH_KILLS=1000 POWER_LOSSES=2000 DAMAGE_PLACES=1000 FAILPOINT_ROUNDS=10 $(PROOF) --test kill --test power_loss --test damage --test failpoints --test threads
+	@$(ENV) CRASH_KILLS=1000 POWER_LOSSES=2000 DAMAGE_PLACES=1000 DISK_ERRORS=1000 FAILPOINT_ROUNDS=10 FUZZ_TIMES=20 $(PROOF) --test kill --test power_loss --test damage --test disk_errors --test failpoints --test threads --test decoders
 
 ci: ## what CI runs
 	@.ci/run

@@ -7,7 +7,7 @@
 //! Rows of one key lie together, whatever follows the key part, and keys of different length never bleed into one another.
 
 const ESCAPED_ZERO: [u8; 2] = [0x00, 0xff];
-const END: [u8; 2] = [0x00, 0x01];
+pub(in crate::store) const END: [u8; 2] = [0x00, 0x01];
 
 /// Appends the key part of a key.
 #[inline]

@@ -7,7 +7,7 @@ use super::read::Found;
 use super::{PutResult, Version, VersionedStore, layout};
 use crate::error::Result;
 use crate::time::Timestamp;
-use crate::transaction::{TIME_BYTES, Transaction, sort_prefix};
+use crate::transaction::{Transaction, sort_prefix};
 
 /// One row of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,14 +210,17 @@ impl VersionedStore {
             }
             askers.push((*n, keys.len() as u32 - 1));
         }
-        let mut found = vec![Found::default(); keys.len()];
-        tx.get_stored_sorted(self.inner.latest, &keys, |k, row| {
-            if let Some(row) = row {
+        let (mut found, mut damaged) = (vec![Found::default(); keys.len()], Ok(()));
+        tx.get_stored_sorted(self.inner.latest, &keys, |k, row| match row.map(|row| layout::stored_latest(keys[k], row)) {
+            Some(Ok((begin, row))) => {
                 let start = rows.len();
-                rows.extend_from_slice(&row[TIME_BYTES..]);
-                found[k].version = Some((layout::time(row), start..rows.len()));
+                rows.extend_from_slice(row);
+                found[k].version = Some((begin, start..rows.len()));
             }
+            Some(Err(error)) => damaged = Err(error),
+            None => {}
         })?;
+        damaged?;
         for (n, k) in askers {
             stored[n as usize] = found[k as usize].clone();
         }

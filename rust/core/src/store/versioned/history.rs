@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::rocks::Bounds;
 use crate::store::key_value::successor;
 use crate::time::Timestamp;
-use crate::transaction::{Scan, Step, TIME_BYTES, Transaction};
+use crate::transaction::{Scan, Step, Transaction};
 use std::collections::VecDeque;
 
 /// Older versions that a scan as of a moment steps over before it seeks to the next key.
@@ -138,13 +138,18 @@ impl VersionScan {
                 }
             }
             let Self { scan, mode, horizon, latest_only, ascending, key: state, collected, ready } = self;
-            let mut stopped = false;
+            let (mut stopped, mut damaged) = (false, Ok(()));
             let paused = scan.for_each(&mut |row_key, row| {
-                let (part, begin, row) = if *latest_only {
-                    (row_key, layout::time(row), &row[TIME_BYTES..])
-                } else {
-                    let (part, begin) = layout::split(row_key);
-                    (part, begin, row)
+                let read = match *latest_only {
+                    true => layout::stored_latest(row_key, row).map(|(begin, row)| (row_key, begin, row)),
+                    false => layout::stored_version(row_key, row),
+                };
+                let (part, begin, row) = match read {
+                    Ok(read) => read,
+                    Err(error) => {
+                        damaged = Err(error);
+                        return Step::Pause;
+                    }
                 };
                 if part != state.part {
                     release(&state.key, collected, ready);
@@ -183,6 +188,7 @@ impl VersionScan {
                 }
                 Step::Next
             })?;
+            damaged?;
             if stopped {
                 return Ok(true);
             }

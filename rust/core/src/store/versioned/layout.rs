@@ -9,6 +9,8 @@
 //! The key part (`key_part.rs`) is prefix-free and keeps the order of keys, so versions of one key lie together. Times are
 //! inverted (big-endian, sign flipped, complement), so newer sorts first and a read as of a moment is one seek forward.
 
+use crate::error::{Error, ErrorKind, Result};
+use crate::store::key_part::END;
 pub(super) use crate::store::key_part::{push_key, push_key_part};
 use crate::transaction::TIME_BYTES;
 
@@ -34,6 +36,29 @@ pub(super) fn time(bytes: &[u8]) -> i64 {
 pub(super) fn split(row_key: &[u8]) -> (&[u8], i64) {
     let (part, begin) = row_key.split_at(row_key.len() - TIME_BYTES);
     (part, time(begin))
+}
+
+/// A stored row of `versions`: key part, begin, row.
+#[inline]
+pub(super) fn stored_version<'a>(row_key: &'a [u8], row: &'a [u8]) -> Result<(&'a [u8], i64, &'a [u8])> {
+    match row_key.split_last_chunk::<TIME_BYTES>() {
+        Some((part, begin)) if part.ends_with(&END) && !row.is_empty() => Ok((part, time(begin), row)),
+        _ => Err(damaged(row_key)),
+    }
+}
+
+/// A stored row of `latest`: begin, row.
+#[inline]
+pub(super) fn stored_latest<'a>(part: &[u8], row: &'a [u8]) -> Result<(i64, &'a [u8])> {
+    match row.split_first_chunk::<TIME_BYTES>() {
+        Some((begin, row)) if part.ends_with(&END) && !row.is_empty() => Ok((time(begin), row)),
+        _ => Err(damaged(part)),
+    }
+}
+
+fn damaged(row_key: &[u8]) -> Error {
+    let words = "a row of the versioned store is not one that Holdfast writes; restore the directory from a checkpoint or the changelog";
+    Error::new(ErrorKind::StoreCorrupted, words).key(row_key)
 }
 
 /// A row's value; `None` for a tombstone.

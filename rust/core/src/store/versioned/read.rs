@@ -4,7 +4,7 @@ use super::{Version, VersionedStore, layout};
 use crate::error::Result;
 use crate::store::key_part::with_key_part;
 use crate::time::Timestamp;
-use crate::transaction::{TIME_BYTES, Transaction};
+use crate::transaction::Transaction;
 use std::ops::Range;
 
 /// Versions that are walked over before a backward seek takes their place: below it, walking is cheaper.
@@ -78,7 +78,9 @@ impl VersionedStore {
                 let begin = layout::split(staged.key).1;
                 staged.value.map(|row| (begin, keep(rows, row)))
             }
-            _ => tx.get_stored(self.inner.latest, part, |row| row.map(|row| (layout::time(row), keep(rows, &row[TIME_BYTES..]))))?,
+            _ => tx.get_stored(self.inner.latest, part, |row| {
+                row.map(|row| layout::stored_latest(part, row).map(|(begin, row)| (begin, keep(rows, row)))).transpose()
+            })??,
         };
         if newest.as_ref().is_some_and(|(begin, _)| *begin > at) {
             self.expired_read(at, self.horizon(tx));

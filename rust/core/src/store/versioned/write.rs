@@ -106,7 +106,9 @@ impl VersionedStore {
             Some(staged) if staged.newest => Ok(Some(layout::split(staged.key).1)),
             _ => match stored_latest {
                 Some(begin) => Ok(begin),
-                None => tx.get_stored(self.inner.latest, part, |row| row.map(layout::time)),
+                None => tx.get_stored(self.inner.latest, part, |row| {
+                    row.map(|row| layout::stored_latest(part, row).map(|(begin, _)| begin)).transpose()
+                })?,
             },
         }
     }
