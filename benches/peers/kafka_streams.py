@@ -82,9 +82,14 @@ class Java:
         settle(self._process.pid)
 
 
+def whole(reads: int) -> int:
+    """As many reads as whole batches have: the other side knows no others."""
+    return max(reads // BATCH, 1) * BATCH
+
+
 def theirs(java: Java, folder: Path, size: int, seed: int) -> Taken:
     """One round of Kafka Streams."""
-    keys, step, reads = size // 10, HISTORY_MS // size, size // 4
+    keys, step, reads = size // 10, HISTORY_MS // size, whole(size // 4)
     taken: Taken = {}
 
     def opened(kind: str, work: Callable[[], None]) -> None:
@@ -118,7 +123,7 @@ class Ours:
 
     def __init__(self, folder: Path, size: int, seed: int) -> None:
         self.folder, self.size, self.seed = folder, size, seed
-        self.keys, self.step, self.reads = size // 10, HISTORY_MS // size, size // 4
+        self.keys, self.step, self.reads = size // 10, HISTORY_MS // size, whole(size // 4)
         numbers = np.arange(size, dtype=np.uint64)
         self.values = records.values(numbers)
         self.plain_keys, self.versioned_keys = records.keys(numbers), records.keys(numbers % np.uint64(self.keys))
