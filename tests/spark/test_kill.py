@@ -17,7 +17,7 @@ def demo(base: Path, *options: str) -> str:
         [sys.executable, str(DEMO), "--rows", "20000", "--dir", str(base), *options],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
         env=dict(os.environ),
     )
     assert done.returncode == 0, done.stdout + done.stderr
