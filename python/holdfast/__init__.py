@@ -40,6 +40,7 @@ from holdfast._session import ReadOnlySessionStore, SessionStore
 from holdfast._store import StateStore
 from holdfast._task import Task, open_task
 from holdfast._timestamped import ReadOnlyTimestampedKeyValueStore, TimestampedKeyValueStore
+from holdfast._user_store import UserStateStore
 from holdfast._versioned import ReadOnlyVersionedKeyValueStore, VersionedKeyValueStore
 from holdfast._window import ReadOnlyTimestampedWindowStore, ReadOnlyWindowStore, TimestampedWindowStore, WindowStore
 from holdfast.stores import StoreBuilder
@@ -67,6 +68,7 @@ __all__ = [
     "TimestampedWindowStore",
     "TopicPartition",
     "TransactionMechanism",
+    "UserStateStore",
     "ValueAndTimestamp",
     "VersionedKeyValueStore",
     "VersionedRecord",

@@ -5,32 +5,33 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from os import fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast import _core
+from holdfast import _checkpoint_file, _core
 from holdfast._key_value import KeyValueStore
 from holdfast._options import Durability, IsolationLevel, ProcessingGuarantee, TransactionMechanism
 from holdfast._position import Position
 from holdfast._records import TopicPartition
 from holdfast._session import SessionStore
 from holdfast._timestamped import TimestampedKeyValueStore
+from holdfast._user_store import Attached, UserStateStore, is_user_store
 from holdfast._versioned import VersionedKeyValueStore
 from holdfast._window import TimestampedWindowStore, WindowStore
 from holdfast.errors import UnsupportedOperationError
 from holdfast.serde import TypedSerde
+from holdfast.stores import StoreBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from os import PathLike
-
-    from holdfast.stores import StoreBuilder
 
 _INT64_MAX = 2**63 - 1
 
 
 def open_task(
     path: str | PathLike[str] | None,
-    stores: Sequence[StoreBuilder],
+    stores: Sequence[StoreBuilder | UserStateStore],
     *,
     processing_guarantee: ProcessingGuarantee = ProcessingGuarantee.EXACTLY_ONCE,
     durability: Durability = Durability.SYNC,
@@ -40,6 +41,9 @@ def open_task(
     rocksdb_options: Mapping[str, str] | None = None,
 ) -> Task:
     """Opens the database in the directory `path`, or makes it. None: the task is all in memory and gone when closed.
+
+    A store is what `holdfast.stores` builds, or an object of the user's own (`UserStateStore`). Offsets and positions in the
+    text files of older layouts (`.checkpoint`, `<store>.position`) are moved into the database.
 
     `uncommitted_max_bytes` (-1: no limit) is where `Task.commit_requested` turns true. `rocksdb_options` are handed on
     to RocksDB as they are. The default isolation level of queries is READ_COMMITTED under exactly-once, else
@@ -51,33 +55,83 @@ def open_task(
     """
     if transaction_mechanism is TransactionMechanism.SECONDARY_STORE:
         raise UnsupportedOperationError("transaction_mechanism SECONDARY_STORE is not here yet; use AUTO")
-    builders = {builder.name: builder for builder in stores}
-    if len(builders) < len(stores):
-        names = [builder.name for builder in stores]
+    names = [store.name for store in stores]
+    if len(set(names)) < len(names):
         raise ValueError(f"stores has two of one name: {sorted({name for name in names if names.count(name) > 1})}")
+    built, own = _sorted_out(stores)
     if not -1 <= uncommitted_max_bytes <= _INT64_MAX:
         raise ValueError(f"uncommitted_max_bytes is {uncommitted_max_bytes}; wanted: a number of bytes, or -1 for no limit")
     if default_isolation_level is None:
         exactly_once = processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE
         default_isolation_level = IsolationLevel.READ_COMMITTED if exactly_once else IsolationLevel.READ_UNCOMMITTED
-    if path is None:
-        stores = [replace(store, persistent=False) for store in stores]
-        builders = {builder.name: builder for builder in stores}
-    core = _core.open_task(
-        None if path is None else fspath(path),
-        stores,
-        durability.value,
-        processing_guarantee.value,
-        uncommitted_max_bytes,
-        list((rocksdb_options or {}).items()),
-    )
-    sides = ((store.name, as_key, serde) for store in stores for as_key, serde in ((True, store.key), (False, store.value)))
+    directory = None if path is None else Path(fspath(path))
+    if directory is None:
+        built = [replace(store, persistent=False) for store in built]
+
+    def opened() -> _core.Task:
+        return _core.open_task(
+            directory,
+            built,
+            durability.value,
+            processing_guarantee.value,
+            uncommitted_max_bytes,
+            list((rocksdb_options or {}).items()),
+        )
+
+    core = opened()
+    if directory is not None and _move_text_files(core, directory, [store.name for store in built]):
+        core = opened()
+    sides = ((store.name, as_key, serde) for store in built for as_key, serde in ((True, store.key), (False, store.value)))
     try:
         core.keep_serdes([(name, as_key, serde.core) for name, as_key, serde in sides if isinstance(serde, TypedSerde)])
+        attached = {store.name: Attached(store, directory, processing_guarantee) for store in own}
+        return Task(core, {store.name: store for store in built}, default_isolation_level, attached)
     except BaseException:
         core.close()
         raise
-    return Task(core, builders, default_isolation_level)
+
+
+def _sorted_out(stores: Sequence[StoreBuilder | UserStateStore]) -> tuple[list[StoreBuilder], list[UserStateStore]]:
+    built: list[StoreBuilder] = []
+    own: list[UserStateStore] = []
+    for store in stores:
+        if isinstance(store, StoreBuilder):
+            built.append(store)
+        elif is_user_store(store):
+            own.append(store)
+        else:
+            raise TypeError(
+                f"a store is a {type(store).__name__}; wanted: what holdfast.stores builds, or an object with the "
+                "methods of holdfast.UserStateStore"
+            )
+    return built, own
+
+
+def _move_text_files(core: _core.Task, directory: Path, stores: list[str]) -> bool:
+    """Moves offsets and positions of older layouts into the database; True if the task was closed for it.
+
+    The files go only when the database has what they say on disk, which a close makes sure of.
+    """
+    checkpoint = directory / ".checkpoint"
+    positions = [path for path in (directory / f"{store}.position" for store in stores) if path.exists()]
+    files = [*([checkpoint] if checkpoint.exists() else []), *positions]
+    if not files:
+        return False
+    try:
+        offsets = _checkpoint_file.read(checkpoint) if checkpoint.exists() else {}
+        known = {TopicPartition(topic, number) for topic, number, _ in core.committed_offsets()}
+        seen = {TopicPartition(topic, number) for topic, number, _ in core.position("read_committed")}
+        for path in positions:
+            for partition, offset in _checkpoint_file.read(path).items():
+                if partition not in seen:
+                    core.observe(*partition, offset)
+        new = [(topic, number, offset) for (topic, number), offset in offsets.items() if (topic, number) not in known]
+        core.commit(new or None)
+    finally:
+        core.close()
+    for path in files:
+        path.unlink()
+    return True
 
 
 class Task(AbstractContextManager["Task"]):
@@ -87,7 +141,11 @@ class Task(AbstractContextManager["Task"]):
     """
 
     def __init__(
-        self, core: _core.Task, builders: Mapping[str, StoreBuilder], default_isolation_level: IsolationLevel
+        self,
+        core: _core.Task,
+        builders: Mapping[str, StoreBuilder],
+        default_isolation_level: IsolationLevel,
+        attached: Mapping[str, Attached],
     ) -> None:
         """Made by `open_task`."""
         self._core = core
@@ -95,6 +153,18 @@ class Task(AbstractContextManager["Task"]):
         self._stores: dict[str, Any] = {}
         for name, builder in builders.items():
             self._stores[name] = self._store(name, builder)
+        self._attached = dict(attached)
+        for name, own in self._attached.items():
+            self._stores[name] = own.store
+            own.store.init(self)
+
+    def directory(self, store: str) -> Path | None:
+        """Where a store of the user's own keeps its files: made when it is first asked for; None for a task in memory."""
+        path = Path(self._core.path())
+        if not path.is_dir():
+            return None
+        (path / store).mkdir(exist_ok=True)
+        return path / store
 
     def _store(self, name: str, builder: StoreBuilder) -> Any:
         match builder.kind:
@@ -140,6 +210,8 @@ class Task(AbstractContextManager["Task"]):
         None keeps the committed offsets as they are, `{}` forgets them all, `{tp: None}` forgets that one. A failed
         commit leaves the stores as they were; the open transaction then only takes `rollback`.
         """
+        for own in self._attached.values():
+            own.commit(changelog_offsets)
         self._core.commit(_offsets(changelog_offsets))
 
     def rollback(self) -> None:
@@ -173,11 +245,16 @@ class Task(AbstractContextManager["Task"]):
 
     def committed_offset(self, partition: tuple[str, int]) -> int | None:
         """The committed offset of (topic, partition) that all stores have reached, None if one of them has none."""
-        return self._core.committed_offset(*partition)
+        found = self._core.committed_offset(*partition)
+        for own in self._attached.values():
+            offset = own.committed_offset(partition)
+            found = None if offset is None or found is None else min(found, offset)
+        return found
 
     def store_offset(self, store: str, partition: tuple[str, int]) -> int | None:
         """The committed offset of (topic, partition) that one store stands at, None if there is none."""
-        return self._core.store_offset(store, *partition)
+        own = self._attached.get(store)
+        return self._core.store_offset(store, *partition) if own is None else own.committed_offset(partition)
 
     def committed_offsets(self) -> dict[TopicPartition, int]:
         """All committed offsets that every store has, of each the least."""
@@ -203,7 +280,12 @@ class Task(AbstractContextManager["Task"]):
 
     def close(self) -> None:
         """Drops the open transaction, writes the last commit to files and closes. Again: nothing."""
-        self._core.close()
+        try:
+            if self.is_open:
+                for own in self._attached.values():
+                    own.close()
+        finally:
+            self._core.close()
 
     def isolation(self, level: IsolationLevel | None) -> str:
         """A level's name for the extension; None is the task's default."""

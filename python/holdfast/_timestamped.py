@@ -127,4 +127,6 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
 
         With a `position_bound` each read raises `NotUpToBoundError` until the task's position at that level reaches it.
         """
-        return ReadOnlyTimestampedKeyValueStore(self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes)
+        return ReadOnlyTimestampedKeyValueStore(
+            self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes
+        )

@@ -145,4 +145,6 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
 
         With a `position_bound` each read raises `NotUpToBoundError` until the task's position at that level reaches it.
         """
-        return ReadOnlyVersionedKeyValueStore(self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes)
+        return ReadOnlyVersionedKeyValueStore(
+            self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes
+        )

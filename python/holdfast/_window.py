@@ -249,4 +249,6 @@ class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V])
 
         With a `position_bound` each read raises `NotUpToBoundError` until the task's position at that level reaches it.
         """
-        return ReadOnlyTimestampedWindowStore(self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes)
+        return ReadOnlyTimestampedWindowStore(
+            self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes
+        )

@@ -93,7 +93,9 @@ def timestamped_key_value(
     again. There is no way back.
     """
     _check(name)
-    return StoreBuilder(name=name, kind="timestamped_key_value", persistent=persistent, transactional=transactional, key=key, value=value)
+    return StoreBuilder(
+        name=name, kind="timestamped_key_value", persistent=persistent, transactional=transactional, key=key, value=value
+    )
 
 
 def versioned(
@@ -150,7 +152,15 @@ def window(
     _check(name)
     kept, size = _window_durations(retention, window_size)
     return StoreBuilder(
-        name=name, kind="window", persistent=persistent, transactional=transactional, key=key, value=value, retention=kept, window_size=size, retain_duplicates=retain_duplicates
+        name=name,
+        kind="window",
+        persistent=persistent,
+        transactional=transactional,
+        key=key,
+        value=value,
+        retention=kept,
+        window_size=size,
+        retain_duplicates=retain_duplicates,
     )
 
 
@@ -200,7 +210,9 @@ def session(
     """
     _check(name)
     kept = not_negative(retention, "retention")
-    return StoreBuilder(name=name, kind="session", persistent=persistent, transactional=transactional, key=key, value=value, retention=kept)
+    return StoreBuilder(
+        name=name, kind="session", persistent=persistent, transactional=transactional, key=key, value=value, retention=kept
+    )
 
 
 def _window_durations(retention: Span, window_size: Span) -> tuple[int, int]:

@@ -1,0 +1,112 @@
+"""Stores of the user's own: any Python object with the protocol below can be a store of a task."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from holdfast import _checkpoint_file
+from holdfast._options import ProcessingGuarantee
+from holdfast._records import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from holdfast._task import Task
+
+_log = logging.getLogger("holdfast")
+_warned: set[str] = set()
+
+
+@runtime_checkable
+class UserStateStore(Protocol):
+    """What a store of the user's own has (KIP-1035's `StateStore`).
+
+    A task calls `init` when it is opened, `commit` before its own stores commit, `close` when it is closed. A store that
+    is persistent and does not manage its offsets (`manages_offsets` False) gets the file `.checkpoint_<name>` in the task's
+    directory for them, and one warning. Such a store keeps its own files in `task.directory(name)`: under exactly-once they
+    are thrown away after an unclean stop, as nobody knows what is in them.
+    """
+
+    name: str
+    persistent: bool
+    manages_offsets: bool
+
+    def init(self, task: Task, /) -> None:
+        """The task is open, and its other stores can be used."""
+
+    def commit(self, changelog_offsets: Mapping[tuple[str, int], int | None] | None, /) -> None:
+        """Makes everything since the last commit permanent. An error here fails the task's commit."""
+
+    def committed_offset(self, partition: tuple[str, int], /) -> int | None:
+        """The offset of (topic, partition) that the store stands at; asked only of one that manages its offsets."""
+
+    def close(self) -> None:
+        """Nothing more is asked of it."""
+
+
+class Attached:
+    """A user's store in a task, with the offsets of one that does not manage them."""
+
+    def __init__(self, store: UserStateStore, directory: Path | None, guarantee: ProcessingGuarantee) -> None:
+        """Reads the store's checkpoint file; under exactly-once it is gone then, until a clean close writes it."""
+        self.store = store
+        self._guarantee = guarantee
+        self._offsets: dict[TopicPartition, int] = {}
+        keeps_file = directory is not None and store.persistent and not store.manages_offsets
+        self._file = directory / f".checkpoint_{store.name}" if directory is not None and keeps_file else None
+        if self._file is None or directory is None:
+            return
+        if store.name not in _warned:
+            _warned.add(store.name)
+            _log.warning(
+                "store %s: it is persistent and does not manage its offsets, so they are kept in a file of its own (%s); "
+                "let it commit them with its data and set manages_offsets",
+                store.name,
+                self._file.name,
+            )
+        own_files = directory / store.name
+        if self._file.exists():
+            self._offsets = _checkpoint_file.read(self._file)
+            if guarantee is ProcessingGuarantee.EXACTLY_ONCE:
+                self._file.unlink()
+        elif guarantee is ProcessingGuarantee.EXACTLY_ONCE and own_files.exists():
+            _log.warning("store %s: discarded, since its task was not closed; restore it from its changelog", store.name)
+            shutil.rmtree(own_files)
+
+    def commit(self, offsets: Mapping[tuple[str, int], int | None] | None) -> None:
+        """Commits the store, and its offsets."""
+        self.store.commit(offsets)
+        if self.store.manages_offsets or offsets is None:
+            return
+        if not offsets:
+            self._offsets.clear()
+        for partition, offset in offsets.items():
+            if offset is None:
+                self._offsets.pop(TopicPartition(*partition), None)
+            else:
+                self._offsets[TopicPartition(*partition)] = offset
+        if self._guarantee is ProcessingGuarantee.AT_LEAST_ONCE:
+            self._write()
+
+    def committed_offset(self, partition: tuple[str, int]) -> int | None:
+        """The offset that the store stands at."""
+        if self.store.manages_offsets:
+            return self.store.committed_offset(partition)
+        return self._offsets.get(TopicPartition(*partition))
+
+    def close(self) -> None:
+        """Closes the store; its offsets are on disk afterwards."""
+        self.store.close()
+        self._write()
+
+    def _write(self) -> None:
+        if self._file is not None:
+            _checkpoint_file.write(self._file, self._offsets)
+
+
+def is_user_store(store: Any) -> bool:
+    """Whether an object is a store of the user's own."""
+    return isinstance(store, UserStateStore)

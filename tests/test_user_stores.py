@@ -1,0 +1,162 @@
+"""Stores of the user's own (`stores.md` section 8) and text files of older layouts (section 7)."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from holdfast import ProcessingGuarantee
+
+LOG = ("log", 0)
+ONCE, AT_LEAST_ONCE = ProcessingGuarantee.EXACTLY_ONCE, ProcessingGuarantee.AT_LEAST_ONCE
+
+
+class Totals:
+    """A store in one JSON file."""
+
+    persistent = True
+
+    def __init__(self, name: str = "totals", *, manages_offsets: bool = False) -> None:
+        self.name = name
+        self.manages_offsets = manages_offsets
+        self.totals: dict[str, int] = {}
+        self.offsets: dict[str, int] = {}
+        self.fails = False
+
+    def init(self, task: hf.Task) -> None:
+        self.file = task.directory(self.name) / "totals.json"
+        if self.file.exists():
+            self.totals, self.offsets = json.loads(self.file.read_text())
+
+    def commit(self, changelog_offsets) -> None:
+        if self.fails:
+            raise OSError("no space left")
+        for (topic, partition), offset in (changelog_offsets or {}).items():
+            self.offsets[f"{topic} {partition}"] = offset
+        self.file.write_text(json.dumps([self.totals, self.offsets]))
+
+    def committed_offset(self, partition) -> int | None:
+        return self.offsets.get(f"{partition[0]} {partition[1]}")
+
+    def close(self) -> None:
+        self.totals = {}
+
+
+def opened(path: Path, store: Totals, guarantee: ProcessingGuarantee = ONCE) -> hf.Task:
+    return hf.open_task(path, [hf.stores.key_value("kv"), store], processing_guarantee=guarantee)
+
+
+@pytest.mark.parametrize("manages_offsets", [True, False])
+@pytest.mark.parametrize("guarantee", [ONCE, AT_LEAST_ONCE])
+def test_it_commits_with_the_task_and_comes_back_after_a_clean_close(tmp_path, manages_offsets, guarantee):
+    with opened(tmp_path / "db", Totals(manages_offsets=manages_offsets), guarantee) as task:
+        assert task.store_names() == ["kv", "totals"]
+        task["totals"].totals["a"] = 1
+        task["kv"].put(b"a", b"1")
+        task.commit({LOG: 7})
+        assert task.committed_offset(LOG) == 7
+    with opened(tmp_path / "db", Totals(manages_offsets=manages_offsets), guarantee) as task:
+        assert task["totals"].totals == {"a": 1}
+        assert task.store_offset("totals", LOG) == 7
+        assert task.committed_offset(LOG) == 7
+
+
+def test_one_warning_for_a_store_that_does_not_manage_its_offsets(tmp_path, caplog):
+    caplog.set_level(logging.WARNING, "holdfast")
+    for _ in range(2):
+        opened(tmp_path / "db", Totals("warned")).close()
+        opened(tmp_path / "other", Totals("quiet", manages_offsets=True)).close()
+    assert [record.message.split(":")[0] for record in caplog.records] == ["store warned"]
+
+
+def crash(path: Path, guarantee: ProcessingGuarantee) -> None:
+    """Leaves what an unclean stop leaves: the store's files, and whatever checkpoint file there is while it is open."""
+    task = opened(path, Totals(), guarantee)
+    task["totals"].totals["a"] = 1
+    task["kv"].put(b"a", b"1")
+    task.commit({LOG: 7})
+    task._core.close()
+
+
+def test_an_unclean_stop_discards_its_state_under_exactly_once(tmp_path):
+    crash(tmp_path / "db", ONCE)
+    assert not (tmp_path / "db" / ".checkpoint_totals").exists()
+    with opened(tmp_path / "db", Totals()) as task:
+        assert task["totals"].totals == {}
+        assert task.store_offset("totals", LOG) is None
+        assert task.store_offset("kv", LOG) == 7
+        assert task.committed_offset(LOG) is None
+
+
+def test_an_unclean_stop_leaves_it_under_at_least_once(tmp_path):
+    crash(tmp_path / "db", AT_LEAST_ONCE)
+    with opened(tmp_path / "db", Totals(), AT_LEAST_ONCE) as task:
+        assert task["totals"].totals == {"a": 1}
+        assert task.store_offset("totals", LOG) == 7
+
+
+def test_its_error_fails_the_commit_and_nothing_of_the_task_is_committed(tmp_path):
+    with opened(tmp_path / "db", Totals()) as task:
+        task["totals"].fails = True
+        task["kv"].put(b"a", b"1")
+        with pytest.raises(OSError, match="no space"):
+            task.commit({LOG: 7})
+        task.rollback()
+        task["totals"].fails = False
+        assert task["kv"].get(b"a") is None
+        assert task.committed_offset(LOG) is None
+
+
+def test_what_is_no_store_says_what_is_wanted(tmp_path):
+    with pytest.raises((TypeError, AttributeError), match="name|UserStateStore"):
+        hf.open_task(tmp_path / "db", [object()])
+    named = type("Named", (), {"name": "n"})()
+    with pytest.raises(TypeError, match="holdfast.UserStateStore"):
+        hf.open_task(tmp_path / "db", [named])
+
+
+def test_offsets_and_positions_of_older_layouts_are_moved_in(tmp_path):
+    stores = [hf.stores.key_value("kv")]
+    hf.open_task(tmp_path / "db", stores).close()
+    (tmp_path / "db" / ".checkpoint").write_text("0\n3\nlog 0 41\nlog 1 7\nlog 2 -4\n")
+    (tmp_path / "db" / "kv.position").write_text("0\n1\norders 3 99\n")
+    for _ in range(2):
+        with hf.open_task(tmp_path / "db", stores) as task:
+            assert task.committed_offsets() == {("log", 0): 41, ("log", 1): 7}
+            assert task.position() == hf.Position({"orders": {3: 99}})
+        assert not (tmp_path / "db" / ".checkpoint").exists()
+        assert not (tmp_path / "db" / "kv.position").exists()
+
+
+def test_what_the_database_knows_already_is_not_overwritten(tmp_path):
+    stores = [hf.stores.key_value("kv")]
+    with hf.open_task(tmp_path / "db", stores) as task:
+        task.commit({LOG: 100})
+    (tmp_path / "db" / ".checkpoint").write_text("0\n1\nlog 0 41\n")
+    with hf.open_task(tmp_path / "db", stores) as task:
+        assert task.committed_offset(LOG) == 100
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", 1),
+        ("1\n0\n", 1),
+        ("0\n", 2),
+        ("0\ntwo\n", 2),
+        ("0\n2\nlog 0 41\n", 2),
+        ("0\n1\nlog 0 41 9\n", 3),
+        ("0\n2\nlog 0 41\nlog one 7\n", 4),
+        ("0\n1\nlog 0 \n", 3),
+    ],
+)
+def test_a_malformed_file_names_its_line_and_stays(tmp_path, text, line):
+    hf.open_task(tmp_path / "db", [hf.stores.key_value("kv")]).close()
+    (tmp_path / "db" / ".checkpoint").write_text(text)
+    with pytest.raises(hf.errors.StoreCorruptedError, match=f"line {line} "):
+        hf.open_task(tmp_path / "db", [hf.stores.key_value("kv")])
+    assert (tmp_path / "db" / ".checkpoint").read_text() == text
