@@ -28,6 +28,11 @@ impl Settings {
         let quick = std::env::var_os("HOLDFAST_BENCH_QUICK").is_some();
         if quick { Self { rows: 100_000, rounds: 1, only } } else { Self { rows: 1_000_000, rounds: 5, only } }
     }
+
+    /// Whether this figure was asked for.
+    pub fn wants(&self, measured: &str) -> bool {
+        self.only.as_ref().is_none_or(|word| measured.contains(word.as_str()))
+    }
 }
 
 /// Runs `ours` and `theirs` in turns and prints the median of `of(ours, theirs)`, both in seconds.
@@ -37,7 +42,7 @@ pub fn figure(
     mut ours: impl FnMut() -> f64,
     mut theirs: impl FnMut() -> f64,
 ) {
-    if settings.only.as_ref().is_some_and(|word| !measured.contains(word.as_str())) {
+    if !settings.wants(measured) {
         return;
     }
     let mut rounds: Vec<(f64, f64, f64)> = Vec::new();
@@ -54,13 +59,16 @@ pub fn figure(
     }
     rounds.sort_by(|x, y| x.0.total_cmp(&y.0));
     let (ratio, a, b) = rounds[rounds.len() / 2];
-    println!(
-        "FIGURE {}",
-        serde_json::json!({
-            "measured": measured, "against": against, "ratio": ratio, "reach": reach, "unit": unit,
-            "note": format!("{a:.3} s against {b:.3} s; {} rounds: {:.2} to {:.2}", rounds.len(), rounds[0].0, rounds[rounds.len() - 1].0),
-        })
-    );
+    let note = format!("{a:.3} s against {b:.3} s; {} rounds: {:.2} to {:.2}", rounds.len(), rounds[0].0, rounds[rounds.len() - 1].0);
+    print(measured, against, ratio, reach, unit, &note);
+}
+
+/// Prints a figure for `benches/report.py`.
+pub fn print(measured: &str, against: &str, ratio: f64, reach: &str, unit: &str, note: &str) {
+    let figure = serde_json::json!({
+        "measured": measured, "against": against, "ratio": ratio, "reach": reach, "unit": unit, "note": note,
+    });
+    println!("FIGURE {figure}");
 }
 
 /// Seconds on the clock; with `HOLDFAST_BENCH_CPU` of this thread on a processor, which other load changes less.

@@ -5,6 +5,7 @@
 //! history retention of one hour and segments of five minutes, as in Kafka Streams' defaults.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 
+mod expiry;
 mod kafka;
 mod measure;
 mod raw;
@@ -24,6 +25,7 @@ fn main() {
     let history = History::new(settings.rows);
     puts(&settings, &history);
     reads(&settings, &history);
+    expiry::expiry(&settings, &history);
 }
 
 fn kind() -> StoreKind {
