@@ -21,6 +21,10 @@ pub(super) fn failure(doing: &str, path: &Path, error: rust_rocksdb::Error) -> E
         Rocks::IOError if words.contains("No such file") => {
             (ErrorKind::StoreCorrupted, "a file of the database is missing; restore the directory from a checkpoint or the changelog")
         }
+        // An error met while options are checked comes as one of the options.
+        Rocks::InvalidArgument if words.contains("IO error") => {
+            (ErrorKind::Io, "the operating system refused a read or write; see the cause, then open the task again")
+        }
         Rocks::IOError => (ErrorKind::Io, "the operating system refused a read or write; see the cause, then open the task again"),
         Rocks::InvalidArgument => (ErrorKind::InvalidValue, "an option is not one that the database knows"),
         _ => (ErrorKind::Io, "open the task again"),
