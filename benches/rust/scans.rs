@@ -1,0 +1,117 @@
+//! Scans over staged and stored rows against scans with nothing staged. Prints a line `FIGURE {…}` a figure.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
+
+mod measure;
+mod raw;
+
+use holdfast_core::{KeyValueStore, Step, StoreKind, Task, Transaction};
+use measure::{Data, KEY, Settings, VALUE, bytes, figure, open, timed, transactional_puts};
+
+fn main() {
+    let settings = Settings::from_env();
+    let data = Data::new(settings.rows);
+    let dir = tempfile::tempdir().unwrap();
+    let task = open(dir.path(), StoreKind::KeyValue);
+    let store = task.key_value("s").unwrap();
+    transactional_puts(&task, &store, &data.rows());
+    task.flush(true).unwrap();
+    task.compact("s").unwrap();
+    whole(&settings, &data, &task, &store);
+    for staged in [5_000, 100_000] {
+        ranges(&settings, staged, &task, &store);
+    }
+    ranges_between_puts(&settings, &task, &store);
+}
+
+/// A transaction with so many rows staged, half of them keys that are there already.
+fn staged(task: &Task, store: &KeyValueStore, rows: usize) -> Transaction {
+    let mut tx = task.begin().unwrap();
+    let (old, new) = (bytes(1, rows / 2 * KEY), bytes(7, rows / 2 * KEY));
+    for key in old.chunks(KEY).chain(new.chunks(KEY)) {
+        store.put(&mut tx, key, Some(&[1; VALUE])).unwrap();
+    }
+    tx
+}
+
+fn whole(settings: &Settings, data: &Data, task: &Task, store: &KeyValueStore) {
+    let dir = tempfile::tempdir().unwrap();
+    let db = raw::open(dir.path(), false);
+    raw::put_loop(&db, data.rows().into_iter());
+    db.flush().unwrap();
+    db.compact_range(None::<&[u8]>, None::<&[u8]>);
+    let rows = settings.rows;
+    let by_hand = || {
+        let mut bytes = 0;
+        let took = timed(|| {
+            let mut cursor = db.raw_iterator();
+            cursor.seek_to_first();
+            while let Some((key, value)) = cursor.item() {
+                bytes += key.len() + value.len();
+                cursor.next();
+            }
+        });
+        assert_eq!(bytes, rows * (KEY + VALUE));
+        took
+    };
+    for (count, reach) in [(rows / 10, "<= 1.3"), (0, "")] {
+        let ours = || {
+            let mut tx = staged(task, store, count);
+            let mut bytes = 0;
+            let took = timed(|| {
+                let mut scan = store.range(&mut tx, None, None, false).unwrap();
+                scan.for_each(&mut |key, value| {
+                    bytes += key.len() + value.len();
+                    Step::Next
+                })
+                .unwrap();
+            });
+            assert_eq!(bytes, (rows + count / 2) * (KEY + VALUE));
+            took
+        };
+        let name = format!("scan of {rows} rows merged with {count} staged ones");
+        figure(settings, (&name, "a plain RocksDB scan of the stored ones", reach, "time"), ours, by_hand);
+    }
+}
+
+/// So many ranges of 100 rows from a random key on, with an open upper end.
+fn range(tx: &mut Transaction, store: &KeyValueStore, from: &[u8]) {
+    let mut rows = 0;
+    let mut scan = store.range(tx, Some(from), None, false).unwrap();
+    scan.for_each(&mut |_, _| {
+        rows += 1;
+        if rows < 100 { Step::Next } else { Step::Pause }
+    })
+    .unwrap();
+}
+
+fn ranges(settings: &Settings, count: usize, task: &Task, store: &KeyValueStore) {
+    let from = bytes(8, settings.rows / 50 * KEY);
+    let run = |count: usize| {
+        let mut tx = staged(task, store, count);
+        timed(|| from.chunks(KEY).for_each(|from| range(&mut tx, store, from)))
+    };
+    let name = format!("range of 100 with an open upper end, {count} entries staged");
+    figure(settings, (&name, "the same with nothing staged", "<= 1.25", "time"), || run(count), || run(0));
+}
+
+/// What a view a range costs: each sees the put before it.
+fn ranges_between_puts(settings: &Settings, task: &Task, store: &KeyValueStore) {
+    let from = bytes(8, settings.rows / 50 * KEY);
+    let run = |puts: bool| {
+        let mut tx = staged(task, store, 5_000);
+        timed(|| {
+            for from in from.chunks(KEY) {
+                if puts {
+                    store.put(&mut tx, from, Some(&[1; VALUE])).unwrap();
+                }
+                range(&mut tx, store, from);
+            }
+        })
+    };
+    figure(
+        settings,
+        ("range of 100 behind each put, 5,000 entries staged before", "the same ranges without the puts", "", "time"),
+        || run(true),
+        || run(false),
+    );
+}

@@ -1,0 +1,216 @@
+//! Stores with transactions against the same without (`transactional=False`) and against RocksDB used by hand, by workload.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
+
+mod measure;
+mod raw;
+
+use holdfast_core::{Durability, KeyValueStore, Step, StoreKind, StoreSpec, Task, TaskOptions};
+use measure::{KEY, Settings, TRANSACTION, VALUE, bytes, figure, offsets, timed};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+fn main() {
+    let settings = Settings::from_env();
+    for workload in workloads(settings.rows) {
+        against_no_transactions(&settings, &workload);
+    }
+    for workload in workloads(settings.rows).into_iter().take(2) {
+        beside_a_reader(&settings, &workload);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Put,
+    Delete,
+    /// A read and a put of what was read, changed.
+    Modify,
+}
+
+/// Single calls, `transaction` of them a commit.
+struct Workload {
+    name: &'static str,
+    reach: &'static str,
+    operation: Operation,
+    transaction: usize,
+    keys: Vec<u8>,
+    /// The key of each call.
+    order: Vec<u32>,
+    /// Values are parts of it.
+    pool: Vec<u8>,
+    value: usize,
+}
+
+fn workloads(rows: usize) -> Vec<Workload> {
+    // All but the first two are measured on fewer calls: there are many of them, and a call without transactions is slow.
+    let few = rows / 5;
+    let uniform = |rows: usize| Workload {
+        name: "uniform keys",
+        reach: ">= 2",
+        operation: Operation::Put,
+        transaction: TRANSACTION,
+        keys: bytes(1, rows * KEY),
+        order: (0..rows as u32).collect(),
+        pool: bytes(2, 4 << 20),
+        value: VALUE,
+    };
+    let random = bytes(5, rows * 8);
+    let draw = |n: usize| u64::from_le_bytes(random[n * 8..][..8].try_into().unwrap()) as usize;
+    let skewed = |n: usize| if draw(n) % 5 > 0 { draw(n) / 5 % 1_000 } else { draw(n) / 5 % rows };
+    let sequential = (0..few as u64).flat_map(|n| [[0; 8], n.to_be_bytes()].concat()).collect();
+    let mut all = vec![
+        uniform(rows),
+        Workload { name: "80 % on 1,000 keys", reach: ">= 4.5", order: (0..rows).map(|n| skewed(n) as u32).collect(), ..uniform(rows) },
+        Workload { name: "sequential keys", keys: sequential, ..uniform(few) },
+        Workload { name: "values of 10 KiB", value: 10 << 10, ..uniform(few / 10) },
+        Workload { name: "transactions of 100", transaction: 100, ..uniform(few) },
+        Workload { name: "transactions of 10", transaction: 10, ..uniform(few) },
+        Workload { name: "read-modify-write", operation: Operation::Modify, ..uniform(few) },
+        Workload {
+            name: "read-modify-write, 80 % on 1,000 keys",
+            operation: Operation::Modify,
+            order: (0..few).map(|n| (skewed(n) % few) as u32).collect(),
+            ..uniform(few)
+        },
+        Workload { name: "deletes", operation: Operation::Delete, ..uniform(few) },
+    ];
+    for workload in &mut all[2..] {
+        workload.reach = ">= 1.1";
+    }
+    all
+}
+
+impl Workload {
+    fn key(&self, n: usize) -> &[u8] {
+        &self.keys[self.order[n] as usize * KEY..][..KEY]
+    }
+
+    fn value(&self, n: usize) -> &[u8] {
+        &self.pool[n * 8 % (self.pool.len() - self.value)..][..self.value]
+    }
+
+    /// What must be there before.
+    fn loaded(&self) -> Vec<(&[u8], &[u8])> {
+        if self.operation == Operation::Put {
+            return Vec::new();
+        }
+        self.keys.chunks(KEY).enumerate().map(|(n, key)| (key, self.value(n))).collect()
+    }
+
+    fn changed(value: Option<&[u8]>, into: &mut Vec<u8>) {
+        into.clear();
+        into.extend_from_slice(value.unwrap_or(&[0; VALUE]));
+        into[0] = into[0].wrapping_add(1);
+    }
+
+    fn open(&self, path: &Path, transactional: bool) -> (Arc<Task>, KeyValueStore) {
+        let spec = StoreSpec { transactional, ..StoreSpec::new("s", StoreKind::KeyValue) };
+        let options = TaskOptions { durability: Durability::Changelog, ..TaskOptions::default() };
+        let task = Task::open(path, &[spec], options).unwrap();
+        let store = task.key_value("s").unwrap();
+        let rows = self.loaded();
+        for (n, chunk) in rows.chunks(TRANSACTION).enumerate() {
+            let mut tx = task.transaction().unwrap();
+            for (key, value) in chunk {
+                store.put(&mut tx, key, Some(value)).unwrap();
+            }
+            task.write_through(&mut tx).unwrap();
+            drop(tx);
+            task.commit(offsets(n as i64)).unwrap();
+        }
+        (task, store)
+    }
+
+    /// Every call as the binding makes it: the writer's lock, the call, and what cannot wait for the commit.
+    fn run(&self, task: &Task, store: &KeyValueStore) {
+        let mut value = Vec::new();
+        for n in 0..self.order.len() {
+            let mut tx = task.transaction().unwrap();
+            match self.operation {
+                Operation::Put => store.put(&mut tx, self.key(n), Some(self.value(n))).unwrap(),
+                Operation::Delete => store.put(&mut tx, self.key(n), None).unwrap(),
+                Operation::Modify => {
+                    store.get(&mut tx, self.key(n), |found| Self::changed(found, &mut value)).unwrap();
+                    store.put(&mut tx, self.key(n), Some(&value)).unwrap();
+                }
+            }
+            task.write_through(&mut tx).unwrap();
+            drop(tx);
+            if (n + 1) % self.transaction == 0 {
+                task.commit(offsets(n as i64)).unwrap();
+            }
+        }
+    }
+
+    fn run_by_hand(&self, db: &rust_rocksdb::DB) {
+        let options = raw::no_wal();
+        let mut value = Vec::new();
+        for n in 0..self.order.len() {
+            match self.operation {
+                Operation::Put => db.put_opt(self.key(n), self.value(n), &options).unwrap(),
+                Operation::Delete => db.delete_opt(self.key(n), &options).unwrap(),
+                Operation::Modify => {
+                    Self::changed(db.get_pinned(self.key(n)).unwrap().as_deref(), &mut value);
+                    db.put_opt(self.key(n), &value, &options).unwrap();
+                }
+            }
+        }
+    }
+
+    fn in_store(&self, transactional: bool) -> f64 {
+        let dir = tempfile::tempdir().unwrap();
+        let (task, store) = self.open(dir.path(), transactional);
+        timed(|| self.run(&task, &store))
+    }
+}
+
+fn against_no_transactions(settings: &Settings, workload: &Workload) {
+    let ours = format!("put + commit, {}: a transactional store", workload.name);
+    figure(
+        settings,
+        (&ours, "the same store with transactional=False", workload.reach, "throughput"),
+        || workload.in_store(true),
+        || workload.in_store(false),
+    );
+    figure(
+        settings,
+        (&ours, "RocksDB by hand, call by call, WAL off", "", "throughput"),
+        || workload.in_store(true),
+        || {
+            let dir = tempfile::tempdir().unwrap();
+            let db = raw::open(dir.path(), false);
+            raw::put_loop(&db, workload.loaded().into_iter());
+            timed(|| workload.run_by_hand(&db))
+        },
+    );
+}
+
+/// A reader of the open transaction that scans the whole store, again and again.
+fn beside_a_reader(settings: &Settings, workload: &Workload) {
+    let scans = AtomicU64::new(0);
+    let run = |reads: bool| {
+        let dir = tempfile::tempdir().unwrap();
+        let (task, store) = workload.open(dir.path(), true);
+        let done = AtomicBool::new(!reads);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let mut view = task.transaction().unwrap().reader();
+                    let mut rows = store.range(&mut view, None, None, false).unwrap();
+                    let next = |_: &[u8], _: &[u8]| if done.load(Ordering::Relaxed) { Step::Pause } else { Step::Next };
+                    rows.for_each(&mut { next }).unwrap();
+                    scans.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let took = timed(|| workload.run(&task, &store));
+            done.store(true, Ordering::Relaxed);
+            took
+        })
+    };
+    let name = format!("put + commit, {}, beside a READ_UNCOMMITTED reader that scans all the time", workload.name);
+    figure(settings, (&name, "the same without the reader", ">= 0.9", "throughput"), || run(true), || run(false));
+    if settings.wants(&name) {
+        println!("{} scans", scans.into_inner());
+    }
+}
