@@ -176,12 +176,12 @@ fn stage(host: &Host, request: &Request, root: &Root, run: RunNumber, epoch: Epo
     let mut writer = RecordsWriter::new()?;
     let mut stream_times = BTreeMap::new();
     for store in &stores {
-        let handle = task.versioned(&store.name)?;
-        handle.for_each_change(&mut transaction, &mut |row| {
-            writer.push(&store.name, row.key, row.value, Some(row.timestamp))?;
+        let timed = store.kind.restores_with_times();
+        task.for_each_change(&store.name, &mut transaction, &mut |row| {
+            writer.push(&store.name, row.key, row.value, timed.then_some(row.timestamp))?;
             writer.sealed().iter().try_for_each(|payload| put_chunk(payload))
         })?;
-        if let Some(time) = handle.stream_time(&transaction) {
+        if let Some(time) = task.stream_time(&store.name, &transaction)? {
             stream_times.insert(store.name.clone(), time.0);
         }
     }

@@ -1,5 +1,6 @@
 //! The session store: (key, [start, end]) → value, both times inclusive, by (end, key, start).
 
+use super::versioned::VersionRow;
 use super::windowed::{self, Row, RowScan, Rows, Selection, Wanted, WindowedKey, ordered};
 use crate::error::{Error, ErrorKind, Result};
 use crate::time::Timestamp;
@@ -108,6 +109,18 @@ impl SessionStore {
             }
         }
         Ok(())
+    }
+
+    /// The sessions that a transaction has staged, as changes of a changelog.
+    pub(crate) fn for_each_change(&self, tx: &mut Transaction, f: &mut dyn FnMut(VersionRow<'_>) -> Result<()>) -> Result<()> {
+        let mut record = Vec::new();
+        self.rows.for_each_staged(tx, |key, end, start, value| {
+            record.clear();
+            record.extend_from_slice(key);
+            record.extend_from_slice(&end.to_be_bytes());
+            record.extend_from_slice(&windowed::time(start).to_be_bytes());
+            f(VersionRow { key: &record, value, timestamp: Timestamp(end) })
+        })
     }
 
     fn stage(&self, tx: &mut Transaction, session: WindowedKey<'_>, value: Option<&[u8]>, part: &mut Vec<u8>) -> Result<()> {

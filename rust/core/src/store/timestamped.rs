@@ -28,7 +28,7 @@ pub struct Stamped<'a> {
 
 impl<'a> Stamped<'a> {
     /// A stored row: 8 bytes of time, then the value.
-    pub(super) fn decode(row: &'a [u8]) -> Self {
+    pub(crate) fn decode(row: &'a [u8]) -> Self {
         match row.split_first_chunk() {
             Some((time, value)) => Self { value, timestamp: Timestamp(i64::from_be_bytes(*time)) },
             None => Self::plain(row),

@@ -8,6 +8,7 @@
 //! are written again.
 
 use super::timestamped::{NO_TIMESTAMP, Stamped};
+use super::versioned::VersionRow;
 use super::windowed::{self, Row, RowScan, Rows, Selection, Wanted, WindowedKey};
 use crate::error::{Error, ErrorKind, Result};
 use crate::time::Timestamp;
@@ -110,6 +111,14 @@ impl WindowStore {
             }
         }
         Ok(())
+    }
+
+    /// The windows that a transaction has staged, as changes of a changelog.
+    pub(crate) fn for_each_change(&self, tx: &mut Transaction, f: &mut dyn FnMut(VersionRow<'_>) -> Result<()>) -> Result<()> {
+        self.rows.for_each_staged(tx, |key, start, _, row| {
+            // What tells the two forms of a value apart is no part of the change.
+            f(VersionRow { key, value: row.and_then(|row| row.get(1..)), timestamp: Timestamp(start) })
+        })
     }
 
     fn stage(&self, tx: &mut Transaction, put: WindowPut<'_>, part: &mut Vec<u8>) -> Result<()> {

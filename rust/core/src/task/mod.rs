@@ -1,5 +1,6 @@
 //! A task: one database, many stores, one transaction, one atomic commit with the offsets (`stores.md` sections 2 and 3).
 
+mod change;
 mod commit;
 mod horizon;
 mod marker;

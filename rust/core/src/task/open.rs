@@ -11,10 +11,9 @@ use crate::store::key_value::KeyValueStore;
 use crate::store::session::SessionStore;
 use crate::store::timestamped::TimestampedKeyValueStore;
 use crate::store::versioned::{Horizon, VersionRow, VersionedStore};
-use crate::store::window::{WindowPut, WindowStore};
+use crate::store::window::WindowStore;
 use crate::store::windowed::Rows;
 use crate::store::{StoreKind, StoreSpec};
-use crate::time::Timestamp;
 use crate::transaction::{Base, Batch, MemoryTable, Place, StoreState, Table, Transaction};
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard, RwLock};
 use std::path::Path;
@@ -140,16 +139,7 @@ impl Task {
     /// Applies changelog records of one store past the open transaction, visible at once, with the offsets they reach. The same
     /// result however the records are cut into batches.
     ///
-    /// What a record's key, value and time are, by the store's kind:
-    ///
-    /// | kind | key | value | time |
-    /// | --- | --- | --- | --- |
-    /// | key-value | key | value; of a key the last record wins | not looked at |
-    /// | timestamped key-value | key | value | the value's |
-    /// | versioned | key | value or tombstone | begin of validity |
-    /// | window | key | value | the window's start |
-    /// | timestamped window | key | timestamp, 8 bytes big-endian, then the value | the window's start |
-    /// | session | key, end, start (both 8 bytes big-endian) | value | not looked at |
+    /// What a record's key, value and time are depends on the store's kind: see `change.rs`.
     ///
     /// # Errors
     /// `InvalidState` while the store has uncommitted writes: commit or roll back first. `InvalidValue`, with the row, for a
@@ -163,40 +153,9 @@ impl Task {
             );
         }
         let mut tx = self.begin()?;
-        self.entry(store)?.restore(&mut tx, rows)?;
+        self.entry(store)?.apply_changes(&mut tx, rows)?;
         *open = Open::Fresh;
         self.commit_locked(tx, &Commit { offsets, properties: Vec::new() }, Some(store))
-    }
-}
-
-impl Entry {
-    fn restore(&self, tx: &mut Transaction, rows: &[VersionRow<'_>]) -> Result<()> {
-        match &self.store {
-            Store::KeyValue(store) => rows.iter().try_for_each(|row| store.put(tx, row.key, row.value))?,
-            Store::Timestamped(store) => rows.iter().try_for_each(|row| store.put(tx, row.key, row.value, row.timestamp))?,
-            Store::Versioned(store, _) => store.restore(tx, rows, None)?,
-            Store::Window(store, _) => store.restore(tx, &self.window_records(rows)?)?,
-            Store::Session(store, _) => store.restore(tx, rows.iter().map(|row| (row.key, row.value)))?,
-        }
-        Ok(())
-    }
-
-    fn window_records<'a>(&self, rows: &[VersionRow<'a>]) -> Result<Vec<WindowPut<'a>>> {
-        let timestamped = matches!(self.spec.kind, StoreKind::Window { timestamped: true, .. });
-        let record = |(n, row): (usize, &VersionRow<'a>)| {
-            let plain = WindowPut { key: row.key, value: row.value, start: row.timestamp, timestamp: None };
-            match row.value {
-                Some(value) if timestamped => {
-                    let (time, value) = value.split_first_chunk().ok_or_else(|| {
-                        let words = format!("row {n}: the value has {} bytes; wanted: 8 bytes of timestamp, then the value", value.len());
-                        Error::new(ErrorKind::InvalidValue, words).store(&self.spec.name).key(row.key)
-                    })?;
-                    Ok(WindowPut { value: Some(value), timestamp: Some(Timestamp(i64::from_be_bytes(*time))), ..plain })
-                }
-                _ => Ok(plain),
-            }
-        };
-        rows.iter().enumerate().map(record).collect()
     }
 }
 

@@ -58,7 +58,7 @@ impl Partition {
         }
         restore(&task, &mut tx, &head.records)?;
         for (store, time) in &head.header.stream_times {
-            task.versioned(store)?.restore(&mut tx, &[], Some(Timestamp(*time)))?;
+            task.apply_changes(store, &mut tx, &[], Some(Timestamp(*time)))?;
         }
         task.commit_transaction(tx, self.commit(epoch, head.header.chain()))?;
         Ok(head.header.records)
@@ -100,9 +100,10 @@ impl Inner {
 fn restore(task: &Task, tx: &mut Transaction, records: &Records) -> Result<()> {
     let mut rows = Vec::new();
     let mut current: Option<&str> = None;
+    let mut timed = false;
     let flush = |store: Option<&str>, rows: &mut Vec<VersionRow<'_>>, tx: &mut Transaction| -> Result<()> {
         if let Some(store) = store {
-            task.versioned(store)?.restore(tx, rows, None)?;
+            task.apply_changes(store, tx, rows, None)?;
         }
         rows.clear();
         Ok(())
@@ -111,11 +112,16 @@ fn restore(task: &Task, tx: &mut Transaction, records: &Records) -> Result<()> {
         if current != Some(record.store) {
             flush(current, &mut rows, tx)?;
             current = Some(record.store);
+            timed = task.stores().any(|spec| spec.name == record.store && spec.kind.restores_with_times());
         }
-        let timestamp = record.timestamp.ok_or_else(|| {
-            Error::new(ErrorKind::Restore, "a log record of a versioned store has no timestamp: restore log/ from a backup")
-                .store(record.store)
-        })?;
+        let timestamp = match record.timestamp {
+            Some(timestamp) => timestamp,
+            None if timed => {
+                let text = "a log record of a store with times has none: restore log/ from a backup";
+                return Err(Error::new(ErrorKind::Restore, text).store(record.store));
+            }
+            None => Timestamp(0),
+        };
         rows.push(VersionRow { key: record.key, value: record.value, timestamp });
     }
     flush(current, &mut rows, tx)

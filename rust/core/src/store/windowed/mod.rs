@@ -14,6 +14,7 @@ pub(crate) use layout::{expired, ordered};
 pub(in crate::store) use scan::{Row, RowScan, Selection};
 
 use crate::error::{Error, Result};
+use crate::store::key_part::push_key;
 pub(in crate::store) use crate::store::key_part::push_key_part;
 use crate::time::Timestamp;
 use crate::transaction::{Table, Transaction};
@@ -105,7 +106,7 @@ impl Rows {
         in_time
     }
 
-    fn raise_stream_time(&self, tx: &mut Transaction, time: i64) {
+    pub(crate) fn raise_stream_time(&self, tx: &mut Transaction, time: i64) {
         let state = &mut tx.stores[self.inner.number];
         if state.stream_time.is_none_or(|now| now < time) {
             state.stream_time = Some(time);
@@ -166,6 +167,22 @@ impl Rows {
         }
         let keys: Vec<&[u8]> = places.iter().map(|(_, place)| &bytes[place.clone()]).collect();
         tx.get_batch(self.inner.windowed, &keys, |n, row| f(places[n].0, row)).map_err(|e| self.named(e))
+    }
+
+    /// Hands the rows that a transaction has staged to `f`, each with the user's key, its time, what follows the time, and
+    /// its value as it is stored.
+    pub(in crate::store) fn for_each_staged(
+        &self,
+        tx: &mut Transaction,
+        mut f: impl FnMut(&[u8], i64, &[u8], Option<&[u8]>) -> Result<()>,
+    ) -> Result<()> {
+        let mut key = Vec::new();
+        tx.for_each_staged(self.inner.windowed, |row_key, value| {
+            let Some((part, time, more)) = layout::split_row(row_key) else { return Ok(()) };
+            key.clear();
+            push_key(part, &mut key);
+            f(&key, time, more, value)
+        })
     }
 
     fn named(&self, error: Error) -> Error {
