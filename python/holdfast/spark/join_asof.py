@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql import types as sql
@@ -11,6 +10,7 @@ from pyspark.sql import types as sql
 from holdfast.errors import UnsupportedOperationError
 from holdfast.spark import schema
 from holdfast.spark.plan import Operator, check_call
+from holdfast.spark.rows import Input, Rows, keys_of
 from holdfast.spark.schema import Side
 from holdfast.spark.span import Span, micros
 from holdfast.spark.state import State
@@ -62,14 +62,14 @@ def join_asof(
     epoch = check_call(state, left, right)
     operator = Operator(
         kind="join_asof",
-        name=name or f"join_asof_{join.default_name}",
+        name=name or f"join_asof_{join.rows.default_name}",
         state=state,
         epoch=epoch,
-        layout=join.layout,
+        layout=join.rows.layout,
         output=join.output,
         request={"how": how, "history_retention": retention, **join.request},
     )
-    rows = join.left_rows().union(join.right_rows(delete_when))
+    rows = join.rows.frame(join.deleted(delete_when))
     operator.claim()
     joined = operator.over(rows, keys=len(join.keys), metrics=_METRICS)
     return joined if oldest is None else join.within(joined, oldest, how)
@@ -94,15 +94,11 @@ class _JoinAsof:
     ) -> None:
         self.left: Final = Side("left", left)
         self.right: Final = Side("right", right)
-        names = [by] if isinstance(by, str) else list(by)
-        if not names:
-            raise ValueError("by is empty: name the key columns that both frames have")
-        self.keys: Final = [self.left.find(column, "by") for column in names]
-        self.right_keys: Final = [self.right.find(column, "by") for column in names]
-        if len({field.name for field in self.keys}) < len(self.keys):
-            raise ValueError(f"by names a column twice: {', '.join(names)}")
+        self.keys: Final = keys_of(self.left, by)
+        self.right_keys: Final = [self.right.find(column, "by") for column in ([by] if isinstance(by, str) else by)]
         for ours, theirs in zip(self.keys, self.right_keys, strict=True):
-            schema.check_key(ours, theirs)
+            schema.check_same_key(ours, theirs)
+            schema.check_key_type(theirs)
         self.left_time: Final = self.left.time(left_on, "left_on")
         self.right_time: Final = self.right.time(right_on, "right_on")
         if self.left_time.dataType != self.right_time.dataType:
@@ -125,14 +121,12 @@ class _JoinAsof:
         self.right_payload: Final = [
             field for field in self.right.fields if field != self.right_time and field not in self.right_keys
         ]
-        self.order_left, self.order_right = self._order(order_by)
+        order_left, order_right = self._order(order_by)
+        self.rows: Final = Rows(
+            Input(self.left, self.keys, self.left_time, self.left_payload, order_left),
+            Input(self.right, self.right_keys, self.right_time, self.right_payload, order_right),
+        )
         self.output, self.sources, self.right_time_name = self._output(suffix)
-
-    @property
-    def default_name(self) -> str:
-        """The key columns, as far as they can name a folder."""
-        text = "_".join(field.name for field in self.keys)
-        return "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in text)[:80]
 
     def _order(self, order_by: Sequence[str]) -> tuple[list[int], list[int]]:
         if isinstance(order_by, str):
@@ -193,64 +187,20 @@ class _JoinAsof:
     @property
     def request(self) -> dict[str, Any]:
         """What the state host must know of the columns."""
-        return {
-            "keys": len(self.keys),
-            "left": [field.name for field in self.left_payload],
-            "right": [field.name for field in self.right_payload],
-            "order_left": self.order_left,
-            "order_right": self.order_right,
-            "output": self.sources,
-        }
+        return {**self.rows.request, "output": self.sources}
 
-    @property
-    def layout(self) -> pa.Schema:
-        """The rows as they reach the host."""
-        columns = [
-            pa.field("pid", pa.int32()),
-            pa.field("side", pa.bool_()),
-            pa.field("deleted", pa.bool_()),
-            pa.field("t", schema.arrow_type(self.left_time.dataType, self.left_time.name)),
-        ]
-        for prefix, fields in (("k", self.keys), ("l", self.left_payload), ("r", self.right_payload)):
-            columns.extend(
-                pa.field(f"{prefix}{index}", schema.arrow_type(field.dataType, field.name))
-                for index, field in enumerate(fields)
-            )
-        return pa.schema(columns)
-
-    def left_rows(self) -> "DataFrame":
-        """The stream's rows in the layout, without `pid`."""
-        take = self.left.column
-        return self.left.frame.select(
-            F.lit(col=True).alias("side"),
-            F.lit(None).cast("boolean").alias("deleted"),
-            take(self.left_time).alias("t"),
-            *(schema.as_key(take(field), field).alias(f"k{index}") for index, field in enumerate(self.keys)),
-            *(take(field).alias(f"l{index}") for index, field in enumerate(self.left_payload)),
-            *(F.lit(None).cast(field.dataType).alias(f"r{index}") for index, field in enumerate(self.right_payload)),
-        )
-
-    def right_rows(self, delete_when: "str | Column | None") -> "DataFrame":
-        """The table's rows in the layout, without `pid`."""
-        take = self.right.column
-        deleted = F.lit(col=False)
-        if delete_when is not None:
-            condition = F.expr(delete_when) if isinstance(delete_when, str) else delete_when
-            try:
-                kind = self.right.frame.select(condition.alias("deleted")).schema["deleted"].dataType
-            except AnalysisException as error:
-                raise ValueError(f"delete_when={delete_when!s} is no condition over the right frame: {error}") from error
-            if not isinstance(kind, sql.BooleanType):
-                raise ValueError(f"delete_when={delete_when!s} is {kind.simpleString()}: give a condition")
-            deleted = F.coalesce(condition, F.lit(col=False))
-        return self.right.frame.select(
-            F.lit(col=False).alias("side"),
-            deleted.alias("deleted"),
-            take(self.right_time).alias("t"),
-            *(schema.as_key(take(field), field).alias(f"k{index}") for index, field in enumerate(self.right_keys)),
-            *(F.lit(None).cast(field.dataType).alias(f"l{index}") for index, field in enumerate(self.left_payload)),
-            *(take(field).alias(f"r{index}") for index, field in enumerate(self.right_payload)),
-        )
+    def deleted(self, delete_when: "str | Column | None") -> "Column":
+        """Which right rows end the value."""
+        if delete_when is None:
+            return F.lit(col=False)
+        condition = F.expr(delete_when) if isinstance(delete_when, str) else delete_when
+        try:
+            kind = self.right.frame.select(condition.alias("deleted")).schema["deleted"].dataType
+        except AnalysisException as error:
+            raise ValueError(f"delete_when={delete_when!s} is no condition over the right frame: {error}") from error
+        if not isinstance(kind, sql.BooleanType):
+            raise ValueError(f"delete_when={delete_when!s} is {kind.simpleString()}: give a condition")  # noqa: TRY004 - a wrong argument
+        return F.coalesce(condition, F.lit(col=False))
 
     def within(self, joined: "DataFrame", oldest: int, how: str) -> "DataFrame":
         """The joined rows without matches that are older than `oldest` microseconds."""

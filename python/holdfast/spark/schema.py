@@ -90,17 +90,20 @@ class Side:
         return F.col(f"`{quoted}`")
 
 
-def check_key(left: sql.StructField, right: sql.StructField) -> None:
-    """Refuse keys that cannot be compared, or whose equal values may look different."""
+def check_same_key(left: sql.StructField, right: sql.StructField) -> None:
+    """Refuse two key columns that cannot be compared with each other."""
     if left.dataType != right.dataType:
         raise ValueError(
             f"by: key column {left.name!r} is {left.dataType.simpleString()} in the left frame and "
             f"{right.dataType.simpleString()} in the right one; cast one of them"
         )
-    plain = type(left.dataType) in _KEYS and _collation(left.dataType) is None
-    if not plain:
+
+
+def check_key_type(column: sql.StructField) -> None:
+    """Refuse keys whose equal values may look different, or that have no order."""
+    if type(column.dataType) not in _KEYS or _collation(column.dataType) is not None:
         raise ValueError(
-            f"by: column {left.name!r} is {left.dataType.simpleString()}, which cannot be a key: take a number, a "
+            f"by: column {column.name!r} is {column.dataType.simpleString()}, which cannot be a key: take a number, a "
             "string (UTF8_BINARY), a binary, a boolean, a date or a timestamp"
         )
 

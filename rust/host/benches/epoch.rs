@@ -102,7 +102,7 @@ fn request(root: &str, epoch: usize) -> String {
         "root": root, "local_dir": null, "scratch": false, "query_id": "bench", "run_id": "run", "epoch": epoch, "partition": 0,
         "partitions": 1, "attempt": epoch, "instance": "call", "settings": {},
         "operator": {
-            "name": "join", "kind": "join_asof", "keys": 1, "left": ["id", "amount"], "right": ["rate"], "how": "left",
+            "name": "join", "kind": "join_asof", "keys": ["currency"], "left": ["id", "amount"], "right": ["rate"], "how": "left",
             "history_retention": 86_400_000_000_i64, "order_left": [], "order_right": [],
             "output": [
                 {"name": "customer", "from": "key", "index": 0}, {"name": "at", "from": "time", "index": 0},

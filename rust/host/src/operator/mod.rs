@@ -1,6 +1,7 @@
 //! Operators: what a session does with its rows. Each keeps its own stores under its own name.
 
 pub mod asof_join;
+pub mod rows;
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;

@@ -278,7 +278,7 @@ pub struct Done {
 
 pub fn operator(how: &str, retention: i64) -> Value {
     json!({
-        "name": "join", "kind": "join_asof", "keys": 1, "left": ["id"], "right": ["rate", "note"], "how": how,
+        "name": "join", "kind": "join_asof", "keys": ["currency"], "left": ["id"], "right": ["rate", "note"], "how": how,
         "history_retention": retention, "order_left": [], "order_right": [],
         "output": [
             {"name": "currency", "from": "key", "index": 0}, {"name": "at", "from": "time", "index": 0},

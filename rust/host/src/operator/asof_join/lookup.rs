@@ -6,9 +6,9 @@ use holdfast_core::{Applied, Op, Result, Timestamp, Transaction, VersionedStore}
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::How;
-use super::input::Input;
-use super::order::Place;
 use crate::operator::Counts;
+use crate::operator::rows::{Input, Place};
+use crate::row::EncodedRows;
 
 /// The left rows that go out, each with what it matched. Reused from batch to batch.
 #[derive(Default)]
@@ -57,6 +57,7 @@ pub fn apply(
     table: &VersionedStore,
     tx: &mut Transaction,
     inputs: &[Input],
+    values: &[EncodedRows],
     rows: &[Place],
     how: How,
     matches: &mut Matches,
@@ -74,7 +75,7 @@ pub fn apply(
                 ops.push((Op::Get { key, as_of }, matches.rows.len() - 1));
             }
             (Some(key), Some(timestamp)) => {
-                let value = (!input.is_deleted(row)).then(|| input.values.get(row));
+                let value = (!input.is_deleted(row)).then(|| values[place.input()].get(row));
                 ops.push((Op::Put { key, value, timestamp }, usize::MAX));
             }
             // Without key or time: a left row, since such right rows were left out. It matches nothing.

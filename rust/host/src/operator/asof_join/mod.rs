@@ -2,13 +2,11 @@
 //!
 //! Right rows are versions in a versioned store, left rows are reads of it as of their time. Both go through one
 //! `apply_batch` in event time, table before stream at equal times, so the result does not depend on the order in which
-//! the shuffle delivered them. `spec.rs` settings · `layout.rs` columns · `input.rs` rows in, encoded · `order.rs` the
-//! order · `lookup.rs` one batch through the store · `output.rs` columns out.
+//! the shuffle delivered them. `spec.rs` settings · `layout.rs` columns · `lookup.rs` one batch through the store ·
+//! `output.rs` columns out.
 
-mod input;
 mod layout;
 mod lookup;
-mod order;
 mod output;
 mod spec;
 
@@ -19,10 +17,11 @@ use arrow_schema::Schema;
 use holdfast_core::{Result, Task, Transaction};
 use xxhash_rust::xxh3::Xxh3Default;
 
+use super::rows::{self, Rows};
 use super::{Counts, Operator, Outcome};
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;
-use input::{Fingerprint, Input};
+use crate::row::EncodedRows;
 use layout::Layout;
 use lookup::Matches;
 
@@ -35,8 +34,9 @@ const BATCH_ROWS: usize = 10_000;
 /// One session of an as-of join.
 pub struct AsofJoin {
     layout: Layout,
-    inputs: Vec<Input>,
-    fingerprint: Fingerprint,
+    rows: Rows,
+    /// The right rows' values, batch by batch.
+    values: Vec<EncodedRows>,
     counts: Counts,
 }
 
@@ -46,39 +46,38 @@ impl AsofJoin {
     /// # Errors
     /// `InvalidValue` or `InvalidType` names the column that does not fit.
     pub fn new(spec: &Spec, schema: &Schema) -> Result<Self> {
-        Ok(Self { layout: Layout::new(spec, schema)?, inputs: Vec::new(), fingerprint: Fingerprint::default(), counts: Counts::default() })
+        let rows = rows::Layout::new("join_asof", &spec.rows, schema)?;
+        Ok(Self { layout: Layout::new(spec, &rows)?, rows: Rows::new(rows), values: Vec::new(), counts: Counts::default() })
     }
 }
 
 impl Operator for AsofJoin {
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta {
-        self.layout.meta(first_epoch)
+        self.layout.meta(&self.rows.layout, first_epoch)
     }
 
     fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let input = Input::new(&self.layout, batch, partition)?;
-        self.counts.input_rows += input.len() as u64;
-        self.fingerprint.add(&input);
-        self.inputs.push(input);
-        Ok(())
+        let layout = &self.rows.layout;
+        self.values.push(layout.right_codec.encode(&batch.columns()[layout.right.clone()])?);
+        self.rows.push(batch, partition, &mut self.counts)
     }
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, emit: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<Outcome> {
         let table = task.versioned(TABLE)?;
-        let ordered = order::order(&self.inputs, &mut self.counts);
+        let ordered = rows::order(&self.rows.inputs, &mut self.counts);
         let mut digest = Xxh3Default::new();
         let mut matches = Matches::default();
         for rows in ordered.chunks(BATCH_ROWS) {
-            lookup::apply(&table, tx, &self.inputs, rows, self.layout.how, &mut matches, &mut self.counts)?;
-            matches.digest(&self.inputs, &mut digest);
-            if let Some(batch) = output::assemble(&self.layout, &self.inputs, &matches)? {
+            lookup::apply(&table, tx, &self.rows.inputs, &self.values, rows, self.layout.how, &mut matches, &mut self.counts)?;
+            matches.digest(&self.rows.inputs, &mut digest);
+            if let Some(batch) = output::assemble(&self.layout, &self.rows, &matches)? {
                 self.counts.output_rows += batch.num_rows() as u64;
                 emit(batch)?;
             }
         }
-        Ok(Outcome { input: self.fingerprint.digest(), output: Digest::from_hasher(&digest), counts: self.counts })
+        Ok(Outcome { input: self.rows.digest(), output: Digest::from_hasher(&digest), counts: self.counts })
     }
 }

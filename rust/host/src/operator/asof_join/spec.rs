@@ -4,29 +4,21 @@ use holdfast_core::{StoreKind, StoreSpec};
 use serde::Deserialize;
 
 use super::TABLE;
+use crate::operator::rows::RowsSpec;
 
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
 
-/// What the driver says about the join. Input columns: see [`super::layout::Layout`].
+/// What the driver says about the join.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Spec {
-    /// How many key columns there are.
-    pub keys: usize,
-    /// The user's names of the left side's payload columns.
-    pub left: Vec<String>,
-    /// The user's names of the right side's payload columns.
-    pub right: Vec<String>,
+    /// The input's columns; of right rows with equal times the last one is in force.
+    #[serde(flatten)]
+    pub rows: RowsSpec,
     /// What becomes of left rows without a match.
     pub how: How,
     /// How far back history reaches, and the grace of late right rows: microseconds.
     pub history_retention: i64,
-    /// Left payload columns that order rows of equal times.
-    #[serde(default)]
-    pub order_left: Vec<usize>,
-    /// Right payload columns that order rows of equal times; the last one is in force.
-    #[serde(default)]
-    pub order_right: Vec<usize>,
     /// The result's columns.
     pub output: Vec<OutputColumn>,
 }
@@ -112,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_request_of_python_is_understood() {
-        let json = r#"{"keys": 1, "left": ["amount"], "right": ["rate"], "how": "inner", "history_retention": 7,
+        let json = r#"{"keys": ["currency"], "left": ["amount"], "right": ["rate"], "how": "inner", "history_retention": 7,
             "order_left": [], "order_right": [0],
             "output": [{"name": "currency", "from": "key", "index": 0}, {"name": "at", "from": "time", "index": 0},
                        {"name": "rate", "from": "right", "index": 0}, {"name": "valid_from", "from": "right_time", "index": 0}]}"#;

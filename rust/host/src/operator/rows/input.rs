@@ -14,10 +14,13 @@ use crate::row::EncodedRows;
 
 /// A batch of input rows.
 pub struct Input {
+    /// The batch as it came.
     pub batch: RecordBatch,
+    /// Its keys.
     pub keys: Keys,
-    pub values: EncodedRows,
+    /// The rows' content, `pid` left out.
     pub content: EncodedRows,
+    /// The content's hashes.
     pub hashes: Vec<u128>,
     order_left: EncodedRows,
     order_right: EncodedRows,
@@ -34,14 +37,13 @@ impl Input {
         }
         let sides = batch.column(SIDE).as_boolean().clone();
         if sides.null_count() > 0 {
-            return Err(Error::new(ErrorKind::InvalidValue, "join_asof: column side has nulls, so rows are of no side"));
+            return Err(Error::new(ErrorKind::InvalidValue, "column side has nulls, so rows are of no side"));
         }
         let columns = batch.columns();
         let picked = |places: &[usize]| places.iter().map(|place| columns[*place].clone()).collect::<Vec<_>>();
         let content = layout.content_codec.encode(&columns[SIDE..])?;
         Ok(Self {
             keys: layout.key_codec.encode(&columns[layout.keys.clone()])?,
-            values: layout.value_codec.encode(&columns[layout.right.clone()])?,
             hashes: (0..batch.num_rows()).map(|row| xxh3_128(content.get(row))).collect(),
             content,
             order_left: layout.order_left_codec.encode(&picked(&layout.order_left))?,
