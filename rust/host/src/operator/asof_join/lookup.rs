@@ -5,7 +5,6 @@ use std::ops::Range;
 use holdfast_core::{Applied, Op, Result, Timestamp, Transaction, VersionedStore};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::How;
 use crate::operator::Counts;
 use crate::operator::rows::{Input, Place};
 use crate::row::EncodedRows;
@@ -59,7 +58,6 @@ pub fn apply(
     inputs: &[Input],
     values: &[EncodedRows],
     rows: &[Place],
-    how: How,
     matches: &mut Matches,
     counts: &mut Counts,
 ) -> Result<()> {
@@ -97,14 +95,12 @@ pub fn apply(
             counts.matched += 1;
         }
     })?;
-    if how == How::Inner {
-        matches.drop_unmatched();
-    }
     Ok(())
 }
 
 impl Matches {
-    fn drop_unmatched(&mut self) {
+    /// Leaves out the left rows that matched nothing.
+    pub fn drop_unmatched(&mut self) {
         let mut kept = self.found.iter().map(Option::is_some);
         self.rows.retain(|_| kept.next().unwrap_or(false));
         self.found.retain(Option::is_some);

@@ -71,7 +71,10 @@ impl Operator for AsofJoin {
         let mut digest = Xxh3Default::new();
         let mut matches = Matches::default();
         for rows in ordered.chunks(BATCH_ROWS) {
-            lookup::apply(&table, tx, &self.rows.inputs, &self.values, rows, self.layout.how, &mut matches, &mut self.counts)?;
+            lookup::apply(&table, tx, &self.rows.inputs, &self.values, rows, &mut matches, &mut self.counts)?;
+            if self.layout.how == How::Inner {
+                matches.drop_unmatched();
+            }
             matches.digest(&self.rows.inputs, &mut digest);
             if let Some(batch) = output::assemble(&self.layout, &self.rows, &matches)? {
                 self.counts.output_rows += batch.num_rows() as u64;

@@ -56,7 +56,7 @@ impl Input {
     }
 
     /// How many rows there are.
-    pub fn len(&self) -> usize {
+    pub fn num_rows(&self) -> usize {
         self.batch.num_rows()
     }
 
@@ -113,7 +113,7 @@ impl Fingerprint {
     /// Adds a batch.
     pub fn add(&mut self, input: &Input) {
         self.sum = input.hashes.iter().fold(self.sum, |sum, hash| sum.wrapping_add(*hash));
-        self.rows += input.len() as u64;
+        self.rows += input.num_rows() as u64;
     }
 
     /// The digest.

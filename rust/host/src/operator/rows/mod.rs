@@ -40,7 +40,7 @@ impl Rows {
             return Ok(());
         }
         let input = Input::new(&self.layout, batch, partition)?;
-        counts.input_rows += input.len() as u64;
+        counts.input_rows += input.num_rows() as u64;
         self.fingerprint.add(&input);
         self.inputs.push(input);
         Ok(())

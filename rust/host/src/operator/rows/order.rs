@@ -36,9 +36,9 @@ impl Place {
 /// All rows in order. Right rows that nothing can match (no key, no time) are left out and counted; left rows without a
 /// time come first, since they match nothing wherever they stand.
 pub fn order(inputs: &[Input], counts: &mut Counts) -> Vec<Place> {
-    let mut rows: Vec<(i64, Place)> = Vec::with_capacity(inputs.iter().map(Input::len).sum());
+    let mut rows: Vec<(i64, Place)> = Vec::with_capacity(inputs.iter().map(Input::num_rows).sum());
     for (number, input) in inputs.iter().enumerate() {
-        for row in 0..input.len() {
+        for row in 0..input.num_rows() {
             let is_left = input.is_left(row);
             let time = input.time(row);
             if !is_left && (time.is_none() || input.keys.get(row).is_none()) {
