@@ -297,7 +297,8 @@ impl Database {
             .map_err(|e| failure("dropping expired files", &self.path, e))
     }
 
-    /// Deletes all rows of a family.
+    /// Deletes all rows of a family, from its files too: an expiry filter is shown the rows under a range tombstone, and would
+    /// take a version of before for one that supersedes a version of after.
     pub fn clear(&self, family: Family) -> Result<()> {
         let guard = self.guard()?;
         let db = self.opened(&guard)?;
@@ -306,12 +307,18 @@ impl Database {
         let Some(last) = rows.key().map(|key| [key, &[0]].concat()) else {
             return rows.status().map_err(|e| failure("reading a family's end", &self.path, e));
         };
+        drop(rows);
         let mut batch = WriteBatch::default();
         batch.delete_range_cf(&family.handle, &[][..], &last[..]);
         let mut options = WriteOptions::default();
         options.disable_wal(!self.sync);
         options.set_sync(self.sync);
-        db.write_opt(&batch, &options).map_err(|e| failure("deleting a store's rows", &self.path, e))
+        db.write_opt(&batch, &options).map_err(|e| failure("deleting a store's rows", &self.path, e))?;
+        let drop_files = || self.drop_files_below(family, &last);
+        // Files of level 0 are never dropped, so they are moved down in between; what a snapshot pins is moved with them.
+        drop_files()?;
+        db.compact_range_cf(&family.handle, None::<&[u8]>, None::<&[u8]>);
+        drop_files()
     }
 
     /// A consistent copy in a new directory, hard-linked where the file system can.
