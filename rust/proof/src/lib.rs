@@ -2,7 +2,7 @@
 //!
 //! All of them run the same workload: [`World`] is what the stores of a task must hold after transaction n of a seed, a pure
 //! function of both, and it writes the same transactions into a task. After whatever befell the task, the commit number that
-//! the database says it stands at tells which world to compare it with.
+//! the database says it stands at tells which world to compare it with; what a stop empties is in [`Keeping`].
 //!
 //! A new kind of store takes part by one implementation of [`Subject`] and a line in [`subject::all`].
 
@@ -12,8 +12,8 @@ pub mod subject;
 pub mod world;
 
 pub use faults::{Faults, Kept, Operation};
-pub use runner::{Note, Runner};
-pub use subject::{Open, Subject};
+pub use runner::{Note, Reached, Runner};
+pub use subject::{Keeping, Open, Store, Subject};
 pub use world::{Fault, Outcome, World};
 
 /// How many rounds a proof takes: a variable of the environment, else the default of `make test`.

@@ -2,7 +2,7 @@
 
 use crate::world::{Fault, Outcome, World};
 use fastrand::Rng;
-use holdfast_core::{Durability, Task, TaskOptions, Transaction};
+use holdfast_core::{Durability, ProcessingGuarantee, StoreSpec, Task, TaskOptions, Transaction};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,6 +17,66 @@ pub enum Note {
     Durable(u64),
     /// Something else than a transaction begins.
     Upkeep(&'static str),
+    /// The task is about to be closed, cleanly.
+    Closing,
+    /// The task is open, and a stop from here on is not a clean one.
+    Opened,
+}
+
+/// How far a run came before it was stopped.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reached {
+    /// The last commit that was begun.
+    pub attempting: u64,
+    /// The last commit that nothing may lose.
+    pub durable: u64,
+    /// The task was open for certain.
+    pub open: bool,
+}
+
+impl Reached {
+    /// A run that begins behind transaction `n`.
+    pub fn start(n: u64) -> Self {
+        Self { attempting: n, durable: n, open: false }
+    }
+
+    /// What a note says.
+    pub fn note(&mut self, note: Note) {
+        match note {
+            Note::Attempting(n) => self.attempting = n,
+            Note::Durable(n) => self.durable = n,
+            Note::Opened => self.open = true,
+            Note::Closing => self.open = false,
+            Note::Done(_) | Note::Upkeep(_) => {}
+        }
+    }
+
+    /// What the same note says as a line, from another process.
+    pub fn note_line(&mut self, line: &str) {
+        let (what, n) = line.split_once(' ').unwrap_or((line, "0"));
+        let n = n.parse().unwrap_or_default();
+        match what {
+            "attempting" => self.note(Note::Attempting(n)),
+            "durable" => self.note(Note::Durable(n)),
+            "opened" => self.note(Note::Opened),
+            "closing" => self.note(Note::Closing),
+            _ => {}
+        }
+    }
+}
+
+impl Note {
+    /// The note as a line for another process.
+    pub fn line(self) -> String {
+        match self {
+            Self::Attempting(n) => format!("attempting {n}\n"),
+            Self::Done(n) => format!("done {n}\n"),
+            Self::Durable(n) => format!("durable {n}\n"),
+            Self::Upkeep(what) => format!("upkeep {what}\n"),
+            Self::Closing => "closing\n".into(),
+            Self::Opened => "opened\n".into(),
+        }
+    }
 }
 
 /// A task, its world, and the notes that it leaves.
@@ -43,6 +103,7 @@ impl<'a> Runner<'a> {
     /// Opens the task; `world` is what it must hold already. `seed` draws what happens between transactions.
     pub fn open(path: &Path, options: TaskOptions, world: World, seed: u64, note: &'a mut dyn FnMut(Note)) -> Result<Self, Fault> {
         let task = Task::open(path, &world.specs(), options.clone())?;
+        note(Note::Opened);
         let rng = crate::generator(seed, u64::MAX);
         Ok(Self { world, task, path: path.to_owned(), options, rng, views: Vec::new(), note })
     }
@@ -83,10 +144,11 @@ impl<'a> Runner<'a> {
             4 => {
                 (self.note)(Note::Upkeep("reopen"));
                 self.views.clear();
-                self.task.close()?;
-                (self.note)(Note::Durable(n));
-                self.task = Task::open(&self.path, &self.world.specs(), self.options.clone())?;
-                self.world.check(&self.task)?;
+                // A store whose transactions are switched on and off keeps its rows (T20).
+                if self.rng.bool() {
+                    self.reopen(&self.world.transactional_specs())?;
+                }
+                self.reopen(&self.world.specs())?;
             }
             // A copy is made past the simulated disk.
             5 if self.options.environment.is_none() => self.checkpoint()?,
@@ -102,13 +164,28 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
+    fn reopen(&mut self, specs: &[StoreSpec]) -> Outcome {
+        (self.note)(Note::Closing);
+        self.task.close()?;
+        (self.note)(Note::Durable(self.world.n()));
+        self.world.lose(true);
+        self.task = Task::open(&self.path, specs, self.options.clone())?;
+        if specs.iter().any(|spec| !spec.transactional) {
+            (self.note)(Note::Opened);
+        }
+        self.world.check(&self.task)
+    }
+
     fn checkpoint(&mut self) -> Outcome {
         (self.note)(Note::Upkeep("checkpoint"));
         let copy = self.path.with_extension("checkpoint");
         Task::destroy(&copy)?;
         self.task.checkpoint(&copy)?;
         let task = Task::open(&copy, &self.world.specs(), self.options.clone())?;
-        self.world.check(&task)?;
+        // The copy of an open task is as one that was not closed.
+        let mut world = self.world.copy();
+        world.lose(self.options.guarantee == ProcessingGuarantee::AtLeastOnce);
+        world.check(&task)?;
         task.close()?;
         drop(task);
         Task::destroy(&copy)?;

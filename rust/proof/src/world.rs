@@ -1,7 +1,8 @@
-//! What the stores of a task must hold after transaction n of a seed: a pure function of both.
+//! What the stores of a task must hold after transaction n of a seed: a pure function of both, but for the stores that an
+//! unclean stop empties ([`Keeping`]), which hold what was written since.
 
-use crate::runner::Note;
-use crate::subject::{self, Open, Subject};
+use crate::runner::{Note, Reached};
+use crate::subject::{self, Keeping, Open, Store};
 use fastrand::Rng;
 use holdfast_core::{Commit, Error, Offset, OffsetChange, StoreSpec, Task, TopicPartition, Transaction};
 use std::collections::BTreeMap;
@@ -26,6 +27,14 @@ impl Fault {
         let same = store.bytes().zip(model.bytes()).take_while(|(a, b)| a == b).count().saturating_sub(100);
         let part = |text: &str| text.bytes().skip(same).take(400).map(char::from).collect::<String>();
         Self::Wrong(format!("{what}:\n  the store: … {}\n  the model: … {}", part(&store), part(&model)))
+    }
+
+    /// A wrong answer, with the store that gave it.
+    fn of(self, store: &Store) -> Self {
+        match self {
+            Self::Wrong(what) => Self::Wrong(format!("{}: {what}", store.spec().name)),
+            error => error,
+        }
     }
 }
 
@@ -54,19 +63,35 @@ const PROPERTY: &str = "last private transaction";
 const ROLLED_BACK: u64 = 1 << 61;
 const READS: u64 = 1 << 62;
 
+/// By partition; nothing where a store has lost its data.
+type Offsets = BTreeMap<TopicPartition, Option<Offset>>;
+
 /// All stores' models, and the offsets and properties beside them.
 pub struct World {
     seed: u64,
     n: u64,
-    subjects: Vec<Box<dyn Subject>>,
-    offsets: BTreeMap<TopicPartition, Offset>,
+    /// Each with the offsets that it stands at.
+    stores: Vec<(Store, Offsets)>,
     property: Option<Vec<u8>>,
+    /// The transaction behind which the stores without transactions were last emptied.
+    emptied: u64,
 }
 
 impl World {
     /// Before the first transaction.
     pub fn new(seed: u64) -> Self {
-        Self { seed, n: 0, subjects: subject::all(), offsets: BTreeMap::new(), property: None }
+        let stores = subject::all().into_iter().map(|store| (store, Offsets::new())).collect();
+        Self { seed, n: 0, stores, property: None, emptied: 0 }
+    }
+
+    /// After transaction `n`, just opened; the stores without transactions were last emptied behind `emptied`.
+    pub fn at(seed: u64, n: u64, emptied: u64) -> Self {
+        let mut world = Self::new(seed);
+        world.advance_to(emptied);
+        world.lose(false);
+        world.advance_to(n);
+        world.lose(true);
+        world
     }
 
     /// The number of the last transaction.
@@ -74,46 +99,85 @@ impl World {
         self.n
     }
 
+    /// The transaction behind which the stores without transactions were last emptied.
+    pub fn emptied(&self) -> u64 {
+        self.emptied
+    }
+
     /// The task's stores.
     pub fn specs(&self) -> Vec<StoreSpec> {
-        self.subjects.iter().map(|subject| subject.spec()).collect()
+        self.stores.iter().map(|(store, _)| store.spec()).collect()
+    }
+
+    /// The same, with transactions for all of them.
+    pub fn transactional_specs(&self) -> Vec<StoreSpec> {
+        self.specs().into_iter().map(|spec| StoreSpec { transactional: true, ..spec }).collect()
     }
 
     /// The same world again.
     pub fn copy(&self) -> Self {
-        Self {
-            subjects: self.subjects.iter().map(|subject| subject.copy()).collect(),
-            offsets: self.offsets.clone(),
-            property: self.property.clone(),
-            ..*self
-        }
+        let stores = self.stores.iter().map(|(store, offsets)| (store.copy(), offsets.clone())).collect();
+        Self { stores, property: self.property.clone(), ..*self }
     }
 
     /// The world after transaction `n`, which must not lie behind.
     pub fn advance_to(&mut self, n: u64) {
         while self.n < n {
-            let (mut rng, _) = self.begin();
             // Without a task nothing can go wrong.
-            let _ = self.writes(&mut rng, None);
+            let _ = self.roll_back_something(None);
+            let (mut rng, _) = self.begin();
+            let _ = self.writes(&mut rng, None, None);
             self.offset_changes(&mut rng);
         }
     }
 
-    /// Does the next transaction, in the task and here; after a fault this world is as before.
+    /// The task was stopped, cleanly or not: what is in memory is gone, and after an unclean stop also what was written without
+    /// transactions (T19).
+    pub fn lose(&mut self, cleanly: bool) {
+        for ((store, offsets), empty) in self.stores.iter_mut().zip(subject::all()) {
+            let lost = match store.keeping {
+                Keeping::Transactional => false,
+                Keeping::Direct => !cleanly,
+                Keeping::Memory => true,
+            };
+            if lost {
+                *store = empty;
+                offsets.values_mut().for_each(|offset| *offset = None);
+            }
+        }
+        if !cleanly {
+            self.emptied = self.n;
+        }
+    }
+
+    /// As `lose`, after a stop at any moment; `task` is the one opened behind it. A stop within a reopen, between the close and
+    /// the opening, may have been a clean one.
+    pub fn lose_as_stopped(&mut self, task: &Task, reached: &Reached) {
+        let mut cleanly = self.copy();
+        cleanly.lose(true);
+        if !reached.open && cleanly.check(task).is_ok() {
+            *self = cleanly;
+        } else {
+            self.lose(false);
+        }
+    }
+
+    /// Does the next transaction, in the task and here. After a fault, also after a panic, this world is as before, except for
+    /// what went into stores without transactions.
     pub fn commit_next(&mut self, task: &Task, note: &mut dyn FnMut(Note)) -> Outcome {
-        self.roll_back_something(task)?;
+        self.roll_back_something(Some(task))?;
         let mut next = self.copy();
         let (mut rng, private) = next.begin();
         let n = next.n;
         if private {
             let mut tx = task.begin()?;
-            next.writes(&mut rng, Some(&mut Open { task, tx: &mut tx }))?;
+            next.writes(&mut rng, Some(&mut Open { task, tx: &mut tx }), None)?;
             let offsets = next.offset_changes(&mut rng);
             let properties = next.property.iter().map(|value| (PROPERTY.to_owned(), value.clone())).collect();
             note(Note::Attempting(n));
             task.commit_transaction(tx, Commit { offsets, properties })?;
         } else {
-            next.writes(&mut rng, Some(&mut Open { task, tx: &mut *task.transaction()? }))?;
+            next.writes(&mut rng, Some(&mut Open { task, tx: &mut *task.transaction()? }), Some(self))?;
             let offsets = next.offset_changes(&mut rng);
             note(Note::Attempting(n));
             task.commit(offsets)?;
@@ -123,15 +187,16 @@ impl World {
         Ok(())
     }
 
-    /// Now and then a transaction that is rolled back leaves nothing.
-    fn roll_back_something(&self, task: &Task) -> Outcome {
+    /// Now and then a transaction that is rolled back leaves nothing, but for what was written without transactions.
+    fn roll_back_something(&mut self, task: Option<&Task>) -> Outcome {
         let mut rng = crate::generator(self.seed, ROLLED_BACK + self.n);
         if rng.u8(..6) > 0 {
             return Ok(());
         }
         let mut never = self.copy();
         never.n += 1;
-        never.writes(&mut rng, Some(&mut Open { task, tx: &mut *task.transaction()? }))?;
+        let Some(task) = task else { return never.writes(&mut rng, None, Some(self)) };
+        never.writes(&mut rng, Some(&mut Open { task, tx: &mut *task.transaction()? }), Some(self))?;
         task.rollback()?;
         Ok(())
     }
@@ -147,18 +212,28 @@ impl World {
         (rng, private)
     }
 
-    fn writes(&mut self, rng: &mut Rng, mut open: Option<&mut Open<'_>>) -> Outcome {
+    /// A transaction's writes. `through` is the world that keeps what goes straight through.
+    fn writes(&mut self, rng: &mut Rng, mut open: Option<&mut Open<'_>>, mut through: Option<&mut Self>) -> Outcome {
         // The uncommitted state is read now and then; those draws must not disturb the writes'.
         let mut reads = crate::generator(self.seed, READS + self.n);
         let count = if rng.u8(..20) == 0 { rng.usize(200..800) } else { rng.usize(1..40) };
         for _ in 0..count {
-            let subject = rng.usize(..self.subjects.len());
-            let subject = &mut self.subjects[subject];
-            subject.write(rng, self.n, open.as_deref_mut())?;
+            let n = rng.usize(..self.stores.len());
+            let store = &mut self.stores[n].0;
+            // What one store draws may hang on what it holds, which must not change what the next one draws.
+            store.subject.write(&mut rng.fork(), self.n, open.as_deref_mut()).map_err(|fault| fault.of(store))?;
+            if let Some(through) = &mut through {
+                if let Some(open) = &mut open {
+                    open.task.write_through(open.tx)?;
+                }
+                if store.keeping == Keeping::Direct {
+                    through.stores[n].0 = store.copy();
+                }
+            }
             if let Some(open) = &mut open
                 && reads.u8(..12) == 0
             {
-                subject.read(&mut reads, open)?;
+                store.subject.read(&mut reads, open).map_err(|fault| fault.of(store))?;
             }
         }
         Ok(())
@@ -170,35 +245,47 @@ impl World {
             let tp = TopicPartition { topic: format!("changelog-{}", rng.u8(..3)), partition: rng.i32(0..4) };
             changes.push((tp, (rng.u8(..4) > 0).then(|| Offset(rng.i64(..)))));
         }
-        for (tp, offset) in &changes {
-            match offset {
-                Some(offset) => self.offsets.insert(tp.clone(), *offset),
-                None => self.offsets.remove(tp),
-            };
+        for (_, offsets) in &mut self.stores {
+            for (tp, offset) in &changes {
+                match offset {
+                    Some(_) => offsets.insert(tp.clone(), *offset),
+                    None => offsets.remove(tp),
+                };
+            }
         }
         OffsetChange::Set(changes)
     }
 
     /// The transaction that a task says it stands at.
     pub fn transaction_of(task: &Task) -> Result<u64, Fault> {
-        Ok(task.committed_offset(&counter())?.map_or(0, |offset| offset.0 as u64))
+        let store = subject::all().into_iter().find(|store| store.keeping == Keeping::Transactional);
+        let offset = store.map(|store| task.store_offset(&store.spec().name, &counter())).transpose()?.flatten();
+        Ok(offset.map_or(0, |offset| offset.0 as u64))
     }
 
     /// Compares everything that the task has committed: all stores, all offsets, the property.
     pub fn check(&self, task: &Task) -> Outcome {
-        let offsets: BTreeMap<_, _> = task.committed_offsets()?.into_iter().collect();
-        if offsets != self.offsets {
-            return Err(Fault::wrong("offsets".into(), &offsets, &self.offsets));
+        for (store, offsets) in &self.stores {
+            let name = store.spec().name;
+            for (tp, offset) in offsets {
+                subject::same(|| format!("offset of {name} in {tp:?}"), &task.store_offset(&name, tp)?, offset)?;
+            }
         }
-        let property = task.property(PROPERTY)?;
-        if property != self.property {
-            return Err(Fault::wrong("property".into(), &property, &self.property));
+        // The task's own: the least of all stores', and none where one has lost its data.
+        let all = self.stores.iter().flat_map(|(_, offsets)| offsets);
+        let mut least = Offsets::new();
+        for (tp, offset) in all {
+            let known = least.entry(tp.clone()).or_insert(*offset);
+            *known = (*known).min(*offset);
         }
+        let least: BTreeMap<_, _> = least.into_iter().filter_map(|(tp, offset)| Some((tp, offset?))).collect();
+        subject::same(|| "offsets".into(), &task.committed_offsets()?.into_iter().collect(), &least)?;
+        subject::same(|| "property".into(), &task.property(PROPERTY)?, &self.property)?;
         self.check_view(task, &mut task.begin()?)
     }
 
     /// Compares everything that a view of the task holds.
     pub fn check_view(&self, task: &Task, view: &mut Transaction) -> Outcome {
-        self.subjects.iter().try_for_each(|subject| subject.check(&mut Open { task, tx: view }))
+        self.stores.iter().try_for_each(|(store, _)| store.subject.check(&mut Open { task, tx: view }).map_err(|fault| fault.of(store)))
     }
 }

@@ -2,16 +2,10 @@
 //! and after a rollback or a reopen everything as it was.
 
 use holdfast_core::{Durability, ErrorKind, Task, TaskOptions};
-use holdfast_proof::{Fault, Faults, Kept, Note, Operation, Runner, World, directory, generator, rounds, runner};
+use holdfast_proof::{Fault, Faults, Kept, Operation, Reached, Runner, World, directory, generator, rounds, runner};
 
 /// Errors in one database, one after the other.
 const ERRORS_EACH: u64 = 4;
-
-#[derive(Default)]
-struct Reached {
-    attempting: u64,
-    durable: u64,
-}
 
 /// What became of the errors.
 #[derive(Debug, Default)]
@@ -36,12 +30,8 @@ fn refuse(seed: u64, counts: &mut Counts) {
         let after = rng.u64(..within);
         let told =
             format!("ERROR_SEED={seed}, error {error}: {operation:?} {after} from here, again and again: {keeps_failing}; {durability:?}");
-        let mut reached = Reached { attempting: world.n(), durable: world.n() };
-        let mut note = |note| match note {
-            Note::Attempting(n) => reached.attempting = n,
-            Note::Durable(n) => reached.durable = n,
-            _ => {}
-        };
+        let mut reached = Reached::start(world.n());
+        let mut note = |note| reached.note(note);
         let before = faults.failed();
         // A quarter of the errors may meet the opening.
         let at_open = rng.u8(..4) == 0;
@@ -52,6 +42,7 @@ fn refuse(seed: u64, counts: &mut Counts) {
             Fault::Store(e) if matches!(e.kind(), ErrorKind::Io | ErrorKind::StoreClosed | ErrorKind::InvalidState) => {}
             fault => panic!("{told}: {what}: {fault}"),
         };
+        let mut left = None;
         match Runner::open(&path, options.clone(), world.copy(), seed * 1_000 + error, &mut note) {
             Err(fault) => {
                 refused(fault, "opening");
@@ -90,6 +81,7 @@ fn refuse(seed: u64, counts: &mut Counts) {
                         }
                     }
                 }
+                left = Some(runner.world.copy());
             }
         }
         assert!(faults.failed() > before || counts.unnoticed + counts.refused > 0, "{told}: nothing happened");
@@ -100,8 +92,14 @@ fn refuse(seed: u64, counts: &mut Counts) {
         let (durable, attempting) = (reached.durable, reached.attempting);
         assert!(durable <= n && n <= attempting, "{told}: the task stands at {n}, of {durable} durable and {attempting} attempted");
         world.advance_to(n);
+        // Writes past a transaction that failed are not a matter of the seed alone.
+        if let Some(left) = left.filter(|left| !reached.open && left.n() == n) {
+            world = left;
+        }
+        world.lose_as_stopped(&task, &reached);
         world.check(&task).unwrap_or_else(|e| panic!("{told}: reopened at {n}: {e}"));
         task.close().unwrap_or_else(|e| panic!("{told}: {e}"));
+        world.lose(true);
         counts.came_back += 1;
     }
 }

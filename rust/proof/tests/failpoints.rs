@@ -3,7 +3,7 @@
 
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{Durability, ErrorKind, Task};
-use holdfast_proof::{Fault, Note, Runner, World, directory, rounds, runner};
+use holdfast_proof::{Fault, Note, Reached, Runner, World, directory, generator, rounds, runner};
 use std::os::unix::process::ExitStatusExt;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
@@ -55,21 +55,10 @@ fn proven(seed: u64, point: Failpoint, action: Action) -> Result<(), String> {
     if dies { die(&path, seed, point) } else { survive(&path, seed, point, action) }
 }
 
-/// What was attempted, and what cannot be lost any more.
-#[derive(Default)]
-struct Reached {
-    attempting: u64,
-    durable: u64,
-}
-
-impl Reached {
-    fn note(&mut self, note: Note) {
-        match note {
-            Note::Attempting(n) => self.attempting = n,
-            Note::Durable(n) => self.durable = n,
-            _ => {}
-        }
-    }
+/// How often a point is passed before it acts: a write is a commit, or one that goes straight through.
+fn passed(seed: u64, point: Failpoint) -> u32 {
+    let often = matches!(point, Failpoint::BeforeCommit | Failpoint::AfterCommit | Failpoint::BeforeExpiry);
+    if often { generator(seed, 5).u32(..20) } else { 0 }
 }
 
 /// Reopens and compares; the world that the database stands at.
@@ -81,8 +70,10 @@ fn reopened(path: &Path, seed: u64, reached: &Reached) -> Result<World, String> 
         return Err(format!("reopened: the task stands at {n}, of {} durable and {} attempted", reached.durable, reached.attempting));
     }
     world.advance_to(n);
+    world.lose_as_stopped(&task, reached);
     world.check(&task).map_err(|e| format!("reopened at {n}: {e}"))?;
     task.close().map_err(|e| e.to_string())?;
+    world.lose(true);
     Ok(world)
 }
 
@@ -100,7 +91,7 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
         let mut runner =
             Runner::open(path, runner::options(durability(seed)), World::new(seed), seed, &mut note).map_err(|e| e.to_string())?;
         steps(&mut runner, STEPS).map_err(|e| e.to_string())?;
-        point.arm(action, 0);
+        point.arm(action, passed(seed, point));
         // After a step that failed the point has been hit; a filter cannot fail, so there none does.
         let stopped = std::panic::catch_unwind(AssertUnwindSafe(|| {
             for _ in 0..WITHIN {
@@ -170,26 +161,16 @@ fn die(path: &Path, seed: u64, point: Failpoint) -> Result<(), String> {
         return Err(format!("the process did not die, {}: {}", done.status, String::from_utf8_lossy(&done.stdout)));
     }
     let mut reached = Reached::default();
-    for line in String::from_utf8_lossy(&done.stdout).lines() {
-        match line.split_once(' ').map(|(what, n)| (what, n.parse().unwrap_or(0))) {
-            Some(("attempting", n)) => reached.attempting = n,
-            Some(("durable", n)) => reached.durable = n,
-            _ => {}
-        }
-    }
+    String::from_utf8_lossy(&done.stdout).lines().for_each(|line| reached.note_line(line));
     reopened(path, seed, &reached).map(drop)
 }
 
 fn child(path: &Path, seed: u64, point: Failpoint) -> ExitCode {
-    let mut note = |note| match note {
-        Note::Attempting(n) => println!("attempting {n}"),
-        Note::Durable(n) => println!("durable {n}"),
-        _ => {}
-    };
+    let mut note = |note: Note| print!("{}", note.line());
     let worked = Runner::open(path, runner::options(durability(seed)), World::new(seed), seed, &mut note).and_then(|mut runner| {
         steps(&mut runner, STEPS)?;
         // A panic where only a panic can show what an abort does.
-        point.arm(Action::Abort, 0);
+        point.arm(Action::Abort, passed(seed, point));
         steps(&mut runner, WITHIN)
     });
     println!("{worked:?}");

@@ -6,8 +6,8 @@
 //!
 //! `make crash N=1000` runs as many kills as one likes and goes on where it was stopped.
 
-use holdfast_core::{Durability, Task};
-use holdfast_proof::{Note, Runner, World, directory, generator, rounds, runner};
+use holdfast_core::{Durability, ErrorKind, Task};
+use holdfast_proof::{Note, Reached, Runner, World, directory, generator, rounds, runner};
 use std::fs::OpenOptions;
 use std::io::{BufRead, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -24,11 +24,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
-    if let [_, role, path, seed, kill, start] = arguments.as_slice()
+    if let [_, role, path, numbers @ ..] = arguments.as_slice()
         && role == "child"
+        && let [seed, kill, n, emptied] = *numbers.iter().map(|text| text.parse().unwrap_or_default()).collect::<Vec<u64>>()
     {
-        let number = |text: &str| text.parse().unwrap_or_default();
-        return child(Path::new(path), number(seed), number(kill), number(start));
+        return child(Path::new(path), seed, kill, World::at(seed, n, emptied));
     }
     parent()
 }
@@ -77,10 +77,8 @@ fn die_after(delay: Duration) {
 }
 
 /// Works until it is killed; returns only if something is wrong.
-fn child(path: &Path, seed: u64, kill: u64, start: u64) -> ExitCode {
-    let moment = moment(seed, kill);
-    let mut world = World::new(seed);
-    world.advance_to(start);
+fn child(path: &Path, seed: u64, kill: u64, world: World) -> ExitCode {
+    let (moment, start) = (moment(seed, kill), world.n());
     let mut notes = match OpenOptions::new().create(true).append(true).open(notes(path)) {
         Ok(file) => file,
         Err(e) => {
@@ -90,13 +88,7 @@ fn child(path: &Path, seed: u64, kill: u64, start: u64) -> ExitCode {
     };
     let mut upkeep = 0;
     let mut note = |note: Note| {
-        let line = match note {
-            Note::Attempting(n) => format!("attempting {n}\n"),
-            Note::Done(n) => format!("done {n}\n"),
-            Note::Durable(n) => format!("durable {n}\n"),
-            Note::Upkeep(_) => String::new(),
-        };
-        let _ = notes.write_all(line.as_bytes());
+        let _ = notes.write_all(note.line().as_bytes());
         match (moment, note) {
             (Moment::AtCommit(n, delay), Note::Attempting(m)) if m == start + 1 + n => die_after(delay),
             (Moment::AtUpkeep(n, delay), Note::Upkeep(_)) => {
@@ -129,23 +121,11 @@ fn child(path: &Path, seed: u64, kill: u64, start: u64) -> ExitCode {
     }
 }
 
-/// What a child has noted.
-#[derive(Clone, Copy, Debug)]
-struct Reached {
-    attempting: u64,
-    durable: u64,
-}
-
+/// What a child has noted that began behind transaction `start`.
 fn reached(path: &Path, start: u64) -> Reached {
-    let mut reached = Reached { attempting: start, durable: start };
+    let mut reached = Reached::start(start);
     let Ok(file) = std::fs::File::open(notes(path)) else { return reached };
-    for line in std::io::BufReader::new(file).lines().map_while(Result::ok) {
-        match line.split_once(' ').map(|(what, n)| (what, n.parse().unwrap_or(0))) {
-            Some(("attempting", n)) => reached.attempting = n,
-            Some(("durable", n)) => reached.durable = n,
-            _ => {}
-        }
-    }
+    std::io::BufReader::new(file).lines().map_while(Result::ok).for_each(|line| reached.note_line(&line));
     let _ = std::fs::remove_file(notes(path));
     reached
 }
@@ -155,11 +135,10 @@ fn live(path: &Path, seed: u64, kills: u64) -> Result<u64, String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let mut world = World::new(seed);
     for kill in 0..kills {
-        let start = world.n();
         let mut child = Command::new(&program)
             .arg("child")
             .arg(path)
-            .args([seed.to_string(), kill.to_string(), start.to_string()])
+            .args([seed, kill, world.n(), world.emptied()].map(|number| number.to_string()))
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -182,9 +161,17 @@ fn live(path: &Path, seed: u64, kills: u64) -> Result<u64, String> {
         if status.signal() != Some(9) {
             return Err(format!("kill {kill} ({:?}): the child ended by itself, {status}: {said}", moment(seed, kill)));
         }
-        let reached = reached(path, start);
+        let reached = reached(path, world.n());
         let told = format!("kill {kill} ({:?}), {:?}, {reached:?}", moment(seed, kill), durability(seed));
 
+        if reached.open {
+            // What an unclean stop left of a store without transactions is in doubt, and with transactions nothing may be (T19).
+            match Task::open(path, &world.transactional_specs(), runner::options(durability(seed))) {
+                Err(e) if e.kind() == ErrorKind::TaskCorrupted => {}
+                Err(e) => return Err(format!("{told}: opened with transactions: {:?} {e}", e.kind())),
+                Ok(_) => return Err(format!("{told}: opened with transactions although its state is in doubt")),
+            }
+        }
         let task =
             Task::open(path, &world.specs(), runner::options(durability(seed))).map_err(|e| format!("{told}: {:?} {e}", e.kind()))?;
         let n = World::transaction_of(&task).map_err(|e| format!("{told}: {e}"))?;
@@ -192,9 +179,12 @@ fn live(path: &Path, seed: u64, kills: u64) -> Result<u64, String> {
             return Err(format!("{told}: the task stands at {n}"));
         }
         world.advance_to(n);
+        world.lose_as_stopped(&task, &reached);
         world.check(&task).map_err(|e| format!("{told}: at {n}: {e}"))?;
         // Half of the time the next child finds what the recovery left, not what a close wrote.
-        if generator(seed, (1 << 58) + kill).bool() {
+        let cleanly = generator(seed, (1 << 58) + kill).bool();
+        world.lose(cleanly);
+        if cleanly {
             task.close().map_err(|e| format!("{told}: {e}"))?;
         } else if durability(seed) == Durability::Changelog {
             task.flush(true).map_err(|e| format!("{told}: {e}"))?;

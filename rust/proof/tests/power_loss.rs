@@ -1,27 +1,16 @@
 //! A machine loses its power in the middle of anything: what was committed must be there, whole.
 
 use holdfast_core::{Durability, Task, TaskOptions};
-use holdfast_proof::{Fault, Faults, Kept, Note, Runner, World, directory, generator, rounds, runner};
+use holdfast_proof::{Fault, Faults, Kept, Reached, Runner, World, directory, generator, rounds, runner};
 use std::path::Path;
 
 /// Losses of one database, one after the other.
 const LOSSES_EACH: u64 = 4;
 
-/// Where a run stood when the power went.
-#[derive(Clone, Copy, Debug, Default)]
-struct Reached {
-    attempting: u64,
-    durable: u64,
-}
-
 /// Works until the power goes; how far it came.
 fn work(path: &Path, options: &TaskOptions, world: &World, faults: &Faults, seed: u64) -> Reached {
-    let mut reached = Reached { attempting: world.n(), durable: world.n() };
-    let mut note = |note| match note {
-        Note::Attempting(n) => reached.attempting = n,
-        Note::Durable(n) => reached.durable = n,
-        _ => {}
-    };
+    let mut reached = Reached::start(world.n());
+    let mut note = |note| reached.note(note);
     let stopped = Runner::open(path, options.clone(), world.copy(), seed, &mut note).and_then(|mut runner| {
         loop {
             runner.step()?;
@@ -57,9 +46,12 @@ fn lose_power(seed: u64) {
         let n = World::transaction_of(&task).unwrap_or_else(|e| panic!("{told}: {e}"));
         assert!(reached.durable <= n && n <= reached.attempting, "{told}: the task stands at {n}");
         world.advance_to(n);
+        world.lose_as_stopped(&task, &reached);
         world.check(&task).unwrap_or_else(|e| panic!("{told}: at {n}: {e}"));
         // Half of the time the next loss finds what the recovery left, not what a close wrote.
-        if rng.bool() {
+        let cleanly = rng.bool();
+        world.lose(cleanly);
+        if cleanly {
             task.close().unwrap_or_else(|e| panic!("{told}: {e}"));
         } else if durability == Durability::Changelog {
             task.flush(true).unwrap_or_else(|e| panic!("{told}: {e}"));

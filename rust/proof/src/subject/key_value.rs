@@ -7,18 +7,14 @@ use holdfast_core::{KeyValueStore, Scan, Step, StoreKind, StoreSpec};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-const NAME: &str = "plain";
 const KEYS: u64 = 600;
 
 type Row = (Vec<u8>, Vec<u8>);
 
 #[derive(Clone, Default)]
 pub(super) struct KeyValue {
+    name: &'static str,
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
-}
-
-fn store(open: &Open<'_>) -> holdfast_core::Result<KeyValueStore> {
-    open.task.key_value(NAME)
 }
 
 fn rows(mut scan: Scan) -> holdfast_core::Result<Vec<Row>> {
@@ -30,9 +26,19 @@ fn rows(mut scan: Scan) -> holdfast_core::Result<Vec<Row>> {
     Ok(rows)
 }
 
+impl KeyValue {
+    pub(super) fn new(name: &'static str) -> Self {
+        Self { name, ..Self::default() }
+    }
+
+    fn store(&self, open: &Open<'_>) -> holdfast_core::Result<KeyValueStore> {
+        open.task.key_value(self.name)
+    }
+}
+
 impl Subject for KeyValue {
     fn spec(&self) -> StoreSpec {
-        spec(NAME, StoreKind::KeyValue)
+        spec(self.name, StoreKind::KeyValue)
     }
 
     fn write(&mut self, rng: &mut Rng, n: u64, open: Option<&mut Open<'_>>) -> Outcome {
@@ -42,27 +48,27 @@ impl Subject for KeyValue {
         match rng.u8(..10) {
             0 => {
                 if let Some(open) = open {
-                    let found = store(open)?.delete(open.tx, &key)?;
+                    let found = self.store(open)?.delete(open.tx, &key)?;
                     same(|| format!("delete of {key:?}"), &found.as_ref(), &self.rows.get(&key))?;
                 }
                 self.rows.remove(&key);
             }
             1 => {
                 if let Some(open) = open {
-                    let found = store(open)?.put_if_absent(open.tx, &key, Some(&new))?;
+                    let found = self.store(open)?.put_if_absent(open.tx, &key, Some(&new))?;
                     same(|| format!("put_if_absent of {key:?}"), &found.as_ref(), &self.rows.get(&key))?;
                 }
                 self.rows.entry(key).or_insert(new);
             }
             2 => {
                 if let Some(open) = open {
-                    store(open)?.put(open.tx, &key, None)?;
+                    self.store(open)?.put(open.tx, &key, None)?;
                 }
                 self.rows.remove(&key);
             }
             _ => {
                 if let Some(open) = open {
-                    store(open)?.put(open.tx, &key, Some(&new))?;
+                    self.store(open)?.put(open.tx, &key, Some(&new))?;
                 }
                 self.rows.insert(key, new);
             }
@@ -71,7 +77,7 @@ impl Subject for KeyValue {
     }
 
     fn read(&self, rng: &mut Rng, open: &mut Open<'_>) -> Outcome {
-        let store = store(open)?;
+        let store = self.store(open)?;
         let (a, b) = (key(rng.u64(..KEYS)), key(rng.u64(..KEYS)));
         match rng.u8(..4) {
             0 => {
@@ -102,7 +108,7 @@ impl Subject for KeyValue {
     }
 
     fn check(&self, open: &mut Open<'_>) -> Outcome {
-        let store = store(open)?;
+        let store = self.store(open)?;
         let expected: Vec<Row> = self.rows.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
         same(|| "all rows".into(), &rows(store.range(open.tx, None, None, false)?)?, &expected)?;
         for number in 0..KEYS {

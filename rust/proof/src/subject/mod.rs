@@ -9,6 +9,11 @@ mod window;
 use crate::world::{Fault, Outcome};
 use fastrand::Rng;
 use holdfast_core::{StoreKind, StoreSpec, Task, Transaction};
+use key_value::KeyValue;
+use session::Session;
+use timestamped::TimestampedKeyValue;
+use versioned::Versioned;
+use window::Window;
 
 /// A task and a transaction of it.
 pub struct Open<'a> {
@@ -18,9 +23,45 @@ pub struct Open<'a> {
     pub tx: &'a mut Transaction,
 }
 
-/// A store and what it must hold.
-pub trait Subject: Send {
+/// Where a store's rows are, and so what a stop leaves of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    /// In files, with transactions: those of some commit, whatever happens.
+    Transactional,
+    /// In files, written without transactions: all after a clean close, nothing after any other stop.
+    Direct,
+    /// In memory: nothing.
+    Memory,
+}
+
+/// A store under proof.
+pub struct Store {
+    /// What a stop leaves of it.
+    pub keeping: Keeping,
+    /// Its kind and its model.
+    pub subject: Box<dyn Subject>,
+}
+
+impl Store {
+    fn new(keeping: Keeping, subject: impl Subject + 'static) -> Self {
+        Self { keeping, subject: Box::new(subject) }
+    }
+
     /// The store.
+    pub fn spec(&self) -> StoreSpec {
+        let (persistent, transactional) = (self.keeping != Keeping::Memory, self.keeping != Keeping::Direct);
+        StoreSpec { persistent, transactional, ..self.subject.spec() }
+    }
+
+    /// The same store again.
+    pub fn copy(&self) -> Self {
+        Self { keeping: self.keeping, subject: self.subject.copy() }
+    }
+}
+
+/// A kind of store and what it must hold.
+pub trait Subject: Send {
+    /// Name and kind.
     fn spec(&self) -> StoreSpec;
 
     /// Draws one write of transaction `n`, does it to the model, and where there is a transaction to that too; what the store
@@ -37,15 +78,21 @@ pub trait Subject: Send {
     fn copy(&self) -> Box<dyn Subject>;
 }
 
-/// Every kind.
-pub fn all() -> Vec<Box<dyn Subject>> {
+/// Every kind in files, and of those in memory and without transactions some of each sort.
+pub fn all() -> Vec<Store> {
     vec![
-        Box::new(key_value::KeyValue::default()),
-        Box::new(versioned::Versioned::default()),
-        Box::new(timestamped::TimestampedKeyValue::default()),
-        Box::new(window::Window::new(false)),
-        Box::new(window::Window::new(true)),
-        Box::new(session::Session::default()),
+        Store::new(Keeping::Transactional, KeyValue::new("plain")),
+        Store::new(Keeping::Transactional, Versioned::new("versions")),
+        Store::new(Keeping::Transactional, TimestampedKeyValue::new("stamped")),
+        Store::new(Keeping::Transactional, Window::new("windows", false)),
+        Store::new(Keeping::Transactional, Window::new("duplicates", true)),
+        Store::new(Keeping::Transactional, Session::new("sessions")),
+        Store::new(Keeping::Memory, KeyValue::new("plain-in-memory")),
+        Store::new(Keeping::Memory, Versioned::new("versions-in-memory")),
+        Store::new(Keeping::Memory, Window::new("duplicates-in-memory", true)),
+        Store::new(Keeping::Direct, KeyValue::new("plain-direct")),
+        Store::new(Keeping::Direct, Versioned::new("versions-direct")),
+        Store::new(Keeping::Direct, Session::new("sessions-direct")),
     ]
 }
 
@@ -55,7 +102,7 @@ pub fn spec(name: &str, kind: StoreKind) -> StoreSpec {
 }
 
 /// Compares an answer with the model's.
-fn same<T: PartialEq + std::fmt::Debug>(what: impl FnOnce() -> String, store: &T, model: &T) -> Outcome {
+pub(crate) fn same<T: PartialEq + std::fmt::Debug>(what: impl FnOnce() -> String, store: &T, model: &T) -> Outcome {
     if store == model { Ok(()) } else { Err(Fault::wrong(what(), store, model)) }
 }
 

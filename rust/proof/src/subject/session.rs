@@ -6,7 +6,6 @@ use fastrand::Rng;
 use holdfast_core::{SessionQuery, SessionScan, SessionStore, StoreKind, StoreSpec, Timestamp, WindowedKey};
 use std::collections::BTreeMap;
 
-const NAME: &str = "sessions";
 const KEYS: u64 = 40;
 const TICK: i64 = 10;
 /// That of forty transactions.
@@ -17,12 +16,9 @@ type Place = (i64, Vec<u8>, i64);
 
 #[derive(Clone, Default)]
 pub(super) struct Session {
+    name: &'static str,
     rows: BTreeMap<Place, Vec<u8>>,
     stream_time: Option<i64>,
-}
-
-fn store(open: &Open<'_>) -> holdfast_core::Result<SessionStore> {
-    open.task.session(NAME)
 }
 
 fn rows(mut scan: SessionScan) -> holdfast_core::Result<Vec<(Place, Vec<u8>)>> {
@@ -35,6 +31,14 @@ fn rows(mut scan: SessionScan) -> holdfast_core::Result<Vec<(Place, Vec<u8>)>> {
 }
 
 impl Session {
+    pub(super) fn new(name: &'static str) -> Self {
+        Self { name, ..Self::default() }
+    }
+
+    fn store(&self, open: &Open<'_>) -> holdfast_core::Result<SessionStore> {
+        open.task.session(self.name)
+    }
+
     fn horizon(&self) -> i64 {
         self.stream_time.map_or(i64::MIN, |time| time - RETENTION + 1)
     }
@@ -46,7 +50,7 @@ impl Session {
 
 impl Subject for Session {
     fn spec(&self) -> StoreSpec {
-        spec(NAME, StoreKind::Session { retention: RETENTION })
+        spec(self.name, StoreKind::Session { retention: RETENTION })
     }
 
     fn write(&mut self, rng: &mut Rng, n: u64, open: Option<&mut Open<'_>>) -> Outcome {
@@ -67,7 +71,7 @@ impl Subject for Session {
         };
         if let Some(open) = open {
             let session = WindowedKey { key: &key, start: Timestamp(start), end: Timestamp(end) };
-            store(open)?.put(open.tx, session, new.as_deref())?;
+            self.store(open)?.put(open.tx, session, new.as_deref())?;
         }
         if end < self.horizon() {
             return Ok(());
@@ -93,7 +97,7 @@ impl Subject for Session {
             latest_start: Timestamp(latest_start),
             reverse,
         };
-        let found = rows(store(open)?.find_sessions(open.tx, query)?)?;
+        let found = rows(self.store(open)?.find_sessions(open.tx, query)?)?;
         let mut expected = self.expected(|(end, key, start)| *key == drawn && *end >= earliest_end && *start <= latest_start);
         if reverse {
             expected.reverse();
@@ -102,7 +106,7 @@ impl Subject for Session {
     }
 
     fn check(&self, open: &mut Open<'_>) -> Outcome {
-        let store = store(open)?;
+        let store = self.store(open)?;
         same(|| "stream time of sessions".into(), &store.stream_time(open.tx).map(|t| t.0), &self.stream_time)?;
         let (earliest_end, latest_start) = (Timestamp::MIN, Timestamp::MAX);
         let query = SessionQuery { key_from: None, key_to: None, earliest_end, latest_start, reverse: false };

@@ -7,18 +7,14 @@ use holdfast_core::{Stamped, StampedScan, StoreKind, StoreSpec, Timestamp, Times
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-const NAME: &str = "stamped";
 const KEYS: u64 = 200;
 
 type Value = (Vec<u8>, Timestamp);
 
 #[derive(Clone, Default)]
 pub(super) struct TimestampedKeyValue {
+    name: &'static str,
     rows: BTreeMap<Vec<u8>, Value>,
-}
-
-fn store(open: &Open<'_>) -> holdfast_core::Result<TimestampedKeyValueStore> {
-    open.task.timestamped_key_value(NAME)
 }
 
 fn rows(mut scan: StampedScan) -> holdfast_core::Result<Vec<(Vec<u8>, Value)>> {
@@ -30,9 +26,19 @@ fn rows(mut scan: StampedScan) -> holdfast_core::Result<Vec<(Vec<u8>, Value)>> {
     Ok(rows)
 }
 
+impl TimestampedKeyValue {
+    pub(super) fn new(name: &'static str) -> Self {
+        Self { name, ..Self::default() }
+    }
+
+    fn store(&self, open: &Open<'_>) -> holdfast_core::Result<TimestampedKeyValueStore> {
+        open.task.timestamped_key_value(self.name)
+    }
+}
+
 impl Subject for TimestampedKeyValue {
     fn spec(&self) -> StoreSpec {
-        spec(NAME, StoreKind::TimestampedKeyValue)
+        spec(self.name, StoreKind::TimestampedKeyValue)
     }
 
     fn write(&mut self, rng: &mut Rng, n: u64, open: Option<&mut Open<'_>>) -> Outcome {
@@ -41,21 +47,21 @@ impl Subject for TimestampedKeyValue {
         match rng.u8(..8) {
             0 => {
                 if let Some(open) = open {
-                    let found = store(open)?.delete(open.tx, &key)?;
+                    let found = self.store(open)?.delete(open.tx, &key)?;
                     same(|| format!("delete of {key:?}"), &found.as_ref(), &self.rows.get(&key))?;
                 }
                 self.rows.remove(&key);
             }
             1 => {
                 if let Some(open) = open {
-                    let found = store(open)?.put_if_absent(open.tx, &key, Some(&new), at)?;
+                    let found = self.store(open)?.put_if_absent(open.tx, &key, Some(&new), at)?;
                     same(|| format!("put_if_absent of {key:?}"), &found.as_ref(), &self.rows.get(&key))?;
                 }
                 self.rows.entry(key).or_insert((new, at));
             }
             _ => {
                 if let Some(open) = open {
-                    store(open)?.put(open.tx, &key, Some(&new), at)?;
+                    self.store(open)?.put(open.tx, &key, Some(&new), at)?;
                 }
                 self.rows.insert(key, (new, at));
             }
@@ -66,7 +72,7 @@ impl Subject for TimestampedKeyValue {
     fn read(&self, rng: &mut Rng, open: &mut Open<'_>) -> Outcome {
         let (a, b, reverse) = (key(rng.u64(..KEYS)), key(rng.u64(..KEYS)), rng.bool());
         let (from, to) = if a <= b { (a, b) } else { (b, a) };
-        let found = rows(store(open)?.range(open.tx, Some(&from), Some(&to), reverse)?)?;
+        let found = rows(self.store(open)?.range(open.tx, Some(&from), Some(&to), reverse)?)?;
         let bounds = (Bound::Included(from.as_slice()), Bound::Included(to.as_slice()));
         let mut expected: Vec<_> = self.rows.range::<[u8], _>(bounds).map(|(k, v)| (k.clone(), v.clone())).collect();
         if reverse {
@@ -76,7 +82,7 @@ impl Subject for TimestampedKeyValue {
     }
 
     fn check(&self, open: &mut Open<'_>) -> Outcome {
-        let store = store(open)?;
+        let store = self.store(open)?;
         let expected = self.rows.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
         same(|| "all rows".into(), &rows(store.range(open.tx, None, None, false)?)?, &expected)?;
         for number in 0..KEYS {

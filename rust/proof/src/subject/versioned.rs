@@ -6,7 +6,6 @@ use fastrand::Rng;
 use holdfast_core::{Applied, Op, StoreKind, StoreSpec, Timestamp, Version, VersionScan, VersionedStore};
 use std::collections::BTreeMap;
 
-const NAME: &str = "versions";
 const KEYS: u64 = 60;
 /// Time that a transaction takes; history is kept for fifty of them.
 const TICK: i64 = 20;
@@ -18,13 +17,10 @@ type Row = (Vec<u8>, i64, Option<i64>);
 
 #[derive(Clone, Default)]
 pub(super) struct Versioned {
+    name: &'static str,
     /// key → begin → value; versions that ended before the horizon are left out.
     keys: BTreeMap<Vec<u8>, BTreeMap<i64, Option<Vec<u8>>>>,
     stream_time: Option<i64>,
-}
-
-fn store(open: &Open<'_>) -> holdfast_core::Result<VersionedStore> {
-    open.task.versioned(NAME)
 }
 
 fn owned(version: Option<Version<'_>>) -> Option<Row> {
@@ -41,6 +37,14 @@ fn rows(mut scan: VersionScan) -> holdfast_core::Result<Vec<(Vec<u8>, Row)>> {
 }
 
 impl Versioned {
+    pub(super) fn new(name: &'static str) -> Self {
+        Self { name, ..Self::default() }
+    }
+
+    fn store(&self, open: &Open<'_>) -> holdfast_core::Result<VersionedStore> {
+        open.task.versioned(self.name)
+    }
+
     fn horizon(&self) -> i64 {
         self.stream_time.map_or(i64::MIN, |time| time - RETENTION)
     }
@@ -101,7 +105,7 @@ impl Versioned {
 
 impl Subject for Versioned {
     fn spec(&self) -> StoreSpec {
-        spec(NAME, StoreKind::Versioned { history_retention: RETENTION, segment_interval: SEGMENT })
+        spec(self.name, StoreKind::Versioned { history_retention: RETENTION, segment_interval: SEGMENT })
     }
 
     fn write(&mut self, rng: &mut Rng, n: u64, open: Option<&mut Open<'_>>) -> Outcome {
@@ -112,7 +116,7 @@ impl Subject for Versioned {
                 let model = if at < self.horizon() { None } else { self.get(&drawn, at) };
                 self.put(&drawn, None, at);
                 if let Some(open) = open {
-                    let found = store(open)?.delete(open.tx, &drawn, Timestamp(at), owned)?;
+                    let found = self.store(open)?.delete(open.tx, &drawn, Timestamp(at), owned)?;
                     same(|| format!("delete of {drawn:?} at {at}"), &found, &model)?;
                 }
             }
@@ -134,7 +138,7 @@ impl Subject for Versioned {
                     });
                     let ops: Vec<_> = ops.collect();
                     let mut found = Vec::new();
-                    store(open)?.apply_batch(open.tx, &ops, true, &mut |_, applied| {
+                    self.store(open)?.apply_batch(open.tx, &ops, true, &mut |_, applied| {
                         found.push(match applied {
                             Applied::Put(put) => (Some((put.accepted, put.valid_to.map(|t| t.0))), None),
                             Applied::Get(version) => (None, owned(version)),
@@ -147,7 +151,7 @@ impl Subject for Versioned {
                 let value = (what < 9).then(|| value(rng, n));
                 let model = self.put(&drawn, value.clone(), at);
                 if let Some(open) = open {
-                    let put = store(open)?.put(open.tx, &drawn, value.as_deref(), Timestamp(at))?;
+                    let put = self.store(open)?.put(open.tx, &drawn, value.as_deref(), Timestamp(at))?;
                     same(|| format!("put of {drawn:?} at {at}"), &(put.accepted, put.valid_to.map(|t| t.0)), &model)?;
                 }
             }
@@ -157,7 +161,7 @@ impl Subject for Versioned {
     }
 
     fn read(&self, rng: &mut Rng, open: &mut Open<'_>) -> Outcome {
-        let store = store(open)?;
+        let store = self.store(open)?;
         let now = self.stream_time.unwrap_or_default();
         let drawn = key(rng.u64(..KEYS));
         let at = now - rng.i64(-TICK..2 * RETENTION);
@@ -186,7 +190,7 @@ impl Subject for Versioned {
     }
 
     fn check(&self, open: &mut Open<'_>) -> Outcome {
-        let store = store(open)?;
+        let store = self.store(open)?;
         same(|| "stream time".into(), &store.stream_time(open.tx).map(|t| t.0), &self.stream_time)?;
         let (from, to) = (i64::MIN, i64::MAX);
         let found = rows(store.versions_range(open.tx, None, None, Timestamp(from), Timestamp(to))?)?;

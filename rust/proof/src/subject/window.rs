@@ -19,6 +19,7 @@ type Row = (i64, Vec<u8>, Vec<u8>, Timestamp);
 
 #[derive(Clone)]
 pub(super) struct Window {
+    name: &'static str,
     duplicates: bool,
     rows: BTreeMap<Place, (Vec<u8>, Timestamp)>,
     stream_time: Option<i64>,
@@ -35,16 +36,12 @@ fn rows(mut scan: WindowScan) -> holdfast_core::Result<Vec<Row>> {
 }
 
 impl Window {
-    pub(super) fn new(duplicates: bool) -> Self {
-        Self { duplicates, rows: BTreeMap::new(), stream_time: None, puts: 0 }
-    }
-
-    fn name(&self) -> &'static str {
-        if self.duplicates { "duplicates" } else { "windows" }
+    pub(super) fn new(name: &'static str, duplicates: bool) -> Self {
+        Self { name, duplicates, rows: BTreeMap::new(), stream_time: None, puts: 0 }
     }
 
     fn store(&self, open: &Open<'_>) -> holdfast_core::Result<WindowStore> {
-        open.task.window(self.name())
+        open.task.window(self.name)
     }
 
     fn horizon(&self) -> i64 {
@@ -65,7 +62,7 @@ impl Subject for Window {
             retain_duplicates: self.duplicates,
             timestamped: !self.duplicates,
         };
-        spec(self.name(), kind)
+        spec(self.name, kind)
     }
 
     fn write(&mut self, rng: &mut Rng, n: u64, open: Option<&mut Open<'_>>) -> Outcome {
@@ -113,9 +110,9 @@ impl Subject for Window {
 
     fn check(&self, open: &mut Open<'_>) -> Outcome {
         let store = self.store(open)?;
-        same(|| format!("stream time of {}", self.name()), &store.stream_time(open.tx).map(|t| t.0), &self.stream_time)?;
+        same(|| format!("stream time of {}", self.name), &store.stream_time(open.tx).map(|t| t.0), &self.stream_time)?;
         let found = rows(store.fetch_range(open.tx, None, None, Timestamp::MIN, Timestamp::MAX, false)?)?;
-        same(|| format!("all of {}", self.name()), &found, &self.expected(|_, _| true))
+        same(|| format!("all of {}", self.name), &found, &self.expected(|_, _| true))
     }
 
     fn copy(&self) -> Box<dyn Subject> {
