@@ -42,6 +42,11 @@ def int64(items: list[int]) -> pa.Array:
     return pa.array(items, pa.int64())
 
 
+def without(found: dict[bytes, Any], low: bytes | None, high: bytes | None) -> dict[bytes, Any]:
+    below, above = (lambda key: low is not None and key < low), (lambda key: high is not None and key > high)
+    return {key: value for key, value in found.items() if below(key) or above(key)}
+
+
 class StoreMachine(RuleBasedStateMachine):
     """One store in one task. `open` is what the writer sees, `committed` what a reader of the last commit sees: rows by
     where they stand in the store's order, stream time, and the last duplicate's number."""
@@ -169,6 +174,11 @@ class KeyValueMachine(StoreMachine):
         for key in keys:
             self.open.pop(key, None)
 
+    @rule(low=BOUNDS, high=BOUNDS)
+    def delete_range(self, low: bytes | None, high: bytes | None) -> None:
+        self.store.delete_range(low, high)
+        self.open = without(self.open, low, high)
+
     @rule(keys=st.lists(KEYS))
     def get(self, keys: list[bytes]) -> None:
         expected = [self.open.get(key) for key in keys]
@@ -236,6 +246,11 @@ class TimestampedMachine(StoreMachine):
         for key in keys:
             old = self.open.pop(key, None)
             assert arrow or self.store.delete(key) == old
+
+    @rule(low=BOUNDS, high=BOUNDS)
+    def delete_range(self, low: bytes | None, high: bytes | None) -> None:
+        self.store.delete_range(low, high)
+        self.open = without(self.open, low, high)
 
     @rule(keys=st.lists(KEYS))
     def get(self, keys: list[bytes]) -> None:

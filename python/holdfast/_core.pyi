@@ -135,6 +135,8 @@ class KeyValueStore:
         """A value a key."""
     def delete_batch(self, keys: Any) -> None:
         """Removes the keys."""
+    def delete_range(self, start: bytes | None, end: bytes | None) -> None:
+        """Removes all keys from `start` to `end`, both included."""
     def range_batches(self, start: bytes | None, end: bytes | None, reverse: bool, batch_rows: int) -> ArrowReader:
         """As `range`, in batches."""
 
@@ -177,6 +179,8 @@ class TimestampedKeyValueStore:
         """A value and its timestamp a key."""
     def delete_batch(self, keys: Any) -> None:
         """Removes the keys."""
+    def delete_range(self, start: bytes | None, end: bytes | None) -> None:
+        """Removes all keys from `start` to `end`, both included."""
     def range_batches(self, start: bytes | None, end: bytes | None, reverse: bool, batch_rows: int) -> ArrowReader:
         """As `range`, in batches."""
 

@@ -170,6 +170,7 @@ def test_k15_a_null_key_is_an_error(bench, call):
         lambda b: b.kv.put_batch(pa.array([b"a"]), pa.array([b"1"])),
         lambda b: b.kv.get_batch(pa.array([b"a"])),
         lambda b: b.kv.delete_batch(pa.array([b"a"])),
+        lambda b: b.kv.delete_range(),
         lambda b: b.kv.range_batches(),
         lambda b: b.kv.read_only().get(b"a"),
         lambda b: b.kv.read_only(hf.IsolationLevel.READ_UNCOMMITTED).get(b"a"),

@@ -312,6 +312,7 @@ enum StampedStep {
     Put(u8, Option<u8>, i64),
     Get(Vec<u8>),
     Range(Option<u8>, Option<u8>, bool),
+    DeleteRange(Option<u8>, Option<u8>),
     Commit,
     Rollback,
     Reopen,
@@ -322,6 +323,7 @@ fn stamped_step() -> impl Strategy<Value = StampedStep> {
         6 => (0u8..6, prop::option::of(any::<u8>()), any::<i64>()).prop_map(|(key, value, at)| StampedStep::Put(key, value, at)),
         2 => prop::collection::vec(0u8..6, 0..6).prop_map(StampedStep::Get),
         2 => (prop::option::of(0u8..6), prop::option::of(0u8..6), any::<bool>()).prop_map(|(a, b, r)| StampedStep::Range(a, b, r)),
+        1 => (prop::option::of(0u8..6), prop::option::of(0u8..6)).prop_map(|(a, b)| StampedStep::DeleteRange(a, b)),
         2 => Just(StampedStep::Commit),
         1 => Just(StampedStep::Rollback),
         1 => Just(StampedStep::Reopen),
@@ -388,6 +390,12 @@ proptest! {
                         expected.reverse();
                     }
                     prop_assert_eq!(found, expected);
+                }
+                StampedStep::DeleteRange(low, high) => {
+                    let (low, high) = (low.map(key), high.map(key));
+                    store.delete_range(&mut task_now.transaction().unwrap(), low.as_deref(), high.as_deref()).unwrap();
+                    let inside = |key: &Vec<u8>| low.as_ref().is_none_or(|low| key >= low) && high.as_ref().is_none_or(|high| key <= high);
+                    open.retain(|key, _| !inside(key));
                 }
                 StampedStep::Commit => {
                     task_now.commit(OffsetChange::Keep).unwrap();

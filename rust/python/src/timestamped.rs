@@ -136,6 +136,11 @@ impl TimestampedKeyValueStore {
         })
     }
 
+    #[pyo3(signature = (start, end))]
+    fn delete_range(&self, py: Python<'_>, start: Option<&[u8]>, end: Option<&[u8]>) -> PyResult<()> {
+        run(py, self.view.owner(), || self.view.write(|tx| self.store.delete_range(tx, start, end)))
+    }
+
     fn get_batch(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<ArrowBatch> {
         let keys = Column::import(keys, "keys")?;
         let batch = run(py, self.view.owner(), || {

@@ -110,6 +110,18 @@ impl TimestampedKeyValueStore {
         Ok(found)
     }
 
+    /// Deletes all keys of `[from, to]`, both inclusive, `None` open; see [`KeyValueStore::delete_range`].
+    ///
+    /// [`KeyValueStore::delete_range`]: super::key_value::KeyValueStore::delete_range
+    pub fn delete_range(&self, tx: &mut Transaction, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
+        let bounds = between(from, to);
+        let plain = self.plain.map_or(Ok(Vec::new()), |plain| tx.keys(plain, &bounds));
+        plain
+            .and_then(|keys| keys.iter().try_for_each(|key| self.put(tx, key, None, NO_TIMESTAMP)))
+            .and_then(|()| tx.delete_range(self.table, &bounds))
+            .map_err(|e| e.store(&self.name))
+    }
+
     /// Reads many keys; `f` is called once for each, in no particular order.
     pub fn get_batch(&self, tx: &mut Transaction, keys: &[&[u8]], mut f: impl FnMut(usize, Option<Stamped<'_>>)) -> Result<()> {
         let named = |e: crate::Error| e.store(&self.name);
@@ -141,7 +153,9 @@ impl TimestampedKeyValueStore {
         Ok(StampedScan { stamped: Rows::new(stamped), plain: plain.map(Rows::new), reverse })
     }
 
-    /// About how many entries there are, staged ones counted as if all were new.
+    /// About how many entries there are; see [`KeyValueStore::approximate_num_entries`].
+    ///
+    /// [`KeyValueStore::approximate_num_entries`]: super::key_value::KeyValueStore::approximate_num_entries
     pub fn approximate_num_entries(&self, tx: &Transaction) -> Result<u64> {
         let entries = tx.approximate_rows(self.table)?;
         // What is staged for the plain rows are only deletes of rows that were rewritten.

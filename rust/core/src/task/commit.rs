@@ -148,7 +148,10 @@ impl Task {
             }
             for table in entry.store.tables() {
                 match table.place {
-                    Place::Files(_) => tx.drain(table, |_, encoded| Transaction::push_encoded(batch, encoded)),
+                    Place::Files(_) => {
+                        tx.drain_cleared(table, batch);
+                        tx.drain(table, |_, encoded| Transaction::push_encoded(batch, encoded));
+                    }
                     Place::Memory(number) => {
                         in_memory |= tx.is_staged(table);
                         let horizon = entry.store.expiry().map(|expiry| expiry.horizon.get());

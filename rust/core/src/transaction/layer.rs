@@ -37,6 +37,7 @@ pub(super) struct Layer {
     indexed: usize,
     runs: Vec<Vec<Entry>>,
     ordered: usize,
+    deletes: usize,
     family: u32,
     /// Bytes at a key's end that the index leaves out.
     suffix: usize,
@@ -51,6 +52,7 @@ impl Layer {
             indexed: 0,
             runs: Vec::new(),
             ordered: 0,
+            deletes: 0,
             family,
             suffix,
         }
@@ -64,9 +66,15 @@ impl Layer {
         self.records.len()
     }
 
+    /// How many of the records are deletes.
+    pub(super) fn deletes(&self) -> usize {
+        self.deletes
+    }
+
     #[inline]
     pub(super) fn push(&mut self, key: &[&[u8]], value: Option<&[&[u8]]>, newest: bool) {
         let record = self.arena.push(self.family, key, value, newest);
+        self.deletes += usize::from(value.is_none());
         self.records.push(record);
     }
 

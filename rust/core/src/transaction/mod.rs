@@ -5,6 +5,7 @@
 
 mod arena;
 mod base;
+mod cleared;
 mod layer;
 mod memory;
 mod scan;
@@ -211,6 +212,7 @@ impl Transaction {
         buffer.catch_up();
         match buffer.find(key) {
             Some(staged) => Ok(f(staged.value)),
+            None if buffer.hides_stored(key) => Ok(f(None)),
             None => self.base.get(table, key, f),
         }
     }
@@ -220,9 +222,10 @@ impl Transaction {
         self.base.get(table, key, f)
     }
 
-    /// About how many rows a table has, staged ones counted as if all were new.
+    /// About how many rows a table has: staged puts are counted as if all were new, staged deletes as if all met a row. The
+    /// stored rows of a range that is deleted count until a compaction has removed them, which may be long after the commit.
     pub(crate) fn approximate_rows(&self, table: Table) -> Result<u64> {
-        Ok(self.base.approximate_rows(table)? + self.staged_records(table) as u64)
+        Ok(self.base.approximate_rows(table)?.saturating_add_signed(self.buffers[table.number].added_rows()))
     }
 
     /// Reads many keys; `f` is called once for each, in no particular order.
@@ -234,6 +237,7 @@ impl Transaction {
         for (n, key) in keys.iter().enumerate() {
             match buffer.find(key) {
                 Some(staged) => f(n, staged.value),
+                None if buffer.hides_stored(key) => f(n, None),
                 None => order.push((sort_prefix(key), n as u32)),
             }
         }
@@ -284,7 +288,10 @@ impl Transaction {
 
     fn open_scan(&self, table: Table, staged: Vec<Arc<Layer>>, bounds: Bounds, reverse: bool) -> Result<Scan> {
         match table.place {
-            Place::Files(_) => Ok(Scan::new(staged, self.base.cursor(table, &bounds)?, bounds, reverse)),
+            Place::Files(_) => {
+                let cleared = self.buffers[table.number].cleared().clone();
+                Ok(Scan::new(staged, self.base.cursor(table, &bounds)?, cleared, bounds, reverse))
+            }
             // Committed rows in memory are layers as the staged ones are, only older.
             Place::Memory(number) => {
                 let layers = self.base.table(number)?.layers().iter().cloned().chain(staged).collect();
@@ -337,6 +344,7 @@ impl Transaction {
 
     /// Hands every staged record to `f` in key order without giving the buffer up.
     pub(crate) fn for_each_staged(&mut self, table: Table, mut f: impl FnMut(&[u8], Option<&[u8]>) -> Result<()>) -> Result<()> {
+        self.expand_cleared(table)?;
         self.buffers[table.number].newest_first().try_for_each(|staged| f(staged.key, staged.value))
     }
 

@@ -1,6 +1,7 @@
 //! Staged and stored rows of a table as one ordered sequence: forward, backward, within bounds.
 
 use super::base::{Cursor, Rows};
+use super::cleared::Cleared;
 use super::layer::Layer;
 use crate::error::Result;
 use crate::rocks::{Bounds, Snapshot};
@@ -28,7 +29,8 @@ pub struct Scan {
 
 /// Rows below the layers.
 enum Stored {
-    Files(Cursor),
+    /// With the rows among them that are deleted.
+    Files(Cursor, Cleared),
     /// None: the table is in memory, all of it layers. The snapshot's database says whether the task is still open.
     Nothing(Arc<Snapshot>),
 }
@@ -69,10 +71,40 @@ impl Staged {
     }
 }
 
+/// Stored rows under a cursor, and which of them are deleted.
+struct StoredRows<'a, 'c> {
+    rows: &'a mut Rows<'c>,
+    cleared: &'a Cleared,
+}
+
+impl StoredRows<'_, '_> {
+    /// Moves on to a row that is not deleted.
+    #[inline]
+    fn pass_cleared(&mut self, reverse: bool) {
+        if !self.cleared.is_empty() {
+            self.seek_past(reverse);
+        }
+    }
+
+    #[cold]
+    fn seek_past(&mut self, reverse: bool) {
+        while let Some(interval) = self.rows.key().and_then(|key| self.cleared.around(key)) {
+            if !reverse {
+                self.rows.seek(&interval.to);
+            } else {
+                self.rows.seek_for_prev(&interval.from);
+                if self.rows.key() == Some(interval.from.as_slice()) {
+                    self.rows.prev();
+                }
+            }
+        }
+    }
+}
+
 impl Scan {
-    /// A scan of staged rows over stored ones.
-    pub(super) fn new(layers: Vec<Arc<Layer>>, cursor: Cursor, bounds: Bounds, reverse: bool) -> Self {
-        Self::over(layers, Stored::Files(cursor), bounds, reverse)
+    /// A scan of staged rows over stored ones, without those that were cleared.
+    pub(super) fn new(layers: Vec<Arc<Layer>>, cursor: Cursor, cleared: Cleared, bounds: Bounds, reverse: bool) -> Self {
+        Self::over(layers, Stored::Files(cursor, cleared), bounds, reverse)
     }
 
     /// A scan of a table in memory: committed and staged layers, oldest first.
@@ -102,7 +134,10 @@ impl Scan {
         }
         let Self { layers, stored, bounds, reverse, state } = self;
         match stored {
-            Stored::Files(cursor) => cursor.with(|rows| Self::merge(layers, Some(rows), bounds, *reverse, state, visit)),
+            Stored::Files(cursor, cleared) => cursor.with(|rows| {
+                let stored = StoredRows { rows, cleared };
+                Self::merge(layers, Some(stored), bounds, *reverse, state, visit)
+            }),
             Stored::Nothing(files) => {
                 files.database().check_open()?;
                 Ok(Self::merge(layers, None, bounds, *reverse, state, visit))
@@ -112,7 +147,7 @@ impl Scan {
 
     fn merge(
         layers: &mut [Staged],
-        mut stored: Option<&mut Rows<'_>>,
+        mut stored: Option<StoredRows<'_, '_>>,
         bounds: &Bounds,
         reverse: bool,
         state: &mut State,
@@ -121,10 +156,11 @@ impl Scan {
         if *state == State::Fresh {
             if let Some(stored) = &mut stored {
                 match (reverse, &bounds.lower) {
-                    (true, _) => stored.seek_to_last(),
-                    (false, Some(lower)) => stored.seek(lower),
-                    (false, None) => stored.seek_to_first(),
+                    (true, _) => stored.rows.seek_to_last(),
+                    (false, Some(lower)) => stored.rows.seek(lower),
+                    (false, None) => stored.rows.seek_to_first(),
                 }
+                stored.pass_cleared(reverse);
             }
             *state = State::Open;
         }
@@ -138,7 +174,7 @@ impl Scan {
                     best = Some(n);
                 }
             }
-            let stored_key = stored.as_ref().and_then(|stored| stored.key());
+            let stored_key = stored.as_ref().and_then(|stored| stored.rows.key());
             let staged_key = best.and_then(|n| layers[n].key());
             let (use_staged, hides_stored) = match (staged_key, stored_key) {
                 (None, None) => {
@@ -158,7 +194,7 @@ impl Scan {
                     (Some(key), Some(value)) => visit(key, value),
                     _ => Step::Next,
                 },
-                _ => match stored.as_ref().and_then(|stored| stored.item()) {
+                _ => match stored.as_ref().and_then(|stored| stored.rows.item()) {
                     Some((key, value)) => visit(key, value),
                     None => Step::Next,
                 },
@@ -168,7 +204,8 @@ impl Scan {
                     layer.at = layer.layer.run_position(&key).clamp(layer.low, layer.end).max(layer.at);
                 }
                 if let Some(stored) = &mut stored {
-                    stored.seek(&key);
+                    stored.rows.seek(&key);
+                    stored.pass_cleared(reverse);
                 }
                 continue;
             }
@@ -178,7 +215,12 @@ impl Scan {
             if (!use_staged || hides_stored)
                 && let Some(stored) = &mut stored
             {
-                if reverse { stored.prev() } else { stored.next() }
+                if reverse {
+                    stored.rows.prev()
+                } else {
+                    stored.rows.next()
+                }
+                stored.pass_cleared(reverse);
             }
             if step == Step::Pause {
                 return true;

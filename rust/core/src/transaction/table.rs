@@ -1,11 +1,14 @@
 //! What a transaction holds of one table: frozen layers that readers share, and the one that grows.
 
+use super::cleared::{Cleared, Interval};
 use super::layer::Layer;
+use crate::rocks::Bounds;
 use std::sync::Arc;
 
 pub(super) struct TableBuffer {
     frozen: Vec<Arc<Layer>>,
     active: Layer,
+    cleared: Cleared,
     family: u32,
     suffix: usize,
 }
@@ -27,11 +30,11 @@ fn staged(layer: &Layer, n: u32) -> Staged<'_> {
 
 impl TableBuffer {
     pub(super) fn new(family: u32, suffix: usize) -> Self {
-        Self { frozen: Vec::new(), active: Layer::new(family, suffix), family, suffix }
+        Self { frozen: Vec::new(), active: Layer::new(family, suffix), cleared: Cleared::default(), family, suffix }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.frozen.is_empty() && self.active.is_empty()
+        self.frozen.is_empty() && self.active.is_empty() && self.cleared.is_empty()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -47,7 +50,47 @@ impl TableBuffer {
         if self.is_empty() {
             return 0;
         }
-        self.active.bytes() + self.frozen.iter().map(|layer| layer.bytes()).sum::<usize>()
+        self.active.bytes() + self.frozen.iter().map(|layer| layer.bytes()).sum::<usize>() + self.cleared.bytes()
+    }
+
+    /// Staged puts less staged deletes: about how many rows a commit would add.
+    pub(super) fn added_rows(&self) -> i64 {
+        self.layers().map(|layer| layer.len() as i64 - 2 * layer.deletes() as i64).sum()
+    }
+
+    /// The intervals whose stored rows are deleted.
+    pub(super) fn cleared(&self) -> &Cleared {
+        &self.cleared
+    }
+
+    /// Whether the stored row of a key is deleted; a staged record of the key comes first.
+    #[inline]
+    pub(super) fn hides_stored(&self, key: &[u8]) -> bool {
+        self.cleared.hides(key)
+    }
+
+    /// Deletes the stored rows of an interval.
+    pub(super) fn clear(&mut self, interval: Interval) {
+        self.cleared.add(interval);
+    }
+
+    /// Stages a delete over every staged row within bounds.
+    pub(super) fn delete_staged(&mut self, bounds: &Bounds) {
+        let layers = self.freeze().to_vec();
+        let inside = |layer: &Arc<Layer>| {
+            let low = bounds.lower.as_ref().map_or(0, |key| layer.run_position(key));
+            let end = bounds.upper.as_ref().map_or(layer.run().len(), |key| layer.run_position(key));
+            low..end.max(low)
+        };
+        let mut keys: Vec<&[u8]> =
+            layers.iter().flat_map(|layer| layer.run()[inside(layer)].iter().map(|entry| layer.key(entry.record()))).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let is_put = |key: &&[u8]| self.find(key).is_some_and(|staged| staged.value.is_some());
+        keys.retain(is_put);
+        for key in keys {
+            self.active.push(&[key], None, false);
+        }
     }
 
     pub(super) fn catch_up(&mut self) {
@@ -160,7 +203,19 @@ impl TableBuffer {
 
     /// The same frozen layers for a reader, which stages nothing.
     pub(super) fn reader(&mut self) -> Self {
-        Self { frozen: self.freeze().to_vec(), active: Layer::new(self.family, self.suffix), family: self.family, suffix: self.suffix }
+        let frozen = self.freeze().to_vec();
+        Self {
+            frozen,
+            active: Layer::new(self.family, self.suffix),
+            cleared: self.cleared.clone(),
+            family: self.family,
+            suffix: self.suffix,
+        }
+    }
+
+    /// The intervals whose stored rows are deleted; they are given up. To be written before the records.
+    pub(super) fn take_cleared(&mut self) -> Cleared {
+        std::mem::take(&mut self.cleared)
     }
 
     /// All staged records in key order, of each key the last; the buffer is given up.

@@ -5,12 +5,14 @@
 //! header: sequence u64 (0) | count u32            little-endian
 //! put:    0x05 | family varint | key length varint | key | value length varint | value
 //! delete: 0x04 | family varint | key length varint | key
+//! range:  0x0e | family varint | first key length varint | first key | end length varint | end, exclusive    a delete of all between
 //! ```
 
 /// Bytes of the header.
 pub const HEADER: usize = 12;
 pub(super) const DELETE: u8 = 0x04;
 pub(super) const PUT: u8 = 0x05;
+const DELETE_RANGE: u8 = 0x0e;
 
 pub(super) fn push_varint(out: &mut Vec<u8>, mut n: u32) {
     while n >= 0x80 {
@@ -75,6 +77,17 @@ impl Batch {
     /// Adds a put whose value comes in parts.
     pub(crate) fn push_parts(&mut self, family: u32, key: &[u8], value: &[&[u8]]) {
         push_record(&mut self.bytes, family, &[key], Some(value));
+        self.count += 1;
+    }
+
+    /// Adds a delete of all keys from `from`, inclusive, to `to`, exclusive.
+    pub(super) fn push_delete_range(&mut self, family: u32, from: &[u8], to: &[u8]) {
+        self.bytes.push(DELETE_RANGE);
+        push_varint(&mut self.bytes, family);
+        for key in [from, to] {
+            push_varint(&mut self.bytes, key.len() as u32);
+            self.bytes.extend_from_slice(key);
+        }
         self.count += 1;
     }
 

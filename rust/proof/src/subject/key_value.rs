@@ -1,6 +1,6 @@
 //! Key-value stores: a map.
 
-use super::{Open, Subject, key, same, spec, value};
+use super::{Open, Subject, key, range, remove_range, same, spec, value};
 use crate::world::Outcome;
 use fastrand::Rng;
 use holdfast_core::{KeyValueStore, Scan, Step, StoreKind, StoreSpec};
@@ -65,6 +65,13 @@ impl Subject for KeyValue {
                     self.store(open)?.put(open.tx, &key, None)?;
                 }
                 self.rows.remove(&key);
+            }
+            3 => {
+                let (from, to) = range(rng, &key);
+                if let Some(open) = open {
+                    self.store(open)?.delete_range(open.tx, from.as_deref(), to.as_deref())?;
+                }
+                remove_range(&mut self.rows, &from, &to);
             }
             _ => {
                 if let Some(open) = open {

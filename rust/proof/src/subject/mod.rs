@@ -11,6 +11,7 @@ use fastrand::Rng;
 use holdfast_core::{StoreKind, StoreSpec, Task, Transaction};
 use key_value::KeyValue;
 use session::Session;
+use std::collections::BTreeMap;
 use timestamped::TimestampedKeyValue;
 use versioned::Versioned;
 use window::Window;
@@ -117,6 +118,21 @@ fn key(number: u64) -> Vec<u8> {
         _ => {}
     }
     key
+}
+
+/// Two ends of a range of neighbouring keys, now and then open ones.
+fn range(rng: &mut Rng, key: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    let to = [key, &[rng.u8(..)]].concat();
+    match rng.u8(..16) {
+        0 => (None, Some(key[..key.len().min(1)].to_vec())),
+        1 if key > b"08".as_slice() => (Some(key.to_vec()), None),
+        _ => (Some(key[..key.len().min(2)].to_vec()), Some(to)),
+    }
+}
+
+/// Removes the keys between two ends, both included.
+fn remove_range<V>(rows: &mut BTreeMap<Vec<u8>, V>, from: &Option<Vec<u8>>, to: &Option<Vec<u8>>) {
+    rows.retain(|key, _| from.as_ref().is_some_and(|from| key < from) || to.as_ref().is_some_and(|to| key > to));
 }
 
 /// A value that names its transaction; now and then empty, now and then large.

@@ -1,6 +1,6 @@
 //! Timestamped key-value stores: a map to values with timestamps.
 
-use super::{Open, Subject, key, same, spec, value};
+use super::{Open, Subject, key, range, remove_range, same, spec, value};
 use crate::world::Outcome;
 use fastrand::Rng;
 use holdfast_core::{Stamped, StampedScan, StoreKind, StoreSpec, Timestamp, TimestampedKeyValueStore};
@@ -58,6 +58,13 @@ impl Subject for TimestampedKeyValue {
                     same(|| format!("put_if_absent of {key:?}"), &found.as_ref(), &self.rows.get(&key))?;
                 }
                 self.rows.entry(key).or_insert((new, at));
+            }
+            2 => {
+                let (from, to) = range(rng, &key);
+                if let Some(open) = open {
+                    self.store(open)?.delete_range(open.tx, from.as_deref(), to.as_deref())?;
+                }
+                remove_range(&mut self.rows, &from, &to);
             }
             _ => {
                 if let Some(open) = open {

@@ -1,0 +1,272 @@
+//! The key-value store against a map, in files and in memory, with transactions and without: random writes and range deletes with
+//! commits, rollbacks, reopens, compactions, and readers of both levels whose views must stay as they were.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use holdfast_core::{Durability, KeyValueStore, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Transaction};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+type Key = Vec<u8>;
+type Model = BTreeMap<Key, Vec<u8>>;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Puts(Vec<(Key, Option<u8>)>),
+    PutIfAbsent(Key, u8),
+    Delete(Key),
+    DeleteRange(Option<Key>, Option<Key>),
+    Gets(Vec<Key>),
+    Scan(Option<Key>, Option<Key>, bool),
+    Prefix(Key),
+    Commit,
+    Rollback,
+    Reopen,
+    Compact,
+    Views,
+}
+
+fn key() -> impl Strategy<Value = Key> {
+    prop::collection::vec(prop::sample::select(vec![0u8, 1, b'a', 0xff]), 0..3)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let end = || prop::option::weighted(0.9, key());
+    prop_oneof![
+        8 => prop::collection::vec((key(), prop::option::weighted(0.8, any::<u8>())), 1..8).prop_map(Step::Puts),
+        1 => (key(), any::<u8>()).prop_map(|(key, value)| Step::PutIfAbsent(key, value)),
+        1 => key().prop_map(Step::Delete),
+        4 => (end(), end()).prop_map(|(from, to)| Step::DeleteRange(from, to)),
+        2 => prop::collection::vec(key(), 0..6).prop_map(Step::Gets),
+        4 => (end(), end(), any::<bool>()).prop_map(|(from, to, reverse)| Step::Scan(from, to, reverse)),
+        1 => key().prop_map(Step::Prefix),
+        3 => Just(Step::Commit),
+        1 => Just(Step::Rollback),
+        1 => Just(Step::Reopen),
+        1 => Just(Step::Compact),
+        4 => Just(Step::Views),
+    ]
+}
+
+struct Pair {
+    dir: tempfile::TempDir,
+    spec: StoreSpec,
+    task: Arc<Task>,
+    store: KeyValueStore,
+    open: Model,
+    committed: Model,
+    /// Readers' views, and what each must show for as long as it lives.
+    views: Vec<(Transaction, Model)>,
+}
+
+fn open(dir: &Path, spec: &StoreSpec) -> (Arc<Task>, KeyValueStore) {
+    // Without a log: its fsyncs are what would take the time here.
+    let options = TaskOptions { durability: Durability::Changelog, ..TaskOptions::default() };
+    let task = Task::open(dir, std::slice::from_ref(spec), options).unwrap();
+    let store = task.key_value("s").unwrap();
+    (task, store)
+}
+
+/// Stops after every row, so that resuming is tested too.
+fn rows(store: &KeyValueStore, tx: &mut Transaction, from: Option<&[u8]>, to: Option<&[u8]>, reverse: bool) -> Vec<(Key, Vec<u8>)> {
+    let mut scan = store.range(tx, from, to, reverse).unwrap();
+    let mut rows = Vec::new();
+    while scan
+        .for_each(&mut |key, value| {
+            rows.push((key.to_vec(), value.to_vec()));
+            holdfast_core::Step::Pause
+        })
+        .unwrap()
+    {}
+    rows
+}
+
+fn inside(key: &[u8], from: &Option<Key>, to: &Option<Key>) -> bool {
+    from.as_deref().is_none_or(|from| key >= from) && to.as_deref().is_none_or(|to| key <= to)
+}
+
+impl Pair {
+    fn writes(&mut self, write: impl FnOnce(&KeyValueStore, &mut Transaction)) {
+        let mut tx = self.task.transaction().unwrap();
+        write(&self.store, &mut tx);
+        self.task.write_through(&mut tx).unwrap();
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
+        match step {
+            Step::Puts(puts) => {
+                for (key, value) in puts {
+                    let bytes = value.map(|value| vec![value]);
+                    self.writes(|store, tx| store.put(tx, &key, bytes.as_deref()).unwrap());
+                    match bytes {
+                        Some(value) => self.open.insert(key, value),
+                        None => self.open.remove(&key),
+                    };
+                }
+            }
+            Step::PutIfAbsent(key, value) => {
+                let mut found = None;
+                self.writes(|store, tx| found = store.put_if_absent(tx, &key, Some(&[value])).unwrap());
+                prop_assert_eq!(&found, &self.open.get(&key).cloned());
+                self.open.entry(key).or_insert(vec![value]);
+            }
+            Step::Delete(key) => {
+                let mut found = None;
+                self.writes(|store, tx| found = store.delete(tx, &key).unwrap());
+                prop_assert_eq!(found, self.open.remove(&key));
+            }
+            Step::DeleteRange(from, to) => {
+                self.writes(|store, tx| store.delete_range(tx, from.as_deref(), to.as_deref()).unwrap());
+                self.open.retain(|key, _| !inside(key, &from, &to));
+            }
+            Step::Gets(keys) => {
+                let slices: Vec<_> = keys.iter().map(Vec::as_slice).collect();
+                let mut found = vec![None; keys.len()];
+                let mut tx = self.task.transaction().unwrap();
+                self.store.get_batch(&mut tx, &slices, |n, value| found[n] = value.map(<[u8]>::to_vec)).unwrap();
+                for (key, found) in keys.iter().zip(found) {
+                    let one = self.store.get(&mut tx, key, |value| value.map(<[u8]>::to_vec)).unwrap();
+                    prop_assert_eq!(&one, &self.open.get(key).cloned());
+                    prop_assert_eq!(found, one);
+                }
+            }
+            Step::Scan(from, to, reverse) => {
+                let found = rows(&self.store, &mut self.task.transaction().unwrap(), from.as_deref(), to.as_deref(), reverse);
+                let mut expected: Vec<_> = self.open.clone().into_iter().filter(|(key, _)| inside(key, &from, &to)).collect();
+                if reverse {
+                    expected.reverse();
+                }
+                prop_assert_eq!(found, expected);
+            }
+            Step::Prefix(prefix) => {
+                let mut found = Vec::new();
+                let mut scan = self.store.prefix_scan(&mut self.task.transaction().unwrap(), &prefix, false).unwrap();
+                let mut visit = |key: &[u8], value: &[u8]| {
+                    found.push((key.to_vec(), value.to_vec()));
+                    holdfast_core::Step::Next
+                };
+                prop_assert!(!scan.for_each(&mut visit).unwrap());
+                let expected: Vec<_> = self.open.clone().into_iter().filter(|(key, _)| key.starts_with(&prefix)).collect();
+                prop_assert_eq!(found, expected);
+            }
+            Step::Commit => {
+                self.task.commit(OffsetChange::Keep).unwrap();
+                self.committed = self.open.clone();
+                prop_assert_eq!(self.task.uncommitted_bytes(), 0);
+            }
+            Step::Rollback => {
+                self.task.rollback().unwrap();
+                self.open = self.committed.clone();
+            }
+            Step::Reopen => {
+                self.views.clear();
+                self.task.close().unwrap();
+                (self.task, self.store) = open(self.dir.path(), &self.spec);
+                if !self.spec.persistent {
+                    self.committed.clear();
+                }
+                self.open = self.committed.clone();
+            }
+            Step::Compact => {
+                self.task.flush(true).unwrap();
+                self.task.compact("s").unwrap();
+            }
+            Step::Views => {
+                let uncommitted = self.task.transaction().unwrap().reader();
+                self.views.push((uncommitted, self.open.clone()));
+                self.views.push((self.task.begin().unwrap(), self.committed.clone()));
+            }
+        }
+        if !self.spec.transactional {
+            self.committed = self.open.clone();
+        }
+        for (view, model) in &mut self.views {
+            let expected: Vec<_> = model.clone().into_iter().collect();
+            prop_assert_eq!(rows(&self.store, view, None, None, false), expected.clone());
+            prop_assert_eq!(rows(&self.store, view, None, None, true), expected.into_iter().rev().collect::<Vec<_>>());
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_key_value_store_answers_as_the_model(
+        steps in prop::collection::vec(step(), 1..100),
+        persistent in prop::bool::weighted(0.7),
+        transactional in prop::bool::weighted(0.7),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let spec = StoreSpec { persistent, transactional, ..StoreSpec::new("s", StoreKind::KeyValue) };
+        let (task, store) = open(dir.path(), &spec);
+        let mut pair = Pair { dir, spec, task, store, open: Model::new(), committed: Model::new(), views: Vec::new() };
+        for step in steps {
+            pair.step(step)?;
+        }
+    }
+}
+
+#[test]
+fn a_pending_range_delete_is_not_an_empty_transaction() {
+    let dir = tempfile::tempdir().unwrap();
+    let (task, store) = open(dir.path(), &StoreSpec::new("s", StoreKind::KeyValue));
+    store.put(&mut task.transaction().unwrap(), b"k", Some(b"v")).unwrap();
+    task.commit(OffsetChange::Keep).unwrap();
+    let mut tx = task.begin().unwrap();
+    store.delete_range(&mut tx, None, None).unwrap();
+    assert!(!tx.is_empty());
+    assert!(tx.uncommitted_bytes() > 0);
+    assert!(store.uncommitted_bytes(&tx) > 0);
+    task.commit_transaction(tx, holdfast_core::Commit::default()).unwrap();
+    assert!(store.get(&mut task.begin().unwrap(), b"k", |found| found.is_none()).unwrap());
+}
+
+#[test]
+fn a_range_delete_is_a_change_of_every_row_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (task, store) = open(dir.path(), &StoreSpec::new("s", StoreKind::KeyValue));
+    let mut tx = task.begin().unwrap();
+    for key in [b"a", b"b", b"c", b"d"] {
+        store.put(&mut tx, key, Some(b"1")).unwrap();
+    }
+    task.commit_transaction(tx, holdfast_core::Commit::default()).unwrap();
+    let mut tx = task.begin().unwrap();
+    store.delete_range(&mut tx, Some(b"b"), None).unwrap();
+    store.put(&mut tx, b"c", Some(b"2")).unwrap();
+    for _ in 0..2 {
+        let mut changes = Vec::new();
+        let mut note = |row: holdfast_core::VersionRow<'_>| {
+            changes.push((row.key.to_vec(), row.value.map(<[u8]>::to_vec)));
+            Ok(())
+        };
+        task.for_each_change("s", &mut tx, &mut note).unwrap();
+        assert_eq!(changes, [(b"b".to_vec(), None), (b"c".to_vec(), Some(b"2".to_vec())), (b"d".to_vec(), None)]);
+    }
+    task.commit_transaction(tx, holdfast_core::Commit::default()).unwrap();
+    let found: Vec<_> = rows(&store, &mut task.begin().unwrap(), None, None, false).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(found, [b"a", b"c"]);
+}
+
+#[test]
+fn a_range_delete_of_many_rows_is_one_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let (task, store) = open(dir.path(), &StoreSpec::new("s", StoreKind::KeyValue));
+    let mut tx = task.begin().unwrap();
+    for n in 0..10_000u32 {
+        store.put(&mut tx, &n.to_be_bytes(), Some(b"v")).unwrap();
+    }
+    task.commit_transaction(tx, holdfast_core::Commit::default()).unwrap();
+    let mut tx = task.begin().unwrap();
+    store.delete_range(&mut tx, Some(&100u32.to_be_bytes()), None).unwrap();
+    assert!(tx.uncommitted_bytes() < 1000, "{} bytes", tx.uncommitted_bytes());
+    store.put(&mut tx, &200u32.to_be_bytes(), Some(b"w")).unwrap();
+    task.commit_transaction(tx, holdfast_core::Commit::default()).unwrap();
+    task.close().unwrap();
+    let (task, store) = open(dir.path(), &StoreSpec::new("s", StoreKind::KeyValue));
+    let found = rows(&store, &mut task.begin().unwrap(), None, None, false);
+    assert_eq!(found.len(), 101);
+    assert_eq!(found[100], (200u32.to_be_bytes().to_vec(), b"w".to_vec()));
+}
