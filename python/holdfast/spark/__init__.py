@@ -12,9 +12,11 @@ enriched.writeStream.option("checkpointLocation", state.checkpoint_location).sta
 ```
 """
 
+from holdfast.spark.drop_duplicates import drop_duplicates
 from holdfast.spark.epoch import foreach_batch
 from holdfast.spark.join_asof import join_asof
+from holdfast.spark.materialize import materialize
 from holdfast.spark.span import Span
 from holdfast.spark.state import State
 
-__all__ = ["Span", "State", "foreach_batch", "join_asof"]
+__all__ = ["Span", "State", "drop_duplicates", "foreach_batch", "join_asof", "materialize"]

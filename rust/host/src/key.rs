@@ -30,6 +30,14 @@ impl KeyCodec {
         let nulls = columns.iter().fold(None, |nulls, column| NullBuffer::union(nulls.as_ref(), column.logical_nulls().as_ref()));
         Ok(Keys { rows, nulls })
     }
+
+    /// Decodes keys into their columns.
+    ///
+    /// # Errors
+    /// `Serialization` if the bytes are no such keys.
+    pub fn decode<'a>(&'a self, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<ArrayRef>> {
+        self.rows.decode(keys.into_iter().map(Some))
+    }
 }
 
 /// Keys as bytes.
@@ -46,6 +54,12 @@ impl Keys {
             Some(nulls) if nulls.is_null(row) => None,
             _ => Some(self.rows.get(row)),
         }
+    }
+
+    /// The key of a row, nulls being values like others: what groups are made by.
+    #[inline]
+    pub fn with_nulls(&self, row: usize) -> &[u8] {
+        self.rows.get(row)
     }
 }
 

@@ -1,7 +1,12 @@
 //! Operators: what a session does with its rows. Each keeps its own stores under its own name.
 
 pub mod asof_join;
+pub mod drop_duplicates;
+pub mod materialize;
+mod output;
 pub mod rows;
+
+pub use output::{OutputColumn, Source};
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
@@ -10,6 +15,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Digest, Epoch, OperatorName};
 use crate::root::OperatorMeta;
+use output::Output;
+
+/// Rows that go through a store, or out, at once. Fixed, so that every attempt at an epoch does the same.
+const BATCH_ROWS: usize = 10_000;
 
 /// An operator of a request, by kind.
 #[derive(Debug, Clone, Deserialize)]
@@ -27,6 +36,10 @@ pub struct OperatorSpec {
 pub enum OperatorKind {
     /// The as-of join of a stream with a versioned table.
     JoinAsof(asof_join::Spec),
+    /// Rows of which no like came before.
+    DropDuplicates(drop_duplicates::Spec),
+    /// A change stream kept as a table.
+    Materialize(materialize::Spec),
 }
 
 impl OperatorKind {
@@ -37,6 +50,8 @@ impl OperatorKind {
     pub fn start(&self, schema: &Schema) -> Result<Box<dyn Operator>> {
         match self {
             Self::JoinAsof(spec) => Ok(Box::new(asof_join::AsofJoin::new(spec, schema)?)),
+            Self::DropDuplicates(spec) => Ok(Box::new(drop_duplicates::DropDuplicates::new(spec, schema)?)),
+            Self::Materialize(spec) => Ok(Box::new(materialize::Materialize::new(spec, schema)?)),
         }
     }
 
@@ -44,6 +59,8 @@ impl OperatorKind {
     pub fn stores(&self) -> Vec<StoreSpec> {
         match self {
             Self::JoinAsof(spec) => spec.stores(),
+            Self::DropDuplicates(spec) => spec.stores(),
+            Self::Materialize(spec) => spec.stores(),
         }
     }
 }
@@ -84,10 +101,40 @@ pub struct Counts {
     pub input_rows: u64,
     /// Rows that went out.
     pub output_rows: u64,
-    /// Left rows that found a match.
+    /// Rows of the result with both sides.
     pub matched: u64,
-    /// Right rows without a key or a time, which nothing could ever match.
+    /// Rows without a key or a time, where nothing can be done with them.
     pub dropped: u64,
-    /// Right rows older than the history retention, which the store refused.
+    /// Rows that came too late: older than what is kept.
     pub late: u64,
+}
+
+const SECOND: i64 = 1_000_000;
+const MINUTE: i64 = 60 * SECOND;
+
+/// The default segment interval of a retention (`stores.md` section 5).
+fn segment_interval(retention: i64) -> i64 {
+    if retention <= MINUTE {
+        (retention / 3).max(2 * SECOND)
+    } else if retention <= 5 * MINUTE {
+        (retention / 5).max(20 * SECOND)
+    } else if retention <= 60 * MINUTE {
+        (retention / 12).max(MINUTE)
+    } else {
+        (retention / 24).max(5 * MINUTE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_a_fraction_of_the_retention_with_a_floor() {
+        assert_eq!(segment_interval(0), 2 * SECOND);
+        assert_eq!(segment_interval(MINUTE), 20 * SECOND);
+        assert_eq!(segment_interval(5 * MINUTE), MINUTE);
+        assert_eq!(segment_interval(60 * MINUTE), 5 * MINUTE);
+        assert_eq!(segment_interval(30 * 24 * 60 * MINUTE), 30 * 60 * MINUTE);
+    }
 }

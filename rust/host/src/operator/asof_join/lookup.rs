@@ -6,7 +6,8 @@ use holdfast_core::{Applied, Op, Result, Timestamp, Transaction, VersionedStore}
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::operator::Counts;
-use crate::operator::rows::{Input, Place};
+use crate::operator::output::Right;
+use crate::operator::rows::{Input, Layout, Place};
 use crate::row::EncodedRows;
 
 /// The left rows that go out, each with what it matched. Reused from batch to batch.
@@ -20,13 +21,16 @@ pub struct Matches {
 }
 
 impl Matches {
-    /// The matched values, row by row.
-    pub fn values(&self) -> impl Iterator<Item = Option<&[u8]>> {
+    /// What was matched, column by column.
+    pub fn right(&self, layout: &Layout) -> Result<Right> {
+        Ok(Right { values: layout.right_codec.decode(self.values())?, times: self.times().collect() })
+    }
+
+    fn values(&self) -> impl Iterator<Item = Option<&[u8]>> {
         self.found.iter().map(|found| found.as_ref().map(|(range, _)| &self.bytes[range.clone()]))
     }
 
-    /// The matched right rows' times, row by row.
-    pub fn times(&self) -> impl Iterator<Item = Option<i64>> {
+    fn times(&self) -> impl Iterator<Item = Option<i64>> {
         self.found.iter().map(|found| found.as_ref().map(|(_, time)| *time))
     }
 

@@ -2,15 +2,13 @@
 //!
 //! Right rows are versions in a versioned store, left rows are reads of it as of their time. Both go through one
 //! `apply_batch` in event time, table before stream at equal times, so the result does not depend on the order in which
-//! the shuffle delivered them. `spec.rs` settings · `layout.rs` columns · `lookup.rs` one batch through the store ·
-//! `output.rs` columns out.
+//! the shuffle delivered them. `spec.rs` settings · `layout.rs` columns · `lookup.rs` one batch through the store.
 
 mod layout;
 mod lookup;
-mod output;
 mod spec;
 
-pub use spec::{How, OutputColumn, Source, Spec};
+pub use spec::{How, Spec};
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
@@ -18,7 +16,7 @@ use holdfast_core::{Result, Task, Transaction};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::rows::{self, Rows};
-use super::{Counts, Operator, Outcome};
+use super::{BATCH_ROWS, Counts, Operator, Outcome};
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;
 use crate::row::EncodedRows;
@@ -27,9 +25,6 @@ use lookup::Matches;
 
 /// The store of the right side's versions.
 const TABLE: &str = "table";
-
-/// Rows that go through the store at once. Fixed, so that every attempt at an epoch does the same.
-const BATCH_ROWS: usize = 10_000;
 
 /// One session of an as-of join.
 pub struct AsofJoin {
@@ -76,9 +71,10 @@ impl Operator for AsofJoin {
                 matches.drop_unmatched();
             }
             matches.digest(&self.rows.inputs, &mut digest);
-            if let Some(batch) = output::assemble(&self.layout, &self.rows, &matches)? {
-                self.counts.output_rows += batch.num_rows() as u64;
-                emit(batch)?;
+            if !matches.rows.is_empty() {
+                self.counts.output_rows += matches.rows.len() as u64;
+                let right = matches.right(&self.rows.layout)?;
+                emit(self.layout.output.of_places(&self.rows, &matches.rows, &right)?)?;
             }
         }
         Ok(Outcome { input: self.rows.digest(), output: Digest::from_hasher(&digest), counts: self.counts })

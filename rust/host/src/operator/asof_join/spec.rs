@@ -5,9 +5,7 @@ use serde::Deserialize;
 
 use super::TABLE;
 use crate::operator::rows::RowsSpec;
-
-const SECOND: i64 = 1_000_000;
-const MINUTE: i64 = 60 * SECOND;
+use crate::operator::{OutputColumn, segment_interval};
 
 /// What the driver says about the join.
 #[derive(Debug, Clone, Deserialize)]
@@ -33,41 +31,6 @@ pub enum How {
     Inner,
 }
 
-/// A column of the result.
-#[derive(Debug, Clone, Deserialize)]
-pub struct OutputColumn {
-    /// Its name.
-    pub name: String,
-    /// Where it comes from.
-    #[serde(flatten)]
-    pub source: Source,
-}
-
-/// Where a column of the result comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(tag = "from", rename_all = "snake_case")]
-pub enum Source {
-    /// A key column.
-    Key {
-        /// Which one.
-        index: usize,
-    },
-    /// The left row's time.
-    Time,
-    /// A payload column of the left row.
-    Left {
-        /// Which one.
-        index: usize,
-    },
-    /// A payload column of the matched right row.
-    Right {
-        /// Which one.
-        index: usize,
-    },
-    /// The matched right row's time.
-    RightTime,
-}
-
 impl Spec {
     /// The join's one store: the right side's versions.
     pub fn stores(&self) -> Vec<StoreSpec> {
@@ -76,31 +39,10 @@ impl Spec {
     }
 }
 
-/// The default segment interval of a retention (`stores.md` section 5).
-fn segment_interval(retention: i64) -> i64 {
-    if retention <= MINUTE {
-        (retention / 3).max(2 * SECOND)
-    } else if retention <= 5 * MINUTE {
-        (retention / 5).max(20 * SECOND)
-    } else if retention <= 60 * MINUTE {
-        (retention / 12).max(MINUTE)
-    } else {
-        (retention / 24).max(5 * MINUTE)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn segments_are_a_fraction_of_the_retention_with_a_floor() {
-        assert_eq!(segment_interval(0), 2 * SECOND);
-        assert_eq!(segment_interval(MINUTE), 20 * SECOND);
-        assert_eq!(segment_interval(5 * MINUTE), MINUTE);
-        assert_eq!(segment_interval(60 * MINUTE), 5 * MINUTE);
-        assert_eq!(segment_interval(30 * 24 * 60 * MINUTE), 30 * 60 * MINUTE);
-    }
+    use crate::operator::Source;
 
     #[test]
     fn a_request_of_python_is_understood() {

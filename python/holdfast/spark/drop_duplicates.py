@@ -1,0 +1,50 @@
+"""Rows of which no like came before."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.spark.one_side import METRICS, OneSide
+from holdfast.spark.plan import Operator, check_call
+from holdfast.spark.span import Span, micros
+from holdfast.spark.state import State
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def drop_duplicates(
+    df: "DataFrame",
+    *,
+    by: str | Sequence[str],
+    on: str,
+    within: Span,
+    state: State,
+    name: str | None = None,
+) -> "DataFrame":
+    """Each row of which no row with the same key came before within `within` of its own time, to either side.
+
+    Rows come in the order of their micro-batches and within one in that of event time (`on`), then of content. A row
+    that is dropped counts as one that came before, too: a key that repeats at least every `within` goes out once.
+    Rows whose times never go backwards give the same however they are cut into micro-batches. Late rows: up to `within`
+    behind the newest time of their partition they are compared like all others; older ones are dropped and counted.
+
+    Null equals null among keys; rows whose time is null are dropped. `name` is the operator's name in the state, which
+    keeps one time a key, for `2 * within`.
+
+    Returns the frame's columns. Raises `ValueError` that names the wrong column, type or option, before any job runs.
+    """
+    rows = OneSide(df, by, on)
+    near = micros(within, "within")
+    epoch = check_call(state, df, df)
+    operator = Operator(
+        kind="drop_duplicates",
+        name=name or f"drop_duplicates_{rows.rows.default_name}",
+        state=state,
+        epoch=epoch,
+        layout=rows.rows.layout,
+        output=rows.output,
+        request={"within": near, **rows.request},
+    )
+    frame = rows.rows.frame()
+    operator.claim()
+    return operator.over(frame, keys=len(rows.keys), metrics=METRICS)

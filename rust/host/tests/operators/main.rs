@@ -1,0 +1,9 @@
+//! Operators against models: random rows, cut into epochs in any way, over stores in memory.
+//!
+//! `support.rs` the cast; a file an operator.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+#![allow(missing_docs, reason = "an executable, not a library")]
+
+mod drop_duplicates;
+mod materialize;
+mod support;

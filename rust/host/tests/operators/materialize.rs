@@ -1,0 +1,153 @@
+//! Tables kept of a change stream, against maps.
+
+use std::collections::BTreeMap;
+
+use holdfast_core::{Step, Timestamp};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::support::{Job, Out, Row, cut, row, rows, sorted};
+
+const RETENTION: i64 = 20;
+
+fn request(table: &Value) -> Value {
+    json!({
+        "kind": "materialize", "keys": ["k"], "left": ["x"], "values": [0], "table": table,
+        "output": [{"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"}, {"name": "x", "from": "left", "index": 0}],
+    })
+}
+
+fn job(table: &Value) -> Job {
+    Job::new(&request(table), 1, 1)
+}
+
+fn out(rows: &[Row]) -> Vec<Out> {
+    rows.iter().map(|row| vec![row.key.map(i64::from), row.time, row.number]).collect()
+}
+
+fn gone(key: u8, time: i64) -> Row {
+    Row { number: None, ..row(key, time, 0) }
+}
+
+fn versioned() -> Value {
+    json!({"form": "versioned", "history_retention": RETENTION})
+}
+
+/// How many versions each key has that were in force between two times.
+fn versions(job: &Job, from: i64, to: i64) -> Vec<i64> {
+    let mut tx = job.tasks[0].begin().unwrap();
+    let mut times = Vec::new();
+    let mut scan = job.tasks[0].versioned("table").unwrap().versions_range(&mut tx, None, None, Timestamp(from), Timestamp(to)).unwrap();
+    scan.for_each(&mut |_, version| {
+        times.push(version.timestamp.0);
+        true
+    })
+    .unwrap();
+    times
+}
+
+/// How many keys a table without history has.
+fn keys(job: &Job, timestamped: bool) -> usize {
+    let mut tx = job.tasks[0].begin().unwrap();
+    let mut keys = 0;
+    if timestamped {
+        let mut scan = job.tasks[0].timestamped_key_value("table").unwrap().range(&mut tx, None, None, false).unwrap();
+        scan.for_each(&mut |_, _| {
+            keys += 1;
+            true
+        })
+        .unwrap();
+    } else {
+        let mut scan = job.tasks[0].key_value("table").unwrap().range(&mut tx, None, None, false).unwrap();
+        scan.for_each(&mut |_, _| {
+            keys += 1;
+            Step::Next
+        })
+        .unwrap();
+    }
+    keys
+}
+
+#[test]
+fn a_key_value_table_has_the_last_row_to_come() {
+    let job = job(&json!({"form": "key_value"}));
+    let untimed = |key, number| Row { time: None, ..row(key, 0, number) };
+    assert_eq!(job.epoch(&[untimed(1, 5), untimed(2, 5)], false).rows, out(&[untimed(1, 5), untimed(2, 5)]));
+    let delete = Row { number: None, ..untimed(1, 0) };
+    assert_eq!(job.epoch(&[delete], true).rows, out(&[delete]));
+    assert_eq!(keys(&job, false), 1);
+}
+
+#[test]
+fn a_timestamped_table_refuses_rows_older_than_its_own_and_takes_equal_ones() {
+    let job = job(&json!({"form": "timestamped"}));
+    job.epoch(&[row(1, 10, 1)], false);
+    let done = job.epoch(&[row(1, 9, 2), row(1, 10, 3), row(2, 1, 4)], true);
+    assert_eq!((done.rows, done.counts.late), (out(&[row(2, 1, 4), row(1, 10, 3)]), 1));
+    job.epoch(&[gone(1, 11)], true);
+    assert_eq!(keys(&job, true), 1);
+}
+
+#[test]
+fn a_versioned_table_takes_late_rows_within_its_history() {
+    // J14: a record older than the history is neither stored nor forwarded.
+    let job = job(&versioned());
+    job.epoch(&[row(1, 100, 1)], false);
+    let done = job.epoch(&[row(1, 80, 2), row(1, 79, 3), gone(1, 90)], true);
+    assert_eq!((done.rows, done.counts.late), (out(&[row(1, 80, 2), gone(1, 90)]), 1));
+    assert_eq!(versions(&job, 0, 200), [80, 100]);
+    assert_eq!(versions(&job, 90, 99), Vec::<i64>::new());
+}
+
+#[test]
+fn rows_without_a_key_or_a_time_are_dropped() {
+    let job = job(&versioned());
+    let done = job.epoch(&[Row { key: None, ..row(0, 1, 1) }, Row { time: None, ..row(1, 0, 1) }], false);
+    assert_eq!((done.rows, done.counts.dropped), (Vec::<Out>::new(), 2));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_versioned_table_takes_what_its_model_takes(
+        epochs in rows(Just(true), 1, 60).prop_flat_map(|rows| cut(rows, 40)), partitions in 1..4_usize,
+    ) {
+        let job = Job::new(&request(&versioned()), 1, partitions);
+        let mut stream_times = vec![i64::MIN; partitions];
+        for (rows, replay) in &epochs {
+            let mut expected = Vec::new();
+            for row in sorted(rows.iter().copied().filter(|row| row.key.is_some())) {
+                let stream_time = &mut stream_times[job.partition(row.key)];
+                if let Some(time) = row.time && time >= stream_time.saturating_sub(RETENTION) {
+                    *stream_time = time.max(*stream_time);
+                    expected.push(row);
+                }
+            }
+            prop_assert_eq!(sorted(job.epoch(rows, *replay).rows), sorted(out(&expected)));
+        }
+    }
+
+    #[test]
+    fn a_timestamped_table_ends_with_the_newest_row_of_each_key(
+        rows in rows(Just(true), 0, 60), chunk in 1..20_usize,
+    ) {
+        let job = job(&json!({"form": "timestamped"}));
+        let mut newest: BTreeMap<Option<u8>, Row> = BTreeMap::new();
+        let mut expected = Vec::new();
+        for rows in rows.chunks(chunk) {
+            for row in sorted(rows.iter().copied()) {
+                if newest.get(&row.key).is_none_or(|kept| kept.time <= row.time) {
+                    expected.push(row);
+                    match row.number {
+                        Some(_) => drop(newest.insert(row.key, row)),
+                        None => drop(newest.remove(&row.key)),
+                    }
+                }
+            }
+        }
+        let given: Vec<Out> = rows.chunks(chunk).flat_map(|rows| job.epoch(rows, false).rows).collect();
+        prop_assert_eq!(sorted(given), sorted(out(&expected)));
+        prop_assert_eq!(keys(&job, true), newest.len());
+    }
+}

@@ -1,0 +1,207 @@
+//! The cast: rows, an operator over partitions of its own, epochs.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, TimestampMicrosecondType};
+use arrow_array::{Array, ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use holdfast_core::{Commit, Task, TaskOptions, Timestamp, Transaction, VersionRow};
+use holdfast_host::operator::{Counts, OperatorKind, Outcome};
+use proptest::prelude::*;
+use serde_json::Value;
+
+/// A row of either side: a key, a time, a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Row {
+    pub time: Option<i64>,
+    /// The right side's rows come first at equal times.
+    pub left: bool,
+    pub key: Option<u8>,
+    pub number: Option<i64>,
+}
+
+pub fn row(key: u8, time: i64, number: i64) -> Row {
+    Row { left: true, key: Some(key), time: Some(time), number: Some(number) }
+}
+
+/// A row of the result: its columns as numbers.
+pub type Out = Vec<Option<i64>>;
+
+/// An operator over stores in memory.
+pub struct Job {
+    kind: OperatorKind,
+    sides: usize,
+    pub tasks: Vec<Arc<Task>>,
+}
+
+/// What an epoch gave.
+#[derive(Debug, Default, PartialEq)]
+pub struct Done {
+    pub rows: Vec<Out>,
+    pub counts: Counts,
+}
+
+impl Job {
+    /// An operator of this request, of one side or of two.
+    pub fn new(request: &Value, sides: usize, partitions: usize) -> Self {
+        let kind: OperatorKind = serde_json::from_value(request.clone()).unwrap();
+        let task = |_| Task::open_in_memory(&kind.stores(), TaskOptions::default()).unwrap();
+        Self { tasks: (0..partitions).map(task).collect(), kind, sides }
+    }
+
+    /// The partition of a key.
+    pub fn partition(&self, key: Option<u8>) -> usize {
+        key.map_or(0, |key| 1 + usize::from(key)) % self.tasks.len()
+    }
+
+    /// Runs an epoch in all partitions. Each runs twice, with its rows the other way round and otherwise cut, as a retry
+    /// would, and must do the same. `replay`: what it changed comes back from the log's records.
+    pub fn epoch(&self, rows: &[Row], replay: bool) -> Done {
+        let mut done = Done::default();
+        for (partition, task) in self.tasks.iter().enumerate() {
+            let mut ours: Vec<Row> = rows.iter().filter(|row| self.partition(row.key) == partition).copied().collect();
+            let mut tx = task.begin().unwrap();
+            let (out, outcome) = self.run(task, &mut tx, &ours, 3);
+            ours.reverse();
+            let mut other = task.begin().unwrap();
+            let (again, retried) = self.run(task, &mut other, &ours, 2);
+            assert_eq!((&out, outcome.output, outcome.input), (&again, retried.output, retried.input), "a retry does the same");
+            let (changes, same) = (self.changes(task, &mut tx), self.changes(task, &mut other));
+            assert_eq!(changes, same, "a retry changes the same");
+            if replay {
+                tx = task.begin().unwrap();
+                for (store, rows, time) in &changes {
+                    let rows: Vec<VersionRow<'_>> = rows.iter().map(borrowed).collect();
+                    task.apply_changes(store, &mut tx, &rows, *time).unwrap();
+                }
+            }
+            task.commit_transaction(tx, Commit::default()).unwrap();
+            done.rows.extend(out);
+            done.counts = sum(done.counts, outcome.counts);
+        }
+        done
+    }
+
+    fn run(&self, task: &Task, tx: &mut Transaction, rows: &[Row], batch: usize) -> (Vec<Out>, Outcome) {
+        let schema = schema(self.sides);
+        let mut operator = self.kind.start(&schema).unwrap();
+        operator.push(RecordBatch::new_empty(Arc::clone(&schema)), Some(0)).unwrap();
+        for rows in rows.chunks(batch) {
+            operator.push(batch_of(&schema, rows), Some(0)).unwrap();
+        }
+        let mut out = Vec::new();
+        let outcome = operator.run(task, tx, &mut |batch| {
+            out.extend(numbers(&batch));
+            Ok(())
+        });
+        (out, outcome.unwrap())
+    }
+
+    fn changes(&self, task: &Task, tx: &mut Transaction) -> Vec<(String, Vec<Change>, Option<Timestamp>)> {
+        let of_store = |name: &str, tx: &mut Transaction| {
+            let mut rows = Vec::new();
+            task.for_each_change(name, tx, &mut |row| {
+                rows.push((row.key.to_vec(), row.value.map(<[u8]>::to_vec), row.timestamp));
+                Ok(())
+            })
+            .unwrap();
+            (name.to_owned(), rows, task.stream_time(name, tx).unwrap())
+        };
+        self.kind.stores().iter().map(|store| of_store(&store.name, tx)).collect()
+    }
+}
+
+/// A record of the log: key, value, time.
+type Change = (Vec<u8>, Option<Vec<u8>>, Timestamp);
+
+fn borrowed((key, value, timestamp): &Change) -> VersionRow<'_> {
+    VersionRow { key, value: value.as_deref(), timestamp: *timestamp }
+}
+
+fn sum(a: Counts, b: Counts) -> Counts {
+    Counts {
+        input_rows: a.input_rows + b.input_rows,
+        output_rows: a.output_rows + b.output_rows,
+        matched: a.matched + b.matched,
+        dropped: a.dropped + b.dropped,
+        late: a.late + b.late,
+    }
+}
+
+fn schema(sides: usize) -> SchemaRef {
+    let field = |name: &str, data_type| Field::new(name, data_type, true);
+    let mut fields = vec![
+        field("pid", DataType::Int32),
+        field("side", DataType::Boolean),
+        field("deleted", DataType::Boolean),
+        field("t", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))),
+        field("k0", DataType::Utf8),
+        field("l0", DataType::Int64),
+    ];
+    fields.extend((1..sides).map(|_| field("r0", DataType::Int64)));
+    Arc::new(Schema::new(fields))
+}
+
+fn batch_of(schema: &SchemaRef, rows: &[Row]) -> RecordBatch {
+    let number =
+        |left: bool| -> ArrayRef { Arc::new(rows.iter().map(|row| row.number.filter(|_| row.left == left)).collect::<Int64Array>()) };
+    let mut columns: Vec<ArrayRef> = vec![
+        Arc::new(Int32Array::from(vec![0; rows.len()])),
+        Arc::new(rows.iter().map(|row| Some(row.left)).collect::<BooleanArray>()),
+        Arc::new(rows.iter().map(|row| (!row.left).then_some(false)).collect::<BooleanArray>()),
+        Arc::new(rows.iter().map(|row| row.time).collect::<TimestampMicrosecondArray>().with_timezone("UTC")),
+        Arc::new(rows.iter().map(|row| row.key.map(|key| key.to_string())).collect::<StringArray>()),
+        number(true),
+    ];
+    if schema.fields().len() > columns.len() {
+        columns.push(number(false));
+    }
+    RecordBatch::try_new(Arc::clone(schema), columns).unwrap()
+}
+
+fn numbers(batch: &RecordBatch) -> Vec<Out> {
+    let cell = |column: &ArrayRef, row: usize| match column.data_type() {
+        _ if column.is_null(row) => None,
+        DataType::Utf8 => Some(column.as_string::<i32>().value(row).parse().unwrap()),
+        DataType::Int64 => Some(column.as_primitive::<Int64Type>().value(row)),
+        _ => Some(column.as_primitive::<TimestampMicrosecondType>().value(row)),
+    };
+    (0..batch.num_rows()).map(|row| batch.columns().iter().map(|column| cell(column, row)).collect()).collect()
+}
+
+/// Rows of a side at times from `from` on, with a null now and then.
+pub fn rows(left: impl Strategy<Value = bool> + Clone, nulls: u32, count: usize) -> impl Strategy<Value = Vec<Row>> {
+    let key = prop_oneof![nulls => Just(None), 30 => (0..3_u8).prop_map(Some)];
+    let time = prop_oneof![nulls => Just(None), 30 => (0..60_i64).prop_map(Some)];
+    let number = prop_oneof![1 => Just(None), 5 => (0..100_i64).prop_map(Some)];
+    let row = (key, time, left, number).prop_map(|(key, time, left, number)| Row { time, left, key, number });
+    prop::collection::vec(row, 0..count)
+}
+
+/// The rows as they arrive, each later than its time by up to `delay`, cut into epochs; each with whether it is replayed.
+pub fn cut(rows: Vec<Row>, delay: i64) -> impl Strategy<Value = Vec<(Vec<Row>, bool)>> {
+    let count = rows.len();
+    let delays = prop::collection::vec(0..=delay, count);
+    let cuts = prop::collection::vec(prop::bool::weighted(0.2), count);
+    (Just(rows), delays, cuts, prop::collection::vec(any::<bool>(), count + 1)).prop_map(|(rows, delays, cuts, replays)| {
+        let mut arriving: Vec<(Option<i64>, Row)> =
+            rows.into_iter().zip(delays).map(|(row, delay)| (row.time.map(|time| time + delay), row)).collect();
+        arriving.sort_by_key(|(at, row)| (*at, *row));
+        let mut epochs = vec![Vec::new()];
+        for ((_, row), cut) in arriving.into_iter().zip(cuts) {
+            epochs.last_mut().unwrap().push(row);
+            if cut {
+                epochs.push(Vec::new());
+            }
+        }
+        epochs.into_iter().zip(replays).collect()
+    })
+}
+
+/// Rows in one order, to be compared.
+pub fn sorted<T: Ord>(rows: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut rows: Vec<T> = rows.into_iter().collect();
+    rows.sort();
+    rows
+}
