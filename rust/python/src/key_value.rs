@@ -5,12 +5,9 @@ use crate::error::to_python;
 use crate::export::{ArrowArray, ArrowReader};
 use crate::iterator::{Chunk, Rows};
 use crate::run::run;
-use crate::version_columns::batch;
 use crate::view::{Offsets, OpenTask, View};
-use arrow_array::builder::BinaryBuilder;
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use holdfast_core::{Error, ErrorKind, KeyValueStore as Store, Result, Scan, Step, Transaction};
+use holdfast_core::column::{Places, key_value_batch, key_value_schema};
+use holdfast_core::{KeyValueStore as Store, NO_TIMESTAMP, Result, Scan, Stamped, Step, Transaction};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::Arc;
@@ -137,25 +134,14 @@ impl KeyValueStore {
             let keys = keys.bytes()?;
             let keys = keys.keys()?;
             self.view.read(|tx| {
-                // Values come in the order of the keys' bytes: kept side by side, then put where they belong.
-                let mut data: Vec<u8> = Vec::new();
-                let mut places = vec![None; keys.len()];
+                let mut places = Places::new(keys.len());
                 self.store.get_batch(tx, &keys, |row, value| {
-                    places[row] = value.map(|value| {
-                        let start = data.len();
-                        data.extend_from_slice(value);
-                        start..data.len()
-                    });
+                    places.put(row, value.map(|value| Stamped { value, timestamp: NO_TIMESTAMP }));
                 })?;
-                check_size(data.len())?;
-                let mut values = BinaryBuilder::with_capacity(keys.len(), data.len());
-                for place in places {
-                    values.append_option(place.map(|place| &data[place]));
-                }
-                Ok(values.finish())
+                places.finish()
             })
         })?;
-        Ok(ArrowArray::new(Arc::new(values)))
+        Ok(ArrowArray::new(values))
     }
 
     #[pyo3(signature = (start, end, reverse, batch_rows))]
@@ -169,47 +155,11 @@ impl KeyValueStore {
     ) -> PyResult<ArrowReader> {
         let rows = crate::export::batch_rows(py, batch_rows)?;
         let mut scan = self.scan(py, |store, tx| store.range(tx, start, end, reverse))?;
-        let schema = schema();
+        let schema = key_value_schema();
         let made = Arc::clone(&schema);
-        let batches = std::iter::from_fn(move || next_batch(&mut scan, rows, &made).transpose());
+        let batches = std::iter::from_fn(move || key_value_batch(&mut scan, rows, &made).transpose());
         Ok(ArrowReader::new(schema, Box::new(batches)))
     }
-}
-
-fn schema() -> SchemaRef {
-    Arc::new(Schema::new(vec![Field::new("key", DataType::Binary, false), Field::new("value", DataType::Binary, true)]))
-}
-
-/// Up to `rows` rows of a scan, fewer where they are large; nothing at its end.
-fn next_batch(scan: &mut Scan, rows: usize, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
-    let (mut keys, mut values) = (BinaryBuilder::new(), BinaryBuilder::new());
-    let (mut count, mut size) = (0, 0);
-    scan.for_each(&mut |key, value| {
-        keys.append_value(key);
-        values.append_value(value);
-        count += 1;
-        size += key.len() + value.len();
-        if count == rows || size >= BATCH_BYTES { Step::Pause } else { Step::Next }
-    })?;
-    if count == 0 {
-        return Ok(None);
-    }
-    let columns: Vec<ArrayRef> = vec![Arc::new(keys.finish()), Arc::new(values.finish())];
-    batch(Arc::clone(schema), columns).map(Some)
-}
-
-/// Bytes after which a batch of a scan ends, whatever its rows: far below what a binary column can hold.
-pub const BATCH_BYTES: usize = 64 << 20;
-
-/// Fails where one binary column could not hold the bytes.
-pub fn check_size(bytes: usize) -> Result<()> {
-    if i32::try_from(bytes).is_ok() {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::InvalidValue,
-        format!("the values of this batch are {bytes} bytes together, more than an Arrow binary column holds (2 GiB); ask for fewer keys"),
-    ))
 }
 
 /// Rows of key and value.

@@ -1,7 +1,7 @@
 //! The PyO3 binding `holdfast._core`: converts, releases the GIL, maps errors, nothing else.
 //!
-//! `run.rs` is the one way from Python into the engine · `error.rs` exceptions · `columns.rs` Arrow in · `export.rs` and
-//! `version_columns.rs`, `windowed_columns.rs` Arrow out · `view.rs` who sees what · `task.rs`, `builder.rs`, `key_value.rs`,
+//! `run.rs` is the one way from Python into the engine · `error.rs` exceptions · `columns.rs` Arrow in · `export.rs`
+//! Arrow out · `view.rs` who sees what · `task.rs`, `builder.rs`, `key_value.rs`,
 //! `timestamped.rs`, `versioned.rs`, `window.rs`, `session.rs`, `iterator.rs` the stores' nouns ·
 //! `serde.rs` typed columns · `host.rs` the state host and its client. The docstrings live in `python/holdfast/_core.pyi`.
 
@@ -17,11 +17,9 @@ mod serde;
 mod session;
 mod task;
 mod timestamped;
-mod version_columns;
 mod versioned;
 mod view;
 mod window;
-mod windowed_columns;
 
 use pyo3::prelude::*;
 

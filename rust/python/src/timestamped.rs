@@ -4,13 +4,9 @@ use crate::columns::Column;
 use crate::error::to_python;
 use crate::export::{ArrowBatch, ArrowReader, batch_rows};
 use crate::iterator::{Chunk, Rows};
-use crate::key_value::{BATCH_BYTES, check_size};
 use crate::run::run;
-use crate::version_columns::batch;
 use crate::view::{Offsets, OpenTask, View};
-use arrow_array::builder::{BinaryBuilder, Int64Builder};
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use holdfast_core::column::{Places, stamped_batch, stamped_schema};
 use holdfast_core::{Result, Stamped, StampedScan, Timestamp, TimestampedKeyValueStore as Store, Transaction};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -164,77 +160,11 @@ impl TimestampedKeyValueStore {
     ) -> PyResult<ArrowReader> {
         let rows = self::batch_rows(py, batch_rows)?;
         let mut scan = self.scan(py, |store, tx| store.range(tx, start, end, reverse))?;
-        let mut fields = vec![Arc::new(Field::new("key", DataType::Binary, false))];
-        fields.extend(schema().fields().iter().cloned());
-        let schema = Arc::new(Schema::new(fields));
+        let schema = stamped_schema();
         let made = Arc::clone(&schema);
-        let batches = std::iter::from_fn(move || next_batch(&mut scan, rows, &made).transpose());
+        let batches = std::iter::from_fn(move || stamped_batch(&mut scan, rows, &made).transpose());
         Ok(ArrowReader::new(schema, Box::new(batches)))
     }
-}
-
-fn schema() -> SchemaRef {
-    Arc::new(Schema::new(vec![Field::new("value", DataType::Binary, true), Field::new("timestamp", DataType::Int64, true)]))
-}
-
-/// Values that come in the order of the rows' bytes, to be handed out in the order in which they were asked for.
-pub struct Places {
-    data: Vec<u8>,
-    places: Vec<Option<(std::ops::Range<usize>, Timestamp)>>,
-}
-
-impl Places {
-    /// So many rows, none of which has a value yet.
-    pub fn new(rows: usize) -> Self {
-        Self { data: Vec::new(), places: vec![None; rows] }
-    }
-
-    /// What was found for a row.
-    pub fn put(&mut self, row: usize, found: Option<Stamped<'_>>) {
-        self.places[row] = found.map(|found| {
-            let start = self.data.len();
-            self.data.extend_from_slice(found.value);
-            (start..self.data.len(), found.timestamp)
-        });
-    }
-
-    /// The values.
-    pub fn finish(&self) -> Result<ArrayRef> {
-        check_size(self.data.len())?;
-        let mut values = BinaryBuilder::with_capacity(self.places.len(), self.data.len());
-        for place in &self.places {
-            values.append_option(place.as_ref().map(|(place, _)| &self.data[place.clone()]));
-        }
-        Ok(Arc::new(values.finish()))
-    }
-
-    /// The values with their timestamps.
-    pub fn finish_stamped(&self) -> Result<RecordBatch> {
-        let mut timestamps = Int64Builder::with_capacity(self.places.len());
-        for place in &self.places {
-            timestamps.append_option(place.as_ref().map(|(_, time)| time.0));
-        }
-        batch(schema(), vec![self.finish()?, Arc::new(timestamps.finish())])
-    }
-}
-
-/// Up to `rows` rows of a scan, fewer where they are large; nothing at its end.
-fn next_batch(scan: &mut StampedScan, rows: usize, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
-    let (mut keys, mut values, mut timestamps) = (BinaryBuilder::new(), BinaryBuilder::new(), Int64Builder::new());
-    let (mut count, mut size) = (0, 0);
-    scan.for_each(&mut |key, found| {
-        keys.append_value(key);
-        values.append_value(found.value);
-        timestamps.append_value(found.timestamp.0);
-        count += 1;
-        size += key.len() + found.value.len();
-        count < rows && size < BATCH_BYTES
-    })?;
-    if count == 0 {
-        return Ok(None);
-    }
-    let columns: Vec<ArrayRef> = vec![Arc::new(keys.finish()), Arc::new(values.finish()), Arc::new(timestamps.finish())];
-    batch(Arc::clone(schema), columns).map(Some)
 }
 
 /// Rows of key, value and timestamp.

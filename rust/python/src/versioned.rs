@@ -5,11 +5,11 @@ use crate::error::to_python;
 use crate::export::{ArrowBatch, ArrowReader, batch_rows};
 use crate::iterator::{Chunk, Rows};
 use crate::run::run;
-use crate::version_columns::{VersionColumns, batch, next_batch, schema};
 use crate::view::{Offsets, OpenTask, View};
 use arrow_array::builder::{BooleanBuilder, Int64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
+use holdfast_core::column::{VersionColumns, batch, version_batch, version_schema};
 use holdfast_core::{Applied, Op, PutResult, Result, Timestamp, Transaction, Version, VersionScan, VersionedStore as Store};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -154,7 +154,7 @@ impl VersionedKeyValueStore {
             let times = as_of.as_ref().map(Column::times).transpose()?;
             let mut columns = VersionColumns::without_keys(keys.len());
             self.view.read(|tx| self.store.get_batch(tx, &keys, times.as_deref(), &mut |_, found| columns.append(None, found)))?;
-            columns.finish(&schema(false))
+            columns.finish(&version_schema(false))
         })?;
         Ok(ArrowBatch::new(batch))
     }
@@ -225,9 +225,9 @@ impl VersionedKeyValueStore {
 }
 
 fn reader(mut scan: VersionScan, rows: usize) -> ArrowReader {
-    let schema = schema(true);
+    let schema = version_schema(true);
     let made = Arc::clone(&schema);
-    ArrowReader::new(schema, Box::new(std::iter::from_fn(move || next_batch(&mut scan, rows, &made).transpose())))
+    ArrowReader::new(schema, Box::new(std::iter::from_fn(move || version_batch(&mut scan, rows, &made).transpose())))
 }
 
 /// The columns of a batch of puts.

@@ -1,14 +1,16 @@
 //! Versions as Arrow columns: `[key,] value, timestamp, valid_to`.
 
-use crate::key_value::BATCH_BYTES;
+use super::{BATCH_BYTES, batch, check_size};
+use crate::error::Result;
+use crate::store::versioned::{Version, VersionScan};
+use crate::time::Timestamp;
 use arrow_array::builder::{BinaryBuilder, Int64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use holdfast_core::{Error, ErrorKind, Result, Timestamp, Version, VersionScan};
 use std::sync::Arc;
 
 /// The columns' names and types. A row without a version is null in all of them but the key.
-pub fn schema(with_keys: bool) -> SchemaRef {
+pub fn version_schema(with_keys: bool) -> SchemaRef {
     let mut fields = vec![
         Field::new("value", DataType::Binary, true),
         Field::new("timestamp", DataType::Int64, true),
@@ -68,7 +70,7 @@ impl VersionColumns {
     }
 
     fn columns(&mut self) -> Result<Vec<ArrayRef>> {
-        crate::key_value::check_size(self.bytes)?;
+        check_size(self.bytes)?;
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(4);
         columns.extend(self.keys.as_mut().map(|keys| Arc::new(keys.finish()) as ArrayRef));
         columns.push(Arc::new(self.values.finish()));
@@ -85,20 +87,15 @@ impl VersionColumns {
     /// The batch, with one more column in front.
     pub fn finish_behind(mut self, field: Field, column: ArrayRef) -> Result<RecordBatch> {
         let mut fields = vec![Arc::new(field)];
-        fields.extend(schema(false).fields().iter().cloned());
+        fields.extend(version_schema(false).fields().iter().cloned());
         let mut columns = vec![column];
         columns.extend(self.columns()?);
         batch(Arc::new(Schema::new(fields)), columns)
     }
 }
 
-/// A batch of columns that are known to fit together.
-pub fn batch(schema: SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
-    RecordBatch::try_new(schema, columns).map_err(|error| Error::new(ErrorKind::InvalidState, error.to_string()))
-}
-
 /// Up to `rows` rows of a scan, fewer where they are large; nothing at its end.
-pub fn next_batch(scan: &mut VersionScan, rows: usize, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
+pub fn version_batch(scan: &mut VersionScan, rows: usize, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
     let mut columns = VersionColumns::with_keys();
     let mut count = 0;
     scan.for_each(&mut |key, version| {

@@ -1,4 +1,17 @@
-//! Arrow columns as slices, whatever their layout: the engine's batch calls take plain slices and know nothing of Arrow.
+//! Arrow in and out of the engine's batch calls, which take and give plain slices and know nothing of Arrow.
+//!
+//! Here columns of bytes as slices, whatever their layout. `found.rs` what look-ups found, in the order in which they were asked ·
+//! `scan.rs` rows of key and value · `version.rs` versions · `windowed.rs` windows and sessions.
+
+mod found;
+mod scan;
+mod version;
+mod windowed;
+
+pub use found::Places;
+pub use scan::{key_value_batch, key_value_schema, stamped_batch, stamped_schema};
+pub use version::{VersionColumns, version_batch, version_schema};
+pub use windowed::{SESSION, WINDOW, WindowedColumns};
 
 use crate::error::{Error, ErrorKind, Result};
 use arrow_array::cast::AsArray;
@@ -6,8 +19,8 @@ use arrow_array::types::{
     ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, BinaryArray, BinaryViewArray, DictionaryArray, FixedSizeBinaryArray, LargeBinaryArray};
-use arrow_array::{LargeStringArray, StringArray, StringViewArray};
-use arrow_schema::DataType;
+use arrow_array::{LargeStringArray, RecordBatch, StringArray, StringViewArray};
+use arrow_schema::{DataType, SchemaRef};
 
 /// A column of bytes, borrowed: binary or string, large, view, fixed-size or dictionary.
 pub enum BytesColumn<'a> {
@@ -101,4 +114,23 @@ impl<'a> BytesColumn<'a> {
             Self::Dictionary(keys, values) => keys[row].and_then(|key| values.get(key)),
         }
     }
+}
+
+/// Bytes after which a batch of a scan ends, whatever its rows: far below what a binary column can hold.
+const BATCH_BYTES: usize = 64 << 20;
+
+/// Fails where one binary column could not hold the bytes.
+fn check_size(bytes: usize) -> Result<()> {
+    if i32::try_from(bytes).is_ok() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::InvalidValue,
+        format!("the values of this batch are {bytes} bytes together, more than an Arrow binary column holds (2 GiB); ask for fewer keys"),
+    ))
+}
+
+/// A batch of columns that are known to fit together.
+pub fn batch(schema: SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+    RecordBatch::try_new(schema, columns).map_err(|error| Error::new(ErrorKind::InvalidState, error.to_string()))
 }

@@ -1,11 +1,12 @@
 //! Windows and sessions as Arrow columns: `key` or `row`, start, end, `value`[, `timestamp`].
 
-use crate::key_value::{BATCH_BYTES, check_size};
-use crate::version_columns::batch;
+use super::{BATCH_BYTES, batch, check_size};
+use crate::error::Result;
+use crate::store::timestamped::Stamped;
+use crate::store::windowed::WindowedKey;
 use arrow_array::builder::{BinaryBuilder, Int64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use holdfast_core::{Result, Stamped, WindowedKey};
 use std::sync::Arc;
 
 /// What a window's columns are called.

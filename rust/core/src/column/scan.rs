@@ -1,0 +1,61 @@
+//! A scan's rows of key and value, with a timestamp or without.
+
+use super::{BATCH_BYTES, batch};
+use crate::error::Result;
+use crate::store::timestamped::StampedScan;
+use crate::transaction::{Scan, Step};
+use arrow_array::builder::{BinaryBuilder, Int64Builder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use std::sync::Arc;
+
+/// The columns of a key-value store's rows.
+pub fn key_value_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("key", DataType::Binary, false), Field::new("value", DataType::Binary, true)]))
+}
+
+/// Up to `rows` rows of a scan, fewer where they are large; nothing at its end.
+pub fn key_value_batch(scan: &mut Scan, rows: usize, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
+    let (mut keys, mut values) = (BinaryBuilder::new(), BinaryBuilder::new());
+    let (mut count, mut size) = (0, 0);
+    scan.for_each(&mut |key, value| {
+        keys.append_value(key);
+        values.append_value(value);
+        count += 1;
+        size += key.len() + value.len();
+        if count == rows || size >= BATCH_BYTES { Step::Pause } else { Step::Next }
+    })?;
+    if count == 0 {
+        return Ok(None);
+    }
+    let columns: Vec<ArrayRef> = vec![Arc::new(keys.finish()), Arc::new(values.finish())];
+    batch(Arc::clone(schema), columns).map(Some)
+}
+
+/// The columns of a timestamped key-value store's rows.
+pub fn stamped_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("key", DataType::Binary, false),
+        Field::new("value", DataType::Binary, true),
+        Field::new("timestamp", DataType::Int64, true),
+    ]))
+}
+
+/// Up to `rows` rows of a scan, fewer where they are large; nothing at its end.
+pub fn stamped_batch(scan: &mut StampedScan, rows: usize, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
+    let (mut keys, mut values, mut timestamps) = (BinaryBuilder::new(), BinaryBuilder::new(), Int64Builder::new());
+    let (mut count, mut size) = (0, 0);
+    scan.for_each(&mut |key, found| {
+        keys.append_value(key);
+        values.append_value(found.value);
+        timestamps.append_value(found.timestamp.0);
+        count += 1;
+        size += key.len() + found.value.len();
+        count < rows && size < BATCH_BYTES
+    })?;
+    if count == 0 {
+        return Ok(None);
+    }
+    let columns: Vec<ArrayRef> = vec![Arc::new(keys.finish()), Arc::new(values.finish()), Arc::new(timestamps.finish())];
+    batch(Arc::clone(schema), columns).map(Some)
+}
