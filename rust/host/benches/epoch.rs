@@ -40,8 +40,9 @@ fn main() {
         let encoded = clock.lap();
         let mut ran = Lap::default();
         session
-            .finish(Some(&schema), &mut |_| Ok(()), &mut || {
-                ran = clock.lap();
+            .finish(Some(&schema), &mut |_| {
+                let lap = clock.lap();
+                ran = Lap { clock: ran.clock + lap.clock, busy: ran.busy + lap.busy };
                 Ok(())
             })
             .unwrap();

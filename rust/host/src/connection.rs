@@ -8,10 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind};
 
 use crate::frame::{MAX_GREETING, MAX_PAYLOAD};
 use crate::host::Host;
+use crate::message::Message;
+use crate::operator::Worker;
 use crate::session::Session;
 use crate::wire::{self, BatchReceiver, BatchSender, Kind, SendError};
 
@@ -97,7 +100,7 @@ impl Connection {
         })
     }
 
-    fn run(mut self, host: &Arc<Host>, token: &str) -> Result<(), Ended> {
+    fn run(&mut self, host: &Arc<Host>, token: &str) -> Result<(), Ended> {
         self.greet(token)?;
         let (kind, payload) = self.receive()?;
         if kind != Kind::Open {
@@ -124,22 +127,12 @@ impl Connection {
             }
         }
         let schema = batches.schema();
-        let (mut output, writer, reader) = (BatchSender::default(), &mut self.writer, &mut self.reader);
-        let mut gone = None;
-        let staged = session.finish(
-            schema.as_deref(),
-            &mut |batch| {
-                let sent = output.send(writer, Kind::Output, &batch).and_then(|()| writer.flush().map_err(SendError::Stream));
-                sent.map_err(|error| match error {
-                    SendError::Batch(error) => error,
-                    SendError::Stream(error) => hung_up(&mut gone, error),
-                })
-            },
-            &mut || still_there(reader).map_err(|error| Error::new(ErrorKind::InvalidState, format!("the worker is gone: {error}"))),
-        );
+        let mut worker = Serving { connection: self, output: BatchSender::default(), gone: None };
+        let staged = session.finish(schema.as_deref(), &mut worker);
+        let Serving { connection, gone, .. } = worker;
         match (gone, staged) {
             (Some(error), _) => Err(Ended::Gone(error)),
-            (None, staged) => Ok(self.send_json(Kind::Staged, &staged?)?),
+            (None, staged) => Ok(connection.send_json(Kind::Staged, &staged?)?),
         }
     }
 
@@ -170,15 +163,62 @@ impl Connection {
     }
 }
 
+/// A worker whose input has ended.
+struct Serving<'a> {
+    connection: &'a mut Connection,
+    output: BatchSender,
+    /// Why it is not there any more.
+    gone: Option<io::Error>,
+}
+
+impl Serving<'_> {
+    fn hung_up(&mut self, error: io::Error) -> Error {
+        let told = Error::new(ErrorKind::InvalidState, format!("the worker is gone: {error}"));
+        self.gone = Some(error);
+        told
+    }
+
+    fn sent(&mut self, sent: Result<(), SendError>) -> holdfast_core::Result<()> {
+        sent.map_err(|error| match error {
+            SendError::Batch(error) => error,
+            SendError::Stream(error) => self.hung_up(error),
+        })
+    }
+}
+
+impl Worker for Serving<'_> {
+    fn emit(&mut self, batch: RecordBatch) -> holdfast_core::Result<()> {
+        let writer = &mut self.connection.writer;
+        let sent = self.output.send(writer, Kind::Output, &batch).and_then(|()| writer.flush().map_err(SendError::Stream));
+        self.sent(sent)
+    }
+
+    fn call(&mut self) -> holdfast_core::Result<Message> {
+        match self.connection.receive() {
+            Ok((Kind::Call, payload)) => Message::decode(payload),
+            Ok((kind, _)) => match unexpected(kind, "Call") {
+                Ended::Failed(error) => Err(error),
+                Ended::Gone(error) => Err(self.hung_up(error)),
+            },
+            Err(Ended::Failed(error)) => Err(error),
+            Err(Ended::Gone(error)) => Err(self.hung_up(error)),
+        }
+    }
+
+    fn answer(&mut self, answer: &Message) -> holdfast_core::Result<()> {
+        let sent = answer.send(&mut self.connection.writer, Kind::Answer);
+        self.sent(sent)
+    }
+
+    fn check_alive(&mut self) -> holdfast_core::Result<()> {
+        still_there(&mut self.connection.reader)
+            .map_err(|error| Error::new(ErrorKind::InvalidState, format!("the worker is gone: {error}")))
+    }
+}
+
 fn unexpected(kind: Kind, wanted: &str) -> Ended {
     let text = format!("the worker sent {kind:?} where {wanted} belongs: worker and host are of different versions");
     Ended::Failed(Error::new(ErrorKind::InvalidState, text))
-}
-
-fn hung_up(gone: &mut Option<io::Error>, error: io::Error) -> Error {
-    let told = Error::new(ErrorKind::InvalidState, format!("the worker is gone: {error}"));
-    *gone = Some(error);
-    told
 }
 
 /// Whether the worker still waits for its answer: it has nothing more to say, so anything but silence is its end.

@@ -1,7 +1,7 @@
 //! The state host of a Spark executor: a server of stores that keeps its partitions' databases open between epochs.
 //!
 //! Where is …? Who decides an epoch, who is fenced, what is an error: [`protocol`], pure functions · the state's root,
-//! all of its files: [`root`] · what is in a log object: [`log`](mod@log) · bytes between worker and host: [`frame`], [`wire`] ·
+//! all of its files: [`root`] · what is in a log object: [`log`](mod@log) · bytes between worker and host: [`frame`], [`wire`], [`message`] ·
 //! the worker's end: [`client`] · the host's end: [`server`], [`connection`], [`session`] · what a host keeps between
 //! sessions: [`host`] · a partition's database, brought to the epoch before: [`partition`] · what is done with the rows:
 //! [`operator`] · keys and values as bytes: [`key`], [`row`].
@@ -38,6 +38,7 @@ pub mod host;
 pub mod key;
 pub mod log;
 pub mod logging;
+pub mod message;
 pub mod operator;
 pub mod partition;
 pub mod protocol;

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::host::Host;
 use crate::log::{HeadHeader, RecordsWriter};
-use crate::operator::{Operator, Outcome};
+use crate::operator::{Operator, Outcome, Worker};
 use crate::partition::{Partition, Prepared, View, Wanted};
 use crate::protocol::{Digest, Epoch, ObjectId, RunNumber};
 use crate::request::{Opened, Place, Request, Staged};
@@ -91,17 +91,11 @@ impl Session {
 
     /// Ends the input: runs the operator, hands its output on, stages what it changed.
     ///
-    /// `schema`: the input's columns. `emit` sends a batch of output; `alive` says whether the worker is still there to
-    /// take the acknowledgement: a session whose worker is gone leaves nothing.
+    /// `schema`: the input's columns. A session whose worker is gone leaves nothing.
     ///
     /// # Errors
-    /// The store's, `emit`'s, and the protocol's.
-    pub fn finish(
-        mut self,
-        schema: Option<&Schema>,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
-        alive: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<Staged> {
+    /// The store's, the worker's, and the protocol's.
+    pub fn finish(mut self, schema: Option<&Schema>, worker: &mut dyn Worker) -> Result<Staged> {
         let schema = schema.ok_or_else(|| {
             let text = "the session's input had no columns: push a batch, an empty one if there are no rows";
             Error::new(ErrorKind::InvalidValue, text)
@@ -109,11 +103,11 @@ impl Session {
         self.work(schema)?;
         let Self { host, request, home, work } = self;
         let Some(mut work) = work else { return Err(Error::new(ErrorKind::InvalidState, "the session has no work")) };
-        let outcome = work.operator.run(&work.view.task, &mut work.view.transaction, emit)?;
+        let outcome = work.operator.run(&work.view.task, &mut work.view.transaction, worker)?;
         let Home::Kept { root, run, place } = home else {
             return Ok(Staged { epoch: None, digest: None, adopted: false, records: 0, counts: outcome.counts });
         };
-        alive()?;
+        worker.check_alive()?;
         stage(&host, &request, &root, run, place.epoch, work, &outcome)
     }
 

@@ -9,9 +9,13 @@
 //! Columns(Arrow IPC) ? ------->
 //! Batch(Arrow IPC) *   ------->
 //! End                  ------->
+//! Call(message)      * ------->
+//!                      <-------   Answer(message), one for each Call
 //!                      <-------   Output(Arrow IPC) *
 //!                      <-------   Staged(JSON)
 //! ```
+//!
+//! Calls are of an operator whose code runs in the worker (`crate::message`); the last of them ends the work.
 //!
 //! `Error(kind, message)` may take the place of any answer of the host and ends the session. The Batch frames of a
 //! session together are one Arrow IPC stream (schema message first), so are its Output frames. `Columns` is a stream of its
@@ -47,6 +51,8 @@ pub enum Kind {
     End = 4,
     /// The input's columns, ahead of its first batch: a whole Arrow IPC stream without batches.
     Columns = 5,
+    /// What the worker's own code asks of the session.
+    Call = 6,
     /// The token was right.
     Welcome = 65,
     /// The session stands; JSON.
@@ -57,20 +63,24 @@ pub enum Kind {
     Staged = 68,
     /// What went wrong: JSON of kind and message. The last message.
     Error = 69,
+    /// What a call found.
+    Answer = 70,
 }
 
 impl Kind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 12] = [
         Self::Hello,
         Self::Open,
         Self::Batch,
         Self::End,
         Self::Columns,
+        Self::Call,
         Self::Welcome,
         Self::Opened,
         Self::Output,
         Self::Staged,
         Self::Error,
+        Self::Answer,
     ];
 
     fn from_byte(byte: u8) -> Option<Self> {
@@ -181,7 +191,7 @@ pub enum SendError {
     Batch(Error),
 }
 
-fn encoding(error: arrow_schema::ArrowError) -> SendError {
+pub(crate) fn encoding(error: arrow_schema::ArrowError) -> SendError {
     SendError::Batch(Error::new(ErrorKind::Serialization, format!("a batch could not be written as Arrow IPC: {error}")))
 }
 

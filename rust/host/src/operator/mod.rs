@@ -10,9 +10,10 @@ pub use output::{OutputColumn, Source};
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
-use holdfast_core::{Result, StoreSpec, Task, Transaction};
+use holdfast_core::{Error, ErrorKind, Result, StoreSpec, Task, Transaction};
 use serde::{Deserialize, Serialize};
 
+use crate::message::Message;
 use crate::protocol::{Digest, Epoch, OperatorName};
 use crate::root::OperatorMeta;
 use output::Output;
@@ -76,11 +77,57 @@ pub trait Operator: Send {
     /// `InvalidState` names the rows of another partition.
     fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()>;
 
-    /// Puts the input in order, applies it to the transaction and hands the output to `emit`, in order.
+    /// Puts the input in order, applies it to the transaction and hands the output to the worker, in order.
     ///
     /// # Errors
-    /// What the store or `emit` says.
-    fn run(&mut self, task: &Task, tx: &mut Transaction, emit: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<Outcome>;
+    /// What the store or the worker says.
+    fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome>;
+}
+
+/// The worker at the other end of a session, once its input has ended.
+pub trait Worker {
+    /// Takes a batch of output.
+    ///
+    /// # Errors
+    /// `InvalidState` if the worker is gone.
+    fn emit(&mut self, batch: RecordBatch) -> Result<()>;
+
+    /// What its own code asks next; each call wants an answer.
+    ///
+    /// # Errors
+    /// `InvalidState` if the worker is gone or says something else, `Serialization` for what cannot be read.
+    fn call(&mut self) -> Result<Message>;
+
+    /// Answers the call.
+    ///
+    /// # Errors
+    /// `InvalidState` if the worker is gone.
+    fn answer(&mut self, answer: &Message) -> Result<()>;
+
+    /// Whether it still waits for its acknowledgement.
+    ///
+    /// # Errors
+    /// `InvalidState` if it is gone: its session must leave nothing.
+    fn check_alive(&mut self) -> Result<()>;
+}
+
+/// A worker in this process that has no code of its own, and ends after its session.
+impl<F: FnMut(RecordBatch) -> Result<()>> Worker for F {
+    fn emit(&mut self, batch: RecordBatch) -> Result<()> {
+        self(batch)
+    }
+
+    fn call(&mut self) -> Result<Message> {
+        Err(Error::new(ErrorKind::UnsupportedOperation, "this worker has no code of its own"))
+    }
+
+    fn answer(&mut self, _: &Message) -> Result<()> {
+        self.call().map(|_| ())
+    }
+
+    fn check_alive(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// What a run over the input came to.

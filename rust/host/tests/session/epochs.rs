@@ -66,7 +66,7 @@ fn twin_sessions_do_not_see_each_other() {
             out.extend(joined(&batch));
             Ok(())
         };
-        let staged = session.finish(Some(&schema()), &mut emit, &mut || Ok(())).unwrap();
+        let staged = session.finish(Some(&schema()), &mut emit).unwrap();
         (out, staged.adopted)
     };
     spark.begin(0);

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::{Error, ErrorKind};
+use arrow_array::RecordBatch;
+use holdfast_core::{Error, ErrorKind, Result};
 use holdfast_host::client::Client;
+use holdfast_host::message::Message;
+use holdfast_host::operator::Worker;
 use holdfast_host::session::Session;
 
 use crate::support::{Host, HostProcess, Spark, TOKEN, Task, batch, deleted, left, matched, refused, right, schema, unmatched};
@@ -36,6 +39,27 @@ fn a_consumer_that_stops_in_the_middle_of_the_output_leaves_nothing() {
     assert_eq!(spark.objects(0).len(), 1, "the second attempt's, which would not have adopted the first one's");
 }
 
+/// A worker that takes its output and is gone before the acknowledgement.
+struct Gone;
+
+impl Worker for Gone {
+    fn emit(&mut self, _: RecordBatch) -> Result<()> {
+        Ok(())
+    }
+
+    fn call(&mut self) -> Result<Message> {
+        self.check_alive().map(|()| Message::empty())
+    }
+
+    fn answer(&mut self, _: &Message) -> Result<()> {
+        self.check_alive()
+    }
+
+    fn check_alive(&mut self) -> Result<()> {
+        Err(Error::new(ErrorKind::InvalidState, "the worker is gone"))
+    }
+}
+
 #[test]
 fn a_session_whose_worker_is_gone_stages_nothing() {
     let spark = Spark::new();
@@ -44,8 +68,7 @@ fn a_session_whose_worker_is_gone_stages_nothing() {
     let request = Task::new(&spark, "a", 0).request.to_string();
     let (mut session, _) = Session::open(&host, request.as_bytes()).unwrap();
     session.push(batch(0, &[right("EUR", 10, 100)])).unwrap();
-    let gone = || Err(Error::new(ErrorKind::InvalidState, "the worker is gone"));
-    refused(session.finish(Some(&schema()), &mut |_| Ok(()), &mut { gone }));
+    refused(session.finish(Some(&schema()), &mut Gone));
     assert!(spark.objects(0).is_empty());
 }
 
@@ -207,6 +230,6 @@ fn an_error_in_the_middle_of_the_input_reaches_a_worker_that_is_still_sending() 
     let rows: Vec<_> = (0..50_000).map(|id| left("EUR", id, id)).collect();
     let batch = batch(1, &rows);
     let error = (0..100).find_map(|_| client.push(&batch).err());
-    let error = error.unwrap_or_else(|| refused(client.finish().and_then(|output| output.collect::<Result<Vec<_>, _>>())));
+    let error = error.unwrap_or_else(|| refused(client.finish().and_then(|output| output.collect::<Result<Vec<_>>>())));
     assert!(error.to_string().contains("got rows of partition 1"), "{error}");
 }

@@ -16,7 +16,7 @@ use holdfast_core::{Result, Task, Transaction};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::rows::{self, Rows};
-use super::{BATCH_ROWS, Counts, Operator, Outcome};
+use super::{BATCH_ROWS, Counts, Operator, Outcome, Worker};
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;
 use crate::row::EncodedRows;
@@ -60,7 +60,7 @@ impl Operator for AsofJoin {
         self.rows.push(batch, partition, &mut self.counts)
     }
 
-    fn run(&mut self, task: &Task, tx: &mut Transaction, emit: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<Outcome> {
+    fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
         let table = task.versioned(TABLE)?;
         let ordered = rows::order(&self.rows.inputs, &mut self.counts);
         let mut digest = Xxh3Default::new();
@@ -74,7 +74,7 @@ impl Operator for AsofJoin {
             if !matches.rows.is_empty() {
                 self.counts.output_rows += matches.rows.len() as u64;
                 let right = matches.right(&self.rows.layout)?;
-                emit(self.layout.output.of_places(&self.rows, &matches.rows, &right)?)?;
+                worker.emit(self.layout.output.of_places(&self.rows, &matches.rows, &right)?)?;
             }
         }
         Ok(Outcome { input: self.rows.digest(), output: Digest::from_hasher(&digest), counts: self.counts })

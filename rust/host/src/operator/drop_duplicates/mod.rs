@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::output::{Right, digest_places};
 use super::rows::{self, Layout, Place, Rows, RowsSpec};
-use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, OutputColumn};
+use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, OutputColumn, Worker};
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;
 
@@ -108,7 +108,7 @@ impl Operator for DropDuplicates {
         self.rows.push(batch, partition, &mut self.counts)
     }
 
-    fn run(&mut self, task: &Task, tx: &mut Transaction, emit: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<Outcome> {
+    fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
         let seen = task.window(SEEN)?;
         let taken = self.taken(seen.stream_time(tx).map(|time| time.0));
         let inputs = &self.rows.inputs;
@@ -138,7 +138,7 @@ impl Operator for DropDuplicates {
         for places in fresh.chunks(BATCH_ROWS) {
             digest_places(inputs, places, &mut digest);
             self.counts.output_rows += places.len() as u64;
-            emit(self.output.of_places(&self.rows, places, &Right::none())?)?;
+            worker.emit(self.output.of_places(&self.rows, places, &Right::none())?)?;
         }
         Ok(Outcome { input: self.rows.digest(), output: Digest::from_hasher(&digest), counts: self.counts })
     }

@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::output::{Right, digest_places};
 use super::rows::{self, Layout, Place, Rows, RowsSpec};
-use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, OutputColumn, segment_interval};
+use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, OutputColumn, Worker, segment_interval};
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;
 use crate::row::EncodedRows;
@@ -200,7 +200,7 @@ impl Operator for Materialize {
         self.rows.push(batch, partition, &mut self.counts)
     }
 
-    fn run(&mut self, task: &Task, tx: &mut Transaction, emit: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<Outcome> {
+    fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
         let table = match self.table {
             TableKind::KeyValue => Table::KeyValue(task.key_value(TABLE)?),
             TableKind::Timestamped => Table::Timestamped(task.timestamped_key_value(TABLE)?),
@@ -216,7 +216,7 @@ impl Operator for Materialize {
             if !taken.is_empty() {
                 digest_places(&self.rows.inputs, &taken, &mut digest);
                 self.counts.output_rows += taken.len() as u64;
-                emit(self.output.of_places(&self.rows, &taken, &Right::none())?)?;
+                worker.emit(self.output.of_places(&self.rows, &taken, &Right::none())?)?;
             }
         }
         Ok(Outcome { input: self.rows.digest(), output: Digest::from_hasher(&digest), counts: self.counts })
