@@ -12,11 +12,25 @@ enriched.writeStream.option("checkpointLocation", state.checkpoint_location).sta
 ```
 """
 
+from holdfast.spark.aggregate import aggregate
 from holdfast.spark.drop_duplicates import drop_duplicates
 from holdfast.spark.epoch import foreach_batch
 from holdfast.spark.join_asof import join_asof
 from holdfast.spark.materialize import materialize
 from holdfast.spark.span import Span
 from holdfast.spark.state import State
+from holdfast.spark.window import Window, session_window, sliding_window, window
 
-__all__ = ["Span", "State", "drop_duplicates", "foreach_batch", "join_asof", "materialize"]
+__all__ = [
+    "Span",
+    "State",
+    "Window",
+    "aggregate",
+    "drop_duplicates",
+    "foreach_batch",
+    "join_asof",
+    "materialize",
+    "session_window",
+    "sliding_window",
+    "window",
+]

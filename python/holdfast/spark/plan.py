@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 _ADAPTIVE: Final = "spark.sql.adaptive.enabled"
 
 
-def check_call(state: State, left: "DataFrame", right: "DataFrame") -> Epoch | None:
+def check_call(state: State, left: "DataFrame", right: "DataFrame | None" = None) -> Epoch | None:
     """Check that these frames can use this state here; returns the epoch where `foreachBatch` fixes it."""
     if not isinstance(state, State):
         raise TypeError(f"state is a {type(state).__name__}: give hfs.State(root) or hfs.State.scratch()")
     spark = left.sparkSession
-    streaming = left.isStreaming or right.isStreaming
+    streaming = left.isStreaming or (right is not None and right.isStreaming)
     if state.is_scratch:
         if streaming:
             raise UnsupportedOperationError(
                 "State.scratch() keeps nothing from one micro-batch to the next: give State(root) for streaming frames"
             )
         return None
-    if right.isStreaming and not left.isStreaming:
+    if streaming and not left.isStreaming:
         raise ValueError(
             "left is a static frame and right a stream, so every micro-batch would emit all left rows again: "
             "read the left frame with spark.readStream, too"

@@ -1,5 +1,6 @@
 //! Operators: what a session does with its rows. Each keeps its own stores under its own name.
 
+pub mod aggregate;
 pub mod asof_join;
 pub mod drop_duplicates;
 pub mod materialize;
@@ -41,6 +42,8 @@ pub enum OperatorKind {
     DropDuplicates(drop_duplicates::Spec),
     /// A change stream kept as a table.
     Materialize(materialize::Spec),
+    /// An aggregation by key and window.
+    Aggregate(aggregate::Spec),
 }
 
 impl OperatorKind {
@@ -53,6 +56,7 @@ impl OperatorKind {
             Self::JoinAsof(spec) => Ok(Box::new(asof_join::AsofJoin::new(spec, schema)?)),
             Self::DropDuplicates(spec) => Ok(Box::new(drop_duplicates::DropDuplicates::new(spec, schema)?)),
             Self::Materialize(spec) => Ok(Box::new(materialize::Materialize::new(spec, schema)?)),
+            Self::Aggregate(spec) => Ok(Box::new(aggregate::Aggregation::new(spec, schema)?)),
         }
     }
 
@@ -62,6 +66,7 @@ impl OperatorKind {
             Self::JoinAsof(spec) => spec.stores(),
             Self::DropDuplicates(spec) => spec.stores(),
             Self::Materialize(spec) => spec.stores(),
+            Self::Aggregate(spec) => spec.stores(),
         }
     }
 }
@@ -152,7 +157,7 @@ pub struct Counts {
     pub matched: u64,
     /// Rows without a key or a time, where nothing can be done with them.
     pub dropped: u64,
-    /// Rows that came too late: older than what is kept.
+    /// Rows that came too late: older than what is kept, or behind their grace.
     pub late: u64,
 }
 

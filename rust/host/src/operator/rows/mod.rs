@@ -9,7 +9,7 @@ mod order;
 
 pub use input::{Fingerprint, Input};
 pub use layout::{Layout, RowsSpec, TIME};
-pub use order::{Place, order};
+pub use order::{Place, order, unordered};
 
 use crate::operator::Counts;
 use crate::protocol::Digest;

@@ -33,6 +33,12 @@ impl Place {
     }
 }
 
+/// All rows as they lie, for operators that give the same in any order.
+pub fn unordered(inputs: &[Input]) -> Vec<Place> {
+    let rows = inputs.iter().enumerate().flat_map(|(number, input)| (0..input.num_rows()).map(move |row| (number, row)));
+    rows.map(|(number, row)| Place::new(inputs[number].is_left(row), number, row)).collect()
+}
+
 /// All rows in order. Right rows that nothing can match (no key, no time) are left out and counted; left rows without a
 /// time come first, since they match nothing wherever they stand.
 pub fn order(inputs: &[Input], counts: &mut Counts) -> Vec<Place> {

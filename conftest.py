@@ -1,0 +1,44 @@
+"""Fixtures of all tests, those of the documentation included."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import pytest
+
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory):
+    """The one local session: who asks first would else decide the settings of all."""
+    from pyspark.sql import SparkSession
+
+    # Two slots, and three retries of a task: what a cluster does, a local master must be asked for.
+    spark = (
+        SparkSession.builder.master("local[2,4]")
+        .appName("holdfast-tests")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        # The host must see micro-batches as fast as Spark can start them.
+        .config("spark.sql.streaming.pollingDelay", "5ms")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture(autouse=True)
+def _examples(request: pytest.FixtureRequest, doctest_namespace: dict[str, Any]) -> None:
+    """The examples of the pages on Spark have a session named `spark`, as in PySpark's shell."""
+    if "docs/spark" in request.path.as_posix():
+        doctest_namespace["spark"] = request.getfixturevalue("spark")

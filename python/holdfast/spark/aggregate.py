@@ -1,0 +1,163 @@
+"""Aggregation by key, and by windows of event time."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+from pyspark.sql import types as sql
+
+from holdfast.errors import UnsupportedOperationError
+from holdfast.spark.plan import Operator, check_call
+from holdfast.spark.rows import Input, Rows, keys_of
+from holdfast.spark.schema import Side
+from holdfast.spark.span import Span, micros
+from holdfast.spark.state import State
+from holdfast.spark.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_FUNCTIONS: Final = ("count", "sum", "min", "max", "avg", "first", "last", "count_distinct", "collect_list", "collect_set")
+
+
+def aggregate(
+    df: "DataFrame",
+    *,
+    by: str | Sequence[str],
+    aggs: Mapping[str, Any],
+    state: State,
+    on: str | None = None,
+    window: Window | None = None,
+    grace: Span | None = None,
+    emit: Literal["update", "close"] = "update",
+    retention: Span | None = None,
+    name: str | None = None,
+) -> "DataFrame":
+    """One row a group with the values of `aggs`, kept from micro-batch to micro-batch.
+
+    `by` are the group's columns; a null is a group like others. `aggs` names the result's columns: `"count"` counts rows,
+    `(function, column)` computes Spark SQL's `count`, `sum`, `min`, `max`, `avg`, `first`, `last`, `count_distinct`,
+    `collect_list` or `collect_set` of a column, with its result type and its way with nulls. `on` is the rows' time:
+    `first` and `last` go by it (of equal times the least and the greatest value), and lists are ordered by it; without
+    it they go by arrival. A sum that its type cannot hold is an error.
+
+    `window` (from `hfs.window`) cuts each group by time: columns `window_start` and `window_end` come after `by`. A
+    window is closed when the stream time, the greatest time seen in a partition, is `grace` past its end; rows that
+    come then are dropped and counted. `emit="update"` gives the groups that a micro-batch changed, `emit="close"` each
+    window once, when it closes (with `grace` 0 if it is not given); a static frame has an end, which closes all.
+    Without `grace`, `emit="update"` takes late rows as long as windows are kept: for `retention`, or always. Without
+    windows `grace` bounds how late a row may be. `name` is the operator's name in the state.
+
+    Raises `ValueError` that names the wrong column, function or option, before any job runs.
+    """
+    side = Side("input", df)
+    keys = keys_of(side, by)
+    time = None if on is None else side.time(on, "on")
+    if time is not None and time in keys:
+        raise ValueError(f"on: column {time.name!r} is in by, too; a key and a time are two columns")
+    columns = _Columns(side, aggs)
+    settings = _settings(time, window, grace, emit, retention)
+    output = [*keys, *([] if window is None or time is None else _window_fields(time)), *columns.results]
+    seen: set[str] = set()
+    for field in output:
+        if side.fold(field.name) in seen:
+            raise ValueError(f"the result would have two columns named {field.name!r}: rename the one in aggs")
+        seen.add(side.fold(field.name))
+    epoch = check_call(state, df)
+    rows = Rows(Input(side, keys, time, columns.payload))
+    operator = Operator(
+        kind="aggregate",
+        name=name or f"aggregate_{rows.default_name}",
+        state=state,
+        epoch=epoch,
+        layout=rows.layout,
+        output=sql.StructType([sql.StructField(field.name, field.dataType, nullable=True) for field in output]),
+        request={**rows.request, **settings, "aggregates": columns.aggregates, "last": state.is_scratch},
+    )
+    frame = rows.frame()
+    operator.claim()
+    return operator.over(frame, keys=len(keys), metrics={"rows": "count(*)"})
+
+
+class _Columns:
+    """What `aggs` asks for: the columns that it needs, and those that it gives."""
+
+    def __init__(self, side: Side, aggs: Mapping[str, Any]) -> None:
+        if not isinstance(aggs, Mapping) or not aggs:
+            raise ValueError(f"aggs={aggs!r}: give a dict of the result's columns, such as {{'orders': 'count'}}")
+        self._side: Final = side
+        self.payload: Final[list[sql.StructField]] = []
+        self.aggregates: Final[list[dict[str, Any]]] = []
+        self.results: Final[list[sql.StructField]] = []
+        for result, what in aggs.items():
+            function, column = self._parse(result, what)
+            index = None
+            if column is not None:
+                field = side.find(column, f"aggs[{result!r}]")
+                if field not in self.payload:
+                    self.payload.append(field)
+                index = self.payload.index(field)
+            self.aggregates.append({"name": result, "function": function, "column": index})
+            self.results.append(sql.StructField(result, self._type(result, function, index)))
+
+    def _parse(self, result: str, what: Any) -> tuple[str, str | None]:
+        if what == "count":
+            return "count", None
+        if isinstance(what, tuple) and len(what) == 2 and what[0] in _FUNCTIONS and isinstance(what[1], str):
+            return what
+        if hasattr(what, "update") and hasattr(what, "result"):
+            raise UnsupportedOperationError(f"aggs[{result!r}]: an Aggregator of your own comes later")
+        functions = ", ".join(_FUNCTIONS)
+        raise ValueError(
+            f"aggs[{result!r}]={what!r}: give 'count' or a pair of a function and a column; functions: {functions}"
+        )
+
+    def _type(self, result: str, function: str, index: int | None) -> sql.DataType:
+        """The type that Spark SQL gives the result."""
+        if index is None:
+            return sql.LongType()
+        field = self.payload[index]
+        if function in ("sum", "avg") and not isinstance(field.dataType, (sql.NumericType, sql.DayTimeIntervalType)):
+            raise ValueError(
+                f"aggs[{result!r}]: {function} needs numbers, and column {field.name!r} is {field.dataType.simpleString()}"
+            )
+        call = getattr(F, function)(self._side.column(field))
+        try:
+            return self._side.frame.select(call.alias("result")).schema["result"].dataType
+        except AnalysisException as error:
+            raise ValueError(f"aggs[{result!r}]: {function} cannot take column {field.name!r}: {error}") from error
+
+
+def _window_fields(time: sql.StructField) -> list[sql.StructField]:
+    return [sql.StructField(name, time.dataType) for name in ("window_start", "window_end")]
+
+
+def _settings(
+    time: sql.StructField | None, window: Window | None, grace: Span | None, emit: str, retention: Span | None
+) -> dict[str, Any]:
+    if emit not in ("update", "close"):
+        raise ValueError(f"emit={emit!r}: there are 'update' and 'close'")
+    if window is not None and not isinstance(window, Window):
+        raise ValueError(f"window={window!r}: give hfs.window(length)")
+    if window is not None and time is None:
+        raise ValueError("window needs a time: name the rows' timestamp column with on=...")
+    if window is None and emit == "close":
+        raise ValueError("emit='close' needs a window: without one a group never closes")
+    if grace is not None and time is None:
+        raise ValueError("grace needs a time: name the rows' timestamp column with on=...")
+    if retention is not None and window is None:
+        raise ValueError("retention is how long windows are kept, and there is no window")
+    late = None if grace is None else micros(grace, "grace")
+    if late is None and emit == "close":
+        late = 0
+    kept = None if retention is None else micros(retention, "retention")
+    if window is not None and kept is not None and kept < window.length + (late or 0):
+        raise ValueError(f"retention={retention!r} is shorter than a window and its grace: it must be kept until it closes")
+    return {
+        "timed": time is not None,
+        "window": None if window is None else {"length": window.length, "slide": window.slide},
+        "grace": late,
+        "emit": emit,
+        "retention": kept,
+    }

@@ -1,0 +1,125 @@
+//! What a function keeps of each group, and what it says of it: one accumulator a column of the result.
+//!
+//! `number.rs` counts, sums, averages · `pick.rs` one value of many (min, max, first, last) · `items.rs` single values kept in
+//! a store (distinct, lists, sets).
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::DataType;
+use holdfast_core::{Error, ErrorKind, KeyValueStore, Result, Transaction};
+use xxhash_rust::xxh3::Xxh3Default;
+
+use super::groups::Groups;
+use super::items::{Items, Kind};
+use super::number::{Avg, AvgDecimal, Count, Sum};
+use super::pick::{Pick, Which};
+use super::spec::{Aggregate, Function};
+use crate::operator::rows::{Layout, Place};
+
+/// A row and a group that it belongs to.
+#[derive(Clone, Copy)]
+pub struct Assigned {
+    /// The group's number.
+    pub group: u32,
+    /// Where the row lies.
+    pub place: Place,
+    /// The row's time; the least where rows have none.
+    pub time: i64,
+}
+
+/// What an accumulator works on beside its own state.
+pub struct Access<'a> {
+    /// The groups.
+    pub groups: &'a Groups,
+    /// The store of single values.
+    pub items: &'a KeyValueStore,
+    /// The epoch's transaction.
+    pub tx: &'a mut Transaction,
+}
+
+/// One function over all groups of an epoch.
+pub trait Accumulator: Send {
+    /// The types of what is kept of a group.
+    fn state_types(&self) -> Vec<DataType>;
+
+    /// Takes what was kept: a row a group, nulls for a new one.
+    ///
+    /// # Errors
+    /// `Serialization` for columns of other types.
+    fn load(&mut self, state: &[ArrayRef]) -> Result<()>;
+
+    /// Takes rows, in order. `batches`: the input's, which `Assigned::place` names.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a result that its type cannot hold; the store's.
+    fn update(&mut self, batches: &[&RecordBatch], rows: &[Assigned], access: &mut Access<'_>) -> Result<()>;
+
+    /// What is to be kept: a row a group.
+    fn state(&self) -> Vec<ArrayRef>;
+
+    /// The results of these groups; what they say beyond their state goes into the digest.
+    ///
+    /// # Errors
+    /// The store's.
+    fn result(&self, groups: &[usize], access: &mut Access<'_>, digest: &mut Xxh3Default) -> Result<ArrayRef>;
+
+    /// Whether something is kept of a group beside its state.
+    fn keeps_items(&self) -> bool {
+        false
+    }
+
+    /// Deletes what is kept of a group beside its state.
+    ///
+    /// # Errors
+    /// The store's.
+    fn forget(&self, _group: usize, _access: &mut Access<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether the order of rows of one group changes the result.
+    fn needs_order(&self) -> bool {
+        false
+    }
+}
+
+/// The accumulator of a column of the result.
+///
+/// # Errors
+/// `InvalidType` for a column that the function cannot take.
+pub fn accumulator(number: usize, aggregate: &Aggregate, layout: &Layout, timed: bool) -> Result<Box<dyn Accumulator>> {
+    let Some(index) = aggregate.column else { return Ok(Box::new(Count::new(None))) };
+    let column = layout.left.start + index;
+    let field = layout.field(column);
+    let refused = || {
+        let function = aggregate.function.name();
+        let text = format!("{function}: column {:?} is {}, which it cannot take", field.name(), field.data_type());
+        Error::new(ErrorKind::InvalidType, text)
+    };
+    let pick = |which| Pick::new(which, column, field, timed).map(|pick| -> Box<dyn Accumulator> { Box::new(pick) });
+    let items = |kind| Items::new(kind, number, column, field, timed).map(|items| -> Box<dyn Accumulator> { Box::new(items) });
+    Ok(match aggregate.function {
+        Function::Count => Box::new(Count::new(Some(column))),
+        Function::Sum => Sum::accumulator(column, field).ok_or_else(refused)?,
+        Function::Avg => match field.data_type() {
+            DataType::Decimal128(precision, scale) => Box::new(AvgDecimal::new(column, field.name(), *precision, *scale)),
+            _ => Box::new(Avg::new(column, field).ok_or_else(refused)?),
+        },
+        Function::Min => pick(Which::Min)?,
+        Function::Max => pick(Which::Max)?,
+        Function::First => pick(Which::First)?,
+        Function::Last => pick(Which::Last)?,
+        Function::CountDistinct => items(Kind::CountDistinct)?,
+        Function::CollectList => items(Kind::List)?,
+        Function::CollectSet => items(Kind::Set)?,
+    })
+}
+
+/// A column of a state that was kept as something else.
+pub fn unreadable(function: &str) -> Error {
+    Error::new(ErrorKind::Serialization, format!("{function}: what was kept of a group cannot be read: restore the state from a backup"))
+}
+
+/// A result that does not fit its type.
+pub fn overflow(field: &str, function: &str, wanted: &str) -> Error {
+    let text = format!("{function}({field}) does not fit {wanted}: cast the column to a wider type");
+    Error::new(ErrorKind::InvalidValue, text)
+}

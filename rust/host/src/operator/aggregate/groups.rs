@@ -1,0 +1,78 @@
+//! The groups that an epoch touches: each a key (and a window's start), numbered as they come.
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use std::hash::BuildHasher;
+use std::ops::Range;
+
+/// Groups by number. A group is its key's bytes and its window's start (0 where there are no windows).
+#[derive(Default)]
+pub struct Groups {
+    bytes: Vec<u8>,
+    groups: Vec<(Range<usize>, i64)>,
+    table: HashTable<u32>,
+    hasher: RandomState,
+}
+
+impl Groups {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// A group's key.
+    #[inline]
+    pub fn key(&self, group: usize) -> &[u8] {
+        &self.bytes[self.groups[group].0.clone()]
+    }
+
+    /// A group's window's start.
+    #[inline]
+    pub fn start(&self, group: usize) -> i64 {
+        self.groups[group].1
+    }
+
+    /// The number of a group, a new one if it is new.
+    #[inline]
+    pub fn enter(&mut self, key: &[u8], start: i64) -> u32 {
+        let Self { bytes, groups, table, hasher } = self;
+        let of = |n: &u32| {
+            let (range, start) = &groups[*n as usize];
+            (&bytes[range.clone()], *start)
+        };
+        match table.entry(hasher.hash_one((key, start)), |n| of(n) == (key, start), |n| hasher.hash_one(of(n))) {
+            Entry::Occupied(slot) => *slot.get(),
+            Entry::Vacant(slot) => {
+                let number = groups.len() as u32;
+                slot.insert(number);
+                let from = bytes.len();
+                bytes.extend_from_slice(key);
+                groups.push((from..bytes.len(), start));
+                number
+            }
+        }
+    }
+
+    /// The groups' numbers in the order of (start, key): that in which results come out.
+    pub fn ordered(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.count()).collect();
+        order.sort_unstable_by(|a, b| (self.start(*a), self.key(*a)).cmp(&(self.start(*b), self.key(*b))));
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_a_key_and_a_start() {
+        let mut groups = Groups::default();
+        let numbers: Vec<u32> =
+            [(b"b".as_slice(), 0), (b"a", 0), (b"b", 0), (b"b", -5), (b"", 0)].map(|(key, start)| groups.enter(key, start)).to_vec();
+        assert_eq!(numbers, [0, 1, 0, 2, 3]);
+        assert_eq!(groups.ordered(), [2, 3, 1, 0]);
+        assert_eq!((groups.key(2), groups.start(2)), (b"b".as_slice(), -5));
+    }
+}

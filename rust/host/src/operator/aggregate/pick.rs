@@ -1,0 +1,119 @@
+//! One value of many: the least, the greatest, the first, the last. Values are compared and kept as bytes (`row.rs`), whose
+//! order is SQL's.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field};
+use holdfast_core::Result;
+use xxhash_rust::xxh3::Xxh3Default;
+
+use super::accumulator::{Access, Accumulator, Assigned, unreadable};
+use crate::row::RowCodec;
+
+/// Which value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The least; nulls are left out.
+    Min,
+    /// The greatest; nulls are left out.
+    Max,
+    /// The one of the least time, a null too; of one time the least. Without times the first that came.
+    First,
+    /// The one of the greatest time, a null too; of one time the greatest. Without times the last that came.
+    Last,
+}
+
+/// One value a group.
+pub struct Pick {
+    which: Which,
+    column: usize,
+    codec: RowCodec,
+    timed: bool,
+    picked: Vec<Option<Picked>>,
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Picked {
+    time: i64,
+    value: Option<Vec<u8>>,
+}
+
+impl Pick {
+    /// A value of a column; `timed`: the rows have times.
+    ///
+    /// # Errors
+    /// `InvalidType` for a column whose values cannot be kept.
+    pub fn new(which: Which, column: usize, field: &Field, timed: bool) -> Result<Self> {
+        Ok(Self { which, column, codec: RowCodec::new([field])?, timed, picked: Vec::new() })
+    }
+
+    fn is_by_time(&self) -> bool {
+        matches!(self.which, Which::First | Which::Last)
+    }
+}
+
+impl Accumulator for Pick {
+    fn state_types(&self) -> Vec<DataType> {
+        vec![DataType::Boolean, DataType::Int64, DataType::Binary]
+    }
+
+    fn load(&mut self, state: &[ArrayRef]) -> Result<()> {
+        let columns = (state[0].as_boolean_opt(), state[1].as_primitive_opt::<Int64Type>(), state[2].as_binary_opt::<i32>());
+        let (Some(there), Some(times), Some(values)) = columns else { return Err(unreadable("min, max, first, last")) };
+        let picked = |n: usize| Picked { time: times.value(n), value: values.is_valid(n).then(|| values.value(n).to_vec()) };
+        self.picked = (0..there.len()).map(|n| (there.is_valid(n) && there.value(n)).then(|| picked(n))).collect();
+        Ok(())
+    }
+
+    fn update(&mut self, batches: &[&RecordBatch], rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
+        let column = |batch: &&RecordBatch| Arc::clone(batch.column(self.column));
+        let encoded = batches.iter().map(|batch| self.codec.encode(&[column(batch)])).collect::<Result<Vec<_>>>()?;
+        let nulls: Vec<_> = batches.iter().map(|batch| column(batch).logical_nulls()).collect();
+        let by_time = self.is_by_time();
+        for row in rows {
+            let (input, n) = (row.place.input(), row.place.row());
+            let is_null = nulls[input].as_ref().is_some_and(|nulls| nulls.is_null(n));
+            if is_null && !by_time {
+                continue;
+            }
+            let value = (!is_null).then(|| encoded[input].get(n));
+            let slot = &mut self.picked[row.group as usize];
+            let better = match slot {
+                None => true,
+                Some(old) => {
+                    let (new, old) = ((if by_time { row.time } else { 0 }, value), (old.time, old.value.as_deref()));
+                    match self.which {
+                        // Without times rows come in the order of arrival.
+                        Which::First if !self.timed => false,
+                        Which::Last if !self.timed => true,
+                        Which::Min | Which::First => new < old,
+                        Which::Max | Which::Last => new > old,
+                    }
+                }
+            };
+            if better {
+                *slot = Some(Picked { time: if by_time { row.time } else { 0 }, value: value.map(<[u8]>::to_vec) });
+            }
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> Vec<ArrayRef> {
+        let there: BooleanArray = self.picked.iter().map(|picked| Some(picked.is_some())).collect();
+        let times: Int64Array = self.picked.iter().map(|picked| Some(picked.as_ref().map_or(0, |picked| picked.time))).collect();
+        let values: BinaryArray = self.picked.iter().map(|picked| picked.as_ref().and_then(|picked| picked.value.as_deref())).collect();
+        vec![Arc::new(there), Arc::new(times), Arc::new(values)]
+    }
+
+    fn result(&self, groups: &[usize], _: &mut Access<'_>, _: &mut Xxh3Default) -> Result<ArrayRef> {
+        let values = groups.iter().map(|group| self.picked[*group].as_ref().and_then(|picked| picked.value.as_deref()));
+        Ok(self.codec.decode(values)?.swap_remove(0))
+    }
+
+    fn needs_order(&self) -> bool {
+        self.is_by_time() && !self.timed
+    }
+}
