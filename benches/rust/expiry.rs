@@ -4,10 +4,14 @@ use super::{History, measure};
 use holdfast_core::{StoreKind, Task, Timestamp};
 use measure::{Settings, TRANSACTION, commit, figure, open, print, timed};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 const SEGMENTS: usize = 24;
 
-/// As many versions as one retention holds come before anything expires, and as many again while it does.
+/// The shortest segment that a store has by default.
+const SEGMENT: Duration = Duration::from_secs(2);
+
+/// As many versions as one retention holds come before anything expires, and more while it does.
 struct Run<'a> {
     history: &'a History,
     retention: i64,
@@ -18,6 +22,7 @@ impl Run<'_> {
         open(path, StoreKind::Versioned { history_retention: retention, segment_interval: self.retention / SEGMENTS as i64 })
     }
 
+    /// Puts and commits these rows; `committed` is told behind which one each commit ends.
     fn put(&self, task: &Task, rows: std::ops::Range<usize>, mut committed: impl FnMut(usize)) {
         let store = task.versioned("s").unwrap();
         for first in rows.clone().step_by(TRANSACTION) {
@@ -27,52 +32,73 @@ impl Run<'_> {
                 let value = self.history.data.value(n % self.history.rows);
                 store.put(&mut tx, self.history.key(n), Some(value), Timestamp(self.history.time(n))).unwrap();
             }
-            commit(task, tx, first);
+            commit(task, tx, end);
             committed(end);
+        }
+    }
+
+    /// Segments' worth of versions in files that ended in segments which have passed, when so many rows were committed.
+    fn left(&self, path: &Path, committed: usize) -> f64 {
+        let (rows, flushed) = self.on_disk(path);
+        let segment = (self.history.rows / SEGMENTS) as i64;
+        // What began behind the last passed segment's end can be asked for, and of each key the version before.
+        let passed = (committed as i64 - self.history.rows as i64).div_euclid(segment) * segment;
+        let live = committed as i64 - (passed - self.history.keys as i64).max(0) - (committed - flushed) as i64;
+        (rows - live).max(0) as f64 / segment as f64
+    }
+
+    /// Versions in files, and how many rows had been committed by the commit that was written to files last.
+    fn on_disk(&self, path: &Path) -> (i64, usize) {
+        let options = rust_rocksdb::Options::default();
+        loop {
+            // It fails when a compaction takes away a file that is about to be opened.
+            let Ok(files) = rust_rocksdb::DB::open_cf_for_read_only(&options, path, ["default", "versions:s", "offsets"], false) else {
+                continue;
+            };
+            let rows = files.property_int_value_cf(&files.cf_handle("versions:s").unwrap(), "rocksdb.estimate-num-keys").unwrap().unwrap();
+            let offsets = files.cf_handle("offsets").unwrap();
+            let offset = files.iterator_cf(&offsets, rust_rocksdb::IteratorMode::Start).next().unwrap().unwrap().1;
+            return (rows as i64, u64::from_be_bytes(offset[..].try_into().unwrap()) as usize);
         }
     }
 }
 
-/// Rows that the files of the store's versions hold.
-fn rows_on_disk(path: &Path) -> usize {
-    let options = rust_rocksdb::Options::default();
-    let files = rust_rocksdb::DB::open_cf_for_read_only(&options, path, ["default", "versions:s"], false).unwrap();
-    let versions = files.cf_handle("versions:s").unwrap();
-    files.property_int_value_cf(&versions, "rocksdb.estimate-num-keys").unwrap().unwrap() as usize
-}
-
 pub fn expiry(settings: &Settings, history: &History) {
     let run = Run { history, retention: history.time(history.rows) };
-    let segment = history.rows / SEGMENTS;
-    let name = "versions on disk that no read can ask for, in segments' worth (24 a retention), while history expires";
-    if settings.wants(name) {
+    let more = history.rows..2 * history.rows;
+    let loaded = |retention: i64| {
         let dir = tempfile::tempdir().unwrap();
-        let task = run.open(dir.path(), run.retention);
+        let task = run.open(dir.path(), retention);
         run.put(&task, 0..history.rows, |_| {});
-        let mut left = Vec::new();
-        run.put(&task, history.rows..2 * history.rows, |end| {
-            // In force within the retention: what began in it, and of each key the version before.
-            let live = history.rows + history.keys;
-            left.push((rows_on_disk(dir.path()) as f64 - live.min(end) as f64).max(0.0) / segment as f64);
-        });
-        left.sort_by(f64::total_cmp);
-        let note = format!("at {} commits; most: {:.2}", left.len(), left[left.len() - 1]);
-        print(name, "nothing (absolute)", left[left.len() / 2], "<= 1", "segments", &note);
+        (dir, task)
+    };
+    for (pace, name) in [
+        (SEGMENT, "expired versions on disk, in segments' worth (24 a retention), a segment in 2 s"),
+        (Duration::ZERO, "expired versions on disk, in segments' worth, as fast as versions can be put"),
+    ] {
+        if settings.wants(name) {
+            let (dir, task) = loaded(run.retention);
+            let mut left = Vec::new();
+            let began = Instant::now();
+            let rows = history.rows..if pace.is_zero() { 2 * history.rows } else { history.rows / 2 * 3 };
+            run.put(&task, rows, |end| {
+                left.push(run.left(dir.path(), end));
+                let passed = pace.mul_f64((end - history.rows) as f64 * SEGMENTS as f64 / history.rows as f64);
+                std::thread::sleep(passed.saturating_sub(began.elapsed()));
+            });
+            left.sort_by(f64::total_cmp);
+            let note = format!("at {} commits; most: {:.2}", left.len(), left[left.len() - 1]);
+            print(name, "nothing (absolute)", left[left.len() / 2], "<= 1", "segments", &note);
+        }
     }
+    let puts = |retention: i64| {
+        let (_dir, task) = loaded(retention);
+        timed(|| run.put(&task, more.clone(), |_| {}))
+    };
     figure(
         settings,
         ("versioned put while history expires", "the same put where nothing expires", "<= 1.3", "time"),
-        || {
-            let dir = tempfile::tempdir().unwrap();
-            let task = run.open(dir.path(), run.retention);
-            run.put(&task, 0..history.rows, |_| {});
-            timed(|| run.put(&task, history.rows..2 * history.rows, |_| {}))
-        },
-        || {
-            let dir = tempfile::tempdir().unwrap();
-            let task = run.open(dir.path(), 10 * run.retention);
-            run.put(&task, 0..history.rows, |_| {});
-            timed(|| run.put(&task, history.rows..2 * history.rows, |_| {}))
-        },
+        || puts(run.retention),
+        || puts(10 * run.retention),
     );
 }

@@ -16,7 +16,7 @@ use super::snapshot::Snapshot;
 use crate::error::{Error, ErrorKind, Result};
 use crate::failpoint::Failpoint;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use rust_rocksdb::{AsColumnFamilyRef, ColumnFamilyDescriptor, DB, FlushOptions, Options, WriteBatch, WriteOptions};
+use rust_rocksdb::{AsColumnFamilyRef, ColumnFamilyDescriptor, DB, FlushOptions, Options, ReadOptions, ReadTier, WriteBatch, WriteOptions};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -269,6 +269,21 @@ impl Database {
         Failpoint::AfterFlush.reached()
     }
 
+    /// The number of the last commit.
+    pub fn last_commit(&self) -> u64 {
+        self.commits.last()
+    }
+
+    /// The number of the last commit of which all is in files.
+    pub fn flushed_commit(&self) -> Result<u64> {
+        let guard = self.guard()?;
+        let mut options = ReadOptions::default();
+        options.set_read_tier(ReadTier::Persisted);
+        let metadata = self.family(&FamilySpec::new(FamilyKind::Metadata, ""))?;
+        let number = self.opened(&guard)?.get_pinned_cf_opt(&metadata.handle, commit_number::KEY, &options);
+        Ok(commit_number::parse(number.map_err(|e| failure("reading the number of the last flushed commit", &self.path, e))?.as_deref()))
+    }
+
     /// A sum over families of one of RocksDB's integer properties.
     pub fn property(&self, name: &str) -> Result<u64> {
         let guard = self.guard()?;
@@ -340,7 +355,8 @@ impl Database {
         drop(db.take());
     }
 
-    pub(super) fn in_owner_process(&self) -> bool {
+    /// Whether this is the process that opened it, and not a child of it.
+    pub(crate) fn in_owner_process(&self) -> bool {
         std::process::id() == self.pid
     }
 }

@@ -13,6 +13,7 @@ mod failure;
 mod family;
 mod log_gap;
 mod options;
+mod rewrite;
 mod shared;
 mod snapshot;
 
@@ -23,5 +24,6 @@ pub use database::Database;
 pub use environment::Environment;
 pub use family::{Family, FamilyKind, FamilySpec};
 pub use options::DatabaseOptions;
+pub(crate) use rewrite::Rewritten;
 pub use shared::{SharedMemory, configure_shared_memory, shared_memory};
 pub use snapshot::Snapshot;

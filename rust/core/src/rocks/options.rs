@@ -6,7 +6,7 @@ use super::family::{FamilyKind, FamilySpec};
 use super::shared::with_shared;
 use crate::error::{Error, ErrorKind, Result};
 use crate::failpoint::Failpoint;
-use crate::store::versioned::{ExpiryFilter, Horizon};
+use crate::store::versioned::{Ends, ExpiryFilter, Horizon};
 use crate::store::windowed;
 use rust_rocksdb::{BlockBasedOptions, DBCompressionType, DBRecoveryMode, DataBlockIndexType, Options, SliceTransform};
 
@@ -128,22 +128,33 @@ struct ExpiryFactory {
     horizon: Horizon,
 }
 
-enum Expiry {
+/// One pass over rows in key order.
+struct Expiry {
+    rows: Rows,
+    moment: i64,
+    horizon: Horizon,
+    ends: Option<Ends>,
+}
+
+enum Rows {
     Versions(ExpiryFilter),
-    Windowed { kind: FamilyKind, horizon: i64 },
+    Windowed(FamilyKind),
 }
 
 impl rust_rocksdb::compaction_filter_factory::CompactionFilterFactory for ExpiryFactory {
     type Filter = Expiry;
 
-    fn create(&mut self, _: rust_rocksdb::compaction_filter_factory::CompactionFilterContext) -> Expiry {
+    fn create(&mut self, context: rust_rocksdb::compaction_filter_factory::CompactionFilterContext) -> Expiry {
         // A filter cannot fail.
         let _ = Failpoint::InCompaction.reached();
-        let horizon = self.horizon.get();
-        match self.kind {
-            FamilyKind::Versions => Expiry::Versions(ExpiryFilter::new(horizon)),
-            kind => Expiry::Windowed { kind, horizon },
-        }
+        let horizon = self.horizon.clone();
+        let moment = horizon.get();
+        let rows = match self.kind {
+            FamilyKind::Versions => Rows::Versions(ExpiryFilter::new(moment)),
+            kind => Rows::Windowed(kind),
+        };
+        let ends = if context.is_manual_compaction { horizon.wanted_ends() } else { None };
+        Expiry { rows, moment, horizon, ends }
     }
 
     fn name(&self) -> &std::ffi::CStr {
@@ -153,14 +164,28 @@ impl rust_rocksdb::compaction_filter_factory::CompactionFilterFactory for Expiry
 
 impl rust_rocksdb::compaction_filter::CompactionFilter for Expiry {
     fn filter(&mut self, _: u32, row: &[u8], _: &[u8]) -> rust_rocksdb::CompactionDecision {
-        let expired = match self {
-            Self::Versions(filter) => filter.expired(row),
-            Self::Windowed { kind, horizon } => windowed::expired(*kind, row, *horizon),
+        let end = match &mut self.rows {
+            Rows::Versions(filter) => filter.end(row),
+            Rows::Windowed(kind) => windowed::row_time(*kind, row),
         };
-        if expired { rust_rocksdb::CompactionDecision::Remove } else { rust_rocksdb::CompactionDecision::Keep }
+        if end.is_some_and(|end| end < self.moment) {
+            return rust_rocksdb::CompactionDecision::Remove;
+        }
+        if let (Some(end), Some(ends)) = (end, &mut self.ends) {
+            ends.note(end);
+        }
+        rust_rocksdb::CompactionDecision::Keep
     }
 
     fn name(&self) -> &std::ffi::CStr {
         c"holdfast.expiry"
+    }
+}
+
+impl Drop for Expiry {
+    fn drop(&mut self) {
+        if let Some(ends) = &self.ends {
+            self.horizon.add_ends(ends);
+        }
     }
 }

@@ -17,7 +17,8 @@ const FLUSH_BYTES: u64 = 8 << 20;
 pub(super) struct Views {
     alive: Vec<(Weak<Base>, Vec<StoreState>)>,
     durable: Vec<StoreState>,
-    flushing: Option<Vec<StoreState>>,
+    /// The commit that a flush was asked for at, by its number, and the states then.
+    flushing: Option<(u64, Vec<StoreState>)>,
     bytes_since_flush: u64,
 }
 
@@ -47,17 +48,19 @@ impl Task {
         views.bytes_since_flush += bytes as u64;
         if self.options.durability == Durability::Sync {
             views.durable.clone_from(&committed.states);
-        } else if views.flushing.is_some() {
-            // Every memtable that was full when the flush was asked for is in a file once none is waiting.
-            if self.database.property("rocksdb.num-immutable-mem-table")? == 0
-                && let Some(states) = views.flushing.take()
+        } else {
+            if let Some((number, _)) = &views.flushing
+                && self.database.flushed_commit()? >= *number
+                && let Some((_, states)) = views.flushing.take()
             {
                 views.durable = states;
             }
-        } else if views.bytes_since_flush > FLUSH_BYTES && self.a_segment_has_passed(&views.durable, &committed.states) {
-            self.database.flush(false)?;
-            views.flushing = Some(committed.states.clone());
-            views.bytes_since_flush = 0;
+            let idle = views.flushing.is_none();
+            if idle && views.bytes_since_flush > FLUSH_BYTES && self.a_segment_has_passed(&views.durable, &committed.states) {
+                views.flushing = Some((self.database.last_commit(), committed.states.clone()));
+                views.bytes_since_flush = 0;
+                self.database.flush(false)?;
+            }
         }
         self.raise_horizons(&views);
         Ok(())
@@ -66,7 +69,7 @@ impl Task {
     fn a_segment_has_passed(&self, durable: &[StoreState], now: &[StoreState]) -> bool {
         self.stores.iter().zip(durable.iter().zip(now)).any(|(entry, (durable, now))| {
             entry.store.expiry().is_some_and(|expiry| match (durable.stream_time, now.stream_time) {
-                (Some(then), Some(now)) => now.saturating_sub(then) > expiry.unit,
+                (Some(then), Some(now)) => expiry.segment(then) != expiry.segment(now),
                 (then, now) => then != now,
             })
         })
@@ -81,8 +84,11 @@ impl Task {
                 let before = horizon.get();
                 horizon.raise(time.saturating_sub(keep));
                 let now = horizon.get();
+                if before.div_euclid(unit) == now.div_euclid(unit) {
+                    continue;
+                }
+                self.reclaimer.ring();
                 if let Some(Place::Files(family)) = by_time.map(|table| table.place)
-                    && before.div_euclid(unit) != now.div_euclid(unit)
                     && let Err(error) = self.database.drop_files_below(family, &ordered(now))
                 {
                     // It is only space, and the next time may do better: no reason to fail a commit that was written.

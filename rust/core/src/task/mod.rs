@@ -9,6 +9,7 @@ mod metrics;
 mod offsets;
 mod open;
 mod options;
+mod reclaim;
 mod serdes;
 mod store;
 
@@ -32,12 +33,15 @@ use horizon::Views;
 use metrics::Counters;
 use open::Open;
 use parking_lot::{Mutex, RwLock};
+use reclaim::Reclaimer;
 use std::path::Path;
 use std::sync::Arc;
 use store::Store;
 
 /// An open task. All of its methods may be called from any thread.
 pub struct Task {
+    /// Before the database: it is to end first.
+    reclaimer: Reclaimer,
     database: Arc<Database>,
     metadata: Family,
     offsets: Family,
@@ -206,6 +210,7 @@ impl Task {
             result => result,
         };
         *self.open.lock() = Open::Fresh;
+        self.reclaimer.stop();
         self.database.close();
         flushed
     }

@@ -2,7 +2,7 @@
 
 use super::marker::{self, Marker};
 use super::metadata::{self, DURABILITY_KEY, FORMAT, FORMAT_KEY};
-use super::{Commit, Committed, Durability, Entry, ProcessingGuarantee, Store, Task, TaskOptions, Views, offsets};
+use super::{Commit, Committed, Durability, Entry, ProcessingGuarantee, Reclaimer, Store, Task, TaskOptions, Views, offsets};
 use crate::error::{Error, ErrorKind, Result};
 use crate::offset::OffsetChange;
 use crate::position::Position;
@@ -330,6 +330,7 @@ impl Opening {
         let (tables, entries, memory) = entries(&self.database, stores, &states, self.horizons)?;
         let committed = Committed { base: Base::new(self.database.snapshot()?, memory, position), states };
         let task = Task {
+            reclaimer: Reclaimer::new(&self.database, &entries)?,
             views: Mutex::new(Views::new(&committed)),
             database: self.database,
             metadata: self.metadata,

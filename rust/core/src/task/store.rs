@@ -29,6 +29,13 @@ pub(super) struct Expiry<'a> {
     pub(super) by_time: Option<Table>,
 }
 
+impl Expiry<'_> {
+    /// The number of the segment that the horizon has reached at a stream time.
+    pub(super) fn segment(&self, stream_time: i64) -> i64 {
+        stream_time.saturating_sub(self.keep).div_euclid(self.unit)
+    }
+}
+
 /// A window store has no segments; its space comes back in about so many parts of its retention.
 const PARTS: i64 = 24;
 

@@ -12,7 +12,7 @@ mod read;
 mod write;
 
 pub use batch::{Applied, Op};
-pub use expiry::{ExpiryFilter, Horizon};
+pub use expiry::{Ends, ExpiryFilter, Horizon};
 pub use history::VersionScan;
 pub(crate) use write::push_latest;
 

@@ -46,13 +46,17 @@ pub(super) fn split_times_row(row_key: &[u8]) -> Option<(i64, &[u8], &[u8])> {
     Some((time, part, more))
 }
 
-/// Whether no read can ask for a row any more, given the first moment that is kept.
-pub(crate) fn expired(kind: FamilyKind, row_key: &[u8], horizon: i64) -> bool {
-    let time = match kind {
+/// The time of a row of either table.
+pub(crate) fn row_time(kind: FamilyKind, row_key: &[u8]) -> Option<i64> {
+    match kind {
         FamilyKind::Times => split_time(row_key).map(|(time, _)| time),
         _ => split_row(row_key).map(|(_, time, _)| time),
-    };
-    time.is_some_and(|time| time < horizon)
+    }
+}
+
+/// Whether no read can ask for a row any more, given the first moment that is kept.
+pub(crate) fn expired(kind: FamilyKind, row_key: &[u8], horizon: i64) -> bool {
+    row_time(kind, row_key).is_some_and(|time| time < horizon)
 }
 
 #[cfg(test)]

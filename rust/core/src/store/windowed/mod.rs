@@ -10,7 +10,7 @@ mod scan;
 
 pub(in crate::store) use find::Wanted;
 pub(in crate::store) use layout::time;
-pub(crate) use layout::{expired, ordered};
+pub(crate) use layout::{expired, ordered, row_time};
 pub(in crate::store) use scan::{Row, RowScan, Selection};
 
 use crate::error::{Error, Result};

@@ -1,0 +1,164 @@
+//! The space of what has expired: a thread rewrites the files in which it lies, segment by segment, behind the writer's back.
+//!
+//! Compactions drop expired rows anyway, but they come to a file when its neighbours grow, not when its rows grow old
+//! (`docs/design/expiry.md`).
+
+use super::Entry;
+use super::store::Expiry;
+use crate::error::{Error, ErrorKind, Result};
+use crate::rocks::{Database, Family, Rewritten};
+use crate::store::versioned::Horizon;
+use crate::transaction::Place;
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Files are rewritten when one row in so many has ended.
+const WORTH: u64 = 64;
+
+/// The thread and its bell.
+pub(super) struct Reclaimer {
+    bell: Arc<Bell>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    database: Arc<Database>,
+}
+
+#[derive(Default)]
+struct Bell {
+    state: Mutex<State>,
+    rung: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    due: bool,
+    stopped: bool,
+}
+
+/// A table whose rows grow old.
+struct Aging {
+    store: String,
+    family: Family,
+    horizon: Horizon,
+    /// Microseconds of a segment.
+    segment: i64,
+    /// The segment in which the next rewrite is due; none before the horizon is known.
+    next: Option<i64>,
+    /// Segments within which a rewrite cannot foresee all ends: newer rows that end older ones may have lain in other files.
+    longest: i64,
+}
+
+impl Reclaimer {
+    /// Starts the thread if a store has files whose rows grow old.
+    pub(super) fn new(database: &Arc<Database>, stores: &[Entry]) -> Result<Self> {
+        let aging: Vec<Aging> = stores.iter().filter_map(Aging::of).collect();
+        let bell = Arc::new(Bell::default());
+        let mut thread = None;
+        if !aging.is_empty() {
+            let (bell, database) = (Arc::clone(&bell), Arc::clone(database));
+            let run = move || rewrite_when_rung(&bell, &database, aging);
+            thread = Some(std::thread::Builder::new().name("holdfast-expiry".to_owned()).spawn(run).map_err(|e| {
+                Error::new(ErrorKind::Io, format!("no thread can be started for expiry: {e}; raise the limit of threads or processes"))
+            })?);
+        }
+        Ok(Self { bell, thread: Mutex::new(thread), database: Arc::clone(database) })
+    }
+
+    /// Says that a horizon has entered another segment.
+    pub(super) fn ring(&self) {
+        self.bell.state.lock().due = true;
+        self.bell.rung.notify_one();
+    }
+
+    /// Stops the thread, in the middle of a rewrite if need be, and all compactions with it: what follows is a close.
+    pub(super) fn stop(&self) {
+        // After a fork there is no such thread here, and the locks may be as they were in the midst of something.
+        if !self.database.in_owner_process() {
+            return;
+        }
+        let Some(thread) = self.thread.lock().take() else { return };
+        self.bell.state.lock().stopped = true;
+        self.bell.rung.notify_one();
+        self.database.stop_background_work();
+        if thread.join().is_err() {
+            log::warn!("{}: the thread that frees expired space had panicked", self.database.path().display());
+        }
+    }
+}
+
+impl Drop for Reclaimer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Bell {
+    /// Waits until it is rung; false when there is no more to do.
+    fn wait(&self) -> bool {
+        let mut state = self.state.lock();
+        while !state.due && !state.stopped {
+            self.rung.wait(&mut state);
+        }
+        state.due = false;
+        !state.stopped
+    }
+
+    /// Leaves the processor and the disk to others for a while.
+    fn rest(&self, time: Duration) {
+        let end = Instant::now() + time;
+        let mut state = self.state.lock();
+        while !state.stopped && !self.rung.wait_until(&mut state, end).timed_out() {}
+    }
+}
+
+fn rewrite_when_rung(bell: &Bell, database: &Database, mut tables: Vec<Aging>) {
+    while bell.wait() {
+        for table in &mut tables {
+            match table.rewrite(database, bell) {
+                Err(error) if error.kind() == ErrorKind::StoreClosed => return,
+                // It is only space, and the next segment may do better.
+                Err(error) => log::warn!("store {}: {error}", table.store),
+                Ok(()) => {}
+            }
+        }
+    }
+}
+
+impl Aging {
+    fn of(entry: &Entry) -> Option<Self> {
+        let Expiry { horizon, unit, keep, .. } = entry.store.expiry()?;
+        // The rows are in the first table; a second one is small, or its files are dropped whole.
+        let Place::Files(family) = entry.store.tables().first()?.place else { return None };
+        let longest = (keep / 2 / unit).max(1);
+        Some(Self { store: entry.spec.name.clone(), family, horizon: horizon.clone(), segment: unit, next: None, longest })
+    }
+
+    /// Rewrites the table's files if enough of their rows have ended.
+    fn rewrite(&mut self, database: &Database, bell: &Bell) -> Result<()> {
+        let segment = self.horizon.get().div_euclid(self.segment);
+        // What was found at open may be old or new, and is given a segment's time.
+        if segment < *self.next.get_or_insert(segment.saturating_add(1)) {
+            return Ok(());
+        }
+        self.horizon.ask_ends(self.segment);
+        let (mut all, mut passed_over) = (Rewritten::default(), false);
+        for files in database.file_sets(self.family)? {
+            let began = Instant::now();
+            match database.rewrite(self.family, &files)? {
+                Some(done) => {
+                    all.read += done.read;
+                    all.written += done.written;
+                }
+                None => passed_over = true,
+            }
+            bell.rest(began.elapsed());
+        }
+        let enough = self.horizon.take_ends().and_then(|ends| ends.ended((all.written / WORTH).max(1)));
+        let next = if passed_over { segment } else { enough.unwrap_or(i64::MAX).min(segment.saturating_add(self.longest)) };
+        let next = next.max(segment.saturating_add(1));
+        log::debug!("store {}: {all:?} in segment {segment}, again in {next}", self.store);
+        self.next = Some(next);
+        Ok(())
+    }
+}
