@@ -25,15 +25,15 @@ Another process, or the same after a crash, finds the last commit:
 (b'1.0898', b'120.50', 41)
 
 `stores` builders · `open_task`, `Task` · `KeyValueStore`, `TimestampedKeyValueStore`, `VersionedKeyValueStore`,
-`WindowStore`, `TimestampedWindowStore`, `SessionStore` · `serde` · `errors` ·
+`WindowStore`, `TimestampedWindowStore`, `SessionStore` · `serde` · `errors` · `metrics` ·
 `holdfast.spark` for PySpark jobs.
 """
 
-from holdfast import errors, serde, stores
+from holdfast import errors, metrics, serde, stores
 from holdfast._core import __version__
 from holdfast._iterator import StoreIterator
 from holdfast._key_value import KeyValueStore, ReadOnlyKeyValueStore
-from holdfast._options import Durability, IsolationLevel, ProcessingGuarantee, TransactionMechanism
+from holdfast._options import Durability, IsolationLevel, MetricsLevel, ProcessingGuarantee, TransactionMechanism
 from holdfast._position import Position, PositionBound
 from holdfast._records import PutResult, TopicPartition, ValueAndTimestamp, VersionedRecord, WindowedKey
 from holdfast._session import ReadOnlySessionStore, SessionStore
@@ -49,6 +49,7 @@ __all__ = [
     "Durability",
     "IsolationLevel",
     "KeyValueStore",
+    "MetricsLevel",
     "Position",
     "PositionBound",
     "ProcessingGuarantee",
@@ -76,6 +77,7 @@ __all__ = [
     "WindowedKey",
     "__version__",
     "errors",
+    "metrics",
     "open_task",
     "serde",
     "stores",

@@ -5,7 +5,7 @@ Keys and values are bytes, moments and durations microseconds. The classes in `h
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, Self, TypeAlias, final
+from typing import Any, Self, TypeAlias, TypedDict, final
 
 from holdfast.stores import StoreBuilder
 
@@ -36,6 +36,8 @@ __all__ = [
 
 __version__: str
 
+_Figure: TypeAlias = tuple[str, int | float, str, str]
+"""A name, its value, its unit and what it means."""
 _Value: TypeAlias = tuple[bytes, int]
 """A value and its timestamp."""
 _WindowedKey: TypeAlias = tuple[bytes, int, int]
@@ -43,14 +45,16 @@ _WindowedKey: TypeAlias = tuple[bytes, int, int]
 _Selection: TypeAlias = tuple[bytes | None, bytes | None, int, int, bool]
 """First and last key; first and last start of a window, or a session's earliest end and latest start; backward."""
 
-def open_task(
-    path: str | PathLike[str] | None,
-    stores: Sequence[StoreBuilder],
-    durability: str,
-    guarantee: str,
-    uncommitted_max_bytes: int,
-    rocksdb_options: Sequence[tuple[str, str]],
-) -> Task:
+class _Settings(TypedDict):
+    """How a task is opened, enums by their values."""
+
+    durability: str
+    guarantee: str
+    uncommitted_max_bytes: int
+    metrics_level: str
+    rocksdb_options: Sequence[tuple[str, str]]
+
+def open_task(path: str | PathLike[str] | None, stores: Sequence[StoreBuilder], settings: _Settings) -> Task:
     """Opens the task in a directory, or makes it; without a path it is in memory."""
 
 @final
@@ -102,8 +106,8 @@ class Task:
         """Memory that a commit would free."""
     def commit_requested(self) -> bool:
         """Whether the limit is reached, or the next batch like the last would pass it."""
-    def metrics(self) -> dict[str, Any]:
-        """Figures since the task was opened."""
+    def metrics(self) -> tuple[list[_Figure], list[tuple[str, list[_Figure]]]]:
+        """The figures of the task, and those of each store by its name."""
     def close(self) -> None:
         """Flushes and closes; again: nothing."""
 

@@ -30,6 +30,15 @@ class Durability(Enum):
     """The database itself: write-ahead log, fsync at every commit."""
 
 
+class MetricsLevel(Enum):
+    """How much `Task.metrics` measures."""
+
+    INFO = "info"
+    """Counts of everything, and times of what takes long: commits, batches, scans."""
+    DEBUG = "debug"
+    """Also the time of each call for one record, and RocksDB's own counts."""
+
+
 class TransactionMechanism(Enum):
     """Where uncommitted writes are kept."""
 

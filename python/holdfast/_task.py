@@ -6,11 +6,11 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from os import fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from holdfast import _checkpoint_file, _core
 from holdfast._key_value import KeyValueStore
-from holdfast._options import Durability, IsolationLevel, ProcessingGuarantee, TransactionMechanism
+from holdfast._options import Durability, IsolationLevel, MetricsLevel, ProcessingGuarantee, TransactionMechanism
 from holdfast._position import Position
 from holdfast._records import TopicPartition
 from holdfast._session import SessionStore
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from os import PathLike
 
+    from holdfast.metrics import TaskMetrics
+
 _INT64_MAX = 2**63 - 1
 
 
@@ -38,6 +40,7 @@ def open_task(
     default_isolation_level: IsolationLevel | None = None,
     uncommitted_max_bytes: int = 64 << 20,
     transaction_mechanism: TransactionMechanism = TransactionMechanism.AUTO,
+    metrics_level: MetricsLevel = MetricsLevel.INFO,
     rocksdb_options: Mapping[str, str] | None = None,
 ) -> Task:
     """Opens the database in the directory `path`, or makes it. None: the task is all in memory and gone when closed.
@@ -46,7 +49,7 @@ def open_task(
     text files of older layouts (`.checkpoint`, `<store>.position`) are moved into the database.
 
     `uncommitted_max_bytes` (-1: no limit) is where `Task.commit_requested` turns true. `rocksdb_options` are handed on
-    to RocksDB as they are. The default isolation level of queries is READ_COMMITTED under exactly-once, else
+    to RocksDB as they are. What `metrics_level` adds to `Task.metrics` is in `docs/metrics.md`. The default isolation level of queries is READ_COMMITTED under exactly-once, else
     READ_UNCOMMITTED.
 
     Raises `StoreLockedError` if somebody else has it open, `FormatVersionError` or `StoreCorruptedError` if it cannot be
@@ -72,10 +75,13 @@ def open_task(
         return _core.open_task(
             directory,
             built,
-            durability.value,
-            processing_guarantee.value,
-            uncommitted_max_bytes,
-            list((rocksdb_options or {}).items()),
+            {
+                "durability": durability.value,
+                "guarantee": processing_guarantee.value,
+                "uncommitted_max_bytes": uncommitted_max_bytes,
+                "metrics_level": metrics_level.value,
+                "rocksdb_options": list((rocksdb_options or {}).items()),
+            },
         )
 
     core = opened()
@@ -274,9 +280,16 @@ class Task(AbstractContextManager["Task"]):
         """`uncommitted_max_bytes` is reached, or the next batch like the last would pass it."""
         return self._core.commit_requested()
 
-    def metrics(self) -> dict[str, Any]:
-        """Figures of the task by name."""
-        return dict(self._core.metrics())
+    def metrics(self) -> TaskMetrics:
+        """Figures by name, those of each store under `stores`: rates a second, times in seconds, sizes in bytes.
+
+        What each of them says: `docs/metrics.md`. Rates, means and greatest values are of a window that ends now and is
+        30 to 60 s long for who asks oftener than that, else reaches back to the last call but one. Sizes and `-total`
+        counts are exact. `holdfast.metrics.prometheus` has them as text.
+        """
+        figures, stores = self._core.metrics()
+        by_store = {name: {figure[0]: figure[1] for figure in of_store} for name, of_store in stores}
+        return cast("TaskMetrics", {**{figure[0]: figure[1] for figure in figures}, "stores": by_store})
 
     def close(self) -> None:
         """Drops the open transaction, writes the last commit to files and closes. Again: nothing."""

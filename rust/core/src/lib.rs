@@ -26,6 +26,7 @@ pub mod column;
 mod error;
 #[doc(hidden)]
 pub mod failpoint;
+mod metrics;
 mod offset;
 mod position;
 pub mod rocks;
@@ -36,6 +37,7 @@ mod time;
 pub mod transaction;
 
 pub use error::{Error, ErrorKind, Result};
+pub use metrics::{Figure, MetricsLevel, Value};
 pub use offset::{Offset, OffsetChange, TopicPartition};
 pub use position::Position;
 pub use store::key_value::KeyValueStore;

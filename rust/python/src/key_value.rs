@@ -65,12 +65,8 @@ impl KeyValueStore {
         entries: Vec<(pyo3::pybacked::PyBackedBytes, Option<pyo3::pybacked::PyBackedBytes>)>,
     ) -> PyResult<()> {
         run(py, self.view.owner(), || {
-            self.view.write(|tx| {
-                for (key, value) in &entries {
-                    self.store.put(tx, key, value.as_deref())?;
-                }
-                Ok(())
-            })
+            let rows = entries.iter().map(|(key, value)| (&**key, value.as_deref()));
+            self.view.write(|tx| self.store.put_all(tx, rows))
         })
     }
 
@@ -100,12 +96,7 @@ impl KeyValueStore {
             keys.same_rows(&values)?;
             let (keys, values) = (keys.bytes()?, values.bytes()?);
             keys.check_keys()?;
-            self.view.write(|tx| {
-                for (key, value) in keys.iter().flatten().zip(values.iter()) {
-                    self.store.put(tx, key, value)?;
-                }
-                Ok(())
-            })
+            self.view.write(|tx| self.store.put_batch(tx, keys.iter().flatten().zip(values.iter())))
         })
     }
 
@@ -114,12 +105,7 @@ impl KeyValueStore {
         run(py, self.view.owner(), || {
             let keys = keys.bytes()?;
             keys.check_keys()?;
-            self.view.write(|tx| {
-                for key in keys.iter().flatten() {
-                    self.store.put(tx, key, None)?;
-                }
-                Ok(())
-            })
+            self.view.write(|tx| self.store.delete_batch(tx, keys.iter().flatten()))
         })
     }
 

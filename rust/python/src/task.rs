@@ -11,16 +11,22 @@ use crate::versioned::VersionedKeyValueStore;
 use crate::view::{OpenTask, View};
 use crate::window::WindowStore;
 use holdfast_core::{
-    Durability, Error, ErrorKind, Offset, OffsetChange, ProcessingGuarantee, Result, StoreSpec, Task as Engine, TaskOptions, Timestamp,
-    TopicPartition, VersionRow,
+    Durability, Error, ErrorKind, Figure, MetricsLevel, Offset, OffsetChange, ProcessingGuarantee, Result, StoreSpec, Task as Engine,
+    TaskOptions, Timestamp, TopicPartition, Value, VersionRow,
 };
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Topic, partition, offset; no offset forgets it.
 type Offsets = Vec<(String, i32, Option<i64>)>;
+
+/// A figure as Python sees it: name, value, unit, meaning.
+type PyFigure = (String, Py<PyAny>, &'static str, String);
+
+/// The task's figures, and those of each store by its name.
+type Metrics = (Vec<PyFigure>, Vec<(String, Vec<PyFigure>)>);
 
 fn offset_change(offsets: Option<Offsets>) -> OffsetChange {
     match offsets {
@@ -43,27 +49,47 @@ fn log_to_python() {
     });
 }
 
+/// How a task is opened, as `holdfast.open_task` says it.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Settings {
+    durability: String,
+    guarantee: String,
+    uncommitted_max_bytes: i64,
+    metrics_level: String,
+    rocksdb_options: Vec<(String, String)>,
+}
+
+impl Settings {
+    fn options(self) -> Result<TaskOptions> {
+        Ok(TaskOptions {
+            durability: named("durability", &self.durability, [Durability::Sync, Durability::Changelog], Durability::name)?,
+            guarantee: named(
+                "processing guarantee",
+                &self.guarantee,
+                [ProcessingGuarantee::AtLeastOnce, ProcessingGuarantee::ExactlyOnce],
+                ProcessingGuarantee::name,
+            )?,
+            metrics_level: named("metrics level", &self.metrics_level, [MetricsLevel::Info, MetricsLevel::Debug], MetricsLevel::name)?,
+            uncommitted_max_bytes: self.uncommitted_max_bytes,
+            rocksdb_options: self.rocksdb_options,
+            ..TaskOptions::default()
+        })
+    }
+}
+
+fn named<T: Copy>(what: &str, name: &str, all: impl IntoIterator<Item = T>, name_of: impl Fn(T) -> &'static str) -> Result<T> {
+    let found = all.into_iter().find(|known| name_of(*known) == name);
+    found.ok_or_else(|| Error::new(ErrorKind::InvalidValue, format!("there is no {what} {name:?}")))
+}
+
 /// Opens the task in a directory, or makes it; without a path it is in memory.
 #[pyfunction]
-pub fn open_task(
-    py: Python<'_>,
-    path: Option<PathBuf>,
-    stores: Vec<Builder>,
-    durability: &str,
-    guarantee: &str,
-    uncommitted_max_bytes: i64,
-    rocksdb_options: Vec<(String, String)>,
-) -> PyResult<Task> {
+pub fn open_task(py: Python<'_>, path: Option<PathBuf>, stores: Vec<Builder>, settings: Settings) -> PyResult<Task> {
     log_to_python();
     let open = run(py, Owner::of_engine(), || {
-        let unknown = |what: &str, name: &str| Error::new(ErrorKind::InvalidValue, format!("there is no {what} {name:?}"));
-        let known = [Durability::Sync, Durability::Changelog].into_iter().find(|known| known.name() == durability);
-        let durability = known.ok_or_else(|| unknown("durability", durability))?;
-        let known =
-            [ProcessingGuarantee::AtLeastOnce, ProcessingGuarantee::ExactlyOnce].into_iter().find(|known| known.name() == guarantee);
-        let guarantee = known.ok_or_else(|| unknown("processing guarantee", guarantee))?;
         let specs: Vec<StoreSpec> = stores.into_iter().map(Builder::spec).collect::<Result<_>>()?;
-        let options = TaskOptions { durability, guarantee, uncommitted_max_bytes, rocksdb_options, ..TaskOptions::default() };
+        let options = settings.options()?;
         Ok(OpenTask::new(match path {
             Some(path) => Engine::open(&path, &specs, options)?,
             None => Engine::open_in_memory(&specs, options)?,
@@ -208,26 +234,20 @@ impl Task {
         self.run(py, |open| Ok(open.commit_requested()))
     }
 
-    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn metrics(&self, py: Python<'_>) -> PyResult<Metrics> {
         let metrics = self.run(py, |open| open.task().metrics())?;
-        let task = PyDict::new(py);
-        task.set_item("commit-total", metrics.commits)?;
-        task.set_item("commit-latency-avg", metrics.commit_latency_avg)?;
-        task.set_item("commit-latency-max", metrics.commit_latency_max)?;
-        task.set_item("uncommitted-bytes", metrics.uncommitted_bytes)?;
-        task.set_item("unflushed-bytes", metrics.unflushed_bytes)?;
-        task.set_item("file-bytes", metrics.file_bytes)?;
-        task.set_item("memory-bytes", metrics.memory_bytes)?;
-        let stores = PyDict::new(py);
-        for metrics in metrics.stores {
-            let store = PyDict::new(py);
-            store.set_item("rows", metrics.rows)?;
-            store.set_item("dropped-records-total", metrics.dropped_records)?;
-            store.set_item("expired-reads-total", metrics.expired_reads)?;
-            stores.set_item(metrics.name, store)?;
-        }
-        task.set_item("stores", stores)?;
-        Ok(task)
+        let figures = |figures: Vec<Figure>| {
+            let figure = |figure: Figure| -> PyResult<PyFigure> {
+                let value = match figure.value {
+                    Value::Whole(value) => value.into_py_any(py)?,
+                    Value::Real(value) => value.into_py_any(py)?,
+                };
+                Ok((figure.name.into_owned(), value, figure.unit, figure.help.into_owned()))
+            };
+            figures.into_iter().map(figure).collect::<PyResult<Vec<_>>>()
+        };
+        let stores = metrics.stores.into_iter().map(|store| Ok((store.store, figures(store.figures)?)));
+        Ok((figures(metrics.figures)?, stores.collect::<PyResult<_>>()?))
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {

@@ -73,12 +73,8 @@ impl TimestampedKeyValueStore {
 
     fn put_all(&self, py: Python<'_>, entries: Vec<(PyBackedBytes, Option<PyBackedBytes>, i64)>) -> PyResult<()> {
         run(py, self.view.owner(), || {
-            self.view.write(|tx| {
-                for (key, value, timestamp) in &entries {
-                    self.store.put(tx, key, value.as_deref(), Timestamp(*timestamp))?;
-                }
-                Ok(())
-            })
+            let rows = entries.iter().map(|(key, value, timestamp)| (&**key, value.as_deref(), Timestamp(*timestamp)));
+            self.view.write(|tx| self.store.put_all(tx, rows))
         })
     }
 
@@ -109,12 +105,8 @@ impl TimestampedKeyValueStore {
             keys.same_rows(&timestamps)?;
             let (keys, values, times) = (keys.bytes()?, values.bytes()?, timestamps.times()?);
             keys.check_keys()?;
-            self.view.write(|tx| {
-                for ((key, value), time) in keys.iter().flatten().zip(values.iter()).zip(times) {
-                    self.store.put(tx, key, value, time)?;
-                }
-                Ok(())
-            })
+            let rows = keys.iter().flatten().zip(values.iter()).zip(times).map(|((key, value), time)| (key, value, time));
+            self.view.write(|tx| self.store.put_batch(tx, rows))
         })
     }
 
@@ -123,12 +115,7 @@ impl TimestampedKeyValueStore {
         run(py, self.view.owner(), || {
             let keys = keys.bytes()?;
             keys.check_keys()?;
-            self.view.write(|tx| {
-                for key in keys.iter().flatten() {
-                    self.store.put(tx, key, None, holdfast_core::NO_TIMESTAMP)?;
-                }
-                Ok(())
-            })
+            self.view.write(|tx| self.store.delete_batch(tx, keys.iter().flatten()))
         })
     }
 

@@ -10,7 +10,7 @@ use arrow_array::builder::{BooleanBuilder, Int64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use holdfast_core::column::{VersionColumns, batch, version_batch, version_schema};
-use holdfast_core::{Applied, Op, PutResult, Result, Timestamp, Transaction, Version, VersionScan, VersionedStore as Store};
+use holdfast_core::{Applied, Op, PutResult, Result, Timestamp, Transaction, Version, VersionRow, VersionScan, VersionedStore as Store};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::Arc;
@@ -125,17 +125,11 @@ impl VersionedKeyValueStore {
             keys.same_rows(&timestamps)?;
             let (key_bytes, value_bytes) = (keys.bytes()?, values.bytes()?);
             let (keys, values, times) = (key_bytes.keys()?, value_bytes.slices(), timestamps.times()?);
-            let ops: Vec<Op<'_>> = (keys.iter().zip(&values).zip(&times))
-                .map(|((key, value), timestamp)| Op::Put { key, value: *value, timestamp: *timestamp })
+            let rows: Vec<VersionRow<'_>> = (keys.iter().zip(&values).zip(&times))
+                .map(|((key, value), timestamp)| VersionRow { key, value: *value, timestamp: *timestamp })
                 .collect();
-            let mut results = PutColumns::with_capacity(ops.len());
-            self.view.write(|tx| {
-                self.store.apply_batch(tx, &ops, true, &mut |_, applied| {
-                    if let Applied::Put(result) = applied {
-                        results.append(result);
-                    }
-                })
-            })?;
+            let mut results = PutColumns::with_capacity(rows.len());
+            self.view.write(|tx| self.store.put_batch(tx, &rows, &mut |result| results.append(result)))?;
             results.finish()
         })?;
         Ok(ArrowBatch::new(batch))

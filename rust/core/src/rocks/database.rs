@@ -13,6 +13,7 @@ use super::family::{Family, FamilyKind, FamilySpec, Handle};
 use super::log_gap::{NoReplay, Watch};
 use super::options::{DatabaseOptions, database_options, family_options};
 use super::snapshot::Snapshot;
+use super::statistics::Statistics;
 use crate::error::{Error, ErrorKind, Result};
 use crate::failpoint::Failpoint;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
@@ -27,6 +28,7 @@ pub struct Database {
     pub(super) db: RwLock<Option<Box<DB>>>,
     pub(super) slots: Mutex<HashMap<u64, Arc<Slot>>>,
     pub(super) next_slot: AtomicU64,
+    pub(super) statistics: Statistics,
     handles: Vec<(String, Family)>,
     path: PathBuf,
     pid: u32,
@@ -45,6 +47,7 @@ impl Database {
     pub fn open(path: &Path, wanted: &[FamilySpec], options: &DatabaseOptions) -> Result<Arc<Self>> {
         Failpoint::BeforeOpen.reached()?;
         let mut db_options = database_options(options)?;
+        let statistics = Statistics::new(&mut db_options, options.statistics);
         let mut specs = wanted.to_vec();
         let on_disk = !options.environment.as_ref().is_some_and(|environment| environment.in_memory);
         let durable = if on_disk { commit_number::durable(path) } else { None };
@@ -106,6 +109,7 @@ impl Database {
             db: RwLock::new(Some(Box::new(db))),
             slots: Mutex::new(HashMap::new()),
             next_slot: AtomicU64::new(0),
+            statistics,
             handles,
             path: path.to_owned(),
             pid: std::process::id(),

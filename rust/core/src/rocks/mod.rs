@@ -16,6 +16,7 @@ mod options;
 mod rewrite;
 mod shared;
 mod snapshot;
+mod statistics;
 
 pub(crate) use cursor::RawIterator;
 pub use cursor::{Bounds, Cursor};
@@ -27,3 +28,4 @@ pub use options::DatabaseOptions;
 pub(crate) use rewrite::Rewritten;
 pub use shared::{SharedMemory, configure_shared_memory, shared_memory};
 pub use snapshot::Snapshot;
+pub(crate) use statistics::{HitsAndMisses, Job, Tickers};

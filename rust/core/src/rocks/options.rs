@@ -19,6 +19,8 @@ pub struct DatabaseOptions {
     pub extra: Vec<(String, String)>,
     /// The expiry horizon of each store whose rows grow old, read by its compactions.
     pub horizons: Vec<(String, Horizon)>,
+    /// Keep RocksDB's own counts, which costs every call some time.
+    pub statistics: bool,
     /// The file system beneath; `None` is the operating system's.
     pub environment: Option<Environment>,
 }

@@ -1,14 +1,17 @@
 //! The key-value store: unsigned lexicographic key order, `None` deletes, `b""` is a value.
 
 use crate::error::Result;
+use crate::metrics::{Operation, StoreCounts};
 use crate::rocks::Bounds;
 use crate::transaction::{Scan, Table, Transaction};
+use std::sync::Arc;
 
 /// A handle to a key-value store of a task; every call says in which transaction.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct KeyValueStore {
     pub(crate) name: String,
     pub(crate) table: Table,
+    pub(crate) counts: Arc<StoreCounts>,
 }
 
 impl KeyValueStore {
@@ -22,28 +25,40 @@ impl KeyValueStore {
     /// # Errors
     /// `InvalidValue` for a key or value of more than 1 GiB.
     pub fn put(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        let _call = self.counts.call(Operation::Put);
+        self.stage(tx, key, value)
+    }
+
+    fn stage(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         tx.stage(self.table, &[key], value.as_ref().map(std::slice::from_ref), false).map_err(|e| e.store(&self.name).key(key))
     }
 
     /// Reads a value; `f` sees it where it lies.
     pub fn get<R>(&self, tx: &mut Transaction, key: &[u8], f: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        let _call = self.counts.call(Operation::Get);
+        self.read(tx, key, f)
+    }
+
+    fn read<R>(&self, tx: &mut Transaction, key: &[u8], f: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
         tx.get(self.table, key, f).map_err(|e| e.store(&self.name))
     }
 
     /// Puts a value where there is none; returns the one that was there.
     pub fn put_if_absent(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
-        let found = self.get(tx, key, |found| found.map(<[u8]>::to_vec))?;
+        let _call = self.counts.call(Operation::PutIfAbsent);
+        let found = self.read(tx, key, |found| found.map(<[u8]>::to_vec))?;
         if found.is_none() && value.is_some() {
-            self.put(tx, key, value)?;
+            self.stage(tx, key, value)?;
         }
         Ok(found)
     }
 
     /// Deletes a key; returns the value that was there.
     pub fn delete(&self, tx: &mut Transaction, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let found = self.get(tx, key, |found| found.map(<[u8]>::to_vec))?;
+        let _call = self.counts.call(Operation::Delete);
+        let found = self.read(tx, key, |found| found.map(<[u8]>::to_vec))?;
         if found.is_some() {
-            self.put(tx, key, None)?;
+            self.stage(tx, key, None)?;
         }
         Ok(found)
     }
@@ -51,22 +66,69 @@ impl KeyValueStore {
     /// Deletes all keys of `[from, to]`, both inclusive, `None` open; `from > to` is empty. In files it takes the time of two
     /// seeks however many rows there are, and one of the store's staged rows in the range; in memory it takes that of a scan.
     pub fn delete_range(&self, tx: &mut Transaction, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
+        let _call = self.counts.call(Operation::DeleteRange);
         tx.delete_range(self.table, &between(from, to)).map_err(|e| e.store(&self.name))
+    }
+
+    /// Puts many values, in order; `None` deletes.
+    ///
+    /// # Errors
+    /// As `put`; what comes before the row concerned is staged then.
+    pub fn put_batch<'a>(&self, tx: &mut Transaction, rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>)>) -> Result<()> {
+        self.put_rows(Operation::PutBatch, tx, rows)
+    }
+
+    /// As `put_batch`, under Kafka Streams' name, for rows that come one by one.
+    pub fn put_all<'a>(&self, tx: &mut Transaction, rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>)>) -> Result<()> {
+        self.put_rows(Operation::PutAll, tx, rows)
+    }
+
+    /// Deletes many keys.
+    pub fn delete_batch<'a>(&self, tx: &mut Transaction, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<()> {
+        self.put_rows(Operation::DeleteBatch, tx, keys.into_iter().map(|key| (key, None)))
+    }
+
+    fn put_rows<'a>(
+        &self,
+        operation: Operation,
+        tx: &mut Transaction,
+        rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    ) -> Result<()> {
+        let mut call = self.counts.call(operation);
+        for (n, (key, value)) in rows.into_iter().enumerate() {
+            self.stage(tx, key, value)?;
+            call.records(n + 1);
+        }
+        Ok(())
     }
 
     /// Reads many keys; `f` is called once for each, in no particular order.
     pub fn get_batch(&self, tx: &mut Transaction, keys: &[&[u8]], f: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        let mut call = self.counts.call(Operation::GetBatch);
+        call.records(keys.len());
         tx.get_batch(self.table, keys, f).map_err(|e| e.store(&self.name))
     }
 
     /// A scan of `[from, to]`, both inclusive, `None` open; `from > to` is empty.
     pub fn range(&self, tx: &mut Transaction, from: Option<&[u8]>, to: Option<&[u8]>, reverse: bool) -> Result<Scan> {
-        tx.scan(self.table, between(from, to), reverse).map_err(|e| e.store(&self.name))
+        let _call = self.counts.call(if from.is_none() && to.is_none() { Operation::All } else { Operation::Range });
+        self.scan(tx, between(from, to), reverse)
     }
 
     /// A scan of the keys that start with `prefix`; a prefix of 0xFF bytes scans to the end.
     pub fn prefix_scan(&self, tx: &mut Transaction, prefix: &[u8], reverse: bool) -> Result<Scan> {
-        tx.scan(self.table, with_prefix(prefix), reverse).map_err(|e| e.store(&self.name))
+        let _call = self.counts.call(Operation::PrefixScan);
+        self.scan(tx, with_prefix(prefix), reverse)
+    }
+
+    fn scan(&self, tx: &mut Transaction, bounds: Bounds, reverse: bool) -> Result<Scan> {
+        let scan = tx.scan(self.table, bounds, reverse).map_err(|e| e.store(&self.name))?;
+        Ok(scan.counted(self.counts.iterator()))
+    }
+
+    /// Stages what a changelog brings back.
+    pub(crate) fn restore<'a>(&self, tx: &mut Transaction, rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>)>) -> Result<()> {
+        self.put_rows(Operation::Restore, tx, rows)
     }
 
     /// About how many entries there are: staged puts are counted as if all were new, staged deletes as if all met an entry. What a

@@ -3,6 +3,7 @@
 use super::versioned::VersionRow;
 use super::windowed::{self, Row, RowScan, Rows, Selection, Wanted, WindowedKey, ordered};
 use crate::error::{Error, ErrorKind, Result};
+use crate::metrics::{Call, Operation};
 use crate::time::Timestamp;
 use crate::transaction::Transaction;
 
@@ -75,7 +76,8 @@ impl SessionStore {
     /// # Errors
     /// `InvalidValue` for a session that ends before it starts.
     pub fn put(&self, tx: &mut Transaction, session: WindowedKey<'_>, value: Option<&[u8]>) -> Result<()> {
-        self.put_batch(tx, &[(session, value)])
+        let _call = self.rows.call(if value.is_none() { Operation::Remove } else { Operation::Put });
+        self.put_rows(tx, &[(session, value)])
     }
 
     /// Puts many sessions, in order; all or, with an error that names the row, none.
@@ -83,6 +85,11 @@ impl SessionStore {
     /// # Errors
     /// `InvalidValue` for a session that ends before it starts.
     pub fn put_batch(&self, tx: &mut Transaction, puts: &[(WindowedKey<'_>, Option<&[u8]>)]) -> Result<()> {
+        let _call = self.batch_call(Operation::PutBatch, puts.len());
+        self.put_rows(tx, puts)
+    }
+
+    fn put_rows(&self, tx: &mut Transaction, puts: &[(WindowedKey<'_>, Option<&[u8]>)]) -> Result<()> {
         self.check(puts)?;
         let mut part = Vec::new();
         for (session, value) in puts {
@@ -100,8 +107,10 @@ impl SessionStore {
             let words = format!("row {row}: this is no session's record; wanted as its key: key, end and start, both 8 bytes and in order");
             return Err(Error::new(ErrorKind::InvalidValue, words).store(self.name()).key(key));
         }
+        let mut call = self.rows.call(Operation::Restore);
         let mut part = Vec::new();
-        for (key, value) in rows {
+        for (n, (key, value)) in rows.enumerate() {
+            call.records(n + 1);
             if let Some(session) = parse(key)
                 && self.rows.readmit(tx, session.end.0)
             {
@@ -132,17 +141,20 @@ impl SessionStore {
 
     /// Reads the value of one session; `f` sees it where it lies.
     pub fn fetch_session<R>(&self, tx: &mut Transaction, session: WindowedKey<'_>, f: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        let _call = self.rows.call(Operation::Fetch);
         self.rows.get(tx, session.key, session.end.0, &ordered(session.start.0), f)
     }
 
     /// Reads many sessions; `f` is called once for each, in no particular order.
     pub fn fetch_batch(&self, tx: &mut Transaction, sessions: &[WindowedKey<'_>], f: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        let _call = self.batch_call(Operation::FetchBatch, sessions.len());
         self.rows.get_batch(tx, sessions.iter().map(|session| (session.key, session.end.0, ordered(session.start.0))), f)
     }
 
     /// A scan over sessions by (end, key, start), or backward. For merging a record at `t` with gap `g`, ask for
     /// `earliest_end` t - g and `latest_start` t + g.
     pub fn find_sessions(&self, tx: &mut Transaction, query: SessionQuery<'_>) -> Result<SessionScan> {
+        let _call = self.rows.call(Operation::Fetch);
         let wanted = Selection {
             key_from: query.key_from,
             key_to: query.key_to,
@@ -164,11 +176,18 @@ impl SessionStore {
         latest_starts: &[Timestamp],
         f: &mut dyn FnMut(usize, WindowedKey<'_>, &[u8]),
     ) -> Result<()> {
+        let _call = self.batch_call(Operation::FetchBatch, keys.len());
         let times = earliest_ends.iter().zip(latest_starts);
         let wanted: Vec<Wanted<'_>> = (keys.iter().zip(times))
             .map(|(key, (end, start))| Wanted { key, from: end.0, to: i64::MAX, most: Some(ordered(start.0)) })
             .collect();
         self.rows.find(tx, &wanted, &mut |n, row| f(n, session(row), row.value))
+    }
+
+    fn batch_call(&self, operation: Operation, records: usize) -> Call<'_> {
+        let mut call = self.rows.call(operation);
+        call.records(records);
+        call
     }
 }
 

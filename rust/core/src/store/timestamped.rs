@@ -10,9 +10,11 @@
 
 use super::key_value::{between, with_prefix};
 use crate::error::Result;
+use crate::metrics::{Operation, StoreCounts};
 use crate::rocks::Bounds;
 use crate::time::Timestamp;
 use crate::transaction::{Scan, Step, Table, Transaction};
+use std::sync::Arc;
 
 /// What a value without a timestamp reads with.
 pub const NO_TIMESTAMP: Timestamp = Timestamp(-1);
@@ -46,12 +48,13 @@ impl<'a> Stamped<'a> {
 }
 
 /// A handle to a timestamped key-value store of a task; every call says in which transaction.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct TimestampedKeyValueStore {
     pub(crate) name: String,
     pub(crate) table: Table,
     /// Rows that a plain store of the same name has left.
     pub(crate) plain: Option<Table>,
+    pub(crate) counts: Arc<StoreCounts>,
 }
 
 impl TimestampedKeyValueStore {
@@ -65,6 +68,11 @@ impl TimestampedKeyValueStore {
     /// # Errors
     /// `InvalidValue` for a key or value of more than 1 GiB.
     pub fn put(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>, timestamp: Timestamp) -> Result<()> {
+        let _call = self.counts.call(Operation::Put);
+        self.stage(tx, key, value, timestamp)
+    }
+
+    fn stage(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>, timestamp: Timestamp) -> Result<()> {
         let staged = match value {
             Some(value) => tx.stage(self.table, &[key], Some(&[&timestamp.0.to_be_bytes(), value]), false),
             None => tx.stage(self.table, &[key], None, false),
@@ -75,6 +83,11 @@ impl TimestampedKeyValueStore {
 
     /// Reads a value; `f` sees it where it lies.
     pub fn get<R>(&self, tx: &mut Transaction, key: &[u8], f: impl FnOnce(Option<Stamped<'_>>) -> R) -> Result<R> {
+        let _call = self.counts.call(Operation::Get);
+        self.read(tx, key, f)
+    }
+
+    fn read<R>(&self, tx: &mut Transaction, key: &[u8], f: impl FnOnce(Option<Stamped<'_>>) -> R) -> Result<R> {
         let named = |e: crate::Error| e.store(&self.name);
         let Some(plain) = self.plain else {
             return tx.get(self.table, key, |row| f(row.map(Stamped::decode))).map_err(named);
@@ -94,18 +107,20 @@ impl TimestampedKeyValueStore {
         value: Option<&[u8]>,
         timestamp: Timestamp,
     ) -> Result<Option<(Vec<u8>, Timestamp)>> {
-        let found = self.get(tx, key, |found| found.map(Stamped::to_owned))?;
+        let _call = self.counts.call(Operation::PutIfAbsent);
+        let found = self.read(tx, key, |found| found.map(Stamped::to_owned))?;
         if found.is_none() && value.is_some() {
-            self.put(tx, key, value, timestamp)?;
+            self.stage(tx, key, value, timestamp)?;
         }
         Ok(found)
     }
 
     /// Deletes a key; returns the value that was there.
     pub fn delete(&self, tx: &mut Transaction, key: &[u8]) -> Result<Option<(Vec<u8>, Timestamp)>> {
-        let found = self.get(tx, key, |found| found.map(Stamped::to_owned))?;
+        let _call = self.counts.call(Operation::Delete);
+        let found = self.read(tx, key, |found| found.map(Stamped::to_owned))?;
         if found.is_some() {
-            self.put(tx, key, None, NO_TIMESTAMP)?;
+            self.stage(tx, key, None, NO_TIMESTAMP)?;
         }
         Ok(found)
     }
@@ -114,16 +129,64 @@ impl TimestampedKeyValueStore {
     ///
     /// [`KeyValueStore::delete_range`]: super::key_value::KeyValueStore::delete_range
     pub fn delete_range(&self, tx: &mut Transaction, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
+        let _call = self.counts.call(Operation::DeleteRange);
         let bounds = between(from, to);
         let plain = self.plain.map_or(Ok(Vec::new()), |plain| tx.keys(plain, &bounds));
         plain
-            .and_then(|keys| keys.iter().try_for_each(|key| self.put(tx, key, None, NO_TIMESTAMP)))
+            .and_then(|keys| keys.iter().try_for_each(|key| self.stage(tx, key, None, NO_TIMESTAMP)))
             .and_then(|()| tx.delete_range(self.table, &bounds))
             .map_err(|e| e.store(&self.name))
     }
 
+    /// Puts many values with their timestamps, in order; `None` deletes.
+    ///
+    /// # Errors
+    /// As `put`; what comes before the row concerned is staged then.
+    pub fn put_batch<'a>(
+        &self,
+        tx: &mut Transaction,
+        rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>, Timestamp)>,
+    ) -> Result<()> {
+        self.put_rows(Operation::PutBatch, tx, rows)
+    }
+
+    /// As `put_batch`, under Kafka Streams' name, for rows that come one by one.
+    pub fn put_all<'a>(&self, tx: &mut Transaction, rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>, Timestamp)>) -> Result<()> {
+        self.put_rows(Operation::PutAll, tx, rows)
+    }
+
+    /// Deletes many keys.
+    pub fn delete_batch<'a>(&self, tx: &mut Transaction, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<()> {
+        self.put_rows(Operation::DeleteBatch, tx, keys.into_iter().map(|key| (key, None, NO_TIMESTAMP)))
+    }
+
+    /// Stages what a changelog brings back.
+    pub(crate) fn restore<'a>(
+        &self,
+        tx: &mut Transaction,
+        rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>, Timestamp)>,
+    ) -> Result<()> {
+        self.put_rows(Operation::Restore, tx, rows)
+    }
+
+    fn put_rows<'a>(
+        &self,
+        operation: Operation,
+        tx: &mut Transaction,
+        rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>, Timestamp)>,
+    ) -> Result<()> {
+        let mut call = self.counts.call(operation);
+        for (n, (key, value, timestamp)) in rows.into_iter().enumerate() {
+            self.stage(tx, key, value, timestamp)?;
+            call.records(n + 1);
+        }
+        Ok(())
+    }
+
     /// Reads many keys; `f` is called once for each, in no particular order.
     pub fn get_batch(&self, tx: &mut Transaction, keys: &[&[u8]], mut f: impl FnMut(usize, Option<Stamped<'_>>)) -> Result<()> {
+        let mut call = self.counts.call(Operation::GetBatch);
+        call.records(keys.len());
         let named = |e: crate::Error| e.store(&self.name);
         let mut missing = Vec::new();
         tx.get_batch(self.table, keys, |n, row| match row {
@@ -138,11 +201,13 @@ impl TimestampedKeyValueStore {
 
     /// A scan of `[from, to]`, both inclusive, `None` open; `from > to` is empty.
     pub fn range(&self, tx: &mut Transaction, from: Option<&[u8]>, to: Option<&[u8]>, reverse: bool) -> Result<StampedScan> {
+        let _call = self.counts.call(if from.is_none() && to.is_none() { Operation::All } else { Operation::Range });
         self.scan(tx, between(from, to), reverse)
     }
 
     /// A scan of the keys that start with `prefix`; a prefix of 0xFF bytes scans to the end.
     pub fn prefix_scan(&self, tx: &mut Transaction, prefix: &[u8], reverse: bool) -> Result<StampedScan> {
+        let _call = self.counts.call(Operation::PrefixScan);
         self.scan(tx, with_prefix(prefix), reverse)
     }
 
@@ -150,6 +215,7 @@ impl TimestampedKeyValueStore {
         let named = |e: crate::Error| e.store(&self.name);
         let plain = self.plain.map(|plain| tx.scan(plain, bounds.clone(), reverse)).transpose().map_err(named)?;
         let stamped = tx.scan(self.table, bounds, reverse).map_err(named)?;
+        let stamped = stamped.counted(self.counts.iterator());
         Ok(StampedScan { stamped: Rows::new(stamped), plain: plain.map(Rows::new), reverse })
     }
 

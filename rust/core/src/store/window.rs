@@ -11,6 +11,7 @@ use super::timestamped::{NO_TIMESTAMP, Stamped};
 use super::versioned::VersionRow;
 use super::windowed::{self, Row, RowScan, Rows, Selection, Wanted, WindowedKey};
 use crate::error::{Error, ErrorKind, Result};
+use crate::metrics::{Call, Operation};
 use crate::time::Timestamp;
 use crate::transaction::Transaction;
 
@@ -85,25 +86,32 @@ impl WindowStore {
     /// # Errors
     /// `InvalidValue` for a key or value of more than 1 GiB.
     pub fn put(&self, tx: &mut Transaction, put: WindowPut<'_>) -> Result<()> {
-        self.put_batch(tx, [put])
+        let _call = self.rows.call(Operation::Put);
+        self.admit(tx, &put, &mut Vec::new())
     }
 
     /// Puts many windows, in order.
     pub fn put_batch<'a>(&self, tx: &mut Transaction, puts: impl IntoIterator<Item = WindowPut<'a>>) -> Result<()> {
+        let mut call = self.rows.call(Operation::PutBatch);
         let mut part = Vec::new();
-        for put in puts {
-            if put.value.is_none() && self.retain_duplicates {
-                continue;
-            }
-            if self.rows.admit(tx, put.start.0) {
-                self.stage(tx, put, &mut part)?;
-            }
+        for (n, put) in puts.into_iter().enumerate() {
+            self.admit(tx, &put, &mut part)?;
+            call.records(n + 1);
         }
         Ok(())
     }
 
+    fn admit(&self, tx: &mut Transaction, put: &WindowPut<'_>, part: &mut Vec<u8>) -> Result<()> {
+        let is_passed_over = put.value.is_none() && self.retain_duplicates;
+        if is_passed_over || !self.rows.admit(tx, put.start.0) {
+            return Ok(());
+        }
+        self.stage(tx, *put, part)
+    }
+
     /// Stages windows that were accepted once (replay from a changelog): any order, and what is too old now is not counted.
     pub(crate) fn restore<'a>(&self, tx: &mut Transaction, puts: &[WindowPut<'a>]) -> Result<()> {
+        let _call = self.batch_call(Operation::Restore, puts.len());
         let mut part = Vec::new();
         for put in puts {
             if self.rows.readmit(tx, put.start.0) && (put.value.is_some() || !self.retain_duplicates) {
@@ -140,6 +148,7 @@ impl WindowStore {
     /// # Errors
     /// `UnsupportedOperation` where duplicates are kept: one time may have many values.
     pub fn fetch<R>(&self, tx: &mut Transaction, key: &[u8], start: Timestamp, f: impl FnOnce(Option<Stamped<'_>>) -> R) -> Result<R> {
+        let _call = self.rows.call(Operation::Fetch);
         self.check_single()?;
         self.rows.get(tx, key, start.0, &[], |row| f(row.map(decode)))
     }
@@ -155,6 +164,7 @@ impl WindowStore {
         starts: &[Timestamp],
         mut f: impl FnMut(usize, Option<Stamped<'_>>),
     ) -> Result<()> {
+        let _call = self.batch_call(Operation::FetchBatch, keys.len());
         self.check_single()?;
         let rows = keys.iter().zip(starts).map(|(key, start)| (*key, start.0, [0; 0]));
         self.rows.get_batch(tx, rows, |n, row| f(n, row.map(decode)))
@@ -170,6 +180,8 @@ impl WindowStore {
         to: Timestamp,
         reverse: bool,
     ) -> Result<WindowScan> {
+        let is_all = key_from.is_none() && key_to.is_none() && from == Timestamp::MIN && to == Timestamp::MAX;
+        let _call = self.rows.call(if is_all { Operation::All } else { Operation::Fetch });
         let wanted = Selection { key_from, key_to, from: from.0, to: to.0, most: None, reverse };
         Ok(WindowScan { scan: self.rows.scan(tx, wanted)?, window_size: self.window_size })
     }
@@ -184,10 +196,17 @@ impl WindowStore {
         to: &[Timestamp],
         f: &mut dyn FnMut(usize, WindowedKey<'_>, Stamped<'_>),
     ) -> Result<()> {
+        let _call = self.batch_call(Operation::FetchBatch, keys.len());
         let times = from.iter().zip(to);
         let wanted: Vec<Wanted<'_>> =
             keys.iter().zip(times).map(|(key, (from, to))| Wanted { key, from: from.0, to: to.0, most: None }).collect();
         self.rows.find(tx, &wanted, &mut |n, row| f(n, window(row, self.window_size), decode(row.value)))
+    }
+
+    fn batch_call(&self, operation: Operation, records: usize) -> Call<'_> {
+        let mut call = self.rows.call(operation);
+        call.records(records);
+        call
     }
 
     fn check_single(&self) -> Result<()> {

@@ -73,8 +73,8 @@ impl Task {
 impl Entry {
     pub(super) fn apply_changes(&self, tx: &mut Transaction, rows: &[VersionRow<'_>]) -> Result<()> {
         match &self.store {
-            Store::KeyValue(store) => rows.iter().try_for_each(|row| store.put(tx, row.key, row.value))?,
-            Store::Timestamped(store) => rows.iter().try_for_each(|row| store.put(tx, row.key, row.value, row.timestamp))?,
+            Store::KeyValue(store) => store.restore(tx, rows.iter().map(|row| (row.key, row.value)))?,
+            Store::Timestamped(store) => store.restore(tx, rows.iter().map(|row| (row.key, row.value, row.timestamp)))?,
             Store::Versioned(store, _) => store.restore(tx, rows, None)?,
             Store::Window(store, _) => store.restore(tx, &self.window_records(rows)?)?,
             Store::Session(store, _) => store.restore(tx, rows.iter().map(|row| (row.key, row.value)))?,

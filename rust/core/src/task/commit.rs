@@ -70,7 +70,7 @@ impl Task {
         }
         let bytes = self.write(&mut batch)?;
         self.publish(memory, states, position, bytes)?;
-        self.counters.commit(started.elapsed());
+        self.counts.commits.add(started.elapsed());
         Ok(())
     }
 

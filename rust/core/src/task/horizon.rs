@@ -7,7 +7,6 @@ use crate::failpoint::Failpoint;
 use crate::store::windowed::ordered;
 use crate::transaction::{Base, Place, StoreState};
 use std::sync::Weak;
-use std::sync::atomic::Ordering;
 
 /// A flush is asked for when a segment's worth of time has passed, but not for less than this many bytes.
 const FLUSH_BYTES: u64 = 8 << 20;
@@ -88,6 +87,7 @@ impl Task {
                     continue;
                 }
                 self.reclaimer.ring();
+                entry.counts.expired_segments.add(segments_between(before, now, unit));
                 if let Some(Place::Files(family)) = by_time.map(|table| table.place)
                     && let Err(error) = self.database.drop_files_below(family, &ordered(now))
                 {
@@ -103,7 +103,6 @@ impl Task {
         let states = self.committed.read().states.clone();
         self.database.check_owner()?;
         self.database.flush(wait)?;
-        self.counters.flushes.fetch_add(1, Ordering::Relaxed);
         let mut views = self.views.lock();
         if wait {
             views.flushed(states);
@@ -111,4 +110,9 @@ impl Task {
         }
         Ok(())
     }
+}
+
+/// How many segments lie between two horizons; the first one that there is has none behind it.
+fn segments_between(before: i64, now: i64, unit: i64) -> u64 {
+    if before == i64::MIN { 0 } else { now.div_euclid(unit).abs_diff(before.div_euclid(unit)) }
 }

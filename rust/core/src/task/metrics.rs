@@ -1,86 +1,207 @@
-//! Counts of a task, cheap enough to be always on.
+//! The figures of a task and of its stores (`docs/metrics.md` lists them all).
 
-use super::Task;
+use super::{Entry, Task};
 use crate::error::Result;
+use crate::metrics::{Figure, OperationCounts, Sheet, Value, Window};
+use crate::rocks::{Database, Family, HitsAndMisses, Job, Tickers};
+use crate::transaction::Base;
+use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::Instant;
 
-#[derive(Default)]
-pub(super) struct Counters {
-    pub(super) commits: AtomicU64,
-    pub(super) commit_nanos: AtomicU64,
-    pub(super) commit_nanos_max: AtomicU64,
-    pub(super) flushes: AtomicU64,
+/// What a task counts beside its stores.
+pub(super) struct TaskCounts {
+    pub(super) commits: OperationCounts,
+    /// Of RocksDB's totals, in the order of [`totals`].
+    rocksdb: Mutex<Window<14>>,
 }
 
-impl Counters {
-    pub(super) fn commit(&self, took: Duration) {
-        let nanos = took.as_nanos() as u64;
-        self.commits.fetch_add(1, Ordering::Relaxed);
-        self.commit_nanos.fetch_add(nanos, Ordering::Relaxed);
-        self.commit_nanos_max.fetch_max(nanos, Ordering::Relaxed);
+impl TaskCounts {
+    pub(super) fn new(database: &Database) -> Self {
+        let so_far = database.tickers().unwrap_or_default();
+        Self { commits: OperationCounts::new(true), rocksdb: Mutex::new(Window::new(Instant::now(), totals(&so_far))) }
     }
 }
 
-/// A task's counts since it was opened.
+/// A task's figures as they are now.
 #[derive(Clone, Debug, Default)]
 pub struct TaskMetrics {
-    /// Commits that succeeded.
-    pub commits: u64,
-    /// Mean time of a commit, in seconds.
-    pub commit_latency_avg: f64,
-    /// Longest time of a commit, in seconds.
-    pub commit_latency_max: f64,
-    /// Memory of the open transaction, in bytes.
-    pub uncommitted_bytes: u64,
-    /// Committed rows that are not in files yet, in bytes.
-    pub unflushed_bytes: u64,
-    /// Files of all stores, in bytes.
-    pub file_bytes: u64,
-    /// Committed rows of the stores in memory, in bytes.
-    pub memory_bytes: u64,
+    /// Of the task as a whole.
+    pub figures: Vec<Figure>,
     /// Each store's own.
     pub stores: Vec<StoreMetrics>,
 }
 
-/// A store's counts since its task was opened.
+/// A store's figures as they are now.
 #[derive(Clone, Debug, Default)]
 pub struct StoreMetrics {
     /// The store's name.
-    pub name: String,
-    /// About how many rows its files and memtables hold.
-    pub rows: u64,
-    /// Writes refused for being older than the retention (versioned, window and session stores).
-    pub dropped_records: u64,
-    /// Reads older than the history retention that found nothing (versioned stores).
-    pub expired_reads: u64,
+    pub store: String,
+    /// Its figures.
+    pub figures: Vec<Figure>,
 }
 
-impl Task {
-    /// Counts since the task was opened.
-    pub fn metrics(&self) -> Result<TaskMetrics> {
-        let commits = self.counters.commits.load(Ordering::Relaxed);
-        let seconds = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64 / 1e9;
-        let base = Arc::clone(&self.committed.read().base);
-        let mut stores = Vec::with_capacity(self.stores.len());
-        for entry in &self.stores {
-            let (dropped_records, expired_reads) = (entry.store.dropped_records(), entry.store.expired_reads());
-            let rows = match entry.store.tables().first() {
-                Some(table) => base.approximate_rows(*table)?,
-                None => 0,
-            };
-            stores.push(StoreMetrics { name: entry.spec.name.clone(), rows, dropped_records, expired_reads });
-        }
-        Ok(TaskMetrics {
-            commits,
-            commit_latency_avg: seconds(&self.counters.commit_nanos) / commits.max(1) as f64,
-            commit_latency_max: seconds(&self.counters.commit_nanos_max),
-            uncommitted_bytes: self.uncommitted_bytes() as u64,
-            unflushed_bytes: self.unflushed_bytes(),
-            file_bytes: self.database.property("rocksdb.total-sst-files-size")?,
-            memory_bytes: base.memory().iter().map(|table| table.bytes() as u64).sum(),
-            stores,
-        })
+impl TaskMetrics {
+    /// A figure of the task by its name.
+    pub fn get(&self, name: &str) -> Option<Value> {
+        find(&self.figures, name)
     }
+
+    /// A figure of a store by its name.
+    pub fn of_store(&self, store: &str, name: &str) -> Option<Value> {
+        self.stores.iter().find(|metrics| metrics.store == store).and_then(|metrics| find(&metrics.figures, name))
+    }
+}
+
+fn find(figures: &[Figure], name: &str) -> Option<Value> {
+    figures.iter().find(|figure| figure.name == name).map(|figure| figure.value)
+}
+
+/// RocksDB's integer properties of a store's families, summed: name (without `rocksdb.`), unit, meaning.
+const STORE_PROPERTIES: [(&str, &str, &str); 16] = [
+    ("num-immutable-mem-table", "memtables", "Memtables that are full and not yet written to files"),
+    ("cur-size-active-mem-table", "bytes", "Size of the memtables that are written to"),
+    ("cur-size-all-mem-tables", "bytes", "Size of all memtables that are not yet written to files"),
+    ("size-all-mem-tables", "bytes", "Size of all memtables, those included that a reader still holds"),
+    ("num-entries-active-mem-table", "rows", "Rows in the memtables that are written to"),
+    ("num-deletes-active-mem-table", "rows", "Deletes in the memtables that are written to"),
+    ("num-entries-imm-mem-tables", "rows", "Rows in full memtables"),
+    ("num-deletes-imm-mem-tables", "rows", "Deletes in full memtables"),
+    ("mem-table-flush-pending", "families", "Column families that wait to be flushed"),
+    ("compaction-pending", "families", "Column families that wait to be compacted"),
+    ("estimate-pending-compaction-bytes", "bytes", "Bytes that compactions have to rewrite"),
+    ("total-sst-files-size", "bytes", "Size of all files, those included that a reader still holds"),
+    ("live-sst-files-size", "bytes", "Size of the files of the newest state"),
+    ("num-live-versions", "versions", "States of the files that somebody still holds"),
+    ("estimate-num-keys", "rows", "About how many rows files and memtables hold"),
+    ("estimate-table-readers-mem", "bytes", "Memory of open files outside the block cache"),
+];
+
+/// The same of the whole database, or of what the process's databases share.
+const TASK_PROPERTIES: [(&str, &str, &str); 6] = [
+    ("num-running-flushes", "flushes", "Flushes that are running"),
+    ("num-running-compactions", "compactions", "Compactions that are running"),
+    ("background-errors", "errors", "Flushes and compactions that failed since the task was opened"),
+    ("block-cache-capacity", "bytes", "Size that the block cache may have; all tasks of a process share it"),
+    ("block-cache-usage", "bytes", "Size that the block cache has; all tasks of a process share it"),
+    ("block-cache-pinned-usage", "bytes", "Blocks of the cache that are being read; all tasks of a process share it"),
+];
+
+impl Task {
+    /// The figures as they are now.
+    pub fn metrics(&self) -> Result<TaskMetrics> {
+        self.database.check_owner()?;
+        let base = Arc::clone(&self.committed.read().base);
+        let mut sheet = Sheet::default();
+        self.push_commits(&mut sheet);
+        sheet.push("uncommitted-bytes", self.uncommitted_bytes() as u64, "bytes", "Memory of the open transaction");
+        sheet.push("unflushed-bytes", self.unflushed_bytes(), "bytes", "Committed rows that are not in files yet");
+        let file_bytes = self.database.property("rocksdb.total-sst-files-size")?;
+        sheet.push("file-bytes", file_bytes, "bytes", "Files of all stores");
+        let memory_bytes: u64 = base.memory().iter().map(|table| table.bytes() as u64).sum();
+        sheet.push("memory-bytes", memory_bytes, "bytes", "Committed rows of the stores in memory");
+        let dropped = || self.stores.iter().map(|entry| &entry.counts.dropped);
+        let rate: f64 = dropped().map(|dropped| dropped.rate()).sum();
+        sheet.push("dropped-records-rate", rate, "records", "Writes refused by all stores for being too old, a second");
+        let total: u64 = dropped().map(|dropped| dropped.total()).sum();
+        sheet.push("dropped-records-total", total, "records", "Writes refused by all stores for being too old");
+        for (name, unit, help) in TASK_PROPERTIES {
+            sheet.push(name, self.database.family_property(self.metadata, &format!("rocksdb.{name}"))?, unit, help);
+        }
+        self.push_statistics(&mut sheet);
+        let stores = self.stores.iter().map(|entry| self.store_metrics(entry, &base)).collect::<Result<_>>()?;
+        Ok(TaskMetrics { figures: sheet.finish(), stores })
+    }
+
+    fn store_metrics(&self, entry: &Entry, base: &Base) -> Result<StoreMetrics> {
+        let mut sheet = Sheet::default();
+        entry.counts.push_to(&mut sheet, &entry.spec.kind);
+        // Stores are committed together (KIP-1035 has these by store).
+        self.push_commits(&mut sheet);
+        let tables = entry.store.tables();
+        let uncommitted = self.uncommitted_bytes_of(&tables) as u64;
+        sheet.push("uncommitted-bytes", uncommitted, "bytes", "Memory of what the open transaction holds for the store");
+        let rows = tables.first().map_or(Ok(0), |table| base.approximate_rows(*table))?;
+        sheet.push("rows", rows, "rows", "About how many rows of data there are, old versions included");
+        let families: Vec<Family> = tables.iter().filter_map(|table| table.place.family()).collect();
+        if !families.is_empty() {
+            for (name, unit, help) in STORE_PROPERTIES {
+                sheet.push(name, self.database.families_property(&families, &format!("rocksdb.{name}"))?, unit, help);
+            }
+        }
+        Ok(StoreMetrics { store: entry.spec.name.clone(), figures: sheet.finish() })
+    }
+
+    fn push_commits(&self, sheet: &mut Sheet) {
+        self.counts.commits.push_to(sheet, "commit", "Commits");
+        for name in ["flush-rate", "flush-latency-avg", "flush-latency-max"] {
+            let unit = if name == "flush-rate" { "calls" } else { "seconds" };
+            sheet.push(name, 0.0, unit, "Always 0: StateStore.flush is deprecated, see commit");
+        }
+    }
+
+    fn push_statistics(&self, sheet: &mut Sheet) {
+        let Some(now) = self.database.tickers() else { return };
+        let recent = self.counts.rocksdb.lock().look(Instant::now(), totals(&now));
+        let rates = [
+            ("bytes-written", now.bytes_written, "Bytes written by commits"),
+            ("bytes-read", now.bytes_read, "Bytes of keys and values read from memtables, cache and files"),
+            ("memtable-bytes-flushed", now.flushed_bytes, "Bytes written to files by flushes"),
+            ("bytes-written-compaction", now.compaction_bytes_written, "Bytes written by compactions"),
+            ("bytes-read-compaction", now.compaction_bytes_read, "Bytes read by compactions"),
+        ];
+        for (n, (name, total, help)) in rates.into_iter().enumerate() {
+            sheet.push(format!("{name}-rate"), recent.rate(n), "bytes", format!("{help}, a second"));
+            sheet.push(format!("{name}-total"), total, "bytes", help);
+        }
+        let ratios = [
+            ("memtable-hit-ratio", "Share of reads by key that a memtable answered"),
+            ("block-cache-data-hit-ratio", "Share of data blocks that were in the cache"),
+            ("block-cache-index-hit-ratio", "Share of index blocks that were in the cache"),
+            ("block-cache-filter-hit-ratio", "Share of filter blocks that were in the cache"),
+        ];
+        for (n, (name, help)) in ratios.into_iter().enumerate() {
+            let (hits, misses) = (recent.counts[6 + 2 * n], recent.counts[7 + 2 * n]);
+            sheet.push(name, hits as f64 / (hits + misses).max(1) as f64, "ratio", help);
+        }
+        let stalled = now.stall_micros as f64 / 1e6;
+        sheet.push("write-stall-duration-total", stalled, "seconds", "Time that commits waited for flushes or compactions");
+        let jobs = [
+            (Job::WriteStall, "write-stall-duration", "a commit's wait for flushes or compactions"),
+            (Job::Flush, "memtable-flush-time", "a flush"),
+            (Job::Compaction, "compaction-time", "a compaction"),
+        ];
+        for (job, name, what) in jobs {
+            let times = self.database.times(job).unwrap_or_default();
+            sheet.push(format!("{name}-avg"), times.mean / 1e6, "seconds", format!("Mean time of {what} since the task was opened"));
+            sheet.push(format!("{name}-max"), times.most / 1e6, "seconds", format!("Longest time of {what} since the task was opened"));
+            if job != Job::WriteStall {
+                let shortest = format!("Shortest time of {what} since the task was opened");
+                sheet.push(format!("{name}-min"), times.least / 1e6, "seconds", shortest);
+            }
+        }
+        sheet.push("number-file-opens-total", now.file_opens, "files", "Files that were opened");
+        sheet.push("number-file-errors-total", now.file_errors, "errors", "Files that could not be opened or read");
+    }
+}
+
+fn totals(tickers: &Tickers) -> [u64; 14] {
+    let pairs = [tickers.memtable, tickers.data_blocks, tickers.index_blocks, tickers.filter_blocks];
+    let [memtable, data, index, filter] = pairs.map(|HitsAndMisses { hits, misses }| [hits, misses]);
+    [
+        tickers.bytes_written,
+        tickers.bytes_read,
+        tickers.flushed_bytes,
+        tickers.compaction_bytes_written,
+        tickers.compaction_bytes_read,
+        tickers.stall_micros,
+        memtable[0],
+        memtable[1],
+        data[0],
+        data[1],
+        index[0],
+        index[1],
+        filter[0],
+        filter[1],
+    ]
 }

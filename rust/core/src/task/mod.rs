@@ -20,6 +20,7 @@ pub use options::{Durability, ProcessingGuarantee, TaskOptions};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::failpoint::Failpoint;
+use crate::metrics::StoreCounts;
 use crate::position::Position;
 use crate::rocks::{Database, Family};
 use crate::store::StoreSpec;
@@ -30,7 +31,7 @@ use crate::store::versioned::VersionedStore;
 use crate::store::window::WindowStore;
 use crate::transaction::{Base, Place, StoreState, Table, Transaction};
 use horizon::Views;
-use metrics::Counters;
+use metrics::TaskCounts;
 use open::Open;
 use parking_lot::{Mutex, RwLock};
 use reclaim::Reclaimer;
@@ -51,7 +52,7 @@ pub struct Task {
     /// The task's own open transaction; its lock is the writer's.
     open: Mutex<Open>,
     views: Mutex<Views>,
-    counters: Counters,
+    counts: TaskCounts,
     options: TaskOptions,
     /// Its files lie in memory, too.
     in_memory: bool,
@@ -69,6 +70,7 @@ struct Committed {
 struct Entry {
     spec: StoreSpec,
     store: Store,
+    counts: Arc<StoreCounts>,
 }
 
 impl Entry {

@@ -2,8 +2,9 @@
 
 use super::marker::{self, Marker};
 use super::metadata::{self, DURABILITY_KEY, FORMAT, FORMAT_KEY};
-use super::{Commit, Committed, Durability, Entry, ProcessingGuarantee, Reclaimer, Store, Task, TaskOptions, Views, offsets};
+use super::{Commit, Committed, Durability, Entry, ProcessingGuarantee, Reclaimer, Store, Task, TaskCounts, TaskOptions, Views, offsets};
 use crate::error::{Error, ErrorKind, Result};
+use crate::metrics::{MetricsLevel, StoreCounts};
 use crate::offset::OffsetChange;
 use crate::position::Position;
 use crate::rocks::{Bounds, Cursor, Database, DatabaseOptions, Environment, Family, FamilyKind, FamilySpec, Snapshot};
@@ -132,6 +133,14 @@ impl Task {
     pub fn uncommitted_bytes(&self) -> usize {
         match &*self.open.lock() {
             Open::Active(tx) => tx.uncommitted_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// The same of some of its tables.
+    pub(super) fn uncommitted_bytes_of(&self, tables: &[Table]) -> usize {
+        match &*self.open.lock() {
+            Open::Active(tx) => tables.iter().map(|table| tx.table_bytes(*table)).sum(),
             _ => 0,
         }
     }
@@ -268,6 +277,7 @@ impl Opening {
             own.iter().cloned().chain(stores.iter().filter(|spec| spec.persistent).flat_map(store_families)).collect();
         let database_options = DatabaseOptions {
             sync: options.durability == Durability::Sync,
+            statistics: options.metrics_level >= MetricsLevel::Debug,
             extra: options.rocksdb_options.clone(),
             horizons: horizons.clone(),
             environment: options.environment.clone(),
@@ -327,11 +337,12 @@ impl Opening {
             // That of an earlier open, now settled.
             None => marker::remove(&self.database, self.metadata)?,
         }
-        let (tables, entries, memory) = entries(&self.database, stores, &states, self.horizons)?;
+        let (tables, entries, memory) = entries(&self.database, stores, &states, self.horizons, self.options.metrics_level)?;
         let committed = Committed { base: Base::new(self.database.snapshot()?, memory, position), states };
         let task = Task {
             reclaimer: Reclaimer::new(&self.database, &entries)?,
             views: Mutex::new(Views::new(&committed)),
+            counts: TaskCounts::new(&self.database),
             database: self.database,
             metadata: self.metadata,
             offsets: self.offsets,
@@ -339,7 +350,7 @@ impl Opening {
             stores: entries,
             committed: RwLock::new(committed),
             open: Mutex::new(Open::Fresh),
-            counters: super::Counters::default(),
+
             options: self.options,
             in_memory,
             marked: marker.is_some(),
@@ -414,7 +425,13 @@ impl Opening {
 
 type Entries = (Arc<[Table]>, Vec<Entry>, Vec<MemoryTable>);
 
-fn entries(database: &Arc<Database>, stores: &[StoreSpec], states: &[StoreState], horizons: Vec<(String, Horizon)>) -> Result<Entries> {
+fn entries(
+    database: &Arc<Database>,
+    stores: &[StoreSpec],
+    states: &[StoreState],
+    horizons: Vec<(String, Horizon)>,
+    level: MetricsLevel,
+) -> Result<Entries> {
     let mut tables: Vec<Table> = Vec::new();
     let mut entries = Vec::new();
     let mut memory = Vec::new();
@@ -430,30 +447,32 @@ fn entries(database: &Arc<Database>, stores: &[StoreSpec], states: &[StoreState]
             };
             tables.push(Table { number: tables.len(), place, kind: family.kind });
         }
+        let counts = StoreCounts::new(level);
         let mut horizon = || horizons.next().map(|(_, horizon)| horizon).unwrap_or_default();
         let store = match (&spec.kind, &tables[first..]) {
             (StoreKind::Versioned { history_retention, segment_interval }, [versions, latest]) => {
                 let retention = (*history_retention, *segment_interval);
-                let store = VersionedStore::new(&spec.name, n, *versions, *latest, retention, states[n].stream_time);
+                let store = VersionedStore::new(&spec.name, n, [*versions, *latest], retention, states[n].stream_time, Arc::clone(&counts));
                 Store::Versioned(store, horizon())
             }
             (StoreKind::Window { retention, window_size, retain_duplicates, .. }, [.., windowed, times]) => {
-                let rows = Rows::new(&spec.name, n, *windowed, *times, *retention);
+                let rows = Rows::new(&spec.name, n, [*windowed, *times], *retention, Arc::clone(&counts));
                 Store::Window(WindowStore { rows, window_size: *window_size, retain_duplicates: *retain_duplicates }, horizon())
             }
             (StoreKind::Session { retention }, [.., windowed, times]) => {
-                Store::Session(SessionStore { rows: Rows::new(&spec.name, n, *windowed, *times, *retention) }, horizon())
+                let rows = Rows::new(&spec.name, n, [*windowed, *times], *retention, Arc::clone(&counts));
+                Store::Session(SessionStore { rows }, horizon())
             }
             (StoreKind::TimestampedKeyValue, [.., table]) => {
                 let table = *table;
                 let plain = if spec.persistent { plain_rows(database, &spec.name, tables.len())? } else { None };
                 tables.extend(plain);
-                Store::Timestamped(TimestampedKeyValueStore { name: spec.name.clone(), table, plain })
+                Store::Timestamped(TimestampedKeyValueStore { name: spec.name.clone(), table, plain, counts: Arc::clone(&counts) })
             }
-            (_, [table, ..]) => Store::KeyValue(KeyValueStore { name: spec.name.clone(), table: *table }),
+            (_, [table, ..]) => Store::KeyValue(KeyValueStore { name: spec.name.clone(), table: *table, counts: Arc::clone(&counts) }),
             (_, []) => continue,
         };
-        entries.push(Entry { spec: spec.clone(), store });
+        entries.push(Entry { spec: spec.clone(), store, counts });
     }
     Ok((tables.into(), entries, memory))
 }

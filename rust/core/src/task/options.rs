@@ -1,5 +1,6 @@
 //! How a task is opened.
 
+use crate::metrics::MetricsLevel;
 use crate::rocks::Environment;
 
 /// What survives what.
@@ -52,6 +53,8 @@ pub struct TaskOptions {
     pub guarantee: ProcessingGuarantee,
     /// Memory of the open transaction at which `commit_requested` turns true; -1: never.
     pub uncommitted_max_bytes: i64,
+    /// How much is measured.
+    pub metrics_level: MetricsLevel,
     /// RocksDB's own option strings, passed through; names that start with `db.` are options of the database, others of families.
     pub rocksdb_options: Vec<(String, String)>,
     /// For the proof crate: the file system beneath the database.
@@ -65,6 +68,7 @@ impl Default for TaskOptions {
             durability: Durability::default(),
             guarantee: ProcessingGuarantee::default(),
             uncommitted_max_bytes: 64 << 20,
+            metrics_level: MetricsLevel::default(),
             rocksdb_options: Vec::new(),
             environment: None,
         }

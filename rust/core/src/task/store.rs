@@ -51,24 +51,6 @@ impl Store {
         }
     }
 
-    /// Writes refused for being too old, since the task was opened.
-    pub(super) fn dropped_records(&self) -> u64 {
-        match self {
-            Self::KeyValue(_) | Self::Timestamped(_) => 0,
-            Self::Versioned(store, _) => store.dropped_records(),
-            Self::Window(store, _) => store.dropped_records(),
-            Self::Session(store, _) => store.dropped_records(),
-        }
-    }
-
-    /// Reads of too old a time that found nothing, since the task was opened.
-    pub(super) fn expired_reads(&self) -> u64 {
-        match self {
-            Self::Versioned(store, _) => store.expired_reads(),
-            _ => 0,
-        }
-    }
-
     /// How its rows grow old, if they do.
     pub(super) fn expiry<'a>(&'a self) -> Option<Expiry<'a>> {
         let windowed = |horizon, rows: &'a Rows| Expiry {

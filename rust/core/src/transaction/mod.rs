@@ -44,6 +44,16 @@ pub(crate) enum Place {
     Memory(usize),
 }
 
+impl Place {
+    /// The column family, of a table in files.
+    pub(crate) fn family(self) -> Option<Family> {
+        match self {
+            Self::Files(family) => Some(family),
+            Self::Memory(_) => None,
+        }
+    }
+}
+
 impl Table {
     /// RocksDB's number of the family; tables in memory have none, and nobody asks.
     pub(crate) fn family_id(self) -> u32 {

@@ -4,6 +4,7 @@ use super::base::{Cursor, Rows};
 use super::cleared::Cleared;
 use super::layer::Layer;
 use crate::error::Result;
+use crate::metrics::OpenIterator;
 use crate::rocks::{Bounds, Snapshot};
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub struct Scan {
     bounds: Bounds,
     reverse: bool,
     state: State,
+    /// That it is open, where that is counted.
+    _open: Option<OpenIterator>,
 }
 
 /// Rows below the layers.
@@ -122,7 +125,12 @@ impl Scan {
                 Staged { layer, at, low, end }
             })
             .collect();
-        Self { layers, stored, bounds, reverse, state: State::Fresh }
+        Self { layers, stored, bounds, reverse, state: State::Fresh, _open: None }
+    }
+
+    /// The same scan, counted as open until it is dropped.
+    pub(crate) fn counted(self, open: OpenIterator) -> Self {
+        Self { _open: Some(open), ..self }
     }
 
     /// Hands rows to `visit` until it pauses or the rows end; true when it paused.
@@ -132,7 +140,7 @@ impl Scan {
         if self.state == State::Done {
             return Ok(false);
         }
-        let Self { layers, stored, bounds, reverse, state } = self;
+        let Self { layers, stored, bounds, reverse, state, .. } = self;
         match stored {
             Stored::Files(cursor, cleared) => cursor.with(|rows| {
                 let stored = StoredRows { rows, cleared };

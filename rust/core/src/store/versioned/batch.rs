@@ -4,8 +4,9 @@
 //! rows by MultiGet, history by one cursor. Then the rows are walked in order, and each sees what the rows before it staged.
 
 use super::read::Found;
-use super::{PutResult, Version, VersionedStore, layout};
+use super::{PutResult, Version, VersionRow, VersionedStore, layout};
 use crate::error::Result;
+use crate::metrics::Operation;
 use crate::time::Timestamp;
 use crate::transaction::{Transaction, sort_prefix};
 
@@ -81,6 +82,19 @@ impl VersionedStore {
         want_valid_to: bool,
         sink: &mut dyn FnMut(usize, Applied<'_>),
     ) -> Result<()> {
+        self.apply(Operation::ApplyBatch, tx, ops, want_valid_to, sink)
+    }
+
+    fn apply(
+        &self,
+        operation: Operation,
+        tx: &mut Transaction,
+        ops: &[Op<'_>],
+        want_valid_to: bool,
+        sink: &mut dyn FnMut(usize, Applied<'_>),
+    ) -> Result<()> {
+        let mut call = self.inner.counts.call(operation);
+        call.records(ops.len());
         let staged = tx.staged_records(self.inner.versions);
         self.apply_rows(tx, ops, want_valid_to, sink).inspect_err(|error| {
             if tx.staged_records(self.inner.versions) != staged {
@@ -132,9 +146,19 @@ impl VersionedStore {
     ) -> Result<()> {
         let moment = |n: usize| as_of.and_then(|times| times.get(n).copied()).unwrap_or(Timestamp::MAX);
         let ops: Vec<Op<'_>> = keys.iter().enumerate().map(|(n, key)| Op::Get { key, as_of: moment(n) }).collect();
-        self.apply_batch(tx, &ops, true, &mut |n, applied| {
+        self.apply(Operation::GetBatch, tx, &ops, true, &mut |n, applied| {
             if let Applied::Get(found) = applied {
                 sink(n, found);
+            }
+        })
+    }
+
+    /// Puts many versions; `sink` is called for every row, in order, with what became of it.
+    pub fn put_batch(&self, tx: &mut Transaction, rows: &[VersionRow<'_>], sink: &mut dyn FnMut(PutResult)) -> Result<()> {
+        let ops: Vec<Op<'_>> = rows.iter().map(|row| Op::Put { key: row.key, value: row.value, timestamp: row.timestamp }).collect();
+        self.apply(Operation::PutBatch, tx, &ops, true, &mut |_, applied| {
+            if let Applied::Put(result) = applied {
+                sink(result);
             }
         })
     }

@@ -2,6 +2,7 @@
 
 use super::{Version, VersionRow, VersionedStore, layout};
 use crate::error::Result;
+use crate::metrics::Operation;
 use crate::rocks::Bounds;
 use crate::store::key_value::successor;
 use crate::time::Timestamp;
@@ -68,6 +69,7 @@ impl VersionedStore {
     /// The versions of one key whose validity meets `[from, to]`, newest first or (`ascending`) oldest first. Tombstones are left
     /// out, and so is what ended before the history retention. If `to` itself lies before it, only the newest version is looked at.
     pub fn versions(&self, tx: &mut Transaction, key: &[u8], from: Timestamp, to: Timestamp, ascending: bool) -> Result<VersionScan> {
+        let _call = self.inner.counts.call(Operation::Versions);
         self.versions_between(tx, Some(key), Some(key), from, to, ascending)
     }
 
@@ -80,6 +82,7 @@ impl VersionedStore {
         from: Timestamp,
         to: Timestamp,
     ) -> Result<VersionScan> {
+        let _call = self.inner.counts.call(Operation::VersionsRange);
         self.versions_between(tx, key_from, key_to, from, to, true)
     }
 
@@ -94,12 +97,14 @@ impl VersionedStore {
     ) -> Result<VersionScan> {
         let horizon = self.horizon(tx);
         let scan = tx.scan(self.inner.versions, bounds(key_from, key_to), false).map_err(|e| e.store(self.name()))?;
+        let scan = scan.counted(self.inner.counts.iterator());
         Ok(VersionScan::new(scan, Mode::Between { from: from.0, to: to.0 }, horizon, false, ascending))
     }
 
     /// The whole table as it was at a moment (`None`: as it is), in key order. A moment before the history retention shows
     /// only keys whose newest version had begun by then.
     pub fn scan(&self, tx: &mut Transaction, as_of: Option<Timestamp>) -> Result<VersionScan> {
+        let _call = self.inner.counts.call(Operation::Scan);
         let horizon = self.horizon(tx);
         let at = as_of.unwrap_or(Timestamp::MAX).0;
         // Nothing begins after the stream time: the newest versions are the ones in force.
@@ -109,7 +114,8 @@ impl VersionedStore {
         } else {
             tx.scan(self.inner.versions, Bounds::default(), false)
         };
-        Ok(VersionScan::new(open.map_err(|e| e.store(self.name()))?, Mode::AsOf { at }, horizon, latest_only, false))
+        let scan = open.map_err(|e| e.store(self.name()))?.counted(self.inner.counts.iterator());
+        Ok(VersionScan::new(scan, Mode::AsOf { at }, horizon, latest_only, false))
     }
 
     /// The versions that a transaction has staged, ordered by (key, newest first).

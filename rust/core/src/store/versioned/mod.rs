@@ -16,12 +16,12 @@ pub use expiry::{Ends, ExpiryFilter, Horizon};
 pub use history::VersionScan;
 pub(crate) use write::push_latest;
 
+use crate::metrics::StoreCounts;
 use crate::time::Timestamp;
 use crate::transaction::{Table, Transaction};
 use marks::Marks;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// At most one warning about expired reads in this time (KIP-889 warns at each; a job that reads far back would drown in them).
@@ -73,14 +73,20 @@ struct Inner {
     history_retention: i64,
     segment_interval: i64,
     marks: Marks,
-    dropped: AtomicU64,
-    expired_reads: AtomicU64,
+    counts: Arc<StoreCounts>,
     /// When the last warning about an expired read was given.
     warned: Mutex<Option<Instant>>,
 }
 
 impl VersionedStore {
-    pub(crate) fn new(name: &str, number: usize, versions: Table, latest: Table, retention: (i64, i64), stream_time: Option<i64>) -> Self {
+    pub(crate) fn new(
+        name: &str,
+        number: usize,
+        [versions, latest]: [Table; 2],
+        retention: (i64, i64),
+        stream_time: Option<i64>,
+        counts: Arc<StoreCounts>,
+    ) -> Self {
         Self {
             inner: Arc::new(Inner {
                 name: name.to_owned(),
@@ -90,8 +96,7 @@ impl VersionedStore {
                 history_retention: retention.0,
                 segment_interval: retention.1,
                 marks: Marks::new(stream_time),
-                dropped: AtomicU64::new(0),
-                expired_reads: AtomicU64::new(0),
+                counts,
                 warned: Mutex::new(None),
             }),
         }
@@ -119,12 +124,12 @@ impl VersionedStore {
 
     /// Writes that were refused for being older than the history retention, since the task was opened.
     pub fn dropped_records(&self) -> u64 {
-        self.inner.dropped.load(Ordering::Relaxed)
+        self.inner.counts.dropped.total()
     }
 
     /// Reads as of a moment older than the history retention that found nothing, since the task was opened.
     pub fn expired_reads(&self) -> u64 {
-        self.inner.expired_reads.load(Ordering::Relaxed)
+        self.inner.counts.expired_reads.total()
     }
 
     /// The oldest moment that can be asked for.
@@ -135,7 +140,7 @@ impl VersionedStore {
 
     /// Counts a read as of a moment before the horizon that found nothing, and warns now and then.
     fn expired_read(&self, at: i64, horizon: i64) {
-        self.inner.expired_reads.fetch_add(1, Ordering::Relaxed);
+        self.inner.counts.expired_reads.add(1);
         let mut warned = self.inner.warned.lock();
         if warned.is_none_or(|last| last.elapsed() >= WARN_EVERY) {
             *warned = Some(Instant::now());

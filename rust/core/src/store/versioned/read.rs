@@ -2,6 +2,7 @@
 
 use super::{Version, VersionedStore, layout};
 use crate::error::Result;
+use crate::metrics::Operation;
 use crate::store::key_part::with_key_part;
 use crate::time::Timestamp;
 use crate::transaction::Transaction;
@@ -57,6 +58,17 @@ impl VersionedStore {
     ///
     /// A moment before `stream time - history retention` finds nothing, unless the newest version itself began by then.
     pub fn get_as_of<R>(&self, tx: &mut Transaction, key: &[u8], as_of: Timestamp, f: impl FnOnce(Option<Version<'_>>) -> R) -> Result<R> {
+        let _call = self.inner.counts.call(Operation::Get);
+        self.read_as_of(tx, key, as_of, f)
+    }
+
+    pub(super) fn read_as_of<R>(
+        &self,
+        tx: &mut Transaction,
+        key: &[u8],
+        as_of: Timestamp,
+        f: impl FnOnce(Option<Version<'_>>) -> R,
+    ) -> Result<R> {
         let mut rows = Vec::new();
         let found = with_key_part(key, |part| self.find(tx, part, as_of.0, &mut rows)).map_err(|e| e.store(self.name()).key(key))?;
         Ok(f(found.version(&rows)))

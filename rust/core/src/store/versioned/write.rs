@@ -2,28 +2,34 @@
 
 use super::{PutResult, Version, VersionRow, VersionedStore, layout};
 use crate::error::Result;
+use crate::metrics::Operation;
 use crate::store::key_part::with_key_part;
 use crate::time::Timestamp;
 use crate::transaction::{Batch, Staged, Transaction};
-use std::sync::atomic::Ordering;
 
 impl VersionedStore {
     /// Puts a version (a tombstone for `None`) at a time; replaces the version of an equal time.
     ///
     /// Refused, counted and not written if `timestamp < stream time - history retention`; both borders are inclusive.
     pub fn put(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>, timestamp: Timestamp) -> Result<PutResult> {
+        let _call = self.inner.counts.call(Operation::Put);
+        self.put_one(tx, key, value, timestamp)
+    }
+
+    fn put_one(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>, timestamp: Timestamp) -> Result<PutResult> {
         with_key_part(key, |part| self.put_part(tx, part, value, timestamp.0, true, None)).map_err(|e| e.store(self.name()).key(key))
     }
 
     /// Deletes as of a time: reads the version valid then, and puts a tombstone. `f` sees the version with its old end,
     /// nothing if there was none or the time is older than the history retention.
     pub fn delete<R>(&self, tx: &mut Transaction, key: &[u8], timestamp: Timestamp, f: impl FnOnce(Option<Version<'_>>) -> R) -> Result<R> {
+        let _call = self.inner.counts.call(Operation::Delete);
         if timestamp.0 < self.horizon(tx) {
-            self.inner.dropped.fetch_add(1, Ordering::Relaxed);
+            self.inner.counts.dropped.add(1);
             return Ok(f(None));
         }
-        let found = self.get_as_of(tx, key, timestamp, f)?;
-        self.put(tx, key, None, timestamp)?;
+        let found = self.read_as_of(tx, key, timestamp, f)?;
+        self.put_one(tx, key, None, timestamp)?;
         Ok(found)
     }
 
@@ -34,6 +40,8 @@ impl VersionedStore {
     /// alive compactions drop what ended before `stream time - history retention`: a row that comes after its time would no
     /// longer find the neighbours that it had when it was accepted.
     pub fn restore(&self, tx: &mut Transaction, rows: &[VersionRow<'_>], stream_time: Option<Timestamp>) -> Result<()> {
+        let mut call = self.inner.counts.call(Operation::Restore);
+        call.records(rows.len());
         for row in rows {
             with_key_part(row.key, |part| self.stage_version(tx, part, row.value, row.timestamp.0, false, None))
                 .map_err(|e| e.store(self.name()).key(row.key))?;
@@ -55,7 +63,7 @@ impl VersionedStore {
         stored_latest: Option<Option<i64>>,
     ) -> Result<PutResult> {
         if time < self.horizon(tx) {
-            self.inner.dropped.fetch_add(1, Ordering::Relaxed);
+            self.inner.counts.dropped.add(1);
             return Ok(PutResult { accepted: false, valid_to: None });
         }
         let valid_to = self.stage_version(tx, part, value, time, want_valid_to, stored_latest)?;

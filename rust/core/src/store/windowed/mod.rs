@@ -14,12 +14,12 @@ pub(crate) use layout::{expired, ordered, row_time};
 pub(in crate::store) use scan::{Row, RowScan, Selection};
 
 use crate::error::{Error, Result};
+use crate::metrics::{Call, Operation, StoreCounts};
 use crate::store::key_part::push_key;
 pub(in crate::store) use crate::store::key_part::push_key_part;
 use crate::time::Timestamp;
 use crate::transaction::{Table, Transaction};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A key and the times between which something of it lasted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ struct Inner {
     windowed: Table,
     times: Table,
     retention: i64,
-    dropped: AtomicU64,
+    counts: Arc<StoreCounts>,
 }
 
 /// The first moment that is kept at a stream time.
@@ -55,8 +55,8 @@ pub(crate) fn first_kept(stream_time: i64, retention: i64) -> i64 {
 }
 
 impl Rows {
-    pub(crate) fn new(name: &str, number: usize, windowed: Table, times: Table, retention: i64) -> Self {
-        Self { inner: Arc::new(Inner { name: name.to_owned(), number, windowed, times, retention, dropped: AtomicU64::new(0) }) }
+    pub(crate) fn new(name: &str, number: usize, [windowed, times]: [Table; 2], retention: i64, counts: Arc<StoreCounts>) -> Self {
+        Self { inner: Arc::new(Inner { name: name.to_owned(), number, windowed, times, retention, counts }) }
     }
 
     pub(in crate::store) fn name(&self) -> &str {
@@ -72,8 +72,14 @@ impl Rows {
         [self.inner.windowed, self.inner.times]
     }
 
+    /// Counts a call, which ends when the result is dropped.
+    #[inline]
+    pub(in crate::store) fn call(&self, operation: Operation) -> Call<'_> {
+        self.inner.counts.call(operation)
+    }
+
     pub(crate) fn dropped_records(&self) -> u64 {
-        self.inner.dropped.load(Ordering::Relaxed)
+        self.inner.counts.dropped.total()
     }
 
     pub(in crate::store) fn stream_time(&self, tx: &Transaction) -> Option<Timestamp> {
@@ -92,7 +98,7 @@ impl Rows {
     /// Takes note of a write at a time; false, and counted, if it comes too late.
     pub(in crate::store) fn admit(&self, tx: &mut Transaction, time: i64) -> bool {
         if time < self.horizon(tx) {
-            self.inner.dropped.fetch_add(1, Ordering::Relaxed);
+            self.inner.counts.dropped.add(1);
             return false;
         }
         self.raise_stream_time(tx, time);

@@ -2,6 +2,7 @@
 
 use super::{Rows, layout};
 use crate::error::Result;
+use crate::metrics::OpenIterator;
 use crate::rocks::Bounds;
 use crate::store::key_part::{key_part, push_key};
 use crate::store::key_value::successor;
@@ -47,13 +48,14 @@ pub(in crate::store) struct Row<'a> {
 pub(in crate::store) struct RowScan {
     source: Source,
     most: Option<[u8; TIME_BYTES]>,
+    _open: OpenIterator,
 }
 
 enum Source {
     Nothing,
     /// The rows of one key.
     Key {
-        scan: Scan,
+        scan: Box<Scan>,
         key: Vec<u8>,
         part_len: usize,
     },
@@ -90,7 +92,7 @@ impl Rows {
                 let part = key_part(key);
                 let bounds = key_bounds(&part, from, wanted.to);
                 let scan = tx.scan(self.inner.windowed, bounds, wanted.reverse).map_err(|e| self.named(e).key(key))?;
-                Source::Key { scan, key: key.to_vec(), part_len: part.len() }
+                Source::Key { scan: Box::new(scan), key: key.to_vec(), part_len: part.len() }
             }
             (key_from, key_to) => {
                 let bounds = Bounds { lower: Some(layout::ordered(from).to_vec()), upper: behind(wanted.to), within_key: false };
@@ -110,7 +112,7 @@ impl Rows {
                 }))
             }
         };
-        Ok(RowScan { source, most: wanted.most })
+        Ok(RowScan { source, most: wanted.most, _open: self.inner.counts.iterator() })
     }
 }
 
@@ -131,7 +133,7 @@ pub(super) fn key_bounds(part: &[u8], from: i64, to: i64) -> Bounds {
 impl RowScan {
     /// Hands rows to `visit` until it answers false or they end; true when it stopped, and the scan can be resumed.
     pub(in crate::store) fn for_each(&mut self, visit: &mut dyn FnMut(Row<'_>) -> bool) -> Result<bool> {
-        let Self { source, most } = self;
+        let Self { source, most, .. } = self;
         let shown = |more: &[u8]| most.as_ref().is_none_or(|most| more <= most.as_slice());
         match source {
             Source::Nothing => Ok(false),

@@ -1,0 +1,339 @@
+"""`Task.metrics`: what it counts, what it is called, and the same for Prometheus."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import NotRequired, get_origin
+
+import pyarrow as pa
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+import holdfast as hf
+from holdfast.metrics import StoreMetrics, TaskMetrics
+
+HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
+PAGE = (Path(__file__).parents[1] / "docs/metrics.md").read_text()
+BUILDERS = [
+    hf.stores.key_value("kv"),
+    hf.stores.timestamped_key_value("stamped"),
+    hf.stores.versioned("versioned", history_retention=HOUR, segment_interval=MINUTE),
+    hf.stores.window("window", retention=HOUR, window_size=MINUTE),
+    hf.stores.timestamped_window("stamped_window", retention=HOUR, window_size=MINUTE),
+    hf.stores.session("session", retention=HOUR),
+]
+SECOND = 1_000_000
+LATE = 7_200 * SECOND
+
+
+def open_task(path, level=hf.MetricsLevel.INFO):
+    return hf.open_task(path, BUILDERS, metrics_level=level)
+
+
+@pytest.fixture(params=[hf.MetricsLevel.INFO, hf.MetricsLevel.DEBUG], ids=["info", "debug"])
+def task(request, tmp_path):
+    with open_task(tmp_path / "db", request.param) as task:
+        yield task
+
+
+@pytest.fixture
+def debug(tmp_path):
+    with open_task(tmp_path / "db", hf.MetricsLevel.DEBUG) as task:
+        yield task
+
+
+def counts(task, store):
+    """What a store's totals say of calls and records, those that are 0 left out."""
+    figures = task.metrics()["stores"][store]
+    ours = {name: value for name, value in figures.items() if name.endswith("-total") and not name.startswith("commit-")}
+    return {name.removesuffix("-total"): value for name, value in ours.items() if value}
+
+
+# --- what is counted ---------------------------------------------------------------------------------------------------
+
+
+def test_each_call_on_a_key_value_store_is_counted_once(task):
+    kv = task["kv"]
+    kv.put(b"a", b"1")
+    kv.put(b"b", b"2")
+    kv.put_if_absent(b"c", b"3")
+    kv.put_all([(b"d", b"4"), (b"e", None), (b"f", b"6")])
+    kv.delete(b"a")
+    kv.get(b"b")
+    kv.read_only(hf.IsolationLevel.READ_COMMITTED).get(b"b")
+    list(kv.range(b"a", b"c"))
+    list(kv.range())
+    list(kv.prefix_scan(b"a"))
+    kv.put_batch(pa.array([b"g", b"h"]), pa.array([b"7", None]))
+    kv.get_batch(pa.array([b"g", b"h", b"i"]))
+    kv.delete_batch(pa.array([b"g"]))
+    list(kv.range_batches(b"a"))
+    kv.delete_range(b"x", b"y")
+    assert counts(task, "kv") == {
+        "put": 2, "put-if-absent": 1, "put-all": 1, "put-all-records": 3, "delete": 1, "get": 2, "range": 2, "all": 1,
+        "prefix-scan": 1, "put-batch": 1, "put-batch-records": 2, "get-batch": 1, "get-batch-records": 3,
+        "delete-batch": 1, "delete-batch-records": 1, "delete-range": 1,
+    }  # fmt: skip
+
+
+def test_each_call_on_a_timestamped_store_is_counted_once(task):
+    store = task["stamped"]
+    store.put(b"a", b"1", 1)
+    store.put_if_absent(b"b", b"2", 1)
+    store.delete(b"a")
+    store.get(b"b")
+    list(store.range(b"a", b"c"))
+    list(store.range())
+    list(store.prefix_scan(b"a"))
+    store.put_batch(pa.array([b"g", b"h"]), pa.array([b"7", None]), pa.array([1, 2]))
+    store.get_batch(pa.array([b"g", b"h", b"i"]))
+    store.delete_batch(pa.array([b"g"]))
+    assert counts(task, "stamped") == {
+        "put": 1, "put-if-absent": 1, "delete": 1, "get": 1, "range": 1, "all": 1, "prefix-scan": 1, "put-batch": 1,
+        "put-batch-records": 2, "get-batch": 1, "get-batch-records": 3, "delete-batch": 1, "delete-batch-records": 1,
+    }  # fmt: skip
+
+
+def test_each_call_on_a_versioned_store_is_counted_once(task):
+    store = task["versioned"]
+    store.put(b"a", b"1", LATE)
+    assert not store.put(b"a", b"0", 0).accepted
+    store.delete(b"a", LATE + 5)
+    store.get(b"a")
+    store.get(b"a", as_of=LATE)
+    assert store.get(b"a", as_of=0) is None
+    list(store.versions(b"a", 0, LATE))
+    list(store.versions_range(None, None, 0, LATE))
+    list(store.scan())
+    store.put_batch(pa.array([b"b", b"c"]), pa.array([b"1", b"2"]), pa.array([LATE, LATE]))
+    store.get_batch(pa.array([b"b", b"c", b"d"]), as_of=pa.array([LATE] * 3))
+    store.apply_batch(pa.array([True, False]), pa.array([b"b", b"c"]), pa.array([b"1", b"2"]), pa.array([LATE, LATE]))
+    assert counts(task, "versioned") == {
+        "put": 2, "delete": 1, "get": 3, "versions": 1, "versions-range": 1, "scan": 1, "put-batch": 1,
+        "put-batch-records": 2, "get-batch": 1, "get-batch-records": 3, "apply-batch": 1, "apply-batch-records": 2,
+        "dropped-records": 1, "expired-reads": 1,
+    }  # fmt: skip
+
+
+def test_each_call_on_window_and_session_stores_is_counted_once(task):
+    window, session = task["window"], task["session"]
+    window.put(b"a", b"1", LATE)
+    window.put(b"a", b"1", 0)
+    window.fetch(b"a", LATE)
+    list(window.fetch_range(b"a", b"b", LATE, LATE))
+    list(window.all())
+    window.put_batch(pa.array([b"a", b"b"]), pa.array([b"1", b"2"]), pa.array([LATE, LATE]))
+    window.fetch_batch(pa.array([b"a"]), pa.array([LATE]))
+    window.fetch_batch(pa.array([b"a", b"b"]), pa.array([LATE, LATE]), pa.array([LATE, LATE]))
+    assert counts(task, "window") == {
+        "put": 2, "fetch": 2, "all": 1, "put-batch": 1, "put-batch-records": 2, "fetch-batch": 2, "fetch-batch-records": 3,
+        "dropped-records": 1, "expired-window-record-drop": 1,
+    }  # fmt: skip
+    session.put(hf.WindowedKey(b"a", LATE, LATE), b"1")
+    session.remove(hf.WindowedKey(b"a", LATE, LATE))
+    session.fetch_session(b"a", LATE, LATE)
+    list(session.find_sessions(b"a", 0, LATE))
+    assert counts(task, "session") == {"put": 1, "remove": 1, "fetch": 2}
+
+
+def test_a_restore_is_counted_by_batch_and_record(task):
+    task.restore_batch("kv", pa.array([b"a", b"b"]), pa.array([b"1", None]), None, {("t", 0): 2})
+    rows = (pa.array([b"a"]), pa.array([b"1"]), pa.array([LATE]))
+    task.restore_batch("versioned", *rows, {("t", 1): 2})
+    task.restore_batch("stamped", *rows, {("t", 2): 2})
+    task.restore_batch("window", *rows, {("t", 3): 2})
+    assert counts(task, "kv") == {"restore": 1, "restore-records": 2}
+    for store in ("versioned", "stamped", "window"):
+        assert counts(task, store) == {"restore": 1, "restore-records": 1}
+
+
+def test_commits_are_the_tasks_and_each_stores(task):
+    task["kv"].put(b"a", b"1")
+    task.commit()
+    metrics = task.metrics()
+    for figures in (metrics, *metrics["stores"].values()):
+        assert figures["commit-total"] == 1
+        assert 0 < figures["commit-latency-avg"] <= figures["commit-latency-max"] < 60
+        assert figures["commit-rate"] > 0
+        assert figures["flush-rate"] == figures["flush-latency-avg"] == figures["flush-latency-max"] == 0
+
+
+def test_uncommitted_bytes_are_told_by_store(task):
+    task["kv"].put(b"a", bytes(1_000))
+    metrics = task.metrics()
+    stores = metrics["stores"]
+    assert (
+        stores["kv"]["uncommitted-bytes"] == metrics["uncommitted-bytes"] == task.approximate_num_uncommitted_bytes > 1_000
+    )
+    assert stores["versioned"]["uncommitted-bytes"] == 0
+    task.commit()
+    assert task.metrics()["stores"]["kv"]["uncommitted-bytes"] == 0
+
+
+def test_an_iterator_is_open_from_its_opening_to_its_end(task):
+    task["kv"].put(b"a", b"1")
+
+    def figures():
+        return task.metrics()["stores"]["kv"]
+
+    assert figures()["num-open-iterators"] == figures()["oldest-iterator-open-since-ms"] == 0
+    first, second = task["kv"].range(), task["kv"].range_batches()
+    assert figures()["num-open-iterators"] == 2
+    assert figures()["oldest-iterator-open-since-ms"] > 1_700_000_000_000
+    assert figures()["iterator-duration-max"] == 0
+    first.close()
+    assert figures()["num-open-iterators"] == 1
+    del second
+    assert figures()["num-open-iterators"] == 0
+    assert 0 < figures()["iterator-duration-avg"] <= figures()["iterator-duration-max"] < 60
+
+
+@pytest.mark.parametrize("store", ["kv", "stamped", "versioned", "window", "session"])
+def test_iterators_of_every_kind_are_counted(task, store):
+    read, arguments = {
+        "versioned": ("scan", ()),
+        "window": ("all", ()),
+        "session": ("find_sessions", (b"a", 0, 1)),
+    }.get(store, ("range", ()))
+    opened = getattr(task[store], read)(*arguments)
+    assert task.metrics()["stores"][store]["num-open-iterators"] == 1
+    opened.close()
+    assert task.metrics()["stores"][store]["num-open-iterators"] == 0
+
+
+def test_segments_that_stream_time_passes_are_expired(task):
+    for at in (LATE, 2 * LATE):
+        task["versioned"].put(b"a", b"1", at)
+        task["window"].put(b"a", b"1", at)
+        task.commit()
+    # What a view of the commit before can still read expires with the commit after it.
+    task.commit({("t", 0): 1})
+    assert counts(task, "versioned")["expired-segments"] == 120
+    assert counts(task, "window")["expired-segments"] > 0
+
+
+def test_calls_for_one_record_are_timed_at_debug_only(tmp_path):
+    with open_task(tmp_path / "info") as task:
+        task["kv"].get(b"a")
+        assert "get-latency-avg" not in task.metrics()["stores"]["kv"]
+        task["kv"].get_batch(pa.array([b"a"]))
+        assert task.metrics()["stores"]["kv"]["get-batch-latency-avg"] > 0
+    with open_task(tmp_path / "debug", hf.MetricsLevel.DEBUG) as task:
+        task["kv"].get(b"a")
+        figures = task.metrics()["stores"]["kv"]
+        assert 0 < figures["get-latency-avg"] <= figures["get-latency-max"] < 60
+
+
+def test_rocksdb_counts_at_debug(debug):
+    debug["kv"].put(b"a", bytes(100_000))
+    debug.commit()
+    debug["kv"].get(b"a")
+    metrics = debug.metrics()
+    assert metrics["bytes-written-total"] > 100_000
+    assert metrics["bytes-read-total"] >= 100_000
+    assert metrics["memtable-hit-ratio"] > 0
+    assert metrics["stores"]["kv"]["cur-size-all-mem-tables"] > 100_000
+    assert metrics["stores"]["kv"]["num-entries-active-mem-table"] == 1
+    assert metrics["stores"]["versioned"]["num-entries-active-mem-table"] == 0
+
+
+def test_rocksdb_counts_are_of_their_own_task(tmp_path):
+    with open_task(tmp_path / "a", hf.MetricsLevel.DEBUG) as a, open_task(tmp_path / "b", hf.MetricsLevel.DEBUG) as b:
+        a["kv"].put(b"a", bytes(100_000))
+        a.commit()
+        assert b.metrics()["bytes-written-total"] < 100_000 < a.metrics()["bytes-written-total"]
+
+
+def test_metrics_of_a_closed_task_are_an_error(tmp_path):
+    task = open_task(tmp_path / "db")
+    task.close()
+    with pytest.raises(hf.errors.StoreClosedError):
+        task.metrics()
+
+
+# --- what they are called ----------------------------------------------------------------------------------------------
+
+
+def of_page(heading):
+    """Name → (unit, level) of the table below a heading."""
+    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (`.*`) \| (.+?) \| (\w+) \|", section, re.MULTILINE)
+    return {name: (unit, level) for names, unit, level in rows for name in re.findall(r"`([\w-]+)`", names)}
+
+
+def of_tasks(tmp_path):
+    """The same of a task and of its stores, as the extension tells it."""
+    found = {}
+    for level in (hf.MetricsLevel.DEBUG, hf.MetricsLevel.INFO):
+        with open_task(tmp_path / level.name, level) as task:
+            figures, stores = task._core.metrics()
+            of_stores = [figure for _, figures in stores for figure in figures]
+            for scope, those in (("task", figures), ("store", of_stores)):
+                found.setdefault(scope, {}).update({name: (unit, level.name) for name, _, unit, _ in those})
+    return found["task"], found["store"]
+
+
+def test_the_page_lists_exactly_what_there_is(tmp_path):
+    task, store = of_tasks(tmp_path)
+    assert of_page("A task") == task
+    assert of_page("A store") == store
+
+
+def test_the_types_name_exactly_what_there_is(debug):
+    metrics = debug.metrics()
+    in_info = {name for name, (_, level) in of_page("A task").items() if level == "INFO"}
+    assert set(TaskMetrics.__annotations__) == set(metrics)
+    assert {name for name, of in TaskMetrics.__annotations__.items() if get_origin(of) is not NotRequired} - {
+        "stores"
+    } == in_info
+    assert set(StoreMetrics.__annotations__) == {name for of_store in metrics["stores"].values() for name in of_store}
+
+
+def test_values_have_the_types_that_are_named(debug):
+    metrics = debug.metrics()
+    for figures, types in [(metrics, TaskMetrics), *((of_store, StoreMetrics) for of_store in metrics["stores"].values())]:
+        for name, value in figures.items():
+            if name != "stores":
+                assert type(value).__name__ in str(types.__annotations__[name])
+
+
+# --- Prometheus --------------------------------------------------------------------------------------------------------
+
+
+def test_the_text_is_read_back_by_prometheus_own_parser(debug):
+    debug["kv"].put(b"a", b"1")
+    debug.commit()
+    text = hf.metrics.prometheus(debug, "orders")
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    read = {(sample.name, sample.labels.get("store")): sample for family in families.values() for sample in family.samples}
+    assert {sample.labels["task"] for sample in read.values()} == {"orders"}
+    assert families["holdfast_store_put"].type == "counter"
+    assert families["holdfast_task_uncommitted_bytes"].type == "gauge"
+    assert read["holdfast_store_put_total", "kv"].value == 1
+
+    def named(scope, name):
+        return f"holdfast_{scope}_{name.replace('-', '_')}"
+
+    metrics = debug.metrics()
+    stores = metrics["stores"]
+    wanted = {(named("task", name), None) for name in metrics if name != "stores"}
+    wanted |= {(named("store", name), store) for store, figures in stores.items() for name in figures}
+    assert set(read) == wanted
+
+
+def test_a_collector_shows_many_tasks_and_forgets_closed_ones(tmp_path):
+    registry = CollectorRegistry()
+    with open_task(tmp_path / "a") as a, open_task(None) as b:
+        registry.register(hf.metrics.Collector({"a": a, "b": b}))
+
+        def labels():
+            text = generate_latest(registry).decode()
+            samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+            return {sample.labels["task"] for sample in samples}
+
+        assert labels() == {"a", "b"}
+        a.close()
+        assert labels() == {"b"}
