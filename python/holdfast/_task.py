@@ -49,8 +49,8 @@ def open_task(
     text files of older layouts (`.checkpoint`, `<store>.position`) are moved into the database.
 
     `uncommitted_max_bytes` (-1: no limit) is where `Task.commit_requested` turns true. `rocksdb_options` are handed on
-    to RocksDB as they are. What `metrics_level` adds to `Task.metrics` is in `docs/metrics.md`. The default isolation level of queries is READ_COMMITTED under exactly-once, else
-    READ_UNCOMMITTED.
+    to RocksDB as they are. What `metrics_level` adds to `Task.metrics` is in `docs/metrics.md`. The default isolation level
+    of queries is READ_COMMITTED under exactly-once, else READ_UNCOMMITTED.
 
     Raises `StoreLockedError` if somebody else has it open, `FormatVersionError` or `StoreCorruptedError` if it cannot be
     read, `ValueError` for stores or a durability other than it was made with, and `TaskCorruptedError` under exactly-once

@@ -48,7 +48,7 @@ impl Task {
         let entry = self.entry(store)?;
         entry.apply_changes(tx, rows)?;
         match (&entry.store, stream_time) {
-            (Store::Versioned(store, _), time) => store.restore(tx, &[], time)?,
+            (Store::Versioned(store, _), Some(time)) => store.raise_stream_time(tx, time.0),
             (Store::Window(store, _), Some(time)) => store.rows.raise_stream_time(tx, time.0),
             (Store::Session(store, _), Some(time)) => store.rows.raise_stream_time(tx, time.0),
             _ => {}

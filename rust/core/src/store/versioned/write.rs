@@ -70,7 +70,7 @@ impl VersionedStore {
         Ok(PutResult { accepted: true, valid_to: valid_to.map(Timestamp) })
     }
 
-    fn raise_stream_time(&self, tx: &mut Transaction, time: i64) {
+    pub(crate) fn raise_stream_time(&self, tx: &mut Transaction, time: i64) {
         let state = &mut tx.stores[self.inner.number];
         if state.stream_time.is_none_or(|now| now < time) {
             state.stream_time = Some(time);
