@@ -68,6 +68,11 @@ impl WindowStore {
         self.rows.stream_time(tx)
     }
 
+    /// Raises the stream time, as a write at that time does: windows that are then older than the retention are gone.
+    pub fn advance_stream_time(&self, tx: &mut Transaction, time: Timestamp) {
+        self.rows.raise_stream_time(tx, time.0);
+    }
+
     /// Writes that were refused for being older than the retention, since the task was opened.
     pub fn dropped_records(&self) -> u64 {
         self.rows.dropped_records()

@@ -3,8 +3,10 @@
 pub mod aggregate;
 pub mod asof_join;
 pub mod drop_duplicates;
+pub mod join_window;
 pub mod materialize;
 mod output;
+mod pairs;
 pub mod rows;
 
 pub use output::{OutputColumn, Source};
@@ -38,6 +40,8 @@ pub struct OperatorSpec {
 pub enum OperatorKind {
     /// The as-of join of a stream with a versioned table.
     JoinAsof(asof_join::Spec),
+    /// The join of two streams within a window.
+    JoinWindow(join_window::Spec),
     /// Rows of which no like came before.
     DropDuplicates(drop_duplicates::Spec),
     /// A change stream kept as a table.
@@ -54,6 +58,7 @@ impl OperatorKind {
     pub fn start(&self, schema: &Schema) -> Result<Box<dyn Operator>> {
         match self {
             Self::JoinAsof(spec) => Ok(Box::new(asof_join::AsofJoin::new(spec, schema)?)),
+            Self::JoinWindow(spec) => Ok(Box::new(join_window::JoinWindow::new(spec, schema)?)),
             Self::DropDuplicates(spec) => Ok(Box::new(drop_duplicates::DropDuplicates::new(spec, schema)?)),
             Self::Materialize(spec) => Ok(Box::new(materialize::Materialize::new(spec, schema)?)),
             Self::Aggregate(spec) => Ok(Box::new(aggregate::Aggregation::new(spec, schema)?)),
@@ -64,6 +69,7 @@ impl OperatorKind {
     pub fn stores(&self) -> Vec<StoreSpec> {
         match self {
             Self::JoinAsof(spec) => spec.stores(),
+            Self::JoinWindow(spec) => spec.stores(),
             Self::DropDuplicates(spec) => spec.stores(),
             Self::Materialize(spec) => spec.stores(),
             Self::Aggregate(spec) => spec.stores(),

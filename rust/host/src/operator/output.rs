@@ -49,7 +49,8 @@ pub enum Source {
 /// The columns of a result.
 pub struct Output {
     kind: &'static str,
-    sources: Vec<Source>,
+    /// Where each column comes from.
+    pub(super) sources: Vec<Source>,
     schema: SchemaRef,
 }
 
@@ -97,7 +98,11 @@ impl Output {
         self.batch(columns.collect::<Result<Vec<ArrayRef>>>()?)
     }
 
-    fn batch(&self, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+    /// A batch of these columns, in order.
+    ///
+    /// # Errors
+    /// `Serialization` for columns of other types.
+    pub fn batch(&self, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
         RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(|error| self.failed(&error))
     }
 
@@ -129,7 +134,7 @@ pub fn digest_places(inputs: &[Input], places: &[Place], digest: &mut Xxh3Defaul
 }
 
 /// Times as the input has them, with its zone.
-fn times_of(time_type: &DataType, times: TimestampMicrosecondArray) -> ArrayRef {
+pub fn times_of(time_type: &DataType, times: TimestampMicrosecondArray) -> ArrayRef {
     match time_type {
         DataType::Timestamp(_, Some(zone)) => Arc::new(times.with_timezone(Arc::clone(zone))),
         _ => Arc::new(times),

@@ -5,5 +5,6 @@
 #![allow(missing_docs, reason = "an executable, not a library")]
 
 mod drop_duplicates;
+mod join_window;
 mod materialize;
 mod support;

@@ -21,6 +21,11 @@ pub struct Row {
     pub number: Option<i64>,
 }
 
+pub fn right(key: u8, time: i64, number: i64) -> Row {
+    Row { left: false, ..row(key, time, number) }
+}
+
+/// A left row.
 pub fn row(key: u8, time: i64, number: i64) -> Row {
     Row { left: true, key: Some(key), time: Some(time), number: Some(number) }
 }
@@ -48,6 +53,11 @@ impl Job {
         let kind: OperatorKind = serde_json::from_value(request.clone()).unwrap();
         let task = |_| Task::open_in_memory(&kind.stores(), TaskOptions::default()).unwrap();
         Self { tasks: (0..partitions).map(task).collect(), kind, sides }
+    }
+
+    /// Changes the operator's settings from the next epoch on.
+    pub fn set(&mut self, request: &Value) {
+        self.kind = serde_json::from_value(request.clone()).unwrap();
     }
 
     /// The partition of a key.
@@ -91,7 +101,7 @@ impl Job {
             operator.push(batch_of(&schema, rows), Some(0)).unwrap();
         }
         let mut out = Vec::new();
-        let outcome = operator.run(task, tx, &mut |batch| {
+        let outcome = operator.run(task, tx, &mut |batch: RecordBatch| {
             out.extend(numbers(&batch));
             Ok(())
         });

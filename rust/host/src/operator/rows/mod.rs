@@ -9,7 +9,7 @@ mod order;
 
 pub use input::{Fingerprint, Input};
 pub use layout::{Layout, RowsSpec, TIME};
-pub use order::{Place, order, unordered};
+pub use order::{Place, order, order_all, unordered};
 
 use crate::operator::Counts;
 use crate::protocol::Digest;

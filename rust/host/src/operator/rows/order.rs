@@ -39,19 +39,28 @@ pub fn unordered(inputs: &[Input]) -> Vec<Place> {
     rows.map(|(number, row)| Place::new(inputs[number].is_left(row), number, row)).collect()
 }
 
+/// All rows in order, those without a time first.
+pub fn order_all(inputs: &[Input]) -> Vec<Place> {
+    ordered(inputs, |_, _| true)
+}
+
 /// All rows in order. Right rows that nothing can match (no key, no time) are left out and counted; left rows without a
 /// time come first, since they match nothing wherever they stand.
 pub fn order(inputs: &[Input], counts: &mut Counts) -> Vec<Place> {
+    ordered(inputs, |input, row| {
+        let is_kept = input.is_left(row) || (input.time(row).is_some() && input.keys.get(row).is_some());
+        counts.dropped += u64::from(!is_kept);
+        is_kept
+    })
+}
+
+fn ordered(inputs: &[Input], mut keep: impl FnMut(&Input, usize) -> bool) -> Vec<Place> {
     let mut rows: Vec<(i64, Place)> = Vec::with_capacity(inputs.iter().map(Input::num_rows).sum());
     for (number, input) in inputs.iter().enumerate() {
         for row in 0..input.num_rows() {
-            let is_left = input.is_left(row);
-            let time = input.time(row);
-            if !is_left && (time.is_none() || input.keys.get(row).is_none()) {
-                counts.dropped += 1;
-                continue;
+            if keep(input, row) {
+                rows.push((input.time(row).unwrap_or(i64::MIN), Place::new(input.is_left(row), number, row)));
             }
-            rows.push((time.unwrap_or(i64::MIN), Place::new(is_left, number, row)));
         }
     }
     // Times are mostly distinct: numbers first, and row content only where they do not decide.

@@ -1,0 +1,132 @@
+"""The columns of a join: which ones go in, under which names they come out."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import types as sql
+
+from holdfast.spark import schema
+from holdfast.spark.rows import Input, Rows, keys_of
+from holdfast.spark.schema import Side
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+METRICS: Final = {"left_rows": "count_if(side)", "right_rows": "count_if(not side)"}
+
+
+class TwoSides:
+    """A left and a right frame with a key and a time each.
+
+    The result has the left frame's columns, then the right frame's without the key; where a name is taken, `suffix` is
+    added. `left_only`: every row of it has a left row in it.
+    """
+
+    def __init__(
+        self,
+        left: "DataFrame",
+        right: "DataFrame",
+        *,
+        by: str | Sequence[str],
+        left_on: str,
+        right_on: str,
+        order_by: Sequence[str] = (),
+        suffix: str = "_right",
+        left_only: bool = True,
+    ) -> None:
+        self.left: Final = Side("left", left)
+        self.right: Final = Side("right", right)
+        self.keys: Final = keys_of(self.left, by)
+        self.right_keys: Final = [self.right.find(column, "by") for column in ([by] if isinstance(by, str) else by)]
+        for ours, theirs in zip(self.keys, self.right_keys, strict=True):
+            schema.check_same_key(ours, theirs)
+            schema.check_key_type(theirs)
+        self.left_time: Final = self.left.time(left_on, "left_on")
+        self.right_time: Final = self.right.time(right_on, "right_on")
+        if self.left_time.dataType != self.right_time.dataType:
+            raise ValueError(
+                f"left_on {self.left_time.name!r} is {self.left_time.dataType.simpleString()} and right_on "
+                f"{self.right_time.name!r} is {self.right_time.dataType.simpleString()}: cast one to the other's type"
+            )
+        for argument, time, keys in (
+            ("left_on", self.left_time, self.keys),
+            ("right_on", self.right_time, self.right_keys),
+        ):
+            if time in keys:
+                raise ValueError(f"{argument}: column {time.name!r} is in by, too; a key and a time are two columns")
+        # A floating key is compared by value, but comes out with the bits that it came in with, if it always can.
+        self.left_payload: Final = [
+            field
+            for field in self.left.fields
+            if field != self.left_time and (field not in self.keys or (left_only and schema.is_floating(field)))
+        ]
+        self.right_payload: Final = [
+            field for field in self.right.fields if field != self.right_time and field not in self.right_keys
+        ]
+        order_left, order_right = self._order(order_by)
+        self.rows: Final = Rows(
+            Input(self.left, self.keys, self.left_time, self.left_payload, order_left),
+            Input(self.right, self.right_keys, self.right_time, self.right_payload, order_right),
+        )
+        self.output, self.sources, self.right_time_name = self._output(suffix, left_only=left_only)
+
+    def _order(self, order_by: Sequence[str]) -> tuple[list[int], list[int]]:
+        if isinstance(order_by, str):
+            raise TypeError(f"order_by={order_by!r}: give a list of columns: [{order_by!r}]")
+        ordered: tuple[list[int], list[int]] = ([], [])
+        for column in order_by:
+            found = False
+            for side, payload, indices in (
+                (self.left, self.left_payload, ordered[0]),
+                (self.right, self.right_payload, ordered[1]),
+            ):
+                there = [field for field in side.fields if side.fold(field.name) == side.fold(column)]
+                found = found or bool(there)
+                # Keys and times are equal among the rows that order_by is asked about.
+                indices.extend(payload.index(field) for field in there if field in payload)
+            if not found:
+                names = ", ".join(field.name for field in self.left.fields)
+                others = ", ".join(field.name for field in self.right.fields)
+                raise ValueError(
+                    f"order_by: no frame has a column {column!r}; the left one has {names}; the right one has {others}"
+                )
+        return ordered
+
+    def _output(self, suffix: str, *, left_only: bool) -> tuple[sql.StructType, list[dict[str, Any]], str]:
+        fields: list[sql.StructField] = []
+        sources: list[dict[str, Any]] = []
+        taken: set[str] = set()
+        right_time_name = ""
+        for field in self.left.fields:
+            taken.add(self.left.fold(field.name))
+            fields.append(field if left_only else sql.StructField(field.name, field.dataType, nullable=True))
+            sources.append({"name": field.name, **self._left_source(field)})
+        for field in self.right.fields:
+            if field in self.right_keys:
+                continue
+            name = field.name if self.left.fold(field.name) not in taken else field.name + suffix
+            if self.left.fold(name) in taken:
+                raise ValueError(
+                    f"suffix={suffix!r}: the result would have two columns named {name!r}; "
+                    "give another suffix, or rename a column"
+                )
+            taken.add(self.left.fold(name))
+            fields.append(sql.StructField(name, field.dataType, nullable=True))
+            if field == self.right_time:
+                right_time_name = name
+                sources.append({"name": name, "from": "right_time", "index": 0})
+            else:
+                sources.append({"name": name, "from": "right", "index": self.right_payload.index(field)})
+        return sql.StructType(fields), sources, right_time_name
+
+    def _left_source(self, field: sql.StructField) -> dict[str, Any]:
+        if field == self.left_time:
+            return {"from": "time", "index": 0}
+        if field in self.left_payload:
+            return {"from": "left", "index": self.left_payload.index(field)}
+        return {"from": "key", "index": self.keys.index(field)}
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What the state host must know of the columns."""
+        return {**self.rows.request, "output": self.sources}
