@@ -28,8 +28,9 @@ def main() -> int:
         problems += [f"{crate} must not depend on {name}" for name in sorted(dependencies(crate) & forbidden)]
     allowed = ROOT / "rust/core/src/rocks"
     for source in sorted((ROOT / "rust").rglob("*.rs")):
-        # Benches measure against RocksDB itself, so they may speak to it.
-        if source.is_relative_to(allowed) or "benches" in source.parts:
+        # Benches measure against RocksDB itself, and one test opens a database as others do.
+        speaks = "benches" in source.parts or source == ROOT / "rust/core/tests/older_layout.rs"
+        if source.is_relative_to(allowed) or speaks:
             continue
         text = source.read_text()
         if re.search(r"\brust_rocksdb\b|\blibrocksdb_sys\b", re.sub(r"//.*", "", text)):

@@ -32,6 +32,8 @@ __all__ = [
     "decode_reader",
     "host_main",
     "open_task",
+    "read_offsets",
+    "write_offsets",
 ]
 
 __version__: str
@@ -52,10 +54,17 @@ class _Settings(TypedDict):
     guarantee: str
     uncommitted_max_bytes: int
     metrics_level: str
+    older_layout: bool
     rocksdb_options: Sequence[tuple[str, str]]
 
 def open_task(path: str | PathLike[str] | None, stores: Sequence[StoreBuilder], settings: _Settings) -> Task:
     """Opens the task in a directory, or makes it; without a path it is in memory."""
+
+def read_offsets(path: str | PathLike[str]) -> list[tuple[str, int, int]] | None:
+    """The offsets in a text file of older layouts; None if there is no file."""
+
+def write_offsets(path: str | PathLike[str], offsets: Sequence[tuple[str, int, int]]) -> None:
+    """Writes such a file, all or nothing."""
 
 @final
 class Task:

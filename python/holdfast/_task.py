@@ -8,7 +8,7 @@ from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from holdfast import _checkpoint_file, _core
+from holdfast import _core
 from holdfast._key_value import KeyValueStore
 from holdfast._options import Durability, IsolationLevel, MetricsLevel, ProcessingGuarantee, TransactionMechanism
 from holdfast._position import Position
@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     from holdfast.metrics import TaskMetrics
 
 _INT64_MAX = 2**63 - 1
+# Versions of Kafka Streams with the offsets in text files, as its own `upgrade.from` names them.
+_OLDER_LAYOUTS = (
+    *("0.10.0", "0.10.1", "0.10.2", "0.11.0", "1.0", "1.1"),
+    *(f"2.{minor}" for minor in range(9)),
+    *(f"3.{minor}" for minor in range(10)),
+    *("4.0", "4.1", "4.2"),
+)
 
 
 def open_task(
@@ -41,23 +48,28 @@ def open_task(
     uncommitted_max_bytes: int = 64 << 20,
     transaction_mechanism: TransactionMechanism = TransactionMechanism.AUTO,
     metrics_level: MetricsLevel = MetricsLevel.INFO,
+    upgrade_from: str | None = None,
     rocksdb_options: Mapping[str, str] | None = None,
 ) -> Task:
     """Opens the database in the directory `path`, or makes it. None: the task is all in memory and gone when closed.
 
     A store is what `holdfast.stores` builds, or an object of the user's own (`UserStateStore`). Offsets and positions in the
-    text files of older layouts (`.checkpoint`, `<store>.position`) are moved into the database.
+    text files of older layouts (`.checkpoint`, `<store>.position`) are moved into the database. With `upgrade_from`, the
+    version of Kafka Streams whose layout is to be able to open the directory again ("0.10.0" to "4.2"), a close writes them
+    back and leaves a database of the stores' column families alone; the next open brings back all that was in the others.
 
     `uncommitted_max_bytes` (-1: no limit) is where `Task.commit_requested` turns true. `rocksdb_options` are handed on
     to RocksDB as they are. What `metrics_level` adds to `Task.metrics` is in `docs/metrics.md`. The default isolation level
     of queries is READ_COMMITTED under exactly-once, else READ_UNCOMMITTED.
 
     Raises `StoreLockedError` if somebody else has it open, `FormatVersionError` or `StoreCorruptedError` if it cannot be
-    read, `ValueError` for stores or a durability other than it was made with, and `TaskCorruptedError` under exactly-once
-    for a state that an unclean stop left in doubt.
+    read, `ValueError` for stores or a durability other than it was made with and for an unknown `upgrade_from`, and
+    `TaskCorruptedError` under exactly-once for a state that an unclean stop left in doubt.
     """
     if transaction_mechanism is TransactionMechanism.SECONDARY_STORE:
         raise UnsupportedOperationError("transaction_mechanism SECONDARY_STORE is not here yet; use AUTO")
+    if upgrade_from is not None and upgrade_from not in _OLDER_LAYOUTS:
+        raise ValueError(f"upgrade_from is {upgrade_from!r}; wanted: None or one of {', '.join(_OLDER_LAYOUTS)}")
     names = [store.name for store in stores]
     if len(set(names)) < len(names):
         raise ValueError(f"stores has two of one name: {sorted({name for name in names if names.count(name) > 1})}")
@@ -71,22 +83,18 @@ def open_task(
     if directory is None:
         built = [replace(store, persistent=False) for store in built]
 
-    def opened() -> _core.Task:
-        return _core.open_task(
-            directory,
-            built,
-            {
-                "durability": durability.value,
-                "guarantee": processing_guarantee.value,
-                "uncommitted_max_bytes": uncommitted_max_bytes,
-                "metrics_level": metrics_level.value,
-                "rocksdb_options": list((rocksdb_options or {}).items()),
-            },
-        )
-
-    core = opened()
-    if directory is not None and _move_text_files(core, directory, [store.name for store in built]):
-        core = opened()
+    core = _core.open_task(
+        directory,
+        built,
+        {
+            "durability": durability.value,
+            "guarantee": processing_guarantee.value,
+            "uncommitted_max_bytes": uncommitted_max_bytes,
+            "metrics_level": metrics_level.value,
+            "older_layout": upgrade_from is not None,
+            "rocksdb_options": list((rocksdb_options or {}).items()),
+        },
+    )
     sides = ((store.name, as_key, serde) for store in built for as_key, serde in ((True, store.key), (False, store.value)))
     try:
         core.keep_serdes([(name, as_key, serde.core) for name, as_key, serde in sides if isinstance(serde, TypedSerde)])
@@ -111,33 +119,6 @@ def _sorted_out(stores: Sequence[StoreBuilder | UserStateStore]) -> tuple[list[S
                 "methods of holdfast.UserStateStore"
             )
     return built, own
-
-
-def _move_text_files(core: _core.Task, directory: Path, stores: list[str]) -> bool:
-    """Moves offsets and positions of older layouts into the database; True if the task was closed for it.
-
-    The files go only when the database has what they say on disk, which a close makes sure of.
-    """
-    checkpoint = directory / ".checkpoint"
-    positions = [path for path in (directory / f"{store}.position" for store in stores) if path.exists()]
-    files = [*([checkpoint] if checkpoint.exists() else []), *positions]
-    if not files:
-        return False
-    try:
-        offsets = _checkpoint_file.read(checkpoint) if checkpoint.exists() else {}
-        known = {TopicPartition(topic, number) for topic, number, _ in core.committed_offsets()}
-        seen = {TopicPartition(topic, number) for topic, number, _ in core.position("read_committed")}
-        for path in positions:
-            for partition, offset in _checkpoint_file.read(path).items():
-                if partition not in seen:
-                    core.observe(*partition, offset)
-        new = [(topic, number, offset) for (topic, number), offset in offsets.items() if (topic, number) not in known]
-        core.commit(new or None)
-    finally:
-        core.close()
-    for path in files:
-        path.unlink()
-    return True
 
 
 class Task(AbstractContextManager["Task"]):

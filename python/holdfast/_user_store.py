@@ -68,8 +68,8 @@ class Attached:
                 self._file.name,
             )
         own_files = directory / store.name
-        if self._file.exists():
-            self._offsets = _checkpoint_file.read(self._file)
+        if (offsets := _checkpoint_file.read(self._file)) is not None:
+            self._offsets = offsets
             if guarantee is ProcessingGuarantee.EXACTLY_ONCE:
                 self._file.unlink()
         elif guarantee is ProcessingGuarantee.EXACTLY_ONCE and own_files.exists():

@@ -23,6 +23,12 @@ pub enum Failpoint {
     BeforeCheckpoint,
     AfterCheckpoint,
     BeforeClose,
+    BeforeMoveIn,
+    AfterMoveIn,
+    BeforeMoveOut,
+    FilesMovedOut,
+    RowsKept,
+    OneFamilyDropped,
 }
 
 /// What happens at an armed point, once.
@@ -43,7 +49,7 @@ const ARM: u64 = 1 << 63;
 
 impl Failpoint {
     /// Every point.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 17] = [
         Self::BeforeOpen,
         Self::AfterOpen,
         Self::BeforeCommit,
@@ -55,6 +61,12 @@ impl Failpoint {
         Self::BeforeCheckpoint,
         Self::AfterCheckpoint,
         Self::BeforeClose,
+        Self::BeforeMoveIn,
+        Self::AfterMoveIn,
+        Self::BeforeMoveOut,
+        Self::FilesMovedOut,
+        Self::RowsKept,
+        Self::OneFamilyDropped,
     ];
 
     /// The next time but `passed` that this point is reached, the action happens.

@@ -47,6 +47,9 @@ pub use store::versioned::{Applied, Op, PutResult, Version, VersionRow, VersionS
 pub use store::window::{WindowPut, WindowScan, WindowStore};
 pub use store::windowed::WindowedKey;
 pub use store::{StoreKind, StoreSpec};
-pub use task::{Commit, Durability, OpenTransaction, ProcessingGuarantee, StoreMetrics, Task, TaskMetrics, TaskOptions};
+pub use task::{
+    Commit, Durability, Offsets, OpenTransaction, ProcessingGuarantee, StoreMetrics, Task, TaskMetrics, TaskOptions, read_offsets,
+    write_offsets,
+};
 pub use time::Timestamp;
 pub use transaction::{Scan, Step, Transaction};

@@ -113,7 +113,10 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
             Err(_) => {}
         }
         // A task that was not opened, or that does not know whether its commit was written, has to be opened again.
-        let lost = matches!(point, Failpoint::BeforeOpen | Failpoint::AfterOpen | Failpoint::AfterCommit);
+        let lost = matches!(
+            point,
+            Failpoint::BeforeOpen | Failpoint::AfterOpen | Failpoint::AfterCommit | Failpoint::BeforeMoveIn | Failpoint::AfterMoveIn
+        );
         let unknown = action == Action::Panic && point == Failpoint::BeforeExpiry;
         let healed = match runner.task().rollback() {
             // The point was hit while the task was being opened again.

@@ -37,7 +37,7 @@ mod _core {
     #[pymodule_export]
     use crate::session::{SessionIterator, SessionStore};
     #[pymodule_export]
-    use crate::task::{Task, open_task};
+    use crate::task::{Task, open_task, read_offsets, write_offsets};
     #[pymodule_export]
     use crate::timestamped::{TimestampedIterator, TimestampedKeyValueStore};
     #[pymodule_export]

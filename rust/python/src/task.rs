@@ -57,6 +57,7 @@ pub struct Settings {
     guarantee: String,
     uncommitted_max_bytes: i64,
     metrics_level: String,
+    older_layout: bool,
     rocksdb_options: Vec<(String, String)>,
 }
 
@@ -72,6 +73,7 @@ impl Settings {
             )?,
             metrics_level: named("metrics level", &self.metrics_level, [MetricsLevel::Info, MetricsLevel::Debug], MetricsLevel::name)?,
             uncommitted_max_bytes: self.uncommitted_max_bytes,
+            older_layout: self.older_layout,
             rocksdb_options: self.rocksdb_options,
             ..TaskOptions::default()
         })
@@ -96,6 +98,20 @@ pub fn open_task(py: Python<'_>, path: Option<PathBuf>, stores: Vec<Builder>, se
         }))
     })?;
     Ok(Task { open: Arc::new(open) })
+}
+
+/// The offsets in a text file of older layouts; `None` if there is no file.
+#[pyfunction]
+pub fn read_offsets(py: Python<'_>, path: PathBuf) -> PyResult<Option<Vec<(String, i32, i64)>>> {
+    let offsets = run(py, Owner::of_engine(), || holdfast_core::read_offsets(&path))?;
+    Ok(offsets.map(|offsets| offsets.into_iter().map(|(tp, offset)| (tp.topic, tp.partition, offset.0)).collect()))
+}
+
+/// Writes such a file, all or nothing.
+#[pyfunction]
+pub fn write_offsets(py: Python<'_>, path: PathBuf, offsets: Vec<(String, i32, i64)>) -> PyResult<()> {
+    let offset = |(topic, partition, offset)| (TopicPartition { topic, partition }, Offset(offset));
+    run(py, Owner::of_engine(), || holdfast_core::write_offsets(&path, &offsets.into_iter().map(offset).collect()))
 }
 
 /// An open task.

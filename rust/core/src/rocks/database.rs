@@ -10,6 +10,7 @@ use super::cursor::Slot;
 use super::environment;
 use super::failure::failure;
 use super::family::{Family, FamilyKind, FamilySpec, Handle};
+use super::kept::kept_key;
 use super::log_gap::{NoReplay, Watch};
 use super::options::{DatabaseOptions, database_options, family_options};
 use super::snapshot::Snapshot;
@@ -32,8 +33,9 @@ pub struct Database {
     handles: Vec<(String, Family)>,
     path: PathBuf,
     pid: u32,
-    sync: bool,
-    commits: CommitNumber,
+    pub(super) sync: bool,
+    pub(super) commits: CommitNumber,
+    options: DatabaseOptions,
 }
 
 /// The database, held open for one call.
@@ -100,6 +102,9 @@ impl Database {
             })?;
             handles.push((name, Family { handle: Handle(handle.inner()), id: handle.id() }));
         }
+        if let Some(handle) = db.cf_handle("default") {
+            handles.push(("default".to_owned(), Family { handle: Handle(handle.inner()), id: handle.id() }));
+        }
         Failpoint::AfterOpen.reached()?;
         let last = last_commit(&db).map_err(|e| failure("reading the number of the last commit", path, e))?;
         if let Some(durable) = durable.filter(|durable| *durable > last.0) {
@@ -115,6 +120,7 @@ impl Database {
             pid: std::process::id(),
             sync: options.sync,
             commits: CommitNumber::new(last.0, on_disk.then_some(path)),
+            options: options.clone(),
         }))
     }
 
@@ -152,9 +158,10 @@ impl Database {
             .ok_or_else(|| Error::new(ErrorKind::InvalidValue, "there is no such store in this task").store(&spec.store).path(&self.path))
     }
 
-    /// The families on disk that none of `wanted` names.
-    pub fn family_names(&self) -> impl Iterator<Item = &str> {
-        self.handles.iter().map(|(name, _)| name.as_str())
+    /// RocksDB's own family, which every database has.
+    pub fn default_family(&self) -> Result<Family> {
+        let found = self.handles.iter().find(|(name, _)| name == "default").map(|(_, family)| *family);
+        found.ok_or_else(|| Error::new(ErrorKind::StoreCorrupted, "the default column family is missing").path(&self.path))
     }
 
     pub(super) fn guard(&self) -> Result<Guard<'_>> {
@@ -262,15 +269,27 @@ impl Database {
     pub fn flush(&self, wait: bool) -> Result<()> {
         let guard = self.guard()?;
         Failpoint::BeforeFlush.reached()?;
+        self.flush_all(self.opened(&guard)?, wait)?;
+        Failpoint::AfterFlush.reached()
+    }
+
+    pub(super) fn flush_all(&self, db: &DB, wait: bool) -> Result<()> {
         let handles: Vec<_> = self.handles.iter().map(|(_, family)| &family.handle).collect();
         let mut options = FlushOptions::default();
         options.set_wait(wait);
         let number = self.commits.last();
-        self.opened(&guard)?.flush_cfs_opt(&handles, &options).map_err(|e| failure("writing the memtables to files", &self.path, e))?;
+        db.flush_cfs_opt(&handles, &options).map_err(|e| failure("writing the memtables to files", &self.path, e))?;
         if wait {
             self.commits.is_durable(number);
         }
-        Failpoint::AfterFlush.reached()
+        Ok(())
+    }
+
+    /// The last commit that the files hold without a log, for a message.
+    pub fn last_in_files(&self) -> Option<String> {
+        let mut db_options = database_options(&self.options).ok()?;
+        db_options.set_wal_filter(NoReplay);
+        look(&self.path, &db_options, &self.options).map(|last| last.to_string())
     }
 
     /// The number of the last commit.
@@ -353,10 +372,14 @@ impl Database {
     /// Destroys iterators, then the database. Memtables are not written: flush first.
     pub fn close(&self) {
         let mut db = self.db.write();
+        self.end_cursors();
+        drop(db.take());
+    }
+
+    pub(super) fn end_cursors(&self) {
         for (_, slot) in self.slots.lock().drain() {
             drop(slot.lock().take());
         }
-        drop(db.take());
     }
 
     /// Whether this is the process that opened it, and not a child of it.
@@ -403,18 +426,21 @@ impl std::fmt::Display for LastCommit {
 }
 
 fn last_commit(db: &DB) -> std::result::Result<LastCommit, rust_rocksdb::Error> {
-    let number = match db.cf_handle(&FamilySpec::new(FamilyKind::Metadata, "").name()) {
-        Some(metadata) => commit_number::parse(db.get_cf(&metadata, commit_number::KEY)?.as_deref()),
-        None => 0,
+    let metadata = FamilySpec::new(FamilyKind::Metadata, "").name();
+    let in_metadata = db.cf_handle(&metadata).map(|family| db.get_cf(&family, commit_number::KEY)).transpose()?.flatten();
+    let number = match in_metadata {
+        Some(number) => commit_number::parse(Some(&number)),
+        // An older layout may have had the database.
+        None => commit_number::parse(db.get(kept_key(&metadata, commit_number::KEY))?.as_deref()),
     };
     let mut offsets = Vec::new();
     if let Some(family) = db.cf_handle(&FamilySpec::new(FamilyKind::Offsets, "").name()) {
         for row in db.iterator_cf(&family, rust_rocksdb::IteratorMode::Start) {
             let (key, value) = row?;
-            // As in `task/metadata.rs`: topic | 00 | partition → offset.
-            if let (Some((topic, partition)), Ok(offset)) = (key.split_last_chunk::<4>(), <[u8; 8]>::try_from(&*value)) {
-                let topic = String::from_utf8_lossy(topic.strip_suffix(&[0]).unwrap_or(topic));
-                offsets.push(format!("{topic}-{}: {}", i32::from_be_bytes(*partition), i64::from_be_bytes(offset)));
+            // As in `task/offsets.rs`: store | 00 | topic | 00 | partition → offset.
+            if let (Some((names, partition)), Ok(offset)) = (key.split_last_chunk::<4>(), <[u8; 8]>::try_from(&*value)) {
+                let names = String::from_utf8_lossy(names.strip_suffix(&[0]).unwrap_or(names)).replace('\0', ": ");
+                offsets.push(format!("{names}-{} {}", i32::from_be_bytes(*partition), i64::from_be_bytes(offset)));
             }
         }
     }

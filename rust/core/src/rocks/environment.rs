@@ -21,6 +21,11 @@ impl Environment {
         Ok(Self { env, in_memory: true })
     }
 
+    /// Whether the files are in memory.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.in_memory
+    }
+
     /// Takes over a `rocksdb_env_t` of RocksDB's C interface.
     ///
     /// # Safety

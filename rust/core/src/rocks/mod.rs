@@ -11,6 +11,7 @@ mod database;
 mod environment;
 mod failure;
 mod family;
+mod kept;
 mod log_gap;
 mod options;
 mod rewrite;
@@ -24,6 +25,7 @@ pub use database::Database;
 #[doc(hidden)]
 pub use environment::Environment;
 pub use family::{Family, FamilyKind, FamilySpec};
+pub(crate) use kept::{KEPT, kept_key};
 pub use options::DatabaseOptions;
 pub(crate) use rewrite::Rewritten;
 pub use shared::{SharedMemory, configure_shared_memory, shared_memory};

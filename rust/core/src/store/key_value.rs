@@ -156,7 +156,7 @@ pub(super) fn between(from: Option<&[u8]>, to: Option<&[u8]>) -> Bounds {
 }
 
 /// The bounds of the keys that start with `prefix`.
-pub(super) fn with_prefix(prefix: &[u8]) -> Bounds {
+pub(crate) fn with_prefix(prefix: &[u8]) -> Bounds {
     Bounds { lower: Some(prefix.to_vec()), upper: successor(prefix), within_key: false }
 }
 

@@ -7,16 +7,19 @@ mod marker;
 mod metadata;
 mod metrics;
 mod offsets;
+mod older_layout;
 mod open;
 mod options;
 mod reclaim;
 mod serdes;
 mod store;
+mod text_file;
 
 pub use commit::Commit;
 pub use metrics::{StoreMetrics, TaskMetrics};
 pub use open::OpenTransaction;
 pub use options::{Durability, ProcessingGuarantee, TaskOptions};
+pub use text_file::{Offsets, read_offsets, write_offsets};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::failpoint::Failpoint;
@@ -203,6 +206,10 @@ impl Task {
 
     /// Writes what is committed to files and closes. Open transactions, scans and handles then say `StoreClosed`. A second
     /// close does nothing.
+    ///
+    /// # Errors
+    /// Whatever the disk refuses; the task is closed all the same. The message says what the files hold then: every commit where
+    /// there is a log, else the offsets from which a changelog goes on.
     pub fn close(&self) -> Result<()> {
         self.database.check_owner()?;
         Failpoint::BeforeClose.reached()?;
@@ -212,9 +219,29 @@ impl Task {
             result => result,
         };
         *self.open.lock() = Open::Fresh;
+        let older_layout = self.options.older_layout && !self.in_memory;
+        let written = flushed.map_err(|error| self.not_flushed(&error)).and_then(|()| if older_layout { self.move_out() } else { Ok(()) });
         self.reclaimer.stop();
+        if older_layout && written.is_ok() {
+            return self.database.close_without_own_families();
+        }
         self.database.close();
-        flushed
+        written
+    }
+
+    /// What a close that could not write everything to files has left.
+    fn not_flushed(&self, error: &Error) -> Error {
+        let left = match self.options.durability {
+            Durability::Sync => "the task is closed, and no commit is lost: all are in the write-ahead log, and the next open brings them \
+                                 back once the cause is mended"
+                .to_owned(),
+            Durability::Changelog => match self.database.last_in_files() {
+                Some(last) => format!("the task is closed; its files hold commit {last}, and the changelog brings back what came after it"),
+                None => "the task is closed; which commit its files hold the next open says, and the changelog brings back what came after"
+                    .to_owned(),
+            },
+        };
+        Error::new(error.kind(), format!("{error}; {left}")).path(self.path())
     }
 
     /// Deletes a task's directory with everything in it. Nobody may have it open.

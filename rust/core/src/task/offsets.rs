@@ -17,14 +17,14 @@ use std::sync::Arc;
 /// By partition; without an offset where the store has lost its data.
 type Offsets = BTreeMap<TopicPartition, Option<Offset>>;
 
-fn key(store: &str, tp: &TopicPartition) -> Result<Vec<u8>> {
+pub(super) fn key(store: &str, tp: &TopicPartition) -> Result<Vec<u8>> {
     if tp.topic.contains('\0') {
         return Err(Error::new(ErrorKind::InvalidValue, format!("topic {:?} has a NUL character in it", tp.topic)));
     }
     Ok([store.as_bytes(), &[0], tp.topic.as_bytes(), &[0], &tp.partition.to_be_bytes()].concat())
 }
 
-fn parse(key: &[u8], value: &[u8]) -> Option<(TopicPartition, Option<Offset>)> {
+pub(super) fn parse(key: &[u8], value: &[u8]) -> Option<(TopicPartition, Option<Offset>)> {
     let (head, partition) = key.split_last_chunk::<4>()?;
     let mut names = std::str::from_utf8(head).ok()?.split('\0');
     let topic = match (names.next(), names.next(), names.next(), names.next()) {

@@ -2,7 +2,10 @@
 
 use super::marker::{self, Marker};
 use super::metadata::{self, DURABILITY_KEY, FORMAT, FORMAT_KEY};
-use super::{Commit, Committed, Durability, Entry, ProcessingGuarantee, Reclaimer, Store, Task, TaskCounts, TaskOptions, Views, offsets};
+use super::{
+    Commit, Committed, Durability, Entry, ProcessingGuarantee, Reclaimer, Store, Task, TaskCounts, TaskOptions, Views, offsets,
+    older_layout,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{MetricsLevel, StoreCounts};
 use crate::offset::OffsetChange;
@@ -284,6 +287,9 @@ impl Opening {
         };
         let database = Database::open(path, &families, &database_options).map_err(|e| named_holder(e, path))?;
         let (metadata, offsets) = (database.family(&own[0])?, database.family(&own[1])?);
+        if options.environment.as_ref().is_none_or(|environment| !environment.is_in_memory()) {
+            older_layout::move_in(&database, metadata, offsets, stores)?;
+        }
         let snapshot = database.snapshot()?;
         Ok(Self { database, metadata, offsets, horizons, options, snapshot })
     }

@@ -55,6 +55,9 @@ pub struct TaskOptions {
     pub uncommitted_max_bytes: i64,
     /// How much is measured.
     pub metrics_level: MetricsLevel,
+    /// On close offsets and positions go into the text files of older layouts, and the column families that these do not know
+    /// go; the next open brings all of it back.
+    pub older_layout: bool,
     /// RocksDB's own option strings, passed through; names that start with `db.` are options of the database, others of families.
     pub rocksdb_options: Vec<(String, String)>,
     /// For the proof crate: the file system beneath the database.
@@ -69,6 +72,7 @@ impl Default for TaskOptions {
             guarantee: ProcessingGuarantee::default(),
             uncommitted_max_bytes: 64 << 20,
             metrics_level: MetricsLevel::default(),
+            older_layout: false,
             rocksdb_options: Vec::new(),
             environment: None,
         }

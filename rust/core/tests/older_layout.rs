@@ -1,0 +1,137 @@
+//! Databases that go back to an older layout: a plain opener of RocksDB opens them with the stores' families alone, and coming
+//! back nothing is lost; what somebody has gone on to write there counts.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use holdfast_core::{
+    Commit, Durability, Offset, OffsetChange, Offsets, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, TopicPartition, VersionRow,
+    read_offsets, write_offsets,
+};
+use rust_rocksdb::{DB, Options};
+use std::path::Path;
+use std::sync::Arc;
+
+fn specs() -> Vec<StoreSpec> {
+    vec![
+        StoreSpec::new("kv", StoreKind::KeyValue),
+        StoreSpec::new("rates", StoreKind::Versioned { history_retention: 100, segment_interval: 10 }),
+        StoreSpec::new("windows", StoreKind::Window { retention: 50, window_size: 5, retain_duplicates: true, timestamped: false }),
+    ]
+}
+
+fn open(path: &Path, durability: Durability, older_layout: bool) -> Arc<Task> {
+    Task::open(path, &specs(), TaskOptions { durability, older_layout, ..TaskOptions::default() }).unwrap()
+}
+
+fn tp(topic: &str, partition: i32) -> TopicPartition {
+    TopicPartition { topic: topic.to_owned(), partition }
+}
+
+fn offsets(rows: &[(&str, i32, i64)]) -> Offsets {
+    rows.iter().map(|(topic, partition, offset)| (tp(topic, *partition), Offset(*offset))).collect()
+}
+
+/// Rows, offsets by store, an input position, a property and a stream time.
+fn write(task: &Task) {
+    let mut tx = task.begin().unwrap();
+    task.key_value("kv").unwrap().put(&mut tx, b"k", Some(b"v")).unwrap();
+    task.versioned("rates").unwrap().put(&mut tx, b"EUR", Some(b"1"), Timestamp(1_000)).unwrap();
+    tx.observe(tp("orders", 3), Offset(99));
+    let set = OffsetChange::Set(vec![(tp("log", 0), Some(Offset(7))), (tp("log", 1), Some(Offset(3)))]);
+    task.commit_transaction(tx, Commit { offsets: set, properties: vec![("p".into(), b"x".to_vec())] }).unwrap();
+    let row = VersionRow { key: b"l", value: Some(b"w"), timestamp: Timestamp(0) };
+    task.restore("kv", &[row], OffsetChange::Set(vec![(tp("log", 0), Some(Offset(9)))])).unwrap();
+}
+
+fn check(task: &Task) {
+    let mut tx = task.begin().unwrap();
+    assert!(task.key_value("kv").unwrap().get(&mut tx, b"k", |value| value == Some(b"v")).unwrap());
+    assert_eq!(task.stream_time("rates", &tx).unwrap(), Some(Timestamp(1_000)));
+    assert_eq!(task.position().get(&tp("orders", 3)), Some(Offset(99)));
+    assert_eq!(task.property("p").unwrap(), Some(b"x".to_vec()));
+    let stored = |store: &str| (0..2).map(|n| task.store_offset(store, &tp("log", n)).unwrap().map(|offset| offset.0)).collect::<Vec<_>>();
+    assert_eq!((stored("kv"), stored("rates")), (vec![Some(9), Some(3)], vec![Some(9), Some(3)]));
+}
+
+/// Opens as older layouts do: the stores' families and the default one, nothing else.
+fn plain(path: &Path) -> DB {
+    let families = ["default", "kv:kv", "versions:rates", "latest:rates", "windowed:windows", "times:windows"];
+    DB::open_cf(&Options::default(), path, families).unwrap()
+}
+
+#[test]
+fn a_round_trip_loses_nothing() {
+    for durability in [Durability::Sync, Durability::Changelog] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("task");
+        let task = open(&path, durability, true);
+        write(&task);
+        check(&task);
+        task.close().unwrap();
+        drop(task);
+        assert_eq!(read_offsets(&path.join(".checkpoint")).unwrap(), Some(offsets(&[("log", 0, 9), ("log", 1, 3)])));
+        for store in ["kv", "rates", "windows"] {
+            assert_eq!(read_offsets(&path.join(format!("{store}.position"))).unwrap(), Some(offsets(&[("orders", 3, 99)])));
+        }
+        for _ in 0..2 {
+            let db = plain(&path);
+            assert_eq!(db.get_cf(&db.cf_handle("kv:kv").unwrap(), b"k").unwrap(), Some(b"v".to_vec()));
+        }
+        // There and back again, and then without.
+        for older_layout in [true, false, false] {
+            let task = open(&path, durability, older_layout);
+            check(&task);
+            assert!(!path.join(".checkpoint").exists() && !path.join("kv.position").exists());
+            task.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn stores_keep_their_own_offsets() {
+    let dir = tempfile::tempdir().unwrap();
+    let task = open(dir.path(), Durability::Sync, true);
+    task.commit(OffsetChange::Set(vec![(tp("log", 0), Some(Offset(4)))])).unwrap();
+    task.close().unwrap();
+    let more = [specs(), vec![StoreSpec::new("new", StoreKind::KeyValue)]].concat();
+    let options = || TaskOptions { older_layout: true, ..TaskOptions::default() };
+    let task = Task::open(dir.path(), &more, options()).unwrap();
+    assert_eq!(task.store_offset("new", &tp("log", 0)).unwrap(), None);
+    let row = VersionRow { key: b"l", value: Some(b"w"), timestamp: Timestamp(0) };
+    task.restore("new", &[row], OffsetChange::Set(vec![(tp("log", 0), Some(Offset(2)))])).unwrap();
+    task.close().unwrap();
+    let task = Task::open(dir.path(), &more, options()).unwrap();
+    let stored = |store: &str| task.store_offset(store, &tp("log", 0)).unwrap();
+    assert_eq!((stored("kv"), stored("new")), (Some(Offset(4)), Some(Offset(2))));
+}
+
+#[test]
+fn what_an_older_layout_went_on_to_write_counts() {
+    for (found, expected) in [(Some(offsets(&[("log", 0, 12), ("other", 1, 5)])), vec![("log", 0, 12), ("other", 1, 5)]), (None, vec![])] {
+        let dir = tempfile::tempdir().unwrap();
+        let task = open(dir.path(), Durability::Sync, true);
+        write(&task);
+        task.close().unwrap();
+        let db = plain(dir.path());
+        db.put_cf(&db.cf_handle("kv:kv").unwrap(), b"k", b"newer").unwrap();
+        drop(db);
+        match &found {
+            Some(found) => write_offsets(&dir.path().join(".checkpoint"), found).unwrap(),
+            None => std::fs::remove_file(dir.path().join(".checkpoint")).unwrap(),
+        }
+        write_offsets(&dir.path().join("kv.position"), &offsets(&[("orders", 3, 120)])).unwrap();
+        for _ in 0..2 {
+            let task = open(dir.path(), Durability::Sync, false);
+            assert!(task.key_value("kv").unwrap().get(&mut task.begin().unwrap(), b"k", |value| value == Some(b"newer")).unwrap());
+            assert_eq!(task.committed_offsets().unwrap().into_iter().collect::<Offsets>(), offsets(&expected));
+            assert_eq!(task.position().get(&tp("orders", 3)), Some(Offset(120)));
+            task.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_task_in_memory_has_no_files() {
+    let task = Task::open_in_memory(&specs(), TaskOptions { older_layout: true, ..TaskOptions::default() }).unwrap();
+    write(&task);
+    task.close().unwrap();
+}

@@ -1,0 +1,75 @@
+"""Directories of older layouts: text files that Kafka Streams wrote are moved in, and `upgrade_from` writes them back."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+
+KAFKA = Path(__file__).parent / "fixtures" / "kafka_streams"
+OFFSETS = {
+    ("app-totals-changelog", 0): 41,
+    ("app-totals-changelog", 1): 0,
+    ("app-rates-changelog", 12): 9007199254740993,
+}
+POSITION = hf.Position({"orders": {3: 99, 4: 7}, "rates.eu_daily-v1": {0: 12345678901}})
+
+
+def opened(path, **options):
+    return hf.open_task(path, [hf.stores.key_value("totals", key=hf.serde.STRING, value=hf.serde.INT64)], **options)
+
+
+def lines(path: Path) -> list[str]:
+    version, count, *rows = path.read_text().splitlines()
+    assert (version, int(count)) == ("0", len(rows))
+    return sorted(rows)
+
+
+@pytest.fixture
+def directory(tmp_path):
+    (tmp_path / "db").mkdir()
+    for name in (".checkpoint", "totals.position"):
+        shutil.copy(KAFKA / name, tmp_path / "db")
+    return tmp_path / "db"
+
+
+def test_files_of_kafka_streams_are_moved_in(directory):
+    for _ in range(2):
+        with opened(directory) as task:
+            assert task.committed_offsets() == OFFSETS
+            assert task.position() == POSITION
+        assert not (directory / ".checkpoint").exists()
+        assert not (directory / "totals.position").exists()
+
+
+@pytest.mark.parametrize("durability", list(hf.Durability))
+def test_upgrade_from_writes_them_back_as_kafka_streams_does(directory, durability):
+    with opened(directory, durability=durability, upgrade_from="4.2") as task:
+        task["totals"].put("a", 1)
+        task.commit()
+    # All but the offset that stands for "not known".
+    assert lines(directory / ".checkpoint") == sorted(set(lines(KAFKA / ".checkpoint")) - {"app-not-known-changelog 3 -4"})
+    assert lines(directory / "totals.position") == lines(KAFKA / "totals.position")
+    with opened(directory, durability=durability) as task:
+        assert task["totals"].get("a") == 1
+        assert task.committed_offsets() == OFFSETS
+        assert task.position() == POSITION
+    with pytest.raises(ValueError, match="durability"):
+        opened(directory, durability=next(other for other in hf.Durability if other is not durability))
+    with pytest.raises(ValueError, match="serde|key"):
+        hf.open_task(directory, [hf.stores.key_value("totals", key=hf.serde.INT64)], durability=durability)
+
+
+def test_a_task_in_memory_writes_nothing_back():
+    with opened(None, upgrade_from="3.9") as task:
+        task.commit({("log", 0): 1})
+
+
+@pytest.mark.parametrize("version", ["4.3", "4.4.0", "", "2.9", "latest"])
+def test_an_unknown_version_is_refused(tmp_path, version):
+    with pytest.raises(ValueError, match=r"upgrade_from .*0\.10\.0.*4\.2"):
+        opened(tmp_path / "db", upgrade_from=version)
+    assert not (tmp_path / "db").exists()
