@@ -33,6 +33,24 @@ fn staged(task: &Task, store: &KeyValueStore, rows: usize) -> Transaction {
     tx
 }
 
+/// Rows are copied out, as whoever scans does: a loop that looks at no key does not wait for one.
+#[derive(Default)]
+struct Page {
+    bytes: Vec<u8>,
+    total: usize,
+}
+
+impl Page {
+    fn push(&mut self, key: &[u8], value: &[u8]) {
+        if self.bytes.len() > 1 << 18 {
+            self.bytes.clear();
+        }
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        self.total += key.len() + value.len();
+    }
+}
+
 fn whole(settings: &Settings, data: &Data, task: &Task, store: &KeyValueStore) {
     let dir = tempfile::tempdir().unwrap();
     let db = raw::open(dir.path(), false);
@@ -41,35 +59,35 @@ fn whole(settings: &Settings, data: &Data, task: &Task, store: &KeyValueStore) {
     db.compact_range(None::<&[u8]>, None::<&[u8]>);
     let rows = settings.rows;
     let by_hand = || {
-        let mut bytes = 0;
+        let mut page = Page::default();
         let took = timed(|| {
             let mut cursor = db.raw_iterator();
             cursor.seek_to_first();
             while let Some((key, value)) = cursor.item() {
-                bytes += key.len() + value.len();
+                page.push(key, value);
                 cursor.next();
             }
         });
-        assert_eq!(bytes, rows * (KEY + VALUE));
+        assert_eq!(page.total, rows * (KEY + VALUE));
         took
     };
     for (count, reach) in [(rows / 10, "<= 1.3"), (0, "")] {
         let ours = || {
             let mut tx = staged(task, store, count);
-            let mut bytes = 0;
+            let mut page = Page::default();
             let took = timed(|| {
                 let mut scan = store.range(&mut tx, None, None, false).unwrap();
                 scan.for_each(&mut |key, value| {
-                    bytes += key.len() + value.len();
+                    page.push(key, value);
                     Step::Next
                 })
                 .unwrap();
             });
-            assert_eq!(bytes, (rows + count / 2) * (KEY + VALUE));
+            assert_eq!(page.total, (rows + count / 2) * (KEY + VALUE));
             took
         };
         let name = format!("scan of {rows} rows merged with {count} staged ones");
-        figure(settings, (&name, "a plain RocksDB scan of the stored ones", reach, "time"), ours, by_hand);
+        figure(settings, (&name, "a plain RocksDB scan of the stored ones, both copied out", reach, "time"), ours, by_hand);
     }
 }
 

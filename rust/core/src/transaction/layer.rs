@@ -11,7 +11,8 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::cmp::Ordering;
 use std::hash::BuildHasher;
-use std::sync::LazyLock;
+use std::ops::Range;
+use std::sync::{LazyLock, OnceLock};
 
 /// Keys come from users: a seed of the process's own keeps them from being chosen to collide. One for all layers, so that a
 /// key looked for in several is hashed once.
@@ -35,6 +36,8 @@ pub(super) struct Layer {
     records: Vec<Record>,
     index: HashTable<u32>,
     indexed: usize,
+    /// That of a frozen layer in which no key was looked for before.
+    late_index: Option<OnceLock<HashTable<u32>>>,
     runs: Vec<Vec<Entry>>,
     ordered: usize,
     deletes: usize,
@@ -50,6 +53,7 @@ impl Layer {
             records: Vec::new(),
             index: HashTable::new(),
             indexed: 0,
+            late_index: None,
             runs: Vec::new(),
             ordered: 0,
             deletes: 0,
@@ -86,6 +90,12 @@ impl Layer {
         self.arena.value(self.records[n as usize])
     }
 
+    /// Key and value of a record.
+    pub(super) fn row(&self, n: u32) -> (&[u8], Option<&[u8]>) {
+        let record = self.records[n as usize];
+        (self.arena.key(record), self.arena.value(record))
+    }
+
     pub(super) fn newest(&self, n: u32) -> bool {
         self.records[n as usize].newest
     }
@@ -99,22 +109,29 @@ impl Layer {
         self.arena.bytes()
             + self.records.capacity() * size_of::<Record>()
             + self.index.allocation_size()
+            + self.late_index.as_ref().and_then(OnceLock::get).map_or(0, HashTable::allocation_size)
             + self.runs.iter().map(|run| run.capacity() * size_of::<Entry>()).sum::<usize>()
     }
 
     /// Brings the index up to date.
     pub(super) fn catch_up(&mut self) {
-        if self.indexed == self.records.len() {
-            return;
+        if self.indexed < self.records.len() {
+            let mut index = std::mem::take(&mut self.index);
+            self.add_to(&mut index, self.indexed);
+            self.index = index;
+            self.indexed = self.records.len();
         }
-        let Self { arena, records, index, suffix, .. } = self;
+    }
+
+    fn add_to(&self, index: &mut HashTable<u32>, from: usize) {
+        let Self { arena, records, suffix, .. } = self;
         let indexed_part = |n: u32| {
             let key = arena.key(records[n as usize]);
             &key[..key.len() - *suffix]
         };
         let rehash = |n: &u32| hash(indexed_part(*n));
-        index.reserve(records.len() - self.indexed, rehash);
-        for n in self.indexed as u32..records.len() as u32 {
+        index.reserve(records.len() - from, rehash);
+        for n in from as u32..records.len() as u32 {
             let part = indexed_part(n);
             match index.entry(hash(part), |other| indexed_part(*other) == part, rehash) {
                 hashbrown::hash_table::Entry::Occupied(mut slot) => {
@@ -128,7 +145,16 @@ impl Layer {
                 }
             }
         }
-        self.indexed = self.records.len();
+    }
+
+    /// Nothing more is added: the order is made now, the index when a key is first looked for, unless there is one already.
+    pub(super) fn freeze(&mut self) {
+        self.order_fully();
+        if self.indexed > 0 {
+            self.catch_up();
+        } else {
+            self.late_index = Some(OnceLock::new());
+        }
     }
 
     /// The last record of a key (of its newest version); the index must have caught up.
@@ -140,12 +166,20 @@ impl Layer {
     /// As `find`, with the key's hash at hand.
     #[inline]
     pub(super) fn find_hashed(&self, hash: u64, part: &[u8]) -> Option<u32> {
-        debug_assert_eq!(self.indexed, self.records.len());
+        let index = match &self.late_index {
+            None => &self.index,
+            Some(late) => late.get_or_init(|| {
+                let mut index = HashTable::new();
+                self.add_to(&mut index, 0);
+                index
+            }),
+        };
+        debug_assert!(self.late_index.is_some() || self.indexed == self.records.len());
         let same = |n: &u32| {
             let key = self.key(*n);
             key[..key.len() - self.suffix] == *part
         };
-        self.index.find(hash, same).copied()
+        index.find(hash, same).copied()
     }
 
     fn compare(&self, a: Entry, b: Entry) -> Ordering {
@@ -176,7 +210,7 @@ impl Layer {
     }
 
     /// Brings everything into one run.
-    pub(super) fn order_fully(&mut self) {
+    fn order_fully(&mut self) {
         self.order();
         while self.runs.len() > 1 {
             self.merge_last();
@@ -241,6 +275,17 @@ impl Layer {
     pub(super) fn run(&self) -> &[Entry] {
         debug_assert!(self.runs.len() <= 1 && self.ordered == self.records.len());
         self.runs.first().map_or(&[], Vec::as_slice)
+    }
+
+    /// Reads some of each record at these positions of the one run, so that the processor has them at hand.
+    pub(super) fn touch(&self, positions: Range<usize>) {
+        let ends = self.run()[positions].iter().map(|entry| {
+            let record = self.encoded(entry.record);
+            (record.first(), record.last())
+        });
+        ends.for_each(|ends| {
+            std::hint::black_box(ends);
+        });
     }
 
     /// Position in the one run of the first key that is at least `key`.

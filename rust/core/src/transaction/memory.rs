@@ -104,7 +104,7 @@ fn merged(layers: &[Arc<Layer>], family: u32, suffix: usize, mut expired: Option
         }
     }
     merged.pushed_in_order();
-    merged.catch_up();
+    merged.freeze();
     merged
 }
 
@@ -216,8 +216,7 @@ mod tests {
             let value = value.map(|v| [v]);
             layer.push(&[key], value.as_ref().map(|v| [v.as_slice()]).as_ref().map(|v| v.as_slice()), false);
         }
-        layer.catch_up();
-        layer.order_fully();
+        layer.freeze();
         vec![Arc::new(layer)]
     }
 

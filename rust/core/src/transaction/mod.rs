@@ -342,7 +342,7 @@ impl Transaction {
     /// The same for the `latest` rows that the staged versions make; before the versions themselves.
     pub(crate) fn move_latest_to_memory(&mut self, versions: Table, latest: Table, rows: &mut MemoryTable) {
         let mut layer = self.latest_layer(versions, latest);
-        layer.catch_up();
+        layer.freeze();
         rows.push(vec![Arc::new(layer)], latest.family_id(), 0, &mut |_| false);
     }
 

@@ -6,6 +6,8 @@ use super::layer::Layer;
 use crate::error::Result;
 use crate::metrics::OpenIterator;
 use crate::rocks::{Bounds, Snapshot};
+use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What a row's visitor wants next.
@@ -52,15 +54,31 @@ struct Staged {
     at: usize,
     low: usize,
     end: usize,
+    /// Positions whose records the processor has at hand.
+    at_hand: Range<usize>,
 }
 
+/// So many staged rows are fetched at once.
+const AHEAD: usize = 8;
+
 impl Staged {
+    /// Fetches the next rows' records. They lie anywhere in memory: several at a time cost little more than one.
+    fn look_ahead(&mut self, reverse: bool) {
+        if self.at_hand.contains(&self.at) || self.at == self.end {
+            return;
+        }
+        self.at_hand =
+            if reverse { self.at.saturating_sub(AHEAD - 1).max(self.low)..self.at + 1 } else { self.at..self.end.min(self.at + AHEAD) };
+        self.layer.touch(self.at_hand.clone());
+    }
+
     fn key(&self) -> Option<&[u8]> {
         (self.at < self.end).then(|| self.layer.key(self.layer.run()[self.at].record()))
     }
 
-    fn value(&self) -> Option<&[u8]> {
-        self.layer.value(self.layer.run()[self.at].record())
+    /// Key and value of the current row; no value for a delete.
+    fn row(&self) -> Option<(&[u8], Option<&[u8]>)> {
+        (self.at < self.end).then(|| self.layer.row(self.layer.run()[self.at].record()))
     }
 
     fn advance(&mut self, reverse: bool) {
@@ -74,6 +92,14 @@ impl Staged {
     }
 }
 
+/// Where a visit of stored rows ended.
+enum Until {
+    /// At or behind the staged row, or with the rows.
+    Limit { same: bool },
+    /// The visitor wants something else than the next row.
+    Stopped(Step),
+}
+
 /// Stored rows under a cursor, and which of them are deleted.
 struct StoredRows<'a, 'c> {
     rows: &'a mut Rows<'c>,
@@ -81,6 +107,37 @@ struct StoredRows<'a, 'c> {
 }
 
 impl StoredRows<'_, '_> {
+    /// Visits the rows before `limit`, a staged row's key.
+    fn visit_until(&mut self, limit: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> Step) -> Until {
+        while let Some((key, value)) = self.rows.item() {
+            if let Some(limit) = limit {
+                match if reverse { limit.cmp(key) } else { key.cmp(limit) } {
+                    Ordering::Less => {}
+                    Ordering::Equal => return Until::Limit { same: true },
+                    Ordering::Greater => return Until::Limit { same: false },
+                }
+            }
+            match visit(key, value) {
+                Step::Next => self.advance(reverse),
+                Step::Pause => {
+                    self.advance(reverse);
+                    return Until::Stopped(Step::Pause);
+                }
+                seek => return Until::Stopped(seek),
+            }
+        }
+        Until::Limit { same: false }
+    }
+
+    fn advance(&mut self, reverse: bool) {
+        if reverse {
+            self.rows.prev()
+        } else {
+            self.rows.next()
+        }
+        self.pass_cleared(reverse);
+    }
+
     /// Moves on to a row that is not deleted.
     #[inline]
     fn pass_cleared(&mut self, reverse: bool) {
@@ -122,7 +179,7 @@ impl Scan {
                 let low = bounds.lower.as_ref().map_or(0, |key| layer.run_position(key));
                 let end = bounds.upper.as_ref().map_or(layer.run().len(), |key| layer.run_position(key)).max(low);
                 let at = if reverse && end > low { end - 1 } else { low };
-                Staged { layer, at, low, end }
+                Staged { layer, at, low, end, at_hand: 0..0 }
             })
             .collect();
         Self { layers, stored, bounds, reverse, state: State::Fresh, _open: None }
@@ -173,67 +230,62 @@ impl Scan {
             *state = State::Open;
         }
         loop {
-            // The nearest staged key; of equals the newest layer's, which comes last.
-            let mut best: Option<usize> = None;
-            for (n, layer) in layers.iter().enumerate() {
-                let Some(key) = layer.key() else { continue };
-                let nearer = best.and_then(|b| layers[b].key()).is_none_or(|b| if reverse { key >= b } else { key <= b });
-                if nearer {
-                    best = Some(n);
+            let best = Self::nearest(layers, reverse);
+            let mut hides_stored = false;
+            let mut step = Step::Next;
+            if let Some(stored) = &mut stored {
+                match stored.visit_until(best.and_then(|n| layers[n].key()), reverse, visit) {
+                    Until::Limit { same } => hides_stored = same,
+                    Until::Stopped(Step::Pause) => return true,
+                    Until::Stopped(other) => step = other,
                 }
             }
-            let stored_key = stored.as_ref().and_then(|stored| stored.rows.key());
-            let staged_key = best.and_then(|n| layers[n].key());
-            let (use_staged, hides_stored) = match (staged_key, stored_key) {
-                (None, None) => {
+            match (best, &step) {
+                (None, Step::Next) => {
                     *state = State::Done;
                     return false;
                 }
-                (Some(_), None) => (true, false),
-                (None, Some(_)) => (false, false),
-                (Some(a), Some(b)) => match if reverse { b.cmp(a) } else { a.cmp(b) } {
-                    std::cmp::Ordering::Less => (true, false),
-                    std::cmp::Ordering::Equal => (true, true),
-                    std::cmp::Ordering::Greater => (false, false),
-                },
-            };
-            let step = match best {
-                Some(n) if use_staged => match (layers[n].key(), layers[n].value()) {
-                    (Some(key), Some(value)) => visit(key, value),
-                    _ => Step::Next,
-                },
-                _ => match stored.as_ref().and_then(|stored| stored.rows.item()) {
-                    Some((key, value)) => visit(key, value),
-                    None => Step::Next,
-                },
-            };
-            if let Step::Seek(key) = step {
-                for layer in layers.iter_mut() {
-                    layer.at = layer.layer.run_position(&key).clamp(layer.low, layer.end).max(layer.at);
+                (Some(n), Step::Next) => {
+                    if let Some((key, Some(value))) = layers[n].row() {
+                        step = visit(key, value);
+                    }
+                    if !matches!(step, Step::Seek(_)) {
+                        Self::pass(layers, n, reverse);
+                        if let Some(stored) = stored.as_mut().filter(|_| hides_stored) {
+                            stored.advance(reverse);
+                        }
+                    }
                 }
-                if let Some(stored) = &mut stored {
-                    stored.rows.seek(&key);
-                    stored.pass_cleared(reverse);
+                _ => {}
+            }
+            match step {
+                Step::Next => {}
+                Step::Pause => return true,
+                Step::Seek(key) => {
+                    for layer in layers.iter_mut() {
+                        layer.at = layer.layer.run_position(&key).clamp(layer.low, layer.end).max(layer.at);
+                    }
+                    if let Some(stored) = &mut stored {
+                        stored.rows.seek(&key);
+                        stored.pass_cleared(reverse);
+                    }
                 }
-                continue;
-            }
-            if use_staged && let Some(n) = best {
-                Self::pass(layers, n, reverse);
-            }
-            if (!use_staged || hides_stored)
-                && let Some(stored) = &mut stored
-            {
-                if reverse {
-                    stored.rows.prev()
-                } else {
-                    stored.rows.next()
-                }
-                stored.pass_cleared(reverse);
-            }
-            if step == Step::Pause {
-                return true;
             }
         }
+    }
+
+    /// The layer with the nearest staged key; of equals the newest, which comes last.
+    fn nearest(layers: &mut [Staged], reverse: bool) -> Option<usize> {
+        let mut best: Option<usize> = None;
+        for n in 0..layers.len() {
+            layers[n].look_ahead(reverse);
+            let Some(key) = layers[n].key() else { continue };
+            let nearer = best.and_then(|b| layers[b].key()).is_none_or(|b| if reverse { key >= b } else { key <= b });
+            if nearer {
+                best = Some(n);
+            }
+        }
+        best
     }
 
     /// Moves all layers behind the key where layer `n` stands.

@@ -161,8 +161,7 @@ impl TableBuffer {
             {
                 layer = Self::merged(&last, &layer, self.family, self.suffix);
             }
-            layer.catch_up();
-            layer.order_fully();
+            layer.freeze();
             self.frozen.push(Arc::new(layer));
         }
         &self.frozen
