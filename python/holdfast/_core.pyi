@@ -405,6 +405,8 @@ class HostClient:
         """Opens the session: JSON in, JSON out."""
     def push(self, batch: Any) -> None:
         """Sends one batch of input."""
+    def end_input(self) -> HostCalls:
+        """Ends the input of an operator whose code runs here; the session goes on as what answers its calls."""
     def finish(self) -> HostOutput:
         """Ends the input; the session goes on as its output."""
     def close(self) -> None:
@@ -418,3 +420,23 @@ class HostOutput:
     def __next__(self) -> ArrowBatch: ...
     def staged(self) -> str | None:
         """What the host said about the stage (JSON), once the iterator has ended."""
+
+_Argument: TypeAlias = tuple[str, str, Any]
+"""A column of a call: its name; `key`, `bytes`, `time` or `flag`; a list, or what has the Arrow PyCapsule interface."""
+
+@final
+class HostCalls:
+    """What answers the calls of a processor: a session whose input has ended."""
+
+    def rows(self) -> tuple[ArrowBatch, int | None]:
+        """The next rows in order and their greatest time; no rows at the end."""
+    def call(self, store: str, method: str, given: Sequence[_Argument]) -> ArrowBatch:
+        """Asks a store."""
+    def scan(self, store: str, method: str, given: Sequence[_Argument], batch_rows: int) -> ArrowReader:
+        """Asks a store for rows that may be many: they come in batches."""
+    def digest(self, batch: Any) -> None:
+        """Takes a batch of output into the session's digest."""
+    def done(self) -> str:
+        """Ends the session: its changes are staged, and JSON says how."""
+    def close(self) -> None:
+        """Gives the session up, unless it is done."""

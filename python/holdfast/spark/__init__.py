@@ -18,11 +18,15 @@ from holdfast.spark.epoch import foreach_batch
 from holdfast.spark.join_asof import join_asof
 from holdfast.spark.join_window import join_window
 from holdfast.spark.materialize import materialize
+from holdfast.spark.process import Processor, process
+from holdfast.spark.processor.context import ProcessorContext
 from holdfast.spark.span import Span
 from holdfast.spark.state import State
 from holdfast.spark.window import Window, session_window, sliding_window, window
 
 __all__ = [
+    "Processor",
+    "ProcessorContext",
     "Span",
     "State",
     "Window",
@@ -32,6 +36,7 @@ __all__ = [
     "join_asof",
     "join_window",
     "materialize",
+    "process",
     "session_window",
     "sliding_window",
     "window",

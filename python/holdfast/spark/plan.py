@@ -1,7 +1,7 @@
 """From an operator to a plan: rows, a shuffle into exactly N tasks, one task function."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -66,6 +66,7 @@ class Operator:
         layout: pa.Schema,
         output: sql.StructType,
         request: Mapping[str, Any],
+        task: Callable[..., OperatorTask] = OperatorTask,
     ) -> None:
         self.name: Final = name
         self.state: Final = state
@@ -73,6 +74,7 @@ class Operator:
         self.layout: Final = layout
         self.output: Final = output
         self.request: Final = {"name": name, "kind": kind, **request}
+        self.task: Final = task
 
     def claim(self) -> None:
         """Take the operator's name; the last check, so that a refused call leaves none taken."""
@@ -95,7 +97,7 @@ class Operator:
     def _task(self) -> OperatorTask:
         state = self.state
         output = pa.schema([pa.field(field.name, arrow_type(field.dataType, field.name)) for field in self.output])
-        return OperatorTask(
+        return self.task(
             request={
                 "root": None if state.root is None else str(state.root),
                 "local_dir": None if state.local_dir is None else str(state.local_dir),

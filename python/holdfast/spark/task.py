@@ -15,6 +15,8 @@ from holdfast.spark.epoch import BATCH_ID, QUERY_ID, Epoch
 if TYPE_CHECKING:
     from pyspark import TaskContext
 
+    from holdfast._core import HostClient
+
 
 class OperatorTask:
     """The function under `mapInArrow`; pickled by name, so it runs with the package of the executor."""
@@ -45,10 +47,14 @@ class OperatorTask:
                 if not request["scratch"]:
                     self._check_partition(batch, request["partition"])
                 client.push(_conform(batch, self.layout))
-            for result in client.finish():
-                yield _conform(pa.record_batch(result), self.output)
+            yield from self._results(client, request)
         finally:
             client.close()
+
+    def _results(self, client: "HostClient", request: dict[str, Any]) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        """What the operator gives, once its input has ended; the stage is acknowledged with the last of it."""
+        for result in client.finish():
+            yield _conform(pa.record_batch(result), self.output)
 
     def _session(self, context: "TaskContext") -> dict[str, Any]:
         partition, partitions = context.partitionId(), self.request["partitions"]

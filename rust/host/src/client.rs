@@ -10,6 +10,8 @@ use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind, Result};
 
 use crate::frame::{MAX_GREETING, MAX_PAYLOAD};
+use crate::message::Message;
+use crate::operator::process::OutputDigest;
 use crate::wire::{self, BatchReceiver, BatchSender, Kind, SendError};
 
 /// Both buffers: large columns pass them by, small ones gather.
@@ -103,21 +105,49 @@ impl Client {
         self.told = true;
         // Flushed at once: the host encodes this batch while the worker waits for the next.
         let sent = columns.and_then(|()| self.input.send(&mut self.writer, Kind::Batch, batch));
-        match sent.and_then(|()| self.writer.flush().map_err(SendError::Stream)) {
-            Ok(()) => Ok(()),
-            Err(SendError::Batch(error)) => Err(error),
-            Err(SendError::Stream(error)) => Err(self.broken(&error)),
+        let sent = sent.and_then(|()| self.writer.flush().map_err(SendError::Stream));
+        self.sent(sent)
+    }
+
+    /// Ends the input of an operator whose code runs here: from now on it calls.
+    pub fn end_input(&mut self) -> Result<()> {
+        let ended = self.input.finish(&mut self.writer, Kind::End);
+        self.sent(ended)
+    }
+
+    /// Asks the session something, and waits for the answer.
+    pub fn call(&mut self, call: &Message) -> Result<Message> {
+        let sent = call.send(&mut self.writer, Kind::Call);
+        self.sent(sent)?;
+        match self.receive()? {
+            (Kind::Answer, payload) => Message::decode(payload),
+            (kind, _) => Err(unexpected(kind, "a call")),
         }
+    }
+
+    /// The last call: the code is done, and `output` is the digest of what it gave. Returns the host's words about the stage
+    /// (JSON, `crate::request::Staged`).
+    pub fn done(mut self, output: &OutputDigest) -> Result<String> {
+        let call = Message::empty().with("method", "done").with("rows", output.rows()).with("digest", output.digest());
+        let sent = call.send(&mut self.writer, Kind::Call);
+        self.sent(sent)?;
+        match self.receive()? {
+            (Kind::Staged, payload) => text(payload),
+            (kind, _) => Err(unexpected(kind, "the last call")),
+        }
+    }
+
+    fn sent(&mut self, sent: std::result::Result<(), SendError>) -> Result<()> {
+        sent.map_err(|error| match error {
+            SendError::Batch(error) => error,
+            SendError::Stream(error) => self.broken(&error),
+        })
     }
 
     /// Ends the input. The iterator ends only after the host has acknowledged the stage: output that was taken in full
     /// is output whose state change is in the log.
     pub fn finish(mut self) -> Result<Output> {
-        match self.input.finish(&mut self.writer, Kind::End) {
-            Ok(()) => {}
-            Err(SendError::Batch(error)) => return Err(error),
-            Err(SendError::Stream(error)) => return Err(self.broken(&error)),
-        }
+        self.end_input()?;
         Ok(Output { client: self, batches: BatchReceiver::default(), ready: Vec::new().into_iter(), end: End::Open })
     }
 

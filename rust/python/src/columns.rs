@@ -16,15 +16,15 @@ use pyo3::prelude::*;
 use pyo3_arrow::input::AnyArray;
 
 /// A column as it came in.
-pub struct Column {
-    what: &'static str,
+pub struct Column<'a> {
+    what: &'a str,
     chunks: Vec<ArrayRef>,
     rows: usize,
 }
 
-impl Column {
+impl<'a> Column<'a> {
     /// Imports an argument; `what` names it in errors.
-    pub fn import(object: &Bound<'_, PyAny>, what: &'static str) -> PyResult<Self> {
+    pub fn import(object: &Bound<'_, PyAny>, what: &'a str) -> PyResult<Self> {
         let py = object.py();
         if !object.hasattr("__arrow_c_array__")? && !object.hasattr("__arrow_c_stream__")? {
             return Err(PyTypeError::new_err(format!(
@@ -60,7 +60,7 @@ impl Column {
     }
 
     /// Fails unless there are as many rows as in another column.
-    pub fn same_rows(&self, other: &Self) -> Result<()> {
+    pub fn same_rows(&self, other: &Column<'_>) -> Result<()> {
         if self.rows == other.rows {
             return Ok(());
         }
@@ -153,7 +153,7 @@ impl Column {
 
 /// A column of bytes, checked for its type.
 pub struct Bytes<'a> {
-    what: &'static str,
+    what: &'a str,
     /// Rows of a chunk and its bytes; no bytes where the type is null.
     chunks: Vec<(usize, Option<BytesColumn<'a>>)>,
     rows: usize,

@@ -1,5 +1,6 @@
 //! The state host's client, and the host itself.
 
+use crate::calls::HostCalls;
 use crate::error::to_python;
 use crate::export::ArrowBatch;
 use crate::run::{Owner, run};
@@ -22,7 +23,8 @@ pub struct HostClient {
     client: Mutex<Option<Client>>,
 }
 
-fn over() -> Error {
+/// What becomes of every call once a session has ended.
+pub fn over() -> Error {
     Error::new(ErrorKind::InvalidState, "this session is finished or closed; connect again")
 }
 
@@ -51,6 +53,16 @@ impl HostClient {
     fn push(&self, py: Python<'_>, batch: PyRecordBatch) -> PyResult<()> {
         let batch = batch.into_inner();
         self.with(py, move |client| client.push(&batch))
+    }
+
+    /// Ends the input of an operator whose code runs here; the session goes on as what answers its calls.
+    fn end_input(&self, py: Python<'_>) -> PyResult<HostCalls> {
+        let client = run(py, self.owner, || {
+            let mut client = self.client.lock().take().ok_or_else(over)?;
+            client.end_input()?;
+            Ok(client)
+        })?;
+        Ok(HostCalls::new(self.owner, client))
     }
 
     fn finish(&self, py: Python<'_>) -> PyResult<HostOutput> {

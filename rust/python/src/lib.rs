@@ -3,9 +3,12 @@
 //! `run.rs` is the one way from Python into the engine · `error.rs` exceptions · `columns.rs` Arrow in · `export.rs`
 //! Arrow out · `view.rs` who sees what · `task.rs`, `builder.rs`, `key_value.rs`,
 //! `timestamped.rs`, `versioned.rs`, `window.rs`, `session.rs`, `iterator.rs` the stores' nouns ·
-//! `serde.rs` typed columns · `host.rs` the state host and its client. The docstrings live in `python/holdfast/_core.pyi`.
+//! `serde.rs` typed columns · `host.rs` the state host and its client · `calls.rs`, `arguments.rs` what a
+//! processor asks of its session. The docstrings live in `python/holdfast/_core.pyi`.
 
+mod arguments;
 mod builder;
+mod calls;
 mod columns;
 mod error;
 mod export;
@@ -26,6 +29,8 @@ use pyo3::prelude::*;
 /// The extension module. It keeps no state outside its objects, which carry their own locks: no GIL is needed.
 #[pymodule(gil_used = false)]
 mod _core {
+    #[pymodule_export]
+    use crate::calls::HostCalls;
     #[pymodule_export]
     use crate::export::{ArrowArray, ArrowBatch, ArrowReader};
     #[pymodule_export]

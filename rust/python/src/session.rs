@@ -38,7 +38,14 @@ impl SessionStore {
     }
 
     /// Puts (or, without values, removes) a batch, which is checked before anything is staged.
-    fn write(&self, py: Python<'_>, keys: &Column, starts: &Column, ends: &Column, values: Option<&Column>) -> PyResult<()> {
+    fn write(
+        &self,
+        py: Python<'_>,
+        keys: &Column<'_>,
+        starts: &Column<'_>,
+        ends: &Column<'_>,
+        values: Option<&Column<'_>>,
+    ) -> PyResult<()> {
         run(py, self.view.owner(), || {
             for column in [Some(starts), Some(ends), values].into_iter().flatten() {
                 keys.same_rows(column)?;

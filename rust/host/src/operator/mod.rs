@@ -7,6 +7,7 @@ pub mod join_window;
 pub mod materialize;
 mod output;
 mod pairs;
+pub mod process;
 pub mod rows;
 
 pub use output::{OutputColumn, Source};
@@ -48,6 +49,8 @@ pub enum OperatorKind {
     Materialize(materialize::Spec),
     /// An aggregation by key and window.
     Aggregate(aggregate::Spec),
+    /// The user's own code.
+    Process(process::Spec),
 }
 
 impl OperatorKind {
@@ -62,6 +65,7 @@ impl OperatorKind {
             Self::DropDuplicates(spec) => Ok(Box::new(drop_duplicates::DropDuplicates::new(spec, schema)?)),
             Self::Materialize(spec) => Ok(Box::new(materialize::Materialize::new(spec, schema)?)),
             Self::Aggregate(spec) => Ok(Box::new(aggregate::Aggregation::new(spec, schema)?)),
+            Self::Process(spec) => Ok(Box::new(process::Process::new(spec, schema)?)),
         }
     }
 
@@ -73,6 +77,7 @@ impl OperatorKind {
             Self::DropDuplicates(spec) => spec.stores(),
             Self::Materialize(spec) => spec.stores(),
             Self::Aggregate(spec) => spec.stores(),
+            Self::Process(spec) => spec.stores(),
         }
     }
 }

@@ -77,6 +77,11 @@ impl Output {
         Ok(Self { kind, sources: columns.iter().map(|column| column.source).collect(), schema })
     }
 
+    /// The columns' names and types.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
     /// A batch of left rows of the input. `right`: the payload columns and the times of what they matched, if anything can.
     ///
     /// # Errors

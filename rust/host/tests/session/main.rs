@@ -9,6 +9,7 @@
 mod epochs;
 mod failures;
 mod oracle;
+mod process;
 mod refusals;
 mod rows;
 mod support;

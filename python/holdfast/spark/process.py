@@ -1,0 +1,142 @@
+"""The user's own stateful code: a processor."""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import types as sql
+
+from holdfast.errors import UnsupportedOperationError
+from holdfast.spark.one_side import METRICS, OneSide
+from holdfast.spark.plan import Operator, check_call
+from holdfast.spark.processor.task import ProcessTask
+from holdfast.spark.state import State
+from holdfast.stores import StoreBuilder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from holdfast.spark.processor.context import ProcessorContext
+
+_TIMERS: Final = "holdfast.timers"
+
+
+class Processor(Protocol):
+    """Stateful code over the rows of a partition; a class of this form, with `on_timer` if it sets timers."""
+
+    stores: Sequence[StoreBuilder]
+    """What it keeps: builders of `holdfast.stores`."""
+
+    def process(self, batch: pa.RecordBatch, ctx: "ProcessorContext") -> Iterable[pa.RecordBatch]:
+        """Takes up to 10,000 rows in the order of their times, and yields batches with the columns of `schema`."""
+        ...
+
+
+def process(
+    df: "DataFrame",
+    processor: Processor,
+    *,
+    by: str | Sequence[str],
+    state: State,
+    schema: str,
+    on: str | None = None,
+    deterministic: bool = True,
+    name: str | None = None,
+) -> "DataFrame":
+    """Rows through code of your own, which keeps its state in stores that are as exactly-once as any operator's.
+
+    All rows with the same `by` reach the same partition. A partition's rows come in the order of event time (`on`), then
+    of content, in batches of 10,000; `processor.process(batch, ctx)` yields batches with the columns of `schema` (SQL's way
+    of writing it: "key string, hits bigint"). `ctx["hits"]` is a store, with the methods that it has in `holdfast`;
+    `ctx.set_timer(key, at)` has `processor.on_timer(key, at, ctx)` called after the batch with which the greatest event time
+    of the partition reached `at`.
+
+    The processor is pickled when this is called, and each task has a copy of its own: what it keeps outside of its
+    stores is gone after its micro-batch's partition. Given the same rows it must do the same, since a retry must.
+
+    Returns a frame with the columns of `schema`. Raises `ValueError` or `TypeError` that names the wrong column, store or
+    option, before any job runs.
+    """
+    rows = OneSide(df, by, on)
+    builders = _stores(processor, timed=on is not None)
+    output = _schema(schema)
+    if not deterministic:
+        raise UnsupportedOperationError(
+            "deterministic=False comes later: make the processor repeatable (seed it by ctx.epoch)"
+        )
+    epoch = check_call(state, df, df)
+    layout = rows.rows.layout
+    keys = pa.schema([pa.field(key.name, layout.field(f"k{index}").type) for index, key in enumerate(rows.keys)])
+    operator = Operator(
+        kind="process",
+        name=name or f"process_{rows.rows.default_name}",
+        state=state,
+        epoch=epoch,
+        layout=layout,
+        output=output,
+        request={**rows.request, "stores": [_described(builder) for builder in builders]},
+        task=partial(ProcessTask, processor=_pickled(processor), keys=keys, timed=on is not None),
+    )
+    frame = rows.rows.frame()
+    operator.claim()
+    return operator.over(frame, keys=len(rows.keys), metrics=METRICS)
+
+
+def _stores(processor: Any, *, timed: bool) -> list[StoreBuilder]:
+    kind = type(processor).__name__
+    if not callable(getattr(processor, "process", None)):
+        raise TypeError(f"processor is a {kind} without a method process(batch, ctx)")
+    builders: list[Any] = list(getattr(processor, "stores", ()))
+    for builder in builders:
+        if not isinstance(builder, StoreBuilder):
+            raise TypeError(f"{kind}.stores has a {type(builder).__name__}; wanted: what holdfast.stores builds")
+        if builder.name.startswith("holdfast."):
+            raise ValueError(f"{kind}.stores: {builder.name!r}: names that begin with 'holdfast.' are the operator's own")
+        if not builder.transactional or not builder.persistent:
+            raise UnsupportedOperationError(
+                f"{kind}.stores: {builder.name!r} is not transactional or not persistent: a retry must find it unchanged, "
+                "so a processor's stores are both"
+            )
+    names = [builder.name for builder in builders]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{kind}.stores has two of one name: {sorted({name for name in names if names.count(name) > 1})}")
+    if timed:
+        builders.append(StoreBuilder(name=_TIMERS, kind="key_value"))
+    return builders
+
+
+def _described(builder: StoreBuilder) -> dict[str, Any]:
+    """A store as the state host reads it."""
+    settings: dict[str, Any] = {
+        "history_retention": builder.history_retention,
+        "segment_interval": builder.segment_interval,
+        "retention": builder.retention,
+        "window_size": builder.window_size,
+    }
+    found = {name: value for name, value in settings.items() if value is not None}
+    return {"name": builder.name, "kind": builder.kind, "retain_duplicates": builder.retain_duplicates, **found}
+
+
+def _schema(schema: str) -> sql.StructType:
+    if not isinstance(schema, str):
+        raise TypeError(f'schema is a {type(schema).__name__}: write it as SQL does, "key string, hits bigint"')
+    try:
+        found = sql.StructType.fromDDL(schema)
+    except PySparkException as error:
+        raise ValueError(f"schema={schema!r} is no list of columns and types: {error}") from error
+    if not isinstance(found, sql.StructType) or not found.fields:
+        raise ValueError(f'schema={schema!r} has no columns: write it as SQL does, "key string, hits bigint"')
+    return found
+
+
+def _pickled(processor: Any) -> bytes:
+    try:
+        pickled: bytes = cloudpickle.dumps(processor)  # type: ignore[no-untyped-call]
+    except Exception as error:
+        raise TypeError(
+            f"the processor {type(processor).__name__} cannot be pickled ({error}): make connections and the like in process"
+        ) from error
+    return pickled

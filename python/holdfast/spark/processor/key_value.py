@@ -1,0 +1,198 @@
+"""Key-value stores: the keys of a batch are fetched ahead, puts wait for its end, and both are seen by every read."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from holdfast.spark.processor.remote import WRITES, Remote, Rows, column, columns, tuples
+
+if TYPE_CHECKING:
+    from holdfast import _core
+
+
+class _ByKey(Remote):
+    """What both kinds have in common. An entry is what a key has, None if it has nothing."""
+
+    def __init__(self, calls: "_core.HostCalls", name: str) -> None:
+        """A store of a session."""
+        super().__init__(calls, name)
+        # What is known of keys, and of those what the host does not know yet. A key that is not known has no write.
+        self._known: dict[bytes, Any] = {}
+        self._written: dict[bytes, Any] = {}
+        self._of_batch: Callable[[], list[bytes]] | None = None
+        self._ahead: Callable[[], list[bytes]] | None = None
+
+    def get(self, key: bytes) -> Any:
+        """The key's entry."""
+        try:
+            return self._known[key]
+        except KeyError:
+            return self._fetch(key)
+
+    def _write(self, key: bytes, entry: Any) -> None:
+        self._known[key] = self._written[key] = entry
+        if len(self._written) >= WRITES:
+            self.flush()
+
+    def _fetch(self, key: bytes) -> Any:
+        if self._ahead is not None:
+            # Only now: a processor that uses batch calls alone does not pay for what it never asks.
+            ahead, self._ahead = self._ahead(), None
+            self._read([other for other in dict.fromkeys(ahead) if other not in self._known])
+        if key not in self._known:
+            self._read([key])
+        return self._known[key]
+
+    def _read(self, keys: list[bytes]) -> None:
+        if keys:
+            self._known.update(zip(keys, self._entries(keys), strict=True))
+
+    def _entries(self, keys: list[bytes]) -> list[Any]:
+        raise NotImplementedError
+
+    def _send(self, keys: list[bytes], entries: list[Any]) -> None:
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        """Send the writes that wait."""
+        if self._written:
+            written, self._written = self._written, {}
+            self._send(list(written), list(written.values()))
+
+    def begin_batch(self, ahead: Callable[[], list[bytes]]) -> None:
+        """A batch begins, and `ahead` gives its keys: what waits of the one before is sent."""
+        self.flush()
+        self._of_batch = ahead
+        self._forget()
+
+    def _forget(self) -> None:
+        """What is known may be old: batch calls go past it."""
+        self._known.clear()
+        self._ahead = self._of_batch
+
+    def delete(self, key: bytes) -> Any:
+        """Remove the key; returns its entry."""
+        entry = self.get(key)
+        self._write(key, None)
+        return entry
+
+    def delete_range(self, start: bytes | None, end: bytes | None) -> None:
+        """Remove all from `start` to `end`, both included."""
+        self._ask("delete_range", ("start", "bytes", [start]), ("end", "bytes", [end]))
+        self._forget()
+
+    def range(self, start: bytes | None, end: bytes | None, reverse: bool) -> Rows:
+        """From `start` to `end`, both included."""
+        return Rows(self._scan("range", *_range(start, end, reverse)), tuples)
+
+    def prefix_scan(self, prefix: bytes) -> Rows:
+        """Keys that start with `prefix`."""
+        return Rows(self._scan("prefix", ("start", "key", [prefix])), tuples)
+
+    def range_batches(
+        self,
+        start: bytes | None,
+        end: bytes | None,
+        reverse: bool,
+        batch_rows: int,
+    ) -> "_core.ArrowReader":
+        """As `range`, in batches."""
+        return self._scan("range", *_range(start, end, reverse), batch_rows=batch_rows)
+
+    def approximate_num_entries(self) -> int:
+        """About how many keys there are."""
+        return int(self._number("entries"))
+
+
+class KeyValue(_ByKey):
+    """A key-value store."""
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Set it; None deletes."""
+        self._write(key, value)
+
+    def put_if_absent(self, key: bytes, value: bytes | None) -> Any:
+        """Set it where there is none; returns what was there."""
+        found = self.get(key)
+        if found is None:
+            self._write(key, value)
+        return found
+
+    def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
+        """Set all, in order."""
+        for key, value in entries:
+            self._write(key, value)
+
+    def put_batch(self, keys: Any, values: Any) -> None:
+        """Set a value a key, as one unit."""
+        self._ask("put", ("keys", "key", keys), ("values", "bytes", values))
+        self._forget()
+
+    def delete_batch(self, keys: Any) -> None:
+        """Remove the keys."""
+        self._ask("delete", ("keys", "key", keys))
+        self._forget()
+
+    def get_batch(self, keys: Any) -> Any:
+        """A value a key."""
+        return column(self._ask("get", ("keys", "key", keys)), "value")
+
+    def _entries(self, keys: list[bytes]) -> list[Any]:
+        found = self._calls.call(self._name, "get", [("keys", "key", keys)])
+        values: list[Any] = column(found, "value").to_pylist()
+        return values
+
+    def _send(self, keys: list[bytes], entries: list[Any]) -> None:
+        self._calls.call(self._name, "put", [("keys", "key", keys), ("values", "bytes", entries)])
+
+
+class TimestampedKeyValue(_ByKey):
+    """A timestamped key-value store: an entry is a value and its timestamp."""
+
+    def put(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        """Set it; None deletes."""
+        self._write(key, None if value is None else (value, timestamp))
+
+    def put_if_absent(self, key: bytes, new: bytes | None, timestamp: int) -> Any:
+        """Set it where there is none; returns what was there."""
+        found = self.get(key)
+        if found is None:
+            self.put(key, new, timestamp)
+        return found
+
+    def put_all(self, entries: list[tuple[bytes, bytes | None, int]]) -> None:
+        """Set all, in order."""
+        for entry in entries:
+            self.put(*entry)
+
+    def put_batch(self, keys: Any, values: Any, timestamps: Any) -> None:
+        """Set a value and its timestamp a key, as one unit."""
+        self._ask("put", ("keys", "key", keys), ("values", "bytes", values), ("timestamps", "time", timestamps))
+        self._forget()
+
+    def delete_batch(self, keys: Any) -> None:
+        """Remove the keys."""
+        self._ask("delete", ("keys", "key", keys))
+        self._forget()
+
+    def get_batch(self, keys: Any) -> "_core.ArrowBatch":
+        """A value and its timestamp a key."""
+        return self._ask("get", ("keys", "key", keys))
+
+    def _entries(self, keys: list[bytes]) -> list[Any]:
+        values, timestamps = columns(self._calls.call(self._name, "get", [("keys", "key", keys)]))
+        rows = zip(values, timestamps, strict=True)
+        return [None if value is None else (value, timestamp) for value, timestamp in rows]
+
+    def _send(self, keys: list[bytes], entries: list[Any]) -> None:
+        values = [None if entry is None else entry[0] for entry in entries]
+        timestamps = [0 if entry is None else entry[1] for entry in entries]
+        given: list[_core._Argument] = [
+            ("keys", "key", keys),
+            ("values", "bytes", values),
+            ("timestamps", "time", timestamps),
+        ]
+        self._calls.call(self._name, "put", given)
+
+
+def _range(start: bytes | None, end: bytes | None, reverse: bool) -> "list[_core._Argument]":
+    return [("start", "bytes", [start]), ("end", "bytes", [end]), ("reverse", "flag", [reverse])]

@@ -1,0 +1,103 @@
+"""What the stores of a processor have in common: calls to the state host, and writes that wait for their batch's end."""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from holdfast.errors import StoreClosedError, UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from holdfast import _core
+
+WRITES: Final = 10_000
+"""Scalar writes that wait at most: more of them are sent before the batch ends."""
+
+_SCAN_ROWS: Final = 1_000
+
+
+class Remote:
+    """A store of the state host with the methods that the stores of `holdfast` ask of the extension."""
+
+    def __init__(self, calls: "_core.HostCalls", name: str) -> None:
+        """A store of a session."""
+        self._calls = calls
+        self._name = name
+
+    def flush(self) -> None:
+        """Send the writes that wait."""
+
+    def begin_batch(self, _ahead: Callable[[], list[bytes]]) -> None:
+        """A batch begins, and `_ahead` gives its keys: what waits of the one before is sent."""
+        self.flush()
+
+    def read_only(self, _level: str, _bound: object) -> "Remote":
+        """Not here: the processor is the writer, and its store's own reads are all there is."""
+        raise UnsupportedOperationError(
+            f"store {self._name}: read_only is for readers beside the job; in a processor use the store's own reads"
+        )
+
+    def _ask(self, method: str, *given: "_core._Argument") -> "_core.ArrowBatch":
+        self.flush()
+        return self._calls.call(self._name, method, given)
+
+    def _scan(self, method: str, *given: "_core._Argument", batch_rows: int = _SCAN_ROWS) -> "_core.ArrowReader":
+        self.flush()
+        return self._calls.scan(self._name, method, given, batch_rows)
+
+    def _number(self, method: str) -> Any:
+        return columns(self._ask(method))[0][0]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name!r}>"
+
+
+class Rows:
+    """A scan's rows, as the extension's iterators show them."""
+
+    def __init__(self, pages: "_core.ArrowReader", rows: Callable[[list[list[Any]]], Iterator[Any]]) -> None:
+        """`rows` makes rows of a page's columns."""
+        self._pages: Iterator[_core.ArrowBatch] | None = iter(pages)
+        self._rows = rows
+        self._page: Iterator[Any] = iter(())
+        self._peeked: list[Any] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        """The iterator itself."""
+        return self
+
+    def __next__(self) -> Any:
+        """The next row."""
+        if self._peeked:
+            return self._peeked.pop()
+        for row in self._page:
+            return row
+        if self._pages is None:
+            raise StoreClosedError("this iterator is closed; open another")
+        self._page = self._rows(columns(next(self._pages)))
+        return next(self)
+
+    def peek_next_key(self) -> Any:
+        """The key of the next row, which stays where it is."""
+        if not self._peeked:
+            self._peeked.append(next(self))
+        return self._peeked[0][0]
+
+    def close(self) -> None:
+        """Let the snapshot go."""
+        self._pages, self._page, self._peeked = None, iter(()), []
+
+
+def tuples(page: list[list[Any]]) -> Iterator[Any]:
+    """Rows with all columns side by side."""
+    return zip(*page, strict=True)
+
+
+def columns(batch: "_core.ArrowBatch") -> list[list[Any]]:
+    """A batch's columns as Python's values."""
+    return [column.to_pylist() for column in pa.record_batch(batch).columns]
+
+
+def column(batch: "_core.ArrowBatch", name: str) -> Any:
+    """A batch's column, with the Arrow PyCapsule interface."""
+    return pa.record_batch(batch).column(name)

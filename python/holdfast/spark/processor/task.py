@@ -1,0 +1,80 @@
+"""A process operator in Spark's Python worker: rows go to the state host, come back in order, meet the processor."""
+
+import pickle
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from holdfast.spark.task import OperatorTask
+
+if TYPE_CHECKING:
+    from holdfast import _core
+
+
+class ProcessTask(OperatorTask):
+    """The function under `mapInArrow` of a process operator."""
+
+    def __init__(self, *, processor: bytes, keys: pa.Schema, timed: bool, **common: Any) -> None:
+        """`processor` is pickled: every session has one of its own, so that no attempt sees another's."""
+        super().__init__(**common)
+        self.processor: Final = processor
+        self.keys: Final = keys
+        self.timed: Final = timed
+
+    def _results(self, client: "_core.HostClient", request: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        from holdfast.spark.processor.context import ProcessorContext
+
+        calls = client.end_input()
+        try:
+            processor = pickle.loads(self.processor)  # noqa: S301 - our own driver pickled it
+            context = ProcessorContext(
+                calls,
+                list(processor.stores),
+                epoch=request["epoch"] or 0,
+                partition=request["partition"],
+                keys=self.keys,
+                timed=self.timed,
+            )
+            while len((rows := calls.rows())[0]):
+                batch = pa.record_batch(rows[0])
+                context.begin_batch(batch, rows[1])
+                yield from self._given(calls, processor.process(batch, context))
+                for key, at in context.due():
+                    yield from self._given(calls, processor.on_timer(key, at, context))
+            context.flush()
+            calls.done()
+        finally:
+            calls.close()
+
+    def _given(self, calls: "_core.HostCalls", given: Iterable[Any] | None) -> Iterator[pa.RecordBatch]:
+        for batches in () if given is None else given:
+            for batch in _batches(batches):
+                result = self._named(batch)
+                calls.digest(result)
+                yield result
+
+    def _named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with exactly the columns of the result, in their order."""
+        name = self.request["operator"]["name"]
+        if sorted(batch.schema.names) != sorted(self.output.names):
+            raise ValueError(f"processor {name!r} gave the columns {batch.schema.names}; its schema has {self.output.names}")
+        columns: list[pa.Array] = []
+        for field in self.output:
+            column = batch.column(field.name)
+            try:
+                columns.append(column if column.type.equals(field.type) else column.cast(field.type))
+            except pa.ArrowException as error:
+                raise ValueError(
+                    f"processor {name!r} gave {column.type} in column {field.name!r}; its schema has {field.type}: {error}"
+                ) from error
+        return pa.RecordBatch.from_arrays(columns, schema=self.output)
+
+
+def _batches(given: Any) -> Iterable[pa.RecordBatch]:
+    if isinstance(given, pa.RecordBatch):
+        return [given]
+    if hasattr(given, "__arrow_c_stream__"):
+        reader: Iterable[pa.RecordBatch] = pa.RecordBatchReader.from_stream(given)
+        return reader
+    raise TypeError(f"the processor gave a {type(given).__name__}; wanted: record batches (yield them)")

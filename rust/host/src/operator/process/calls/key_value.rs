@@ -1,0 +1,54 @@
+//! Calls of a key-value store: `put(keys, values)`, `get(keys)`, `delete(keys)`, `delete_range(start, end)`, `range(start, end, reverse)`, `prefix(start)`, `entries()`.
+
+use holdfast_core::column::{Places, key_value_batch, key_value_schema};
+use holdfast_core::{KeyValueStore, NO_TIMESTAMP, Result, Scan, Stamped, Step, Transaction};
+
+use super::{Arguments, Pages, Reply};
+
+/// What a call of this store gives; nothing for an unknown method.
+pub fn call(store: &KeyValueStore, tx: &mut Transaction, method: &str, given: &Arguments<'_>) -> Result<Option<Reply>> {
+    Ok(Some(match method {
+        "put" => {
+            for (key, value) in given.keys("keys")?.into_iter().zip(given.values("values")?) {
+                store.put(tx, key, value)?;
+            }
+            Reply::done()
+        }
+        "delete" => {
+            for key in given.keys("keys")? {
+                store.put(tx, key, None)?;
+            }
+            Reply::done()
+        }
+        "delete_range" => {
+            // A delete a key, and no range of them: the log has records of keys.
+            for key in keys(store.range(tx, given.bound("start")?, given.bound("end")?, false)?)? {
+                store.put(tx, &key, None)?;
+            }
+            Reply::done()
+        }
+        "get" => {
+            let keys = given.keys("keys")?;
+            let mut places = Places::new(keys.len());
+            store.get_batch(tx, &keys, |row, value| places.put(row, value.map(|value| Stamped { value, timestamp: NO_TIMESTAMP })))?;
+            Reply::Batch(places.finish_stamped()?)
+        }
+        "range" => pages(store.range(tx, given.bound("start")?, given.bound("end")?, given.flag("reverse")?)?),
+        "prefix" => pages(store.prefix_scan(tx, given.key("start")?, false)?),
+        "entries" => Reply::number(Some(store.approximate_num_entries(tx)?.cast_signed()))?,
+        _ => return Ok(None),
+    }))
+}
+
+fn keys(mut scan: Scan) -> Result<Vec<Vec<u8>>> {
+    let mut keys = Vec::new();
+    scan.for_each(&mut |key, _| {
+        keys.push(key.to_vec());
+        Step::Next
+    })?;
+    Ok(keys)
+}
+
+fn pages(mut scan: Scan) -> Reply {
+    Reply::Pages(Pages::new(key_value_schema(), move |rows| key_value_batch(&mut scan, rows, &key_value_schema())))
+}

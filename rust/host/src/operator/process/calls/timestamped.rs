@@ -1,0 +1,52 @@
+//! Calls of a timestamped key-value store: as of a key-value store, with `put(keys, values, timestamps)`.
+
+use holdfast_core::column::{Places, stamped_batch, stamped_schema};
+use holdfast_core::{NO_TIMESTAMP, Result, StampedScan, TimestampedKeyValueStore, Transaction};
+
+use super::{Arguments, Pages, Reply};
+
+/// What a call of this store gives; nothing for an unknown method.
+pub fn call(store: &TimestampedKeyValueStore, tx: &mut Transaction, method: &str, given: &Arguments<'_>) -> Result<Option<Reply>> {
+    Ok(Some(match method {
+        "put" => {
+            let rows = given.keys("keys")?.into_iter().zip(given.values("values")?).zip(given.times("timestamps")?);
+            for ((key, value), timestamp) in rows {
+                store.put(tx, key, value, timestamp)?;
+            }
+            Reply::done()
+        }
+        "delete" => {
+            for key in given.keys("keys")? {
+                store.put(tx, key, None, NO_TIMESTAMP)?;
+            }
+            Reply::done()
+        }
+        "delete_range" => {
+            // A delete a key, and no range of them: the log has records of keys.
+            let mut scan = store.range(tx, given.bound("start")?, given.bound("end")?, false)?;
+            let mut keys = Vec::new();
+            scan.for_each(&mut |key, _| {
+                keys.push(key.to_vec());
+                true
+            })?;
+            for key in keys {
+                store.put(tx, &key, None, NO_TIMESTAMP)?;
+            }
+            Reply::done()
+        }
+        "get" => {
+            let keys = given.keys("keys")?;
+            let mut places = Places::new(keys.len());
+            store.get_batch(tx, &keys, |row, found| places.put(row, found))?;
+            Reply::Batch(places.finish_stamped()?)
+        }
+        "range" => pages(store.range(tx, given.bound("start")?, given.bound("end")?, given.flag("reverse")?)?),
+        "prefix" => pages(store.prefix_scan(tx, given.key("start")?, false)?),
+        "entries" => Reply::number(Some(store.approximate_num_entries(tx)?.cast_signed()))?,
+        _ => return Ok(None),
+    }))
+}
+
+fn pages(mut scan: StampedScan) -> Reply {
+    Reply::Pages(Pages::new(stamped_schema(), move |rows| stamped_batch(&mut scan, rows, &stamped_schema())))
+}

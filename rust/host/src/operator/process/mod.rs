@@ -1,0 +1,95 @@
+//! The process operator: the user's own code, which runs in Spark's Python worker and keeps its state here.
+//!
+//! The host puts the rows in order, hands them out in batches of a fixed number of rows, and answers what the code asks of
+//! its stores until it says that it is done. `spec.rs` settings · `calls/` what can be asked, a file a
+//! kind of store · `output.rs` the digest of what the code gave.
+
+mod calls;
+mod output;
+mod spec;
+
+pub use output::OutputDigest;
+pub use spec::{Kind, Spec, Store};
+
+use std::slice::Chunks;
+
+use arrow_array::RecordBatch;
+use arrow_schema::Schema;
+use holdfast_core::{Error, ErrorKind, Result, Task, Transaction};
+
+use super::output::Right;
+use super::rows::{self, Place, Rows};
+use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, Worker};
+use crate::message::Message;
+use crate::protocol::{Digest, Epoch};
+use crate::root::OperatorMeta;
+use calls::Stores;
+
+/// One session of a process operator.
+pub struct Process {
+    spec: Spec,
+    rows: Rows,
+    /// The columns of the processor's batches.
+    columns: Output,
+    counts: Counts,
+}
+
+impl Process {
+    /// An operator over input of these columns.
+    ///
+    /// # Errors
+    /// `InvalidValue` or `InvalidType` names the column that does not fit.
+    pub fn new(spec: &Spec, schema: &Schema) -> Result<Self> {
+        let layout = rows::Layout::new("process", &spec.rows, schema)?;
+        let columns = Output::new("process", &spec.columns, &layout)?;
+        Ok(Self { spec: spec.clone(), rows: Rows::new(layout), columns, counts: Counts::default() })
+    }
+
+    /// The next rows in order, and the greatest time of all rows so far; no rows at the end.
+    fn next_rows(&self, places: &mut Chunks<'_, Place>) -> Result<Message> {
+        let Some(places) = places.next() else { return Ok(Message::of(RecordBatch::new_empty(self.columns.schema()))) };
+        let message = Message::of(self.columns.of_places(&self.rows, places, &Right::none())?);
+        // Rows are in the order of their times: the last one's is the greatest.
+        let time = places.last().and_then(|place| self.rows.inputs[place.input()].time(place.row()));
+        Ok(match time {
+            Some(time) => message.with("time", time),
+            None => message,
+        })
+    }
+}
+
+impl Operator for Process {
+    fn meta(&self, first_epoch: Epoch) -> OperatorMeta {
+        OperatorMeta {
+            kind: "process".to_owned(),
+            key: self.rows.layout.columns(self.rows.layout.keys.clone()),
+            value: Vec::new(),
+            settings: self.spec.settings(),
+            first_epoch,
+        }
+    }
+
+    fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {
+        self.rows.push(batch, partition, &mut self.counts)
+    }
+
+    fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
+        let ordered = rows::order(&self.rows.inputs, &mut self.counts);
+        let mut batches = ordered.chunks(BATCH_ROWS);
+        let mut stores = Stores::new(task);
+        loop {
+            let call = worker.call()?;
+            let answer = match call.word("method") {
+                Some("rows") => self.next_rows(&mut batches)?,
+                Some("done") => {
+                    self.counts.output_rows = call.parsed("rows")?;
+                    let output = Digest::try_from(call.parsed::<String>("digest")?)
+                        .map_err(|error| Error::new(ErrorKind::InvalidState, format!("the last call: {error}")))?;
+                    return Ok(Outcome { input: self.rows.digest(), output, counts: self.counts });
+                }
+                _ => stores.call(tx, &call)?,
+            };
+            worker.answer(&answer)?;
+        }
+    }
+}

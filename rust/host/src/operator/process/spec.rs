@@ -1,0 +1,102 @@
+//! Settings of a process operator, as the request has them.
+
+use std::collections::BTreeMap;
+
+use holdfast_core::{StoreKind, StoreSpec};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::operator::OutputColumn;
+use crate::operator::rows::RowsSpec;
+
+/// What the driver says about the operator.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Spec {
+    /// The input's columns.
+    #[serde(flatten)]
+    pub rows: RowsSpec,
+    /// The columns of the batches that the processor gets.
+    #[serde(rename = "output")]
+    pub columns: Vec<OutputColumn>,
+    /// The processor's stores.
+    pub stores: Vec<Store>,
+}
+
+/// A store of the processor.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Store {
+    /// Its name.
+    pub name: String,
+    /// Its kind and settings.
+    #[serde(flatten)]
+    pub kind: Kind,
+}
+
+/// The kinds of stores; durations are microseconds. See [`StoreKind`].
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the fields are those of StoreKind")]
+pub enum Kind {
+    /// A key-value store.
+    KeyValue,
+    /// A timestamped key-value store.
+    TimestampedKeyValue,
+    /// A versioned store.
+    Versioned { history_retention: i64, segment_interval: i64 },
+    /// A window store.
+    Window { retention: i64, window_size: i64, retain_duplicates: bool },
+    /// A timestamped window store.
+    TimestampedWindow { retention: i64, window_size: i64, retain_duplicates: bool },
+    /// A session store.
+    Session { retention: i64 },
+}
+
+impl From<Kind> for StoreKind {
+    fn from(kind: Kind) -> Self {
+        let window = |retention, window_size, retain_duplicates, timestamped| Self::Window {
+            retention,
+            window_size,
+            retain_duplicates,
+            timestamped,
+        };
+        match kind {
+            Kind::KeyValue => Self::KeyValue,
+            Kind::TimestampedKeyValue => Self::TimestampedKeyValue,
+            Kind::Versioned { history_retention, segment_interval } => Self::Versioned { history_retention, segment_interval },
+            Kind::Window { retention, window_size, retain_duplicates } => window(retention, window_size, retain_duplicates, false),
+            Kind::TimestampedWindow { retention, window_size, retain_duplicates } => {
+                window(retention, window_size, retain_duplicates, true)
+            }
+            Kind::Session { retention } => Self::Session { retention },
+        }
+    }
+}
+
+impl Spec {
+    /// The processor's stores.
+    pub fn stores(&self) -> Vec<StoreSpec> {
+        self.stores.iter().map(|store| StoreSpec::new(&store.name, store.kind.into())).collect()
+    }
+
+    /// The stores as the root remembers them.
+    pub fn settings(&self) -> BTreeMap<String, Value> {
+        let settings = |store: &Store| serde_json::to_value(store.kind).unwrap_or(Value::Null);
+        self.stores.iter().map(|store| (format!("store {}", store.name), settings(store))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_of_python_is_understood() {
+        let json = r#"{"keys": ["k"], "left": ["x"], "output": [{"name": "k", "from": "key", "index": 0}, {"name": "x", "from": "left", "index": 0}],
+            "stores": [{"name": "hits", "kind": "key_value"}, {"name": "w", "kind": "timestamped_window", "retention": 60,
+                        "window_size": 10, "retain_duplicates": false}, {"name": "s", "kind": "session", "retention": 5}]}"#;
+        let spec: Spec = serde_json::from_str(json).expect("valid");
+        let kinds: Vec<&str> = spec.stores().iter().map(|store| store.kind.name()).collect();
+        assert_eq!(kinds, ["key_value", "timestamped_window", "session"]);
+        assert_eq!(spec.settings()["store s"], serde_json::json!({"kind": "session", "retention": 5}));
+    }
+}

@@ -1,0 +1,240 @@
+//! The protocol of a processor: rows out, calls in, answers, and what becomes of a worker that does not keep to it.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{ArrayRef, BinaryArray, BooleanArray, Int64Array, RecordBatch};
+use holdfast_core::Result;
+use holdfast_host::client::Client;
+use holdfast_host::message::Message;
+use holdfast_host::operator::process::OutputDigest;
+use holdfast_host::request::Staged;
+use serde_json::{Value, json};
+
+use crate::support::{Host, Row, Spark, Task, left, refused};
+
+/// Counts a key's rows in a key-value store, and knows nothing else.
+fn task(spark: &Spark, epoch: i64) -> Task {
+    Task::new(spark, "a", epoch).with("/operator", operator(&json!([{"name": "hits", "kind": "key_value"}])))
+}
+
+fn operator(stores: &Value) -> Value {
+    json!({
+        "name": "join", "kind": "process", "keys": ["currency"], "left": ["id"], "right": ["rate", "note"],
+        "stores": stores,
+        "output": [
+            {"name": "currency", "from": "key", "index": 0}, {"name": "at", "from": "time"}, {"name": "id", "from": "left", "index": 0},
+        ],
+    })
+}
+
+/// Opens the task's session and ends its input: from now on the client calls.
+fn calling(task: &Task, client: Client, rows: &[Row]) -> Client {
+    let mut client = task.pushed(client, rows).unwrap();
+    client.end_input().unwrap();
+    client
+}
+
+fn ask(client: &mut Client, store: &str, method: &str, columns: &[(&str, ArrayRef)]) -> Result<Message> {
+    let batch = match columns {
+        [] => Message::empty().batch,
+        columns => RecordBatch::try_from_iter(columns.iter().cloned()).unwrap(),
+    };
+    client.call(&Message::of(batch).with("store", store).with("method", method).with("rows", 2))
+}
+
+fn bytes(values: &[&str]) -> ArrayRef {
+    Arc::new(BinaryArray::from_iter_values(values))
+}
+
+fn times(values: &[i64]) -> ArrayRef {
+    Arc::new(Int64Array::from(values.to_vec()))
+}
+
+fn put(client: &mut Client, keys: &[&str], values: &[&str]) {
+    let answer = ask(client, "hits", "put", &[("keys", bytes(keys)), ("values", bytes(values))]).unwrap();
+    assert_eq!(answer.batch.num_columns(), 0);
+}
+
+fn get(client: &mut Client, keys: &[&str]) -> Vec<Option<String>> {
+    let answer = ask(client, "hits", "get", &[("keys", bytes(keys))]).unwrap();
+    words(&answer, "value")
+}
+
+fn words(message: &Message, column: &str) -> Vec<Option<String>> {
+    let found = message.batch[column].as_binary::<i32>();
+    found.iter().map(|value| value.map(|value| String::from_utf8(value.to_vec()).unwrap())).collect()
+}
+
+fn ids(client: &mut Client) -> (Vec<i64>, Option<i64>) {
+    let rows = client.call(&Message::empty().with("method", "rows")).unwrap();
+    (rows.batch["id"].as_primitive::<Int64Type>().values().to_vec(), rows.word("time").map(|time| time.parse().unwrap()))
+}
+
+fn done(client: Client) -> Staged {
+    serde_json::from_str(&client.done(&OutputDigest::default()).unwrap()).unwrap()
+}
+
+#[test]
+fn rows_come_in_order_and_puts_are_there_in_the_next_epoch() {
+    let (spark, host) = (Spark::new(), Host::start());
+    spark.begin(0);
+    let mut client = calling(&task(&spark, 0), host.connect(), &[left("EUR", 20, 2), left("USD", 30, 3), left("EUR", 10, 1)]);
+    assert_eq!(ids(&mut client), (vec![1, 2, 3], Some(30)));
+    assert_eq!(ids(&mut client), (vec![], None));
+    assert_eq!(get(&mut client, &["EUR", "USD"]), [None, None]);
+    put(&mut client, &["EUR", "USD", "EUR"], &["1", "1", "2"]);
+    assert_eq!(get(&mut client, &["USD", "EUR", "GBP"]), [Some("1".into()), Some("2".into()), None]);
+    let staged = done(client);
+    assert_eq!((staged.records, staged.counts.input_rows), (2, 3));
+    spark.commit(0);
+    spark.begin(1);
+    let mut client = calling(&task(&spark, 1), host.connect(), &[]);
+    assert_eq!(ids(&mut client), (vec![], None));
+    assert_eq!(get(&mut client, &["EUR"]), [Some("2".into())]);
+    done(client);
+}
+
+#[test]
+fn the_state_comes_back_from_the_log_for_every_kind_of_store() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let stores = json!([
+        {"name": "t", "kind": "timestamped_key_value"},
+        {"name": "v", "kind": "versioned", "history_retention": 1000, "segment_interval": 100},
+        {"name": "w", "kind": "window", "retention": 1000, "window_size": 10, "retain_duplicates": false},
+        {"name": "s", "kind": "session", "retention": 1000},
+    ]);
+    let task = |epoch| Task::new(&spark, "a", epoch).with("/operator", operator(&stores));
+    spark.begin(0);
+    let mut client = calling(&task(0), host.connect(), &[]);
+    let (keys, values) = (("keys", bytes(&["a", "b"])), ("values", bytes(&["1", "2"])));
+    for (store, method, more) in [
+        ("t", "put", vec![("timestamps", times(&[5, 6]))]),
+        ("v", "apply", vec![("timestamps", times(&[5, 6]))]),
+        ("w", "put", vec![("starts", times(&[10, 20]))]),
+        ("s", "put", vec![("starts", times(&[1, 2])), ("ends", times(&[7, 8]))]),
+    ] {
+        ask(&mut client, store, method, &[vec![keys.clone(), values.clone()], more].concat()).unwrap();
+    }
+    assert_eq!(done(client).records, 8);
+    spark.commit(0);
+    host.stop();
+    spark.delete_local();
+    let host = Host::start();
+    spark.begin(1);
+    let mut client = calling(&task(1), host.connect(), &[]);
+    for (store, more) in [
+        ("t", vec![]),
+        ("v", vec![("as_of", times(&[6, 5]))]),
+        ("w", vec![("starts", times(&[10, 11]))]),
+        ("s", vec![("starts", times(&[1, 2])), ("ends", times(&[7, 9]))]),
+    ] {
+        let answer = ask(&mut client, store, "get", &[vec![keys.clone()], more].concat()).unwrap();
+        let second = if store == "t" { Some("2".into()) } else { None };
+        assert_eq!(words(&answer, "value"), [Some("1".into()), second], "{store}");
+    }
+    for (store, time) in [("v", 6), ("w", 20), ("s", 8)] {
+        let answer = ask(&mut client, store, "time", &[]).unwrap();
+        assert_eq!(answer.batch["number"].as_primitive::<Int64Type>().value(0), time, "{store}");
+    }
+    done(client);
+}
+
+#[test]
+fn a_scan_comes_in_pages_and_does_not_see_later_writes() {
+    let (spark, host) = (Spark::new(), Host::start());
+    spark.begin(0);
+    let mut client = calling(&task(&spark, 0), host.connect(), &[]);
+    put(&mut client, &["a", "b", "c"], &["1", "2", "3"]);
+    let open: ArrayRef = Arc::new(BinaryArray::from(vec![None::<&[u8]>]));
+    let range = [("start", open.clone()), ("end", open), ("reverse", Arc::new(BooleanArray::from(vec![false])) as ArrayRef)];
+    let first = ask(&mut client, "hits", "range", &range).unwrap();
+    assert_eq!(words(&first, "key"), [Some("a".into()), Some("b".into())]);
+    put(&mut client, &["c", "d"], &["9", "9"]);
+    let next = |cursor: &str| Message::empty().with("method", "next").with("cursor", cursor).with("rows", 2);
+    let cursor = first.word("cursor").expect("there is more").to_owned();
+    let second = client.call(&next(&cursor)).unwrap();
+    assert_eq!(words(&second, "value"), [Some("3".into())]);
+    let last = client.call(&next(second.word("cursor").expect("not the end yet"))).unwrap();
+    assert_eq!((last.batch.num_rows(), last.word("cursor")), (0, None));
+    // One that is closed has nothing more.
+    let other = ask(&mut client, "hits", "range", &range).unwrap();
+    let cursor = other.word("cursor").expect("there is more");
+    let error = refused(client.call(&next(cursor).with("close", cursor)));
+    assert!(error.to_string().contains("this scan is closed"), "{error}");
+}
+
+#[test]
+fn a_worker_that_hangs_up_between_calls_leaves_nothing() {
+    let (spark, host) = (Spark::new(), Host::start());
+    spark.begin(0);
+    let mut client = calling(&task(&spark, 0), host.connect(), &[left("EUR", 10, 1)]);
+    put(&mut client, &["EUR"], &["1"]);
+    drop(client);
+    // The retry sees nothing of it, and is the first to stage.
+    let mut client = calling(&task(&spark, 0).attempt(2), host.connect(), &[left("EUR", 10, 1)]);
+    assert_eq!(get(&mut client, &["EUR"]), [None]);
+    assert!(spark.objects(0).is_empty());
+    put(&mut client, &["EUR"], &["1"]);
+    assert!(!done(client).adopted);
+}
+
+#[test]
+fn attempts_that_do_the_same_adopt_and_others_are_refused() {
+    let (spark, host) = (Spark::new(), Host::start());
+    spark.begin(0);
+    let attempt = |number, value| {
+        let mut client = calling(&task(&spark, 0).attempt(number), host.connect(), &[left("EUR", 10, 1)]);
+        put(&mut client, &["EUR"], &[value]);
+        client.done(&OutputDigest::default())
+    };
+    attempt(1, "1").unwrap();
+    let second: Staged = serde_json::from_str(&attempt(2, "1").unwrap()).unwrap();
+    assert!(second.adopted);
+    let error = refused(attempt(3, "other"));
+    assert!(error.to_string().contains("not repeatable"), "{error}");
+}
+
+#[test]
+fn bad_calls_end_the_session_with_words() {
+    let (spark, host) = (Spark::new(), Host::start());
+    spark.begin(0);
+    let keys = || ("keys", bytes(&["a"]));
+    type Case<'a> = (&'a str, &'a str, Vec<(&'a str, ArrayRef)>, &'a str);
+    let cases: [Case<'_>; 6] = [
+        ("nothing", "get", vec![keys()], "no store \"nothing\""),
+        ("hits", "apply", vec![keys()], "no method \"apply\""),
+        ("hits", "get", vec![], "keys is not there"),
+        ("hits", "get", vec![("keys", times(&[1]))], "keys is not of bytes"),
+        ("hits", "get", vec![("keys", Arc::new(BinaryArray::from(vec![None::<&[u8]>])))], "keys has nulls"),
+        ("hits", "range", vec![("start", bytes(&[]))], "start has no row"),
+    ];
+    for (attempt, (store, method, columns, words)) in (1..).zip(cases) {
+        let mut client = calling(&task(&spark, 0).attempt(attempt), host.connect(), &[]);
+        let error = refused(ask(&mut client, store, method, &columns));
+        assert!(error.to_string().contains(words), "{error}");
+        let error = refused(ask(&mut client, "hits", "get", &[keys()]));
+        assert!(error.to_string().contains("is gone"), "{error}");
+    }
+    // A call before the input has ended is no call at all.
+    let mut client = task(&spark, 0).attempt(7).pushed(host.connect(), &[]).unwrap();
+    let error = refused(ask(&mut client, "hits", "get", &[keys()]));
+    assert!(error.to_string().contains("Call where"), "{error}");
+    assert!(spark.objects(0).is_empty());
+}
+
+#[test]
+fn another_set_of_stores_is_refused_under_the_same_name() {
+    let (spark, host) = (Spark::new(), Host::start());
+    spark.begin(0);
+    done(calling(&task(&spark, 0), host.connect(), &[]));
+    spark.commit(0);
+    spark.begin(1);
+    let other = task(&spark, 1).with("/operator", operator(&json!([{"name": "hits", "kind": "timestamped_key_value"}])));
+    let error = refused(other.pushed(host.connect(), &[]).and_then(|mut client| {
+        client.end_input()?;
+        client.call(&Message::empty().with("method", "rows"))
+    }));
+    assert!(error.to_string().contains("store hits"), "{error}");
+}

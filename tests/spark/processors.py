@@ -1,0 +1,113 @@
+"""Processors for tests; workers import this module, so that what they do is pickled by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from every_method import BUILDERS, script
+
+import holdfast as hf
+
+STRING, INT64 = hf.serde.STRING, hf.serde.INT64
+OUT = "k string, n bigint"
+
+
+def rows(*found: tuple[Any, ...], **types: pa.DataType) -> pa.RecordBatch:
+    """A batch of rows."""
+    columns = [[row[index] for row in found] for index in range(len(types))]
+    return pa.record_batch([pa.array(c, t) for c, t in zip(columns, types.values(), strict=True)], names=list(types))
+
+
+class Hits:
+    """Counts the rows of a key, one by one, and gives the count at each."""
+
+    stores = (hf.stores.key_value("hits", key=STRING, value=INT64),)
+
+    def process(self, batch, ctx):
+        found = []
+        for key in batch["k"].to_pylist():
+            hits = (ctx["hits"].get(key) or 0) + 1
+            ctx["hits"].put(key, hits)
+            found.append((key, hits))
+        yield rows(*found, k=pa.string(), n=pa.int64())
+
+
+class Keeping:
+    """Keeps what it is given, and does nothing."""
+
+    def __init__(self, *stores: Any, **others: Any) -> None:
+        self.stores, self.others = stores, others
+
+    def process(self, batch, ctx):
+        return []
+
+
+class Sums:
+    """Sums `x` by key with batch calls."""
+
+    stores = (hf.stores.key_value("sums", key=STRING, value=INT64),)
+
+    def process(self, batch, ctx):
+        sums = pa.table(batch).group_by("k").aggregate([("x", "sum")])
+        keys = sums["k"].combine_chunks()
+        before = pa.array(ctx["sums"].get_batch(keys)).fill_null(0)
+        now = pa.array([a + b for a, b in zip(before.to_pylist(), sums["x_sum"].to_pylist(), strict=True)], pa.int64())
+        ctx["sums"].put_batch(keys, now)
+        yield pa.record_batch([keys, now], names=["k", "n"])
+
+
+class Fails(Hits):
+    """As Hits, but its first attempt fails in mid-batch, in the way asked for."""
+
+    def __init__(self, mark: Path, how: str) -> None:
+        self.mark, self.how = mark, how
+
+    def process(self, batch, ctx):
+        yield from super().process(batch, ctx)
+        ctx["hits"].approximate_num_entries()  # the writes have reached the host
+        if not self.mark.exists():
+            self.mark.touch()
+            if self.how == "raise":
+                raise RuntimeError("the first attempt fails")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Reminders:
+    """Gives a key back `delay` seconds after each of its rows, and once more a second after that for keys that say so."""
+
+    stores = (hf.stores.key_value("fired", key=STRING, value=INT64),)
+
+    def process(self, batch, ctx):
+        for key, time in zip(batch["k"].to_pylist(), batch["t"].cast(pa.int64()).to_pylist(), strict=True):
+            ctx.set_timer(key, time + 10_000_000)
+            ctx.set_timer(key, time + 10_000_000)
+        return []
+
+    def on_timer(self, key, at, ctx):
+        fired = (ctx["fired"].get(key) or 0) + 1
+        ctx["fired"].put(key, fired)
+        if key.startswith("again") and fired == 1:
+            ctx.set_timer(key, at + 1_000_000)
+        yield rows((key, at // 1_000_000 - 1_704_067_200), k=pa.string(), n=pa.int64())
+
+
+class EveryMethod:
+    """Runs the script of all stores' methods once, on the first batch."""
+
+    stores = BUILDERS
+
+    def process(self, batch, ctx):
+        given = script(ctx)
+        refused = []
+        for call in (ctx["kv"].commit, ctx["kv"].read_only, lambda: ctx.set_timer("a", 1), lambda: ctx["none"]):
+            try:
+                call()
+            except Exception as error:  # noqa: BLE001 - handed on
+                refused.append(f"{type(error).__name__}: {error}")
+        ctx.commit()
+        where = [f"{ctx.epoch} {ctx.partition} {ctx.stream_time} {ctx.commits}", str(ctx["kv"].committed_offset(("t", 0)))]
+        yield rows(*((line,) for line in given + refused + where), line=pa.string())

@@ -1,0 +1,164 @@
+"""Processors in real queries; `processors.py` has them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from threading import Lock
+
+import pytest
+from every_method import BUILDERS, script
+from processors import OUT, EveryMethod, Fails, Hits, Keeping, Reminders, Sums
+from streams import Stream
+
+import holdfast as hf
+import holdfast.spark as hfs
+
+
+def processed(stream: Stream, processor, **options):
+    asked = {"by": "k", "on": "t", "schema": OUT, "state": stream.state(), "name": "own", **options}
+    return hfs.process(stream.source("left"), processor, **asked)
+
+
+def test_counts_by_key_over_micro_batches_and_restarts(stream: Stream):
+    stream.batch(left=[("a", 1, 1), ("b", 2, 2), ("a", 3, 3)])
+    stream.batch(left=[("a", 4, 4), (None, 5, 5)])
+    with pytest.raises(Exception, match="store hits: the key is None"):
+        stream.run(processed(stream, Hits()))
+    assert stream.batches == {0: [("a", 1), ("a", 2), ("b", 1)]}
+
+
+def test_batch_calls_and_a_restart(stream: Stream):
+    stream.batch(left=[("a", 1, 1), ("b", 2, 2), ("a", 3, 3)])
+    stream.run(processed(stream, Sums()))
+    stream.batch(left=[("a", 4, 4)])
+    stream.batch()
+    assert stream.run(processed(stream, Sums())) == {0: [("a", 4), ("b", 2)], 1: [("a", 8)], 2: []}
+    assert stream.log("own") == dict.fromkeys(range(3), 2)
+
+
+@pytest.mark.parametrize("how", ["raise", "kill"])
+def test_a_retry_sees_nothing_of_the_attempt_that_failed(stream: Stream, tmp_path, how: str):
+    stream.batch(left=[("a", 1, 1), ("a", 2, 2)])
+    stream.batch(left=[("a", 3, 3)])
+    batches = stream.run(processed(stream, Fails(tmp_path / "failed", how), on=None))
+    assert (tmp_path / "failed").exists()
+    assert batches == {0: [("a", 1), ("a", 2)], 1: [("a", 3)]}
+
+
+def test_the_users_traceback_reaches_the_user(spark):
+    frame = spark.createDataFrame([("a", 1)], "k string, x int")
+
+    class Wrong:
+        stores = ()
+
+        def process(self, batch, ctx):
+            raise LookupError("no such thing as this")
+
+    given = hfs.process(frame, Wrong(), by="k", schema=OUT, state=hfs.State.scratch(partitions=2))
+    with pytest.raises(Exception, match="LookupError: no such thing as this") as caught:
+        given.collect()
+    assert "in process" in str(caught.value)
+
+
+def test_timers_fire_in_order_once_over_batches_and_restarts(stream: Stream):
+    stream.partitions = 1
+    stream.batch(left=[("b", 1, 1), ("a", 1, 2), ("again", 2, 3), ("c", 5, 4)])
+    stream.batch(left=[("late", 0, 5), ("z", 12, 6)])
+    stream.run(processed(stream, Reminders()), each=keep_order(stream))
+    stream.batch(left=[("y", 15, 7)])
+    batches = stream.run(processed(stream, Reminders()), each=keep_order(stream))
+    assert batches == {
+        0: [],
+        # Reached by 12: what was set for 10 (late), 11, and 12; by time, then key.
+        1: [("late", 10), ("a", 11), ("b", 11), ("again", 12)],
+        2: [("again", 13), ("c", 15)],
+    }
+
+
+def keep_order(stream: Stream):
+    def each(frame, batch_id: int) -> None:
+        stream.batches[batch_id] = [tuple(row) for row in frame.collect()]
+
+    return each
+
+
+@pytest.mark.parametrize("processor", [Hits(), Sums()])
+def test_static_rows_and_any_cut_of_them_come_to_the_same(stream: Stream, processor):
+    rows = [(f"k{n % 7}", n, n) for n in range(60)]
+    for start in range(0, 60, 25):
+        stream.batch(left=rows[start : start + 25])
+    last: dict[str, int] = {}
+    for batch in stream.run(processed(stream, processor)).values():
+        for key, count in batch:
+            last[key] = max(count, last.get(key, 0))
+    static = hfs.process(
+        stream.spark.createDataFrame(rows, "k string, t int, x int"),
+        processor,
+        by="k",
+        schema=OUT,
+        state=hfs.State.scratch(partitions=3),
+    )
+    expected: dict[str, int] = {}
+    for key, count in static.collect():
+        expected[key] = max(count, expected.get(key, 0))
+    counts = Counter(row[0] for row in rows)
+    sums = {key: sum(row[2] for row in rows if row[0] == key) for key in counts}
+    assert last == expected == (dict(counts) if isinstance(processor, Hits) else sums)
+
+
+def test_every_method_of_every_store_gives_what_it_gives_in_a_task(spark, tmp_path):
+    frame = spark.createDataFrame([("a", 1)], "k string, x int")
+    state = hfs.State.scratch(partitions=1)
+    given = hfs.process(frame, EveryMethod(), by="k", schema="line string", state=state).collect()
+    with hf.open_task(tmp_path / "db", BUILDERS) as task:
+        expected = script(task)
+    lines = [row["line"] for row in given]
+    assert lines[: len(expected)] == expected
+    rest = lines[len(expected) :]
+    for line, words in zip(
+        rest, ["ctx.commit()", "UnsupportedOperationError: store kv", "on=", "no store 'none'"], strict=False
+    ):
+        assert words in line
+    assert rest[4:] == ["0 0 None 1", "None"]
+
+
+def test_the_example_of_the_docs(stream: Stream):
+    page = (Path(__file__).parents[2] / "docs/spark/process.md").read_text()
+    example = page.split("```python\n")[1].split("```")[0]
+    visits = stream.source("left").selectExpr("k customer", "t at")
+    names = {"__name__": "example", "root": str(stream.root), "visits": visits}
+    exec(example, names)
+    stream.batch(left=[("ada", 0, 0), ("bob", 60, 0), ("ada", 600, 0)])
+    stream.batch(left=[(name, 3_700, 0) for name in ("ada", *"cdefgh")])
+    stream.batch(left=[(name, 7_400, 0) for name in "cdefgh"])
+    batches = stream.run(names["alarms"])
+    assert sorted(row for batch in batches.values() for row in batch if len(row[0]) > 1) == [("ada", 3), ("bob", 1)]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"processor": object()}, TypeError, "processor is a object without a method process"),
+        ({"processor": Keeping("kv")}, TypeError, "Keeping.stores has a str; wanted: what holdfast.stores builds"),
+        ({"processor": Keeping(hf.stores.key_value("holdfast.x"))}, ValueError, "names that begin with 'holdfast.'"),
+        ({"processor": Keeping(hf.stores.key_value("a", transactional=False))}, hf.errors.HoldfastError, "'a' is not trans"),
+        (
+            {"processor": Keeping(hf.stores.key_value("a"), hf.stores.session("a", retention=1))},
+            ValueError,
+            "two of one name",
+        ),
+        ({"processor": Keeping(lock=Lock())}, TypeError, "the processor Keeping cannot be pickled"),
+        ({"schema": "nonsense nonsense nonsense"}, ValueError, "is no list of columns and types"),
+        ({"schema": ""}, ValueError, "schema=''"),
+        ({"schema": 7}, TypeError, "schema is a int"),
+        ({"deterministic": False}, hf.errors.UnsupportedOperationError, "deterministic=False comes later"),
+        ({"on": "x"}, ValueError, "on: column 'x' of the given frame is int, not a timestamp"),
+        ({"by": []}, ValueError, "by is empty"),
+    ],
+)
+def test_bad_input_is_named_at_the_call(spark, options, error, message):
+    frame = spark.createDataFrame([], "k string, t timestamp, x int")
+    asked = {"processor": Hits(), "by": "k", "schema": OUT, "state": hfs.State.scratch(), **options}
+    with pytest.raises(error, match=message):
+        hfs.process(frame, asked.pop("processor"), **asked)
