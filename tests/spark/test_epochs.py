@@ -458,3 +458,21 @@ def test_large_values_pass_through_the_log(spark, tmp_path: Path):
     batches = stream.run()
     assert {x: value[0] for x, value in values(batches[1]).items()} == dict(enumerate(KEYS))
     assert {len(value) for value in values(batches[1]).values()} == {len(big) + 1}
+
+
+def test_a_new_disk_begins_with_a_snapshot_and_the_log_stays_short(stream: Stream):
+    for batch in range(12):
+        stream.batch(right=[(key, 10 * batch, f"{key}{batch}") for key in KEYS])
+
+    def run() -> dict[int, list[Any]]:
+        return stream.run(state=stream.state(snapshot_interval="0 seconds", retain_epochs=2))
+
+    run()
+    assert kill_hosts()
+    shutil.rmtree(databases(stream))
+    left = min(stream.log())
+    assert left > 0, "no epoch of the log was removed"
+    # Rates of epochs that the log does not hold any more, too.
+    stream.batch(left=[(key, 10 * batch + 5, 100 * batch + n) for batch in range(12) for n, key in enumerate(KEYS)])
+    expected = {100 * batch + n: f"{key}{batch}" for batch in range(12) for n, key in enumerate(KEYS)}
+    assert values(run()[12]) == expected

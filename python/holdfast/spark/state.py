@@ -27,8 +27,9 @@ class State:
     `root` is a local path, made if it is absent; one root belongs to one query. `partitions` is fixed with the first
     run. `local_dir` is where executors keep their databases (default: under `root`). `memory` ("512m") is one state
     host's block cache and write buffers, `uncommitted_max_bytes` what its open epochs may hold, shared fairly by its
-    partitions. `retain_epochs` is how many epochs of changelog are kept beyond what a restore needs
-    (until snapshots exist, a restore needs all of them, so none is removed yet).
+    partitions. Every `snapshot_interval` a partition's database is copied into the root, new files only; a new
+    machine begins with the newest copy and replays the changelog behind it. `retain_epochs` is how many epochs of the
+    changelog are kept at least; older ones go once every partition has two snapshots behind them.
 
     Raises `ValueError` naming the argument, and `HoldfastError` where the root cannot be written.
     """
@@ -58,13 +59,13 @@ class State:
             raise ValueError(f"uncommitted_max_bytes={uncommitted_max_bytes!r}: give a number of bytes above zero")
         if _not_whole(retain_epochs) or retain_epochs < 1:
             raise ValueError(f"retain_epochs={retain_epochs!r}: give a whole number of 1 or more")
-        micros(snapshot_interval, "snapshot_interval")
         self.partitions: Final = partitions
         self.default_isolation_level: Final = default_isolation_level
         self.settings: Final[dict[str, Any]] = {
             "memory": _bytes(memory),
             "uncommitted_max_bytes": uncommitted_max_bytes,
             "retain_epochs": retain_epochs,
+            "snapshot_interval": micros(snapshot_interval, "snapshot_interval"),
         }
         self.root: Final[Path | None] = _writable(_local(root, "root"), "root")
         if storage_options:
@@ -82,7 +83,7 @@ class State:
         state.__dict__.update(
             partitions=partitions,
             default_isolation_level=None,
-            settings={"memory": 512 << 20, "uncommitted_max_bytes": 64 << 20, "retain_epochs": 1},
+            settings={"memory": 512 << 20, "uncommitted_max_bytes": 64 << 20},
             root=None,
             local_dir=None,
             _operators=_Operators(),

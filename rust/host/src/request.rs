@@ -1,12 +1,14 @@
 //! What a worker asks of a session and hears back, as JSON.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use holdfast_core::rocks::{SharedMemory, configure_shared_memory, shared_memory};
 use holdfast_core::{Durability, Error, ErrorKind, Result, TaskOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::operator::{Counts, OperatorSpec};
+use crate::partition::SnapshotPolicy;
 use crate::protocol::{Attempt, Digest, Epoch, Partition, RunNumber};
 
 /// A cache below this helps nobody.
@@ -51,11 +53,15 @@ pub struct Settings {
     pub uncommitted_max_bytes: i64,
     /// Memory of a host, in bytes.
     pub memory: i64,
+    /// The least time between two snapshots of a partition: microseconds.
+    pub snapshot_interval: u64,
+    /// Epochs of the log that stay, whatever snapshots there are.
+    pub retain_epochs: i64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { uncommitted_max_bytes: 64 << 20, memory: 512 << 20 }
+        Self { uncommitted_max_bytes: 64 << 20, memory: 512 << 20, snapshot_interval: 300_000_000, retain_epochs: 100 }
     }
 }
 
@@ -68,6 +74,11 @@ impl Settings {
         if shared_memory() != wanted {
             configure_shared_memory(wanted);
         }
+    }
+
+    /// When snapshots are taken, and how much log is kept.
+    pub fn snapshots(&self) -> SnapshotPolicy {
+        SnapshotPolicy { interval: Duration::from_micros(self.snapshot_interval), retain_epochs: self.retain_epochs }
     }
 
     /// How the databases are opened: without a log of their own, since the state's log brings back what a crash loses.

@@ -147,6 +147,7 @@ impl Session {
                     stores: &stores,
                     options: &options,
                     executor: self.host.executor(),
+                    snapshots: self.request.settings.snapshots(),
                 })?;
                 Ok(Work { operator, stores, view, partition: Some(partition), _scratch: None })
             }

@@ -67,11 +67,33 @@ impl Directory {
         self.ownership.is_held() && Identity::at(&self.path) == self.identity && self.path.join("CURRENT").exists()
     }
 
+    /// A path beside the database, on the same file system and ours as long as it is.
+    pub fn beside(&self, purpose: &str) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(format!(".{purpose}"));
+        name.into()
+    }
+
+    /// Opens the database that lies in another directory in place of this one, which is thrown away.
+    ///
+    /// # Errors
+    /// As [`Directory::wipe`].
+    pub fn adopt(&mut self, task: &Task, from: &Path, wanted: &Wanted<'_>) -> Result<Arc<Task>> {
+        self.make_room(task)?;
+        fs::rename(from, &self.path).map_err(|error| refused(&self.path, &error))?;
+        self.open_again(wanted)
+    }
+
     /// Throws the database away and opens an empty one in its place.
     ///
     /// # Errors
     /// `StoreClosed` if the directory is not ours any more: nothing is deleted then.
     pub fn wipe(&mut self, task: &Task, wanted: &Wanted<'_>) -> Result<Arc<Task>> {
+        self.make_room(task)?;
+        self.open_again(wanted)
+    }
+
+    fn make_room(&self, task: &Task) -> Result<()> {
         if let Err(error) = task.close() {
             log::debug!("closing {} before it is deleted: {error}", self.path.display());
         }
@@ -79,7 +101,19 @@ impl Directory {
             let text = "the local database's lock was deleted, and the database may be another host's now; retry the task";
             return Err(Error::new(ErrorKind::StoreClosed, text).path(&self.path));
         }
+        Task::destroy(&self.path)
+    }
+
+    /// Opens an empty database in place of one that cannot be opened.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn remake(&mut self, wanted: &Wanted<'_>) -> Result<Arc<Task>> {
         Task::destroy(&self.path)?;
+        self.open_again(wanted)
+    }
+
+    fn open_again(&mut self, wanted: &Wanted<'_>) -> Result<Arc<Task>> {
         let task = Task::open(&self.path, wanted.stores, wanted.options.clone())?;
         self.identity = Identity::at(&self.path);
         Ok(task)
@@ -133,6 +167,7 @@ mod tests {
 
     use super::*;
     use crate::executor::Executor;
+    use crate::partition::SnapshotPolicy;
     use crate::protocol::{Epoch, RunNumber};
 
     fn options() -> TaskOptions {
@@ -140,7 +175,16 @@ mod tests {
     }
 
     fn wanted<'a>(options: &'a TaskOptions, executor: Option<&'a Executor>) -> Wanted<'a> {
-        Wanted { run: RunNumber(1), epoch: Epoch(0), first_epoch: Epoch(0), partitions: 1, stores: &[], options, executor }
+        Wanted {
+            run: RunNumber(1),
+            epoch: Epoch(0),
+            first_epoch: Epoch(0),
+            partitions: 1,
+            stores: &[],
+            options,
+            executor,
+            snapshots: SnapshotPolicy { interval: Duration::MAX, retain_epochs: 100 },
+        }
     }
 
     fn open(home: &TempDir) -> (Arc<Task>, Directory) {

@@ -1,11 +1,13 @@
 //! A partition's database, kept open between epochs, and how it comes to stand at exactly the epoch before.
 //!
-//! `directory.rs` which local directory · `ownership.rs` whose it is · `replay.rs` from the log into the database. Here: what is open, what is
+//! `directory.rs` which local directory · `ownership.rs` whose it is · `replay.rs` from the log into the database ·
+//! `snapshot.rs` copies of it in the root. Here: what is open, what is
 //! prepared, and the steps that the protocol asks for.
 
 mod directory;
 mod ownership;
 mod replay;
+mod snapshot;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +20,8 @@ use crate::executor::Executor;
 use crate::protocol::{Digest, Epoch, ObjectId, OpenFacts, OpenStep, OperatorName, Partition as Number, RunNumber, Violation, open_step};
 use crate::root::Root;
 use directory::Directory;
+pub use snapshot::SnapshotPolicy;
+use snapshot::Snapshots;
 
 /// The topic whose offset in the database is the last epoch that it holds.
 const LOG: &str = "log";
@@ -47,6 +51,7 @@ struct Inner {
     open: Option<Open>,
     prepared: Vec<Prepared>,
     rebuilds: u64,
+    snapshots: Snapshots,
 }
 
 struct Open {
@@ -85,6 +90,8 @@ pub struct Wanted<'a> {
     pub options: &'a TaskOptions,
     /// Whose host this is.
     pub executor: Option<&'a Executor>,
+    /// When its snapshots are taken.
+    pub snapshots: SnapshotPolicy,
 }
 
 /// A session's private view of the state at the epoch before.
@@ -108,9 +115,12 @@ impl Partition {
     ///
     /// # Errors
     /// The protocol's violations; `Restore` for a log that cannot be replayed; `Io` for what the disk refuses.
-    pub fn view(&self, wanted: &Wanted<'_>) -> Result<View> {
+    pub fn view(self: &Arc<Self>, wanted: &Wanted<'_>) -> Result<View> {
         let mut inner = self.inner.lock();
         let result = self.ensure(&mut inner, wanted).and_then(|()| inner.view());
+        if result.is_ok() {
+            self.snapshot_if_due(&mut inner, wanted);
+        }
         if let Err(error) = &result
             && matches!(error.kind(), ErrorKind::StoreClosed | ErrorKind::StoreCorrupted | ErrorKind::Io)
         {
@@ -143,6 +153,9 @@ impl Partition {
 
     fn ensure(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<()> {
         self.open(inner, wanted)?;
+        if inner.opened()?.checked.is_none() {
+            self.restore_from_snapshot(inner, wanted)?;
+        }
         loop {
             let facts = self.facts(inner, wanted)?;
             match open_step(&facts) {

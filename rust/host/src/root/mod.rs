@@ -6,6 +6,7 @@
 //! runs/<run, 20 digits>                who claimed this run number
 //! log/<epoch, 20 digits>/<operator>.<partition>.<run>                          heads
 //! log/<epoch, 20 digits>/<operator>.<partition>.<run>.<attempt>-<nonce>.<k>    chunks
+//! snapshots/<operator>/<partition>/…   databases at some epoch (`snapshots.rs`)
 //! query/                               Spark's checkpoint
 //! ```
 //!
@@ -26,6 +27,7 @@ mod meta;
 mod names;
 mod operators;
 mod runtime;
+mod snapshots;
 mod spark;
 mod stage;
 mod store;
@@ -38,6 +40,7 @@ use parking_lot::Mutex;
 
 pub use heads::{ChunkName, Head};
 pub use operators::{Column, OperatorMeta};
+pub use snapshots::{Known, Moved, SnapshotId};
 pub use stage::Staged;
 
 use crate::protocol::{Epoch, RunNumber};

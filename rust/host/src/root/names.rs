@@ -1,6 +1,7 @@
 //! Names of objects, relative to the root.
 
-use crate::protocol::{Epoch, ObjectId, OperatorName, Partition, RunNumber};
+use super::SnapshotId;
+use crate::protocol::{Digest, Epoch, ObjectId, OperatorName, Partition, RunNumber};
 
 /// Format, query, partitions.
 pub const META: &str = "meta.json";
@@ -8,6 +9,8 @@ pub const META: &str = "meta.json";
 pub const PROBE: &str = "probe";
 /// The folder of claims.
 pub const RUNS: &str = "runs";
+/// The folder of epochs.
+pub const LOG: &str = "log";
 /// The query id in Spark's checkpoint.
 pub const SPARK_METADATA: &str = "query/metadata";
 /// Spark's commit log.
@@ -24,7 +27,29 @@ pub fn claim(number: RunNumber) -> String {
 }
 
 pub fn epoch(epoch: Epoch) -> String {
-    format!("log/{:020}", epoch.0)
+    format!("{LOG}/{:020}", epoch.0)
+}
+
+pub fn snapshots(operator: &OperatorName, partition: Partition) -> String {
+    format!("snapshots/{operator}/{partition}")
+}
+
+pub fn snapshot(id: &SnapshotId) -> String {
+    format!("{}/{:020}.{}", snapshots(&id.operator, id.partition), id.epoch.0, id.chain)
+}
+
+/// Epoch and chain of a manifest's file name; none for anything else.
+pub fn parse_snapshot(file: &str) -> Option<(Epoch, Digest)> {
+    let (epoch, chain) = file.split_once('.')?;
+    Some((Epoch(epoch.parse().ok()?), Digest::try_from(chain.to_owned()).ok()?))
+}
+
+pub fn snapshot_files(operator: &OperatorName, partition: Partition) -> String {
+    format!("{}/files", snapshots(operator, partition))
+}
+
+pub fn snapshot_file(operator: &OperatorName, partition: Partition, digest: Digest, bytes: u64) -> String {
+    format!("{}/{digest}-{bytes}", snapshot_files(operator, partition))
 }
 
 pub fn head(at: Epoch, object: &ObjectId) -> String {

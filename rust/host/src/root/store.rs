@@ -116,6 +116,29 @@ impl Store {
         Ok(found.iter().filter_map(|meta| file(&meta.location)).collect())
     }
 
+    /// Names of the folders right in a folder, in no order.
+    pub fn folders(&self, folder: &str) -> Result<Vec<String>> {
+        let name = Name::from(folder);
+        let found = block_on(self.objects.list_with_delimiter(Some(&name)))?;
+        let found = found.map_err(|error| failure::store("list", &self.place(folder), &error))?;
+        Ok(found.common_prefixes.iter().filter_map(|prefix| prefix.filename().map(str::to_owned)).collect())
+    }
+
+    /// Removes a folder with all objects right in it.
+    pub fn remove_folder(&self, folder: &str) -> Result<()> {
+        for file in self.list(folder)? {
+            self.remove(&format!("{folder}/{file}"))?;
+        }
+        let path = self.place(folder);
+        if self.local
+            && let Err(error) = fs::remove_dir(&path)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            return Err(failure::os("remove the folder", &path, &error));
+        }
+        Ok(())
+    }
+
     /// Removes an object; it may be gone already.
     pub fn remove(&self, name: &str) -> Result<()> {
         let remove = async { self.objects.delete(&Name::from(name)).await };

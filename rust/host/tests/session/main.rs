@@ -12,4 +12,5 @@ mod oracle;
 mod process;
 mod refusals;
 mod rows;
+mod snapshots;
 mod support;

@@ -1,0 +1,234 @@
+//! Snapshots: a partition's database at one epoch, file by file.
+//!
+//! ```text
+//! snapshots/<operator>/<partition>/<epoch, 20 digits>.<chain>    manifests, JSON
+//! snapshots/<operator>/<partition>/files/<digest>-<bytes>        files, named by their content
+//! ```
+//!
+//! A file is put once, whatever snapshots hold it: those of RocksDB never change, so a snapshot costs what was written since
+//! the one before. A manifest comes after its files; it is a good one only if its chain is that of the object which
+//! decided its epoch.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use holdfast_core::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use super::{Root, failure, names};
+use crate::protocol::{Digest, Epoch, OperatorName, Partition};
+
+const FORMAT: u32 = 1;
+
+/// Files that are fetched at once.
+const LANES: usize = 4;
+
+/// Which snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotId {
+    /// Whose state.
+    pub operator: OperatorName,
+    /// Of which partition.
+    pub partition: Partition,
+    /// After which epoch.
+    pub epoch: Epoch,
+    /// The chain's digest there.
+    pub chain: Digest,
+}
+
+/// What a snapshot is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Manifest {
+    format: u32,
+    files: Vec<SnapshotFile>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct SnapshotFile {
+    /// Its name in the database's directory.
+    name: String,
+    digest: Digest,
+    bytes: u64,
+}
+
+impl SnapshotFile {
+    fn object(&self, id: &SnapshotId) -> String {
+        names::snapshot_file(&id.operator, id.partition, self.digest, self.bytes)
+    }
+}
+
+/// Digests of files that were read before, by what tells a file from others (a hard link is the same file).
+pub type Known = HashMap<(u64, u64, i64), Digest>;
+
+/// What was moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Files of the snapshot.
+    pub files: usize,
+    /// Bytes of all of them.
+    pub bytes: u64,
+    /// Bytes that were copied: of files that were not there yet.
+    pub copied: u64,
+}
+
+impl Root {
+    /// A partition's snapshots, newest first.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn snapshots(&self, operator: &OperatorName, partition: Partition) -> Result<Vec<SnapshotId>> {
+        let files = self.store.list(&names::snapshots(operator, partition))?;
+        let mut found: Vec<SnapshotId> = files
+            .iter()
+            .filter_map(|file| names::parse_snapshot(file))
+            .map(|(epoch, chain)| SnapshotId { operator: operator.clone(), partition, epoch, chain })
+            .collect();
+        found.sort_by_key(|snapshot| std::cmp::Reverse(snapshot.epoch));
+        Ok(found)
+    }
+
+    /// Puts a snapshot: the files of a directory that nobody writes to, then the manifest.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn put_snapshot(&self, id: &SnapshotId, directory: &Path, known: &mut Known) -> Result<Moved> {
+        let mut moved = Moved::default();
+        let mut manifest = Manifest { format: FORMAT, files: Vec::new() };
+        let refused = |path: &Path, error: &std::io::Error| failure::os("read", path, error);
+        let entries = fs::read_dir(directory).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+        let mut paths: Vec<PathBuf> = entries.map_err(|error| refused(directory, &error))?.iter().map(fs::DirEntry::path).collect();
+        paths.sort();
+        let mut seen = Known::new();
+        for path in paths {
+            let found = path.metadata().map_err(|error| refused(&path, &error))?;
+            let key = (found.ino(), found.len(), found.mtime_nsec());
+            let mut content = None;
+            let digest = match known.get(&key) {
+                Some(digest) => *digest,
+                None => Digest::of(content.insert(fs::read(&path).map_err(|error| refused(&path, &error))?)),
+            };
+            seen.insert(key, digest);
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let file = SnapshotFile { name, digest, bytes: found.len() };
+            moved.files += 1;
+            moved.bytes += file.bytes;
+            let object = file.object(id);
+            if !self.store.exists(&object)? {
+                let content = match content {
+                    Some(content) => content,
+                    None => fs::read(&path).map_err(|error| refused(&path, &error))?,
+                };
+                self.store.put_absent(&object, &content)?;
+                moved.copied += file.bytes;
+            }
+            manifest.files.push(file);
+        }
+        *known = seen;
+        let json = serde_json::to_vec(&manifest).map_err(|error| Error::new(ErrorKind::Serialization, format!("a manifest: {error}")))?;
+        self.store.put_absent(&names::snapshot(id), &json)?;
+        Ok(moved)
+    }
+
+    /// Fetches a snapshot into a new directory, several files at once; all bytes are checked.
+    ///
+    /// # Errors
+    /// `Restore` if something is missing or damaged, `Io` for what the disk refuses.
+    pub fn fetch_snapshot(&self, id: &SnapshotId, directory: &Path) -> Result<Moved> {
+        let manifest = self.manifest(id)?;
+        fs::create_dir_all(directory).map_err(|error| failure::os("make the folder", directory, &error))?;
+        let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+        thread::scope(|scope| {
+            for _ in 0..LANES.min(manifest.files.len()) {
+                scope.spawn(|| {
+                    while let Some(file) = manifest.files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if let Err(error) = self.fetch_file(id, file, directory) {
+                            failed.lock().get_or_insert(error);
+                            next.store(manifest.files.len(), Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+        match failed.into_inner() {
+            Some(error) => Err(error),
+            None => {
+                let bytes = manifest.files.iter().map(|file| file.bytes).sum();
+                Ok(Moved { files: manifest.files.len(), bytes, copied: bytes })
+            }
+        }
+    }
+
+    fn fetch_file(&self, id: &SnapshotId, file: &SnapshotFile, directory: &Path) -> Result<()> {
+        let object = file.object(id);
+        let place = self.store.place(&object);
+        let wrong = |what: &str| Error::new(ErrorKind::Restore, format!("{} {what}", place.display()));
+        if file.name.contains('/') || file.name.starts_with('.') {
+            return Err(wrong("has a name that no database's file has"));
+        }
+        let content = self.store.get(&object)?.ok_or_else(|| wrong("is missing"))?;
+        if content.len() as u64 != file.bytes || Digest::of(&content) != file.digest {
+            return Err(wrong("is damaged: its bytes have another digest"));
+        }
+        let path = directory.join(&file.name);
+        let written = File::create(&path).and_then(|mut to| to.write_all(&content).and_then(|()| to.sync_all()));
+        written.map_err(|error| failure::os("write", &path, &error))
+    }
+
+    fn manifest(&self, id: &SnapshotId) -> Result<Manifest> {
+        let name = names::snapshot(id);
+        let wrong = |what: String| Error::new(ErrorKind::Restore, format!("snapshot {} {what}", self.store.place(&name).display()));
+        let bytes = self.store.get(&name)?.ok_or_else(|| wrong("is missing".to_owned()))?;
+        let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| wrong(format!("cannot be read ({error})")))?;
+        if manifest.format != FORMAT {
+            let text = format!("has format {}, this version of Holdfast knows {FORMAT}", manifest.format);
+            return Err(Error::new(ErrorKind::FormatVersion, wrong(text).to_string()));
+        }
+        Ok(manifest)
+    }
+
+    /// Removes all of a partition's snapshots but the newest `kept`, and the files that none of those needs.
+    ///
+    /// # Errors
+    /// `Restore` for a kept one that cannot be read: then nothing is removed. `Io` for what the disk refuses.
+    pub fn keep_snapshots(&self, operator: &OperatorName, partition: Partition, kept: usize) -> Result<()> {
+        let mut snapshots = self.snapshots(operator, partition)?;
+        let old = snapshots.split_off(kept.min(snapshots.len()));
+        if old.is_empty() {
+            return Ok(());
+        }
+        let mut needed = HashSet::new();
+        for id in &snapshots {
+            needed.extend(self.manifest(id)?.files.iter().map(|file| file.object(id)));
+        }
+        old.iter().try_for_each(|id| self.store.remove(&names::snapshot(id)))?;
+        let folder = names::snapshot_files(operator, partition);
+        for file in self.store.list(&folder)? {
+            let object = format!("{folder}/{file}");
+            if !needed.contains(&object) {
+                self.store.remove(&object)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the log of all epochs before this one; returns how many there were.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn forget_epochs(&self, before: Epoch) -> Result<usize> {
+        let mut forgotten = 0;
+        for folder in self.store.folders(names::LOG)? {
+            if folder.parse().is_ok_and(|epoch: i64| epoch < before.0) {
+                self.store.remove_folder(&format!("{}/{folder}", names::LOG))?;
+                forgotten += 1;
+            }
+        }
+        Ok(forgotten)
+    }
+}

@@ -1,0 +1,170 @@
+//! Snapshots: what a new disk begins with, and what keeps the log short.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use holdfast_core::ErrorKind;
+use serde_json::json;
+
+use crate::support::{Done, Host, Row, Spark, Task, left, matched, refused, right};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const RETAINED: usize = 3;
+
+fn task(spark: &Spark, epoch: i64) -> Task {
+    let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28, "snapshot_interval": 0, "retain_epochs": RETAINED});
+    Task::new(spark, "a", epoch).with("/settings", settings)
+}
+
+fn run(spark: &Spark, host: &Host, epoch: i64, rows: &[Row]) -> Done {
+    spark.begin(epoch);
+    let done = task(spark, epoch).run(host.connect(), rows).unwrap();
+    spark.commit(epoch);
+    done
+}
+
+/// A rate of each epoch's own, and what joins it.
+fn rows(epoch: i64) -> Vec<Row> {
+    let mut rows: Vec<Row> = (0..200).map(|n| right(&format!("key-{n}"), epoch * 10, epoch * 1_000 + n)).collect();
+    rows.push(left("key-7", epoch * 10 + 5, epoch));
+    rows
+}
+
+/// Manifests, oldest first.
+fn manifests(spark: &Spark) -> Vec<PathBuf> {
+    let Ok(folder) = fs::read_dir(spark.path().join("snapshots/join/0")) else { return Vec::new() };
+    let mut found: Vec<PathBuf> = folder.map(|file| file.unwrap().path()).filter(|path| path.is_file()).collect();
+    found.sort();
+    found
+}
+
+fn epoch_of(manifest: &std::path::Path) -> i64 {
+    manifest.file_name().unwrap().to_str().unwrap().split_once('.').unwrap().0.parse().unwrap()
+}
+
+fn files(spark: &Spark) -> Vec<PathBuf> {
+    fs::read_dir(spark.path().join("snapshots/join/0/files")).unwrap().map(|file| file.unwrap().path()).collect()
+}
+
+fn log(spark: &Spark) -> Vec<i64> {
+    let Ok(folder) = fs::read_dir(spark.path().join("log")) else { return Vec::new() };
+    let mut epochs: Vec<i64> = folder.map(|folder| folder.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
+    epochs.sort_unstable();
+    epochs
+}
+
+/// Runs epochs until the log before `epoch` is gone; returns the next one.
+fn run_until_forgotten(spark: &Spark, host: &Host, mut next: i64, epoch: i64) -> i64 {
+    let started = Instant::now();
+    while log(spark).first().is_none_or(|first| *first < epoch) {
+        assert!(started.elapsed() < PATIENCE, "the log still begins at {:?}", log(spark).first());
+        run(spark, host, next, &rows(next));
+        next += 1;
+    }
+    next
+}
+
+#[test]
+fn the_log_stays_short_and_a_new_disk_begins_with_a_snapshot() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let next = run_until_forgotten(&spark, &host, 0, 20);
+    let newest = *log(&spark).last().unwrap();
+    assert_eq!(newest, next - 1);
+    assert!(log(&spark).len() >= RETAINED, "{:?}", log(&spark));
+    host.stop();
+    spark.delete_local();
+    let host = Host::start();
+    // Rates of epochs whose log is gone are there all the same.
+    let asked: Vec<Row> = (0..next).map(|epoch| left("key-9", epoch * 10 + 5, epoch)).collect();
+    let done = run(&spark, &host, next, &asked);
+    assert_eq!(done.rows, (0..next).map(|epoch| matched(epoch, epoch * 1_000 + 9, epoch * 10)).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_host_that_was_away_for_long_begins_with_a_snapshot_too() {
+    let (spark, host) = (Spark::new(), Host::start());
+    run(&spark, &host, 0, &rows(0));
+    run(&spark, &host, 1, &rows(1));
+    host.stop();
+    // Its database stays where it is, while another machine goes on.
+    let (here, away) = (spark.path().join("state"), spark.path().join("away"));
+    fs::rename(&here, &away).unwrap();
+    let host = Host::start();
+    let next = run_until_forgotten(&spark, &host, 2, 12);
+    host.stop();
+    fs::remove_dir_all(&here).unwrap();
+    fs::rename(&away, &here).unwrap();
+    let host = Host::start();
+    let done = run(&spark, &host, next, &[left("key-3", 5, 1), left("key-3", 95, 2)]);
+    assert_eq!(done.rows, [matched(1, 3, 0), matched(2, 9_003, 90)]);
+}
+
+#[test]
+fn a_damaged_snapshot_falls_back_to_the_one_before_and_then_says_what_is_lost() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let mut next = run_until_forgotten(&spark, &host, 0, 5);
+    host.stop();
+    let damage = |manifest: &PathBuf| fs::write(manifest, "{").unwrap();
+    let kept = manifests(&spark);
+    damage(kept.last().unwrap());
+    spark.delete_local();
+    let host = Host::start();
+    let done = run(&spark, &host, next, &[left("key-3", 15, 1)]);
+    assert_eq!(done.rows, [matched(1, 1_003, 10)]);
+    next += 1;
+    host.stop();
+    spark.delete_local();
+    manifests(&spark).iter().for_each(damage);
+    let host = Host::start();
+    spark.begin(next);
+    let error = refused(task(&spark, next).run(host.connect(), &[]));
+    assert_eq!(error.kind(), ErrorKind::Restore, "{error}");
+    for part in ["partition 0", "is gone", "snapshot of epoch", "backup"] {
+        assert!(error.to_string().contains(part), "{part:?} is not in {error}");
+    }
+}
+
+#[test]
+fn a_cut_file_is_noticed() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let next = run_until_forgotten(&spark, &host, 0, 5);
+    host.stop();
+    for file in files(&spark) {
+        let bytes = fs::read(&file).unwrap();
+        fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+    }
+    spark.delete_local();
+    let host = Host::start();
+    spark.begin(next);
+    let error = refused(task(&spark, next).run(host.connect(), &[]));
+    assert_eq!(error.kind(), ErrorKind::Restore, "{error}");
+    assert!(error.to_string().contains("another digest"), "{error}");
+}
+
+#[test]
+fn only_new_files_are_copied() {
+    let (spark, host) = (Spark::new(), Host::start());
+    // So much that it cannot hide behind the files that each snapshot has of its own.
+    let many: Vec<Row> = (0..50_000_i64).map(|n| right(&format!("key-{}", n * 7_919 % 50_000), n, n)).collect();
+    run(&spark, &host, 0, &many);
+    let (mut next, mut newest, started) = (1, -1, Instant::now());
+    // Bytes of each snapshot by itself, and of the files that all of them are made of.
+    let (mut whole, mut copied) = (Vec::new(), HashMap::new());
+    while whole.len() < 10 {
+        assert!(started.elapsed() < PATIENCE, "no snapshot");
+        run(&spark, &host, next, &[right("key-1", 60_000 + next, next)]);
+        next += 1;
+        let Some(manifest) = manifests(&spark).pop().filter(|manifest| epoch_of(manifest) > newest) else { continue };
+        newest = epoch_of(&manifest);
+        let manifest: serde_json::Value = serde_json::from_slice(&fs::read(manifest).unwrap()).unwrap();
+        let files = manifest["files"].as_array().unwrap();
+        whole.push(files.iter().map(|file| file["bytes"].as_u64().unwrap()).sum::<u64>());
+        copied.extend(files.iter().map(|file| (file["digest"].as_str().unwrap().to_owned(), file["bytes"].as_u64().unwrap())));
+    }
+    let (whole, copied): (u64, u64) = (whole.iter().sum(), copied.values().sum());
+    assert!(whole > 10_000_000, "{whole}");
+    // Compactions rewrite the rows now and then.
+    assert!(copied < whole / 2, "{copied} of {whole} bytes");
+}
