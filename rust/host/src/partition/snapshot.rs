@@ -190,6 +190,8 @@ impl Partition {
         // Whatever came of it, there is a database to go on with.
         let (task, failed) = match opened {
             Ok(task) => (task, None),
+            // The directory is not ours any more.
+            Err(error) if error.kind() == ErrorKind::StoreClosed => return Err(error),
             Err(error) => (directory.remake(wanted)?, Some(error)),
         };
         inner.open = Some(Open { task, directory, checked: None, flushed: Instant::now() });
