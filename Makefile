@@ -41,7 +41,8 @@ bench: build ## run the benchmarks and write benches/RESULTS.md
 bench-peers: build ## against quixstreams, rocksdict, lmdb, sqlite and Kafka Streams (needs Maven), into the same file
 	@$(ENV) python benches/report.py --peers $(ARGS)
 
-bench-full: bench bench-peers ## all of them
+bench-full: export HOLDFAST_BENCH_FULL = 1
+bench-full: bench bench-peers ## all of them, and 100 million versions
 
 demo: build ## the main job on every ECB rate since 1999; ARGS=--kill kills its own driver in mid-batch
 	@$(ENV) python examples/ecb_orders.py $(ARGS)

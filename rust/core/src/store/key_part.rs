@@ -53,6 +53,18 @@ pub(crate) fn push_key(part: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
+/// The key that a key part stands for: where it lies, or written to `buffer` if it holds zeros.
+#[inline]
+pub(crate) fn key<'a>(part: &'a [u8], buffer: &'a mut Vec<u8>) -> &'a [u8] {
+    let body = &part[..part.len() - END.len()];
+    if !body.contains(&0) {
+        return body;
+    }
+    buffer.clear();
+    push_key(part, buffer);
+    buffer
+}
+
 /// Splits bytes that begin with a key part behind it; `None` if they do not.
 #[inline]
 pub(crate) fn split_key_part(row_key: &[u8]) -> Option<(&[u8], &[u8])> {

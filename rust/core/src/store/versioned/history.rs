@@ -17,8 +17,6 @@ pub struct VersionScan {
     scan: Scan,
     mode: Mode,
     horizon: i64,
-    /// Rows are of `latest`: one a key, begin in front of the row.
-    latest_only: bool,
     ascending: bool,
     key: KeyState,
     /// Versions of the key at hand, oldest last, while a scan that ascends collects them.
@@ -32,6 +30,8 @@ enum Mode {
     Between { from: i64, to: i64 },
     /// The version of each key that was in force at a moment.
     AsOf { at: i64 },
+    /// The newest version of each key, if it had begun by a moment; rows are of `latest`.
+    Latest { at: i64 },
 }
 
 #[derive(Default)]
@@ -98,7 +98,7 @@ impl VersionedStore {
         let horizon = self.horizon(tx);
         let scan = tx.scan(self.inner.versions, bounds(key_from, key_to), false).map_err(|e| e.store(self.name()))?;
         let scan = scan.counted(self.inner.counts.iterator());
-        Ok(VersionScan::new(scan, Mode::Between { from: from.0, to: to.0 }, horizon, false, ascending))
+        Ok(VersionScan::new(scan, Mode::Between { from: from.0, to: to.0 }, horizon, ascending))
     }
 
     /// The whole table as it was at a moment (`None`: as it is), in key order. A moment before the history retention shows
@@ -109,13 +109,13 @@ impl VersionedStore {
         let at = as_of.unwrap_or(Timestamp::MAX).0;
         // Nothing begins after the stream time: the newest versions are the ones in force.
         let latest_only = at < horizon || self.stream_time(tx).is_none_or(|time| time.0 <= at);
-        let open = if latest_only {
-            tx.scan_latest(self.inner.versions, self.inner.latest)
+        let (open, mode) = if latest_only {
+            (tx.scan_latest(self.inner.versions, self.inner.latest), Mode::Latest { at })
         } else {
-            tx.scan(self.inner.versions, Bounds::default(), false)
+            (tx.scan(self.inner.versions, Bounds::default(), false), Mode::AsOf { at })
         };
         let scan = open.map_err(|e| e.store(self.name()))?.counted(self.inner.counts.iterator());
-        Ok(VersionScan::new(scan, Mode::AsOf { at }, horizon, latest_only, false))
+        Ok(VersionScan::new(scan, mode, horizon, false))
     }
 
     /// The versions that a transaction has staged, ordered by (key, newest first).
@@ -131,26 +131,48 @@ impl VersionedStore {
 }
 
 impl VersionScan {
-    fn new(scan: Scan, mode: Mode, horizon: i64, latest_only: bool, ascending: bool) -> Self {
-        Self { scan, mode, horizon, latest_only, ascending, key: KeyState::default(), collected: Vec::new(), ready: VecDeque::new() }
+    fn new(scan: Scan, mode: Mode, horizon: i64, ascending: bool) -> Self {
+        Self { scan, mode, horizon, ascending, key: KeyState::default(), collected: Vec::new(), ready: VecDeque::new() }
     }
 
     /// Hands versions to `visit` until it answers false or they end; true when it stopped, and the scan can be resumed.
     pub fn for_each(&mut self, visit: &mut dyn FnMut(&[u8], Version<'_>) -> bool) -> Result<bool> {
+        match self.mode {
+            Mode::Latest { at } => self.for_each_latest(at, visit),
+            _ => self.for_each_version(visit),
+        }
+    }
+
+    /// One row a key: nothing to be remembered from one to the next.
+    fn for_each_latest(&mut self, at: i64, visit: &mut dyn FnMut(&[u8], Version<'_>) -> bool) -> Result<bool> {
+        let mut damaged = Ok(());
+        let buffer = &mut self.key.key;
+        let stopped = self.scan.for_each(&mut |part, row| {
+            let (begin, row) = match layout::stored_latest(part, row) {
+                Ok(read) => read,
+                Err(error) => {
+                    damaged = Err(error);
+                    return Step::Pause;
+                }
+            };
+            let Some(value) = layout::value(row).filter(|_| begin <= at) else { return Step::Next };
+            let version = Version { value, timestamp: Timestamp(begin), valid_to: None };
+            if visit(layout::key(part, buffer), version) { Step::Next } else { Step::Pause }
+        })?;
+        damaged.map(|()| stopped)
+    }
+
+    fn for_each_version(&mut self, visit: &mut dyn FnMut(&[u8], Version<'_>) -> bool) -> Result<bool> {
         loop {
             while let Some((key, owned)) = self.ready.pop_front() {
                 if !visit(&key, owned.version()) {
                     return Ok(true);
                 }
             }
-            let Self { scan, mode, horizon, latest_only, ascending, key: state, collected, ready } = self;
+            let Self { scan, mode, horizon, ascending, key: state, collected, ready } = self;
             let (mut stopped, mut damaged) = (false, Ok(()));
             let paused = scan.for_each(&mut |row_key, row| {
-                let read = match *latest_only {
-                    true => layout::stored_latest(row_key, row).map(|(begin, row)| (row_key, begin, row)),
-                    false => layout::stored_version(row_key, row),
-                };
-                let (part, begin, row) = match read {
+                let (part, begin, row) = match layout::stored_version(row_key, row) {
                     Ok(read) => read,
                     Err(error) => {
                         damaged = Err(error);
@@ -165,8 +187,8 @@ impl VersionScan {
                 let emit = match *mode {
                     Mode::Between { from, to } if to < *horizon => end.is_none() && begin <= to && from <= to,
                     Mode::Between { from, to } => begin <= to && from <= to && end.is_none_or(|end| end > from && end >= *horizon),
-                    Mode::AsOf { at } if at < *horizon => end.is_none() && begin <= at,
                     Mode::AsOf { at } => begin <= at && !state.done,
+                    Mode::Latest { .. } => false,
                 };
                 state.done |= emit;
                 if emit && let Some(value) = layout::value(row) {
@@ -184,7 +206,7 @@ impl VersionScan {
                     return Step::Pause;
                 }
                 // The rest of this key cannot be asked for: pass it step by step, then by a seek.
-                if matches!(*mode, Mode::AsOf { .. }) && state.done && !*latest_only {
+                if matches!(*mode, Mode::AsOf { .. }) && state.done {
                     state.steps += 1;
                     if state.steps > STEPS
                         && let Some(next) = successor(&state.part)

@@ -11,7 +11,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::key_part::END;
-pub(super) use crate::store::key_part::{push_key, push_key_part};
+pub(super) use crate::store::key_part::{key, push_key, push_key_part};
 use crate::transaction::TIME_BYTES;
 
 pub(super) const TOMBSTONE: u8 = 0;

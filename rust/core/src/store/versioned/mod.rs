@@ -3,6 +3,7 @@
 //! Where is …? a late put: `write.rs` · a read as of a moment: `read.rs` · a mixed batch: `batch.rs` · history and scans:
 //! `history.rs` · what is dropped when: `expiry.rs` · bytes: `layout.rs` · why most puts read nothing: `marks.rs`.
 
+mod ahead;
 mod batch;
 mod expiry;
 mod history;
@@ -19,6 +20,7 @@ pub(crate) use write::push_latest;
 use crate::metrics::StoreCounts;
 use crate::time::Timestamp;
 use crate::transaction::{Table, Transaction};
+use ahead::Ahead;
 use marks::Marks;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -74,6 +76,7 @@ struct Inner {
     segment_interval: i64,
     marks: Marks,
     counts: Arc<StoreCounts>,
+    ahead: Ahead,
     /// When the last warning about an expired read was given.
     warned: Mutex<Option<Instant>>,
 }
@@ -97,6 +100,7 @@ impl VersionedStore {
                 segment_interval: retention.1,
                 marks: Marks::new(stream_time),
                 counts,
+                ahead: Ahead::default(),
                 warned: Mutex::new(None),
             }),
         }

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::metrics::Operation;
 use crate::store::key_part::with_key_part;
 use crate::time::Timestamp;
-use crate::transaction::Transaction;
+use crate::transaction::{TIME_BYTES, Transaction};
 use std::ops::Range;
 
 /// Versions that are walked over before a backward seek takes their place: below it, walking is cheaper.
@@ -114,35 +114,48 @@ impl VersionedStore {
         }
     }
 
-    /// What is stored around a moment; `next` only with `want_next`, which costs a walk over the newer versions.
+    /// What is stored around a moment; `next` only with `want_next`.
+    ///
+    /// The end of a version is the begin of the row before it, and steps backward are dear. So the seek goes as far ahead of
+    /// the moment as newer versions usually lie, and from there forward.
     pub(super) fn stored_at(&self, tx: &mut Transaction, part: &[u8], at: i64, want_next: bool, rows: &mut Vec<u8>) -> Result<Found> {
-        let versions = self.inner.versions;
-        let mut seek = [part, &layout::inverted(if want_next { i64::MAX } else { at })].concat();
-        let mut found = Found::default();
-        let walked_out = tx.seeker(versions, true)?.with(|cursor| {
-            cursor.seek(&seek);
-            for _ in 0..WALK {
-                let Some((key, row)) = cursor.item() else { return false };
-                if key.len() != seek.len() || !key.starts_with(part) {
-                    return false;
+        let ahead = self.inner.ahead.get();
+        let tries = [at, at.saturating_add(ahead), at.saturating_add(ahead.saturating_mul(8)), i64::MAX];
+        let (mut found, mut walked_out) = (Found::default(), false);
+        let mut seek = [part, &[0; TIME_BYTES]].concat();
+        for from in &tries[if want_next { 1..tries.len() } else { 0..1 }] {
+            seek.truncate(part.len());
+            seek.extend_from_slice(&layout::inverted(*from));
+            found = Found::default();
+            walked_out = tx.seeker(self.inner.versions, true)?.with(|cursor| {
+                cursor.seek(&seek);
+                for _ in 0..WALK {
+                    let Some((key, row)) = cursor.item() else { return false };
+                    if key.len() != seek.len() || !key.starts_with(part) {
+                        return false;
+                    }
+                    let begin = layout::split(key).1;
+                    if begin <= at {
+                        found.version = Some((begin, keep(rows, row)));
+                        return false;
+                    }
+                    found.next = Some(begin);
+                    cursor.next();
                 }
-                let begin = layout::split(key).1;
-                if begin <= at {
-                    found.version = Some((begin, keep(rows, row)));
-                    return false;
-                }
-                found.next = Some(begin);
-                cursor.next();
+                true
+            })?;
+            // Without a newer version it lies further ahead, or nowhere.
+            if walked_out || found.next.is_some() {
+                break;
             }
-            true
-        })?;
+        }
         if walked_out {
             // Many newer versions: from the moment one step back, then forward again.
             seek.truncate(part.len());
             seek.extend_from_slice(&layout::inverted(at));
             found = Found::default();
             let same = |key: &[u8]| key.len() == seek.len() && key.starts_with(part);
-            tx.seeker(versions, false)?.with(|cursor| {
+            tx.seeker(self.inner.versions, false)?.with(|cursor| {
                 cursor.seek_for_prev(&seek);
                 // An exact hit is the version in force; the next newer one lies before it.
                 if let Some((key, row)) = cursor.item()
@@ -165,6 +178,9 @@ impl VersionedStore {
                     found.version = Some((layout::split(key).1, keep(rows, row)));
                 }
             })?;
+        }
+        if let Some(next) = found.next {
+            self.inner.ahead.learn(next.saturating_sub(at));
         }
         Ok(found)
     }

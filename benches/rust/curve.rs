@@ -1,0 +1,177 @@
+//! The versioned store at 1 and 10 million versions, and at 100 million with `HOLDFAST_BENCH_FULL`: what grows with the history.
+//! `cargo bench … --bench curve -- 1 10 100` names other sizes, in millions. Prints a line `FIGURE {…}` a figure.
+//!
+//! Ten versions a key, as in `versioned.rs`, but made on the fly: 100 million would not fit into memory.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
+
+mod measure;
+
+use holdfast_core::{Applied, Op, StoreKind, Task, Timestamp};
+use measure::{KEY, TRANSACTION, VALUE, bytes, commit, open, print, timed};
+use std::sync::Arc;
+use std::time::Instant;
+
+const VERSIONS: usize = 10;
+const ROUNDS: usize = 5;
+
+fn main() {
+    let quick = std::env::var_os("HOLDFAST_BENCH_QUICK").is_some();
+    let full = std::env::var_os("HOLDFAST_BENCH_FULL").is_some();
+    let unit = if quick { 10_000 } else { 1_000_000 };
+    let named: Vec<usize> = std::env::args().skip(1).filter_map(|arg| arg.parse().ok()).collect();
+    let sizes = match (named.is_empty(), full) {
+        (false, _) => named,
+        (true, true) => vec![1, 10, 100],
+        (true, false) => vec![1, 10],
+    };
+    let tables: Vec<Table> = sizes.iter().map(|size| Table::load(size * unit)).collect();
+    // In turns, so that the machine's drift meets all sizes alike.
+    let mut took = vec![[const { Vec::new() }; 3]; tables.len()];
+    for round in 0..ROUNDS {
+        for (table, took) in tables.iter().zip(&mut took) {
+            took[0].push(table.get_as_of(round));
+            took[1].push(table.versions(round));
+            took[2].push(table.scan());
+        }
+    }
+    let against = format!("the same of {} versions", tables[0].rows);
+    for (table, seconds) in tables.iter().zip(&took).skip(1) {
+        let note = format!("{:.2} µs against {:.2}; loaded once", table.put * 1e6, tables[0].put * 1e6);
+        print(&format!("versioned put, {} versions", table.rows), &against, table.put / tables[0].put, "", "time", &note);
+        for (n, name, reach) in [
+            (0, "get as of a time in history, batches of 10,000", "<= 2"),
+            (1, "all versions of a key", ""),
+            (2, "scan as of now, a key", ""),
+        ] {
+            let mut rounds: Vec<_> = seconds[n].iter().zip(&took[0][n]).map(|(a, b)| (a / b, *a, *b)).collect();
+            rounds.sort_by(|x, y| x.0.total_cmp(&y.0));
+            let (ratio, a, b) = rounds[ROUNDS / 2];
+            let note =
+                format!("{:.2} µs against {:.2}; {ROUNDS} rounds: {:.2} to {:.2}", a * 1e6, b * 1e6, rounds[0].0, rounds[ROUNDS - 1].0);
+            print(&format!("{name}, {} versions", table.rows), &against, ratio, reach, "time", &note);
+        }
+    }
+}
+
+/// A loaded store.
+struct Table {
+    rows: usize,
+    task: Arc<Task>,
+    /// Seconds a put.
+    put: f64,
+    values: Vec<u8>,
+    _dir: tempfile::TempDir,
+}
+
+fn scrambled(n: usize) -> u64 {
+    let z = (n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z ^ (z >> 27)
+}
+
+impl Table {
+    fn load(rows: usize) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let kind = StoreKind::Versioned { history_retention: i64::MAX / 4, segment_interval: i64::MAX / 96 };
+        let task = open(dir.path(), kind);
+        // A window into 16 MiB of noise is as good as a value of its own.
+        let mut table = Self { rows, task, put: 0.0, values: bytes(3, 16 << 20), _dir: dir };
+        let store = table.task.versioned("s").unwrap();
+        let begin = Instant::now();
+        for first in (0..rows).step_by(TRANSACTION) {
+            let mut tx = table.task.begin().unwrap();
+            for n in first..(first + TRANSACTION).min(rows) {
+                store.put(&mut tx, &table.key(n), Some(table.value(n)), Timestamp(n as i64)).unwrap();
+            }
+            commit(&table.task, tx, first);
+            if (first + TRANSACTION).is_multiple_of(10_000_000) {
+                eprintln!("curve: {} of {rows} versions after {:.0?}", first + TRANSACTION, begin.elapsed());
+            }
+        }
+        table.put = begin.elapsed().as_secs_f64() / rows as f64;
+        table.task.flush(true).unwrap();
+        table.task.compact("s").unwrap();
+        eprintln!("curve: {rows} versions compacted after {:.0?}", begin.elapsed());
+        table
+    }
+
+    fn keys(&self) -> usize {
+        self.rows / VERSIONS
+    }
+
+    fn key(&self, n: usize) -> [u8; KEY] {
+        let n = n % self.keys();
+        std::array::from_fn(|i| if i < 8 { scrambled(n).to_be_bytes()[i] } else { (n as u64).to_be_bytes()[i - 8] })
+    }
+
+    fn value(&self, n: usize) -> &[u8] {
+        &self.values[scrambled(n) as usize % (self.values.len() - VALUE)..][..VALUE]
+    }
+
+    /// Seconds a read.
+    fn get_as_of(&self, round: usize) -> f64 {
+        let store = self.task.versioned("s").unwrap();
+        let mut tx = self.task.begin().unwrap();
+        let lookups = 20 * TRANSACTION;
+        let mut found = 0;
+        let took = timed(|| {
+            for batch in 0..lookups / TRANSACTION {
+                let keys: Vec<_> = (0..TRANSACTION)
+                    .map(|n| {
+                        let random = scrambled((round * lookups + batch * TRANSACTION + n) * 7 + 1) as usize;
+                        let (key, version) = (random % self.keys(), random / self.keys() % (VERSIONS - 1));
+                        (self.key(key), (version * self.keys() + key + self.keys() / 2) as i64)
+                    })
+                    .collect();
+                let ops: Vec<_> = keys.iter().map(|(key, at)| Op::Get { key, as_of: Timestamp(*at) }).collect();
+                let count = &mut |_, applied: Applied<'_>| {
+                    if let Applied::Get(Some(version)) = applied {
+                        found += version.value.len();
+                    }
+                };
+                store.apply_batch(&mut tx, &ops, false, count).unwrap();
+            }
+        });
+        assert_eq!(found, lookups * VALUE);
+        took / lookups as f64
+    }
+
+    /// Seconds a key.
+    fn versions(&self, round: usize) -> f64 {
+        let store = self.task.versioned("s").unwrap();
+        let mut tx = self.task.begin().unwrap();
+        let lookups = TRANSACTION;
+        let mut found = 0;
+        let took = timed(|| {
+            for n in 0..lookups {
+                let key = self.key(scrambled((round * lookups + n) * 5 + 2) as usize);
+                let mut versions = store.versions(&mut tx, &key, Timestamp::MIN, Timestamp::MAX, false).unwrap();
+                versions
+                    .for_each(&mut |_, version| {
+                        found += version.value.len();
+                        true
+                    })
+                    .unwrap();
+            }
+        });
+        assert_eq!(found, lookups * VERSIONS * VALUE);
+        took / lookups as f64
+    }
+
+    /// Seconds a key of a whole scan.
+    fn scan(&self) -> f64 {
+        let store = self.task.versioned("s").unwrap();
+        let mut tx = self.task.begin().unwrap();
+        let mut found = 0;
+        let took = timed(|| {
+            let mut rows = store.scan(&mut tx, None).unwrap();
+            rows.for_each(&mut |_, version| {
+                found += version.value.len();
+                true
+            })
+            .unwrap();
+        });
+        assert_eq!(found, self.keys() * VALUE);
+        took / self.keys() as f64
+    }
+}
