@@ -373,6 +373,10 @@ class Serde:
         """The value of such bytes."""
     def serialize_row(self, row: Any, as_key: bool) -> bytes:
         """The bytes of a struct, which is a column of one row."""
+    def serialize_fields(self, value: Any, as_key: bool) -> bytes | None:
+        """The bytes of a tuple or dict, the same as `serialize_row` gives; None if that must be asked: for other types."""
+    def deserialize_fields(self, data: bytes, as_key: bool) -> tuple[Any, ...] | None:
+        """The fields of such bytes; None if `deserialize_row` must be asked."""
     def deserialize_row(self, data: bytes, as_key: bool) -> ArrowArray:
         """The struct of such bytes, as a column of one row."""
     def serialize_prefix(self, row: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""Structs: tuples or dicts by a schema, by way of pyarrow."""
+"""Structs: tuples or dicts by a schema, those of plain fields at once, others by way of pyarrow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Row", "StructSerde"]
 
 
 class StructSerde(TypedSerde[Row]):
-    """Structs with the fields of a schema. One row is a column of one row, so that both forms have the same bytes."""
+    """Structs with the fields of a schema. A row has the same bytes as in a column."""
 
     def __init__(self, schema: Any) -> None:
         """Made by `serde.struct`."""
@@ -33,6 +33,7 @@ class StructSerde(TypedSerde[Row]):
         super().__init__(_core.Serde.of_struct(self._schema))
         self._type = pa.struct(list(self._schema))
         self._dump, self._load = _dumper(self._type, ""), _loader(self._type)
+        self._class = row_class(tuple(field.name for field in self._schema))
         self._is_nested = any(pa.types.is_nested(field.type) for field in self._schema)
         try:
             self.core.check_key()
@@ -43,7 +44,7 @@ class StructSerde(TypedSerde[Row]):
 
     def serialize(self, value: Row | tuple[Any, ...] | Mapping[str, Any], /) -> bytes:
         """The bytes of a key: a tuple or dict of all fields."""
-        return self.core.serialize_row(self._column(self._dump(value), self._type), self._is_key)
+        return self._bytes(value, self._is_key)
 
     def deserialize(self, data: bytes, /) -> Row:
         """The row of such bytes."""
@@ -51,7 +52,7 @@ class StructSerde(TypedSerde[Row]):
 
     def serialize_value(self, value: Row | tuple[Any, ...] | Mapping[str, Any], /) -> bytes:
         """The bytes of a value: a tuple or dict of all fields."""
-        return self.core.serialize_row(self._column(self._dump(value), self._type), False)
+        return self._bytes(value, False)
 
     def deserialize_value(self, data: bytes, /) -> Row:
         """The row of such bytes, whatever schema it was written with. `SerializationError` if it does not fit this one."""
@@ -71,6 +72,10 @@ class StructSerde(TypedSerde[Row]):
             )
             column = self._pa.concat_arrays(chunks) if chunks else self._pa.array([], self._type)
         return super().encode(column, as_key=as_key, store=store)
+
+    def _bytes(self, value: Any, as_key: bool) -> bytes:
+        data = self.core.serialize_fields(value, as_key)
+        return self.core.serialize_row(self._column(self._dump(value), self._type), as_key) if data is None else data
 
     def _column(self, fields: dict[str, Any], type_: pa.StructType) -> pa.Array:
         try:
@@ -92,6 +97,9 @@ class StructSerde(TypedSerde[Row]):
         return error
 
     def _row(self, data: bytes, as_key: bool) -> Row:
+        fields = self.core.deserialize_fields(data, as_key)
+        if fields is not None:
+            return self._class(fields)
         row: Row = self._load(self._pa.array(self.core.deserialize_row(data, as_key)).to_pylist()[0])
         return row
 

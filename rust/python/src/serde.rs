@@ -7,11 +7,11 @@ use crate::run::{Owner, run};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use holdfast_core::column::batch;
-use holdfast_core::serde::{Scalar, Serde as Engine, Side};
+use holdfast_core::serde::{Item, Scalar, Serde as Engine, Side};
 use holdfast_core::{Error, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyFloat, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString, PyTuple};
 use pyo3_arrow::PySchema;
 use std::sync::Arc;
 
@@ -19,6 +19,8 @@ use std::sync::Arc;
 #[pyclass(frozen, module = "holdfast._core")]
 pub struct Serde {
     engine: Arc<Engine>,
+    /// A struct's fields.
+    names: Vec<Py<PyString>>,
 }
 
 impl Serde {
@@ -35,7 +37,12 @@ pub fn side(as_key: bool) -> Side {
 
 impl Serde {
     fn made(py: Python<'_>, engine: Result<Engine>) -> PyResult<Self> {
-        engine.map(|engine| Self { engine: Arc::new(engine) }).map_err(|error| to_python(py, &error))
+        let engine = engine.map_err(|error| to_python(py, &error))?;
+        let names = match engine.data_type() {
+            DataType::Struct(fields) => fields.iter().map(|field| PyString::intern(py, field.name()).unbind()).collect(),
+            _ => Vec::new(),
+        };
+        Ok(Self { engine: Arc::new(engine), names })
     }
 
     fn scalar<'a>(&self, value: &'a Bound<'_, PyAny>) -> PyResult<Scalar<'a>> {
@@ -139,6 +146,40 @@ impl Serde {
         Ok(PyBytes::new(py, &bytes))
     }
 
+    fn serialize_fields<'py>(&self, value: &Bound<'py, PyAny>, as_key: bool) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let py = value.py();
+        let fields: Vec<Bound<'py, PyAny>> = if let Ok(tuple) = value.cast::<PyTuple>() {
+            tuple.iter().collect()
+        } else if let Ok(dict) = value.cast_exact::<PyDict>()
+            && dict.len() == self.names.len()
+        {
+            let fields: Option<_> =
+                self.names.iter().map(|name| dict.get_item(name).transpose()).collect::<Option<PyResult<_>>>().transpose()?;
+            let Some(fields) = fields else { return Ok(None) };
+            fields
+        } else {
+            return Ok(None);
+        };
+        let items: Option<Vec<Item<'_>>> = fields.iter().map(item).collect();
+        let bytes = items.and_then(|items| self.engine.encode_items(&items, side(as_key)));
+        Ok(bytes.map(|bytes| PyBytes::new(py, &bytes)))
+    }
+
+    fn deserialize_fields<'py>(&self, py: Python<'py>, data: &[u8], as_key: bool) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let Some(items) = self.engine.decode_items(data, side(as_key)) else { return Ok(None) };
+        let field = |item: Item<'_>| {
+            Ok(match item {
+                Item::Null => py.None().into_bound(py),
+                Item::Bool(value) => PyBool::new(py, value).to_owned().into_any(),
+                Item::Int(value) => value.into_pyobject(py)?.into_any(),
+                Item::Float(value) => PyFloat::new(py, value).into_any(),
+                Item::Text(text) => PyString::new(py, &text).into_any(),
+                Item::Binary(bytes) => PyBytes::new(py, &bytes).into_any(),
+            })
+        };
+        PyTuple::new(py, items.into_iter().map(field).collect::<PyResult<Vec<_>>>()?).map(Some)
+    }
+
     fn deserialize_row(&self, py: Python<'_>, data: &[u8], as_key: bool) -> PyResult<ArrowArray> {
         let row = self.engine.decode_row(data, side(as_key)).map_err(|error| to_python(py, &error))?;
         Ok(ArrowArray::new(row))
@@ -148,6 +189,23 @@ impl Serde {
         let column = Column::import(row, "prefix")?;
         let bytes = self.engine.encode_prefix(column.chunks()).map_err(|error| to_python(py, &error))?;
         Ok(PyBytes::new(py, &bytes))
+    }
+}
+
+/// A field as it is; nothing for what only pyarrow knows how to convert.
+fn item<'a>(value: &'a Bound<'_, PyAny>) -> Option<Item<'a>> {
+    if value.is_none() {
+        Some(Item::Null)
+    } else if let Ok(text) = value.cast_exact::<PyString>() {
+        text.to_str().ok().map(|text| Item::Text(text.into()))
+    } else if let Ok(float) = value.cast_exact::<PyFloat>() {
+        Some(Item::Float(float.value()))
+    } else if let Ok(int) = value.cast_exact::<PyInt>() {
+        int.extract().ok().map(Item::Int)
+    } else if let Ok(bool) = value.cast_exact::<PyBool>() {
+        Some(Item::Bool(bool.is_true()))
+    } else {
+        value.cast_exact::<PyBytes>().ok().map(|bytes| Item::Binary(bytes.as_bytes().into()))
     }
 }
 

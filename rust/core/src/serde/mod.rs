@@ -18,6 +18,7 @@
 
 mod cells;
 mod column;
+mod fields;
 mod key;
 mod ordered;
 mod row;
@@ -37,6 +38,7 @@ use row::RowCodec;
 use sink::Sink;
 use std::sync::Arc;
 
+pub use fields::Item;
 pub use scalar::Scalar;
 
 /// Whether bytes are those of a key or of a value.

@@ -39,6 +39,11 @@ impl RowCodec {
         Ok(Self { columns: columns.to_vec(), head, plan: Plan::new(columns, columns, "")? })
     }
 
+    /// How every row of this schema begins.
+    pub fn head(&self) -> &[u8] {
+        &self.head
+    }
+
     /// Appends a row.
     pub fn put(&self, out: &mut Vec<u8>, fields: &[Cells], row: usize) {
         out.extend_from_slice(&self.head);
