@@ -10,7 +10,7 @@ SEED ?=
 # The whole workspace, so that crates have the features that they have everywhere: others would compile RocksDB again.
 PROOF := cargo test --release --locked --workspace
 
-.PHONY: help setup build test test-rust test-python lint fmt bench bench-peers bench-full demo crash crash-demo proof ci ci-full lock
+.PHONY: help setup build test test-rust test-python lint fmt bench bench-peers bench-full demo crash crash-demo schedules proof ci ci-full lock
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -54,8 +54,12 @@ crash-demo: build ## the tests that kill Spark, and the demo killed ROUNDS=10 ti
 	@$(ENV) pytest -m crash tests
 	@$(ENV) for seed in $$(seq 1 $(ROUNDS)); do python examples/ecb_orders.py --kill --seed $$seed $(ARGS) | tail -n 1; done
 
+schedules: setup ## the publish protocol under shuttle: SCHEDULES=2000 orders of the threads, each another one
+	@$(ENV) $(PROOF) --features holdfast-proof/shuttle --test schedules
+
 proof: setup ## the proofs of `make test` at ten to twenty times their length
 	@$(ENV) CRASH_KILLS=1000 POWER_LOSSES=2000 DAMAGE_PLACES=1000 DISK_ERRORS=1000 FAILPOINT_ROUNDS=10 FUZZ_TIMES=20 $(PROOF) --test kill --test power_loss --test damage --test disk_errors --test failpoints --test threads --test decoders
+	@$(ENV) SCHEDULES=20000 $(PROOF) --features holdfast-proof/shuttle --test schedules
 
 ci: ## what CI runs
 	@.ci/run

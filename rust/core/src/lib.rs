@@ -32,6 +32,7 @@ mod position;
 pub mod rocks;
 pub mod serde;
 pub mod store;
+mod sync;
 mod task;
 mod time;
 pub mod transaction;

@@ -4,7 +4,7 @@ use super::failure::failure;
 use super::family::{Family, FamilyKind};
 use super::snapshot::Snapshot;
 use crate::error::{Error, ErrorKind, Result};
-use parking_lot::Mutex;
+use crate::sync::{self, Mutex};
 use rust_rocksdb::{AsColumnFamilyRef, DB, DBRawIteratorWithThreadMode, ReadOptions};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -85,7 +85,7 @@ impl Drop for Cursor {
             std::mem::forget(Arc::clone(&self.slot));
             return;
         }
-        let _guard = database.db.read_recursive();
+        let _guard = sync::read_recursive(&database.db);
         database.slots.lock().remove(&self.id);
         drop(self.slot.lock().take());
     }

@@ -17,7 +17,7 @@ use super::snapshot::Snapshot;
 use super::statistics::Statistics;
 use crate::error::{Error, ErrorKind, Result};
 use crate::failpoint::Failpoint;
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use crate::sync::{self, Mutex, RwLock, RwLockReadGuard};
 use rust_rocksdb::{AsColumnFamilyRef, ColumnFamilyDescriptor, DB, FlushOptions, Options, ReadOptions, ReadTier, WriteBatch, WriteOptions};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -165,7 +165,7 @@ impl Database {
     }
 
     pub(super) fn guard(&self) -> Result<Guard<'_>> {
-        let guard = self.db.read_recursive();
+        let guard = sync::read_recursive(&self.db);
         if guard.is_none() {
             return Err(self.closed());
         }

@@ -2,6 +2,7 @@
 
 use super::database::Database;
 use crate::error::Result;
+use crate::sync;
 use rust_rocksdb::{DB, ReadOptions, SnapshotWithThreadMode};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -46,7 +47,7 @@ impl Drop for Snapshot {
         if !self.database.in_owner_process() {
             return;
         }
-        let guard = self.database.db.read_recursive();
+        let guard = sync::read_recursive(&self.database.db);
         if guard.is_some() {
             // SAFETY: dropped once, here, and the database is open.
             unsafe { ManuallyDrop::drop(&mut self.inner) };

@@ -18,8 +18,8 @@ use crate::store::versioned::{Horizon, VersionRow, VersionedStore};
 use crate::store::window::WindowStore;
 use crate::store::windowed::Rows;
 use crate::store::{StoreKind, StoreSpec};
+use crate::sync::{MappedMutexGuard, Mutex, MutexGuard, RwLock};
 use crate::transaction::{Base, Batch, MemoryTable, Place, StoreState, Table, Transaction};
-use parking_lot::{MappedMutexGuard, Mutex, MutexGuard, RwLock};
 use std::path::Path;
 use std::sync::Arc;
 

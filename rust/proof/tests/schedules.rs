@@ -1,0 +1,130 @@
+//! The publish protocol under shuttle, which decides at every lock who goes on: views of both levels beside a writer that
+//! commits and rolls back, and a close among them. A schedule that fails is printed, and `SCHEDULE_SEED` repeats the run.
+
+use holdfast_core::{
+    ErrorKind, KeyValueStore, OffsetChange, Result, Step, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Transaction,
+};
+use holdfast_proof::rounds;
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use std::sync::Arc;
+
+const ACCOUNTS: u8 = 3;
+const EACH: u8 = 10;
+const RETENTION: i64 = 2;
+
+fn open() -> Arc<Task> {
+    let history = StoreKind::Versioned { history_retention: RETENTION, segment_interval: 1 };
+    let specs =
+        [StoreSpec::new("left", StoreKind::KeyValue), StoreSpec::new("right", StoreKind::KeyValue), StoreSpec::new("history", history)];
+    let task = Task::open_in_memory(&specs, TaskOptions::default()).expect("a task in memory");
+    let mut tx = task.transaction().expect("a transaction");
+    for n in 0..ACCOUNTS {
+        for name in ["left", "right"] {
+            task.key_value(name).expect("a store").put(&mut tx, &[n], Some(&[EACH])).expect("a put");
+        }
+    }
+    drop(tx);
+    task.commit(OffsetChange::Keep).expect("a commit");
+    task
+}
+
+fn amount(store: &KeyValueStore, tx: &mut Transaction, n: u8) -> Result<u8> {
+    store.get(tx, &[n], |found| found.map_or(0, |value| value[0]))
+}
+
+/// One of money from each account on the left to the right, and what time it is.
+fn transfer(task: &Task, tx: &mut Transaction, at: i64) -> Result<()> {
+    let (left, right) = (task.key_value("left")?, task.key_value("right")?);
+    for n in 0..ACCOUNTS {
+        let (from, to) = (amount(&left, tx, n)? - 1, amount(&right, tx, n)? + 1);
+        left.put(tx, &[n], Some(&[from]))?;
+        right.put(tx, &[n], Some(&[to]))?;
+    }
+    task.versioned("history")?.put(tx, b"clock", Some(&[at as u8]), Timestamp(at)).map(drop)
+}
+
+/// Money on the left and on the right, by scans; all accounts of a side have the same.
+fn totals(task: &Task, view: &mut Transaction) -> Result<(u8, u8)> {
+    let mut sides = [0; 2];
+    for (side, name) in sides.iter_mut().zip(["left", "right"]) {
+        let mut amounts = Vec::new();
+        task.key_value(name)?.range(view, None, None, false)?.for_each(&mut |_, value| {
+            amounts.push(value[0]);
+            Step::Next
+        })?;
+        assert_eq!(amounts, [amounts[0]; ACCOUNTS as usize], "a torn transaction");
+        *side = amounts[0];
+    }
+    Ok((sides[0], sides[1]))
+}
+
+/// Looks at a view twice, with everybody else at work in between.
+fn look(task: &Task, mut view: Transaction) -> Result<()> {
+    let seen = totals(task, &mut view)?;
+    assert_eq!(seen.0 + seen.1, 2 * EACH, "money made or lost");
+    let time = task.versioned("history")?.get(&mut view, b"clock", |found| found.map(|v| v.timestamp.0))?;
+    assert_eq!(time.unwrap_or(0), i64::from(EACH - seen.0), "stores at different commits");
+    shuttle::thread::yield_now();
+    assert_eq!(totals(task, &mut view)?, seen, "a view that changed");
+    let then = time.map_or(Ok(None), |time| {
+        task.versioned("history")?.get_as_of(&mut view, b"clock", Timestamp(time), |found| found.map(|v| v.timestamp.0))
+    })?;
+    assert_eq!(then, time, "history that a view can still read was dropped");
+    Ok(())
+}
+
+/// A closed task is the one thing that a reader may be told.
+fn unless_closed(result: Result<()>) {
+    if let Err(error) = result {
+        assert_eq!(error.kind(), ErrorKind::StoreClosed, "{error}");
+    }
+}
+
+fn model(closes: bool) {
+    let task = open();
+    let mut threads = Vec::new();
+    for uncommitted in [true, false] {
+        let task = Arc::clone(&task);
+        threads.push(shuttle::thread::spawn(move || {
+            for _ in 0..2 {
+                let view = if uncommitted { task.transaction().map(|mut tx| tx.reader()) } else { task.begin() };
+                unless_closed(view.and_then(|view| look(&task, view)));
+            }
+        }));
+    }
+    if closes {
+        let task = Arc::clone(&task);
+        threads.push(shuttle::thread::spawn(move || task.close().expect("a close")));
+    }
+    let work = || -> Result<()> {
+        for at in 1..=4 {
+            transfer(&task, &mut *task.transaction()?, at)?;
+            if at == 2 {
+                task.rollback()?;
+                transfer(&task, &mut *task.transaction()?, at)?;
+            }
+            task.commit(OffsetChange::Keep)?;
+        }
+        Ok(())
+    };
+    unless_closed(work());
+    for thread in threads {
+        thread.join().expect("a thread that ends well");
+    }
+}
+
+fn try_orders(scheduler: impl Scheduler + 'static, closes: bool) {
+    let mut config = shuttle::Config::new();
+    // RocksDB runs on the threads' stacks.
+    config.stack_size = 1 << 20;
+    shuttle::Runner::new(scheduler, config).run(move || model(closes));
+}
+
+#[test]
+fn no_order_of_the_threads_shows_a_reader_a_torn_commit() {
+    let (seed, orders) = (rounds("SCHEDULE_SEED", 1), rounds("SCHEDULES", 2_000) as usize);
+    for closes in [false, true] {
+        try_orders(RandomScheduler::new_from_seed(seed, orders / 4), closes);
+        try_orders(PctScheduler::new_from_seed(seed, 3, orders / 4), closes);
+    }
+}
