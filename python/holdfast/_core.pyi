@@ -13,6 +13,7 @@ __all__ = [
     "ArrowArray",
     "ArrowBatch",
     "ArrowReader",
+    "HostCalls",
     "HostClient",
     "HostOutput",
     "KeyValueIterator",

@@ -21,8 +21,9 @@ pub(super) fn failure(doing: &str, path: &Path, error: rust_rocksdb::Error) -> E
         Rocks::IOError if words.contains("No such file") => {
             (ErrorKind::StoreCorrupted, "a file of the database is missing; restore the directory from a checkpoint or the changelog")
         }
-        // An error met while options are checked comes as one of the options.
-        Rocks::InvalidArgument if words.contains("IO error") => {
+        // An error met while options are checked comes as one of the options; so does one met by the file that is opened to see
+        // whether the disk has direct I/O.
+        Rocks::InvalidArgument if words.contains("IO error") || words.contains("Direct I/O is not supported") => {
             (ErrorKind::Io, "the operating system refused a read or write; see the cause, then open the task again")
         }
         Rocks::IOError => (ErrorKind::Io, "the operating system refused a read or write; see the cause, then open the task again"),
