@@ -355,3 +355,39 @@ def test_a_kill_loses_no_window_of_an_older_time(open_task, tmp_path, durability
     starts = [key.start for key, _ in task["w"].all()]
     assert starts == [*range(10, 10 + offset), *range(1_500_000, 1_500_000 + offset)]
     assert [key.start for key, _ in task["w"].fetch(b"k", 0, 2_000_000)] == starts
+
+
+@pytest.mark.parametrize("kind", ["window", "session"])
+def test_a_longer_retention_does_not_bring_back_what_had_expired(tmp_path, kind):
+    def opened(retention):
+        more = {"window_size": 1} if kind == "window" else {}
+        return hf.open_task(tmp_path / "db", [getattr(hf.stores, kind)("s", retention=retention, **more)])
+
+    def put(store, at):
+        store.put(b"k", b"v", at) if kind == "window" else store.put(hf.WindowedKey(b"k", at, at), b"v")
+
+    def starts(store):
+        found = store.all() if kind == "window" else store.find_sessions(None, 0, 10_000, key_to=None)
+        one = (
+            (at for at in range(0, 301, 50) if store.fetch(b"k", at) is not None)
+            if kind == "window"
+            else (at for at in range(0, 301, 50) if store.fetch_session(b"k", at, at) is not None)
+        )
+        times = [key.start for key, _ in found]
+        assert list(one) == times
+        return times
+
+    with opened(100) as task:
+        for at in (0, 100, 150, 200):
+            put(task["s"], at)
+        task.commit()
+        assert starts(task["s"]) == [150, 200]
+    for _ in range(2):
+        with opened(1_000) as task:
+            assert starts(task["s"]) == [150, 200]
+            put(task["s"], 50)
+            assert starts(task["s"]) == [150, 200]
+    with opened(1_000) as task:
+        put(task["s"], 300)
+        task.commit()
+        assert starts(task["s"]) == [150, 200, 300]

@@ -19,6 +19,7 @@ WindowedKey(key=b'EUR', start=60000000, end=120000000) b'21'
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from holdfast._bounds import key_bounds
@@ -41,7 +42,7 @@ R = TypeVar("R")
 _MIN, _MAX = -(2**63), 2**63 - 1
 
 
-class _WindowReads(Generic[K, V, R]):
+class _WindowReads(ABC, Generic[K, V, R]):
     """What the reads of both kinds have in common; R is what they return: V, or V with its timestamp."""
 
     _timestamps: bool
@@ -51,8 +52,8 @@ class _WindowReads(Generic[K, V, R]):
         self._core = core
         self._serdes = serdes
 
-    def _result(self, value: bytes, timestamp: int, key: bytes) -> R:
-        raise NotImplementedError
+    @abstractmethod
+    def _result(self, value: bytes, timestamp: int, key: bytes) -> R: ...
 
     @property
     def stream_time(self) -> int | None:

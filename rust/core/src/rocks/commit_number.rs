@@ -80,6 +80,13 @@ impl CommitNumber {
         Ok(*last)
     }
 
+    /// Takes over a number that the database is found to hold.
+    pub(super) fn found(&self, number: u64) -> u64 {
+        let mut last = self.last.lock();
+        *last = number.max(*last);
+        *last
+    }
+
     /// Notes that nothing up to a number can be lost any more.
     pub(super) fn is_durable(&self, number: u64) {
         if let Some(file) = &self.file {

@@ -260,6 +260,18 @@ impl Database {
         Failpoint::AfterCommit.reached()
     }
 
+    /// The number of the last write that is known to have taken place.
+    pub fn last_write(&self) -> u64 {
+        self.commits.last()
+    }
+
+    /// The same, and the database is asked: a write may have returned an error and have taken place.
+    pub fn find_last_write(&self) -> Result<u64> {
+        let guard = self.guard()?;
+        let last = last_commit_number(self.opened(&guard)?).map_err(|e| failure("reading the number of the last commit", &self.path, e))?;
+        Ok(self.commits.found(last))
+    }
+
     /// Pins the state as it is now.
     pub fn snapshot(self: &Arc<Self>) -> Result<Arc<Snapshot>> {
         Snapshot::new(self)
@@ -425,14 +437,18 @@ impl std::fmt::Display for LastCommit {
     }
 }
 
-fn last_commit(db: &DB) -> std::result::Result<LastCommit, rust_rocksdb::Error> {
+fn last_commit_number(db: &DB) -> std::result::Result<u64, rust_rocksdb::Error> {
     let metadata = FamilySpec::new(FamilyKind::Metadata, "").name();
     let in_metadata = db.cf_handle(&metadata).map(|family| db.get_cf(&family, commit_number::KEY)).transpose()?.flatten();
-    let number = match in_metadata {
+    Ok(match in_metadata {
         Some(number) => commit_number::parse(Some(&number)),
         // An older layout may have had the database.
         None => commit_number::parse(db.get(kept_key(&metadata, commit_number::KEY))?.as_deref()),
-    };
+    })
+}
+
+fn last_commit(db: &DB) -> std::result::Result<LastCommit, rust_rocksdb::Error> {
+    let number = last_commit_number(db)?;
     let mut offsets = Vec::new();
     if let Some(family) = db.cf_handle(&FamilySpec::new(FamilyKind::Offsets, "").name()) {
         for row in db.iterator_cf(&family, rust_rocksdb::IteratorMode::Start) {

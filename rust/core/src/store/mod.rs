@@ -73,6 +73,14 @@ impl StoreKind {
         }
     }
 
+    /// How far behind stream time a window or session can be asked for; 0 for other kinds.
+    pub(crate) fn retention(&self) -> i64 {
+        match *self {
+            Self::Window { retention, .. } | Self::Session { retention } => retention,
+            Self::KeyValue | Self::TimestampedKeyValue | Self::Versioned { .. } => 0,
+        }
+    }
+
     /// Whether a restore needs a time with every record; see [`crate::Task::restore`] for what it means.
     pub fn restores_with_times(&self) -> bool {
         match self {

@@ -24,7 +24,8 @@ impl Task {
     /// are visible to every view taken from then on.
     ///
     /// # Errors
-    /// `InvalidState` if something else was committed since the transaction began. After a failed write nothing has changed.
+    /// `InvalidState` if something else was committed since the transaction began. After a failed write nothing has changed, unless
+    /// the error came after the fact; [`Task::committed_offset`] says so then.
     pub fn commit_transaction(&self, tx: Transaction, commit: Commit) -> Result<()> {
         self.database.check_owner()?;
         let mut open = self.open.lock();
@@ -68,8 +69,7 @@ impl Task {
         for state in &mut states {
             state.changed = false;
         }
-        let bytes = self.write(&mut batch)?;
-        self.publish(memory, states, position, bytes)?;
+        self.write_and_publish(&mut batch, memory, states, position)?;
         self.counts.commits.add(started.elapsed());
         Ok(())
     }
@@ -100,9 +100,24 @@ impl Task {
         }
         let position = last.base.position().clone();
         drop(last.base);
-        self.write(&mut batch).and_then(|bytes| self.publish(memory, states, position, bytes)).inspect_err(|error| tx.tear(error))?;
+        self.write_and_publish(&mut batch, memory, states, position).inspect_err(|error| tx.tear(error))?;
         tx.rebase(Arc::clone(&self.committed.read().base));
         Ok(())
+    }
+
+    fn write_and_publish(&self, batch: &mut Batch, memory: Vec<MemoryTable>, states: Vec<StoreState>, position: Position) -> Result<()> {
+        let before = self.database.last_write();
+        match self.write(batch) {
+            Ok(bytes) => self.publish(memory, states, position, bytes),
+            Err(error) => {
+                // It may have taken place all the same. Then the next transaction goes on from it, as it would after a reopen, and
+                // not from a state that the database has left behind.
+                if self.database.find_last_write().is_ok_and(|now| now > before) {
+                    self.publish(memory, states, position, 0)?;
+                }
+                Err(error)
+            }
+        }
     }
 
     fn write(&self, batch: &mut Batch) -> Result<usize> {

@@ -8,6 +8,7 @@
 //!                                             versioned: history retention, segment interval; session: retention;
 //!                                             window: retention, window size, whether duplicates are kept ("duplicates" or "single")
 //! stream_time:NAME                          → i64 big-endian
+//! first_kept:NAME                           → i64 big-endian, where a longer retention does not reach behind what had expired
 //! sequence:NAME                             → u64 big-endian, the last duplicate's number
 //! position:TOPIC | 00 | partition i32 b. e. → i64 big-endian
 //! property:NAME                             → bytes; `serde:STORE:key` and `…:value` are the serdes of typed stores
@@ -33,6 +34,10 @@ pub(super) fn stream_time_key(name: &str) -> Vec<u8> {
     format!("stream_time:{name}").into_bytes()
 }
 
+pub(super) fn first_kept_key(name: &str) -> Vec<u8> {
+    format!("first_kept:{name}").into_bytes()
+}
+
 pub(super) fn sequence_key(name: &str) -> Vec<u8> {
     format!("sequence:{name}").into_bytes()
 }
@@ -52,6 +57,13 @@ pub(super) fn descriptor(spec: &StoreSpec) -> String {
         }
         StoreKind::Session { retention } => format!("{name} {retention}"),
     }
+}
+
+/// The retention that a window or session store was last opened with.
+pub(super) fn retention(stored: &[u8]) -> Option<i64> {
+    let stored = std::str::from_utf8(stored).ok()?;
+    let mut words = stored.split(' ');
+    matches!(words.next(), Some("window" | "timestamped_window" | "session")).then(|| words.next()?.parse().ok())?
 }
 
 fn duplicates(retained: bool) -> &'static str {

@@ -105,7 +105,8 @@ impl Task {
     /// Commits the task's own transaction with offsets (`OffsetChange::Keep` leaves them as they are).
     ///
     /// # Errors
-    /// After a failed write the stores are unchanged, and the task refuses work until `rollback` or a reopen.
+    /// The task refuses work until `rollback` or a reopen. After a failed write the stores are unchanged, unless the error came after
+    /// the fact: then `rollback` goes on from what was written, and [`Task::committed_offset`] says so.
     pub fn commit(&self, offsets: OffsetChange) -> Result<()> {
         drop(self.transaction()?);
         let mut open = self.open.lock();
@@ -383,6 +384,7 @@ impl Opening {
                 self.database.clear(self.database.family(&family)?)?;
             }
             batch.push(self.metadata.id, &metadata::stream_time_key(&spec.name), None);
+            batch.push(self.metadata.id, &metadata::first_kept_key(&spec.name), None);
             offsets::push_lost(&self.snapshot, self.offsets, &spec.name, batch)?;
         }
         Ok(discarded.into_iter().map(|spec| spec.name.clone()).collect())
@@ -400,14 +402,25 @@ impl Opening {
             offsets::push_lost(&self.snapshot, self.offsets, &spec.name, batch)?;
             return Ok(StoreState::default());
         }
-        if let Some(stored) = stored {
-            metadata::check_descriptor(spec, &stored).map_err(|e| e.path(self.database.path()))?;
+        if let Some(stored) = &stored {
+            metadata::check_descriptor(spec, stored).map_err(|e| e.path(self.database.path()))?;
         }
         batch.push(self.metadata.id, &metadata::store_key(&spec.name), Some(metadata::descriptor(spec).as_bytes()));
         let stream_time = self.read(&metadata::stream_time_key(&spec.name))?.filter(|_| !is_empty);
+        let stream_time = stream_time.map(|time| metadata::parse_time(&time)).transpose()?;
+        let first_kept = self.read(&metadata::first_kept_key(&spec.name))?.filter(|_| !is_empty);
+        let mut first_kept = first_kept.map(|time| metadata::parse_time(&time)).transpose()?;
+        // Of what has expired some rows may be left and some not, so a longer retention does not bring them back.
+        let before = stored.as_deref().and_then(metadata::retention).filter(|before| *before < spec.kind.retention());
+        if let (Some(before), Some(time)) = (before, stream_time) {
+            let kept = first_kept.unwrap_or(i64::MIN).max(crate::store::windowed::first_kept(time, before));
+            batch.push(self.metadata.id, &metadata::first_kept_key(&spec.name), Some(&kept.to_be_bytes()));
+            first_kept = Some(kept);
+        }
         let sequence = self.read(&metadata::sequence_key(&spec.name))?;
         Ok(StoreState {
-            stream_time: stream_time.map(|time| metadata::parse_time(&time)).transpose()?,
+            stream_time,
+            first_kept,
             sequence: sequence.map(|number| metadata::parse_sequence(&number)).transpose()?.unwrap_or(0),
             changed: false,
         })

@@ -14,6 +14,10 @@ impl Task {
     pub fn keep_serdes(&self, serdes: &[(String, Side, &Serde)]) -> Result<()> {
         let mut properties = Vec::new();
         for (store, side, serde) in serdes {
+            // Nothing is left of what a store in memory was written with.
+            if !self.entry(store)?.spec.persistent {
+                continue;
+            }
             let what = match side {
                 Side::Key => "key",
                 Side::Value => "value",

@@ -47,6 +47,7 @@ impl Rows {
         let mut bytes = Vec::new();
         let mut matches: Vec<Match> = Vec::new();
         let mut at = 0;
+        let mut damaged = None;
         scan.for_each(&mut |row_key, value| {
             while groups.get(at).is_some_and(|group| group.bounds.upper.as_deref().is_some_and(|upper| row_key >= upper)) {
                 at += 1;
@@ -57,7 +58,10 @@ impl Rows {
             {
                 return Step::Seek(lower.clone());
             }
-            let Some((time, more)) = layout::split_time(&row_key[group.part.len()..]) else { return Step::Next };
+            let Some((time, more)) = layout::split_time(&row_key[group.part.len()..]) else {
+                damaged = Some(layout::malformed(row_key));
+                return Step::Pause;
+            };
             let mut place = None;
             for asker in &group.askers {
                 let asked = &wanted[*asker];
@@ -76,6 +80,7 @@ impl Rows {
             }
             Step::Next
         })
+        .and_then(|_| damaged.map_or(Ok(()), Err))
         .map_err(|e| self.named(e))?;
         // Stable: an asker's rows were found in the order of time.
         matches.sort_by_key(|found| found.asker);

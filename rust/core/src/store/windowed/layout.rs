@@ -7,6 +7,7 @@
 //! more       nothing, or 8 bytes: a duplicate's number, a session's start (sign flipped)
 //! ```
 
+use crate::error::{Error, ErrorKind};
 use crate::rocks::FamilyKind;
 use crate::store::key_part::split_key_part;
 use crate::transaction::TIME_BYTES;
@@ -44,6 +45,14 @@ pub(super) fn split_times_row(row_key: &[u8]) -> Option<(i64, &[u8], &[u8])> {
     let (time, rest) = split_time(row_key)?;
     let (part, more) = split_key_part(rest)?;
     Some((time, part, more))
+}
+
+/// What to say of a row whose key is none that a store writes.
+#[cold]
+pub(super) fn malformed(row_key: &[u8]) -> Error {
+    let words = "a row of the store is damaged: its key is none that the store writes; restore the directory from a checkpoint, or delete it \
+                 where a changelog can rebuild it";
+    Error::new(ErrorKind::StoreCorrupted, words).key(row_key)
 }
 
 /// The time of a row of either table.

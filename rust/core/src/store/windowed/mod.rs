@@ -92,7 +92,9 @@ impl Rows {
 
     /// The first moment that a read shows and a write may have.
     pub(in crate::store) fn horizon(&self, tx: &Transaction) -> i64 {
-        self.stream_time(tx).map_or(i64::MIN, |time| first_kept(time.0, self.inner.retention))
+        let state = &tx.stores[self.inner.number];
+        let kept = state.stream_time.map_or(i64::MIN, |time| first_kept(time, self.inner.retention));
+        kept.max(state.first_kept.unwrap_or(i64::MIN))
     }
 
     /// Takes note of a write at a time; false, and counted, if it comes too late.
@@ -184,7 +186,7 @@ impl Rows {
     ) -> Result<()> {
         let mut key = Vec::new();
         tx.for_each_staged(self.inner.windowed, |row_key, value| {
-            let Some((part, time, more)) = layout::split_row(row_key) else { return Ok(()) };
+            let (part, time, more) = layout::split_row(row_key).ok_or_else(|| self.named(layout::malformed(row_key)))?;
             key.clear();
             push_key(part, &mut key);
             f(&key, time, more, value)

@@ -48,6 +48,7 @@ pub(in crate::store) struct Row<'a> {
 pub(in crate::store) struct RowScan {
     source: Source,
     most: Option<[u8; TIME_BYTES]>,
+    rows: Rows,
     _open: OpenIterator,
 }
 
@@ -112,7 +113,7 @@ impl Rows {
                 }))
             }
         };
-        Ok(RowScan { source, most: wanted.most, _open: self.inner.counts.iterator() })
+        Ok(RowScan { source, most: wanted.most, rows: self.clone(), _open: self.inner.counts.iterator() })
     }
 }
 
@@ -133,16 +134,24 @@ pub(super) fn key_bounds(part: &[u8], from: i64, to: i64) -> Bounds {
 impl RowScan {
     /// Hands rows to `visit` until it answers false or they end; true when it stopped, and the scan can be resumed.
     pub(in crate::store) fn for_each(&mut self, visit: &mut dyn FnMut(Row<'_>) -> bool) -> Result<bool> {
-        let Self { source, most, .. } = self;
+        let Self { source, most, rows, .. } = self;
         let shown = |more: &[u8]| most.as_ref().is_none_or(|most| more <= most.as_slice());
         match source {
             Source::Nothing => Ok(false),
-            Source::Key { scan, key, part_len } => scan.for_each(&mut |row_key, value| {
-                let Some((time, more)) = layout::split_time(&row_key[*part_len..]) else { return Step::Next };
-                if !shown(more) || visit(Row { key, time, more, value }) { Step::Next } else { Step::Pause }
-            }),
-            Source::Times(rows) => rows.for_each(&shown, visit),
+            Source::Key { scan, key, part_len } => {
+                let mut damaged = None;
+                let paused = scan.for_each(&mut |row_key, value| {
+                    let Some((time, more)) = layout::split_time(&row_key[*part_len..]) else {
+                        damaged = Some(layout::malformed(row_key));
+                        return Step::Pause;
+                    };
+                    if !shown(more) || visit(Row { key, time, more, value }) { Step::Next } else { Step::Pause }
+                });
+                damaged.map_or(paused, Err)
+            }
+            Source::Times(by_time) => by_time.for_each(&shown, visit),
         }
+        .map_err(|e| rows.named(e))
     }
 }
 
@@ -150,7 +159,8 @@ impl ByTime {
     fn for_each(&mut self, shown: &dyn Fn(&[u8]) -> bool, visit: &mut dyn FnMut(Row<'_>) -> bool) -> Result<bool> {
         loop {
             while let Some((row_key, value)) = self.ready.pop_front() {
-                let Some((part, time, more)) = layout::split_row(&self.keys[row_key]) else { continue };
+                let row_key = &self.keys[row_key];
+                let (part, time, more) = layout::split_row(row_key).ok_or_else(|| layout::malformed(row_key))?;
                 self.key.clear();
                 push_key(part, &mut self.key);
                 if !visit(Row { key: &self.key, time, more, value: &self.values[value] }) {
@@ -170,8 +180,12 @@ impl ByTime {
         values.clear();
         let mut places: Vec<Range<usize>> = Vec::with_capacity(*chunk);
         let mut passed = 0;
+        let mut damaged = None;
         scan.for_each(&mut |times_key, _| {
-            let Some((time, part, more)) = layout::split_times_row(times_key) else { return Step::Next };
+            let Some((time, part, more)) = layout::split_times_row(times_key) else {
+                damaged = Some(layout::malformed(times_key));
+                return Step::Pause;
+            };
             let too_low = key_from.as_deref().is_some_and(|from| part < from);
             let too_high = key_to.as_deref().is_some_and(|to| part > to);
             if too_low || too_high {
@@ -196,6 +210,9 @@ impl ByTime {
             places.push(start..keys.len());
             if places.len() == *chunk { Step::Pause } else { Step::Next }
         })?;
+        if let Some(error) = damaged {
+            return Err(error);
+        }
         let wanted: Vec<&[u8]> = places.iter().map(|place| &keys[place.clone()]).collect();
         let mut found: Vec<Option<Range<usize>>> = vec![None; wanted.len()];
         view.get_batch(*windowed, &wanted, |n, value| {
@@ -211,5 +228,36 @@ impl ByTime {
         // A row that expired under a shorter retention may be gone from one of the two tables already.
         ready.extend(places.into_iter().zip(found).filter_map(|(key, value)| Some((key, value?))));
         Ok(rows > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::windowed::Wanted;
+    use crate::{ErrorKind, StoreKind, StoreSpec, Task, TaskOptions};
+
+    /// Rows of keys that nobody of ours writes are an error wherever a read meets them, never passed over.
+    #[test]
+    fn a_malformed_row_is_an_error() -> Result<()> {
+        let kind = StoreKind::Session { retention: 1_000 };
+        let task = Task::open_in_memory(&[StoreSpec::new("s", kind)], TaskOptions::default())?;
+        let rows = task.session("s")?.rows;
+        let all = |key: Option<&'static [u8]>| Selection { key_from: key, key_to: key, from: 0, to: i64::MAX, most: None, reverse: false };
+        let (part, cut) = (key_part(b"a"), &layout::ordered(1 << 40)[..7]);
+        let refused = |result: Result<()>| {
+            let error = result.expect_err("a malformed row");
+            assert_eq!(error.kind(), ErrorKind::StoreCorrupted);
+            assert!(error.to_string().contains("store: s"), "{error}");
+        };
+        let mut tx = task.begin()?;
+        tx.stage(rows.inner.windowed, &[&part, cut], Some(&[b"v"]), false)?;
+        refused(rows.scan(&mut tx, all(Some(b"a")))?.for_each(&mut |_| true).map(drop));
+        refused(rows.find(&mut tx, &[Wanted { key: b"a", from: 0, to: i64::MAX, most: None }], &mut |_, _| {}));
+        refused(rows.for_each_staged(&mut tx, |_, _, _, _| Ok(())));
+        let mut tx = task.begin()?;
+        tx.stage(rows.inner.times, &[&layout::ordered(5), b"no key part"], Some(&[]), false)?;
+        refused(rows.scan(&mut tx, all(None))?.for_each(&mut |_| true).map(drop));
+        Ok(())
     }
 }

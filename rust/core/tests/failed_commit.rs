@@ -1,0 +1,45 @@
+//! Commits that return an error: the task goes on from what the database really holds.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use holdfast_core::failpoint::{Action, Failpoint};
+use holdfast_core::{Offset, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, TopicPartition};
+
+#[test]
+fn after_a_rollback_the_task_stands_where_the_database_does() {
+    let versioned = StoreKind::Versioned { history_retention: 100, segment_interval: 10 };
+    let memory = StoreSpec { persistent: false, ..StoreSpec::new("memory", StoreKind::KeyValue) };
+    let specs = [StoreSpec::new("kv", StoreKind::KeyValue), StoreSpec::new("rates", versioned), memory];
+    let log = TopicPartition { topic: "log".into(), partition: 0 };
+    for (point, took_place) in [(Failpoint::BeforeCommit, false), (Failpoint::AfterCommit, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let task = Task::open(dir.path(), &specs, TaskOptions::default()).unwrap();
+        let put = |value: &[u8], n: i64| {
+            let mut tx = task.transaction().unwrap();
+            for store in ["kv", "memory"] {
+                task.key_value(store).unwrap().put(&mut tx, b"k", Some(value)).unwrap();
+            }
+            task.versioned("rates").unwrap().put(&mut tx, b"k", Some(value), Timestamp(n)).unwrap();
+            drop(tx);
+            task.commit(OffsetChange::Set(vec![(log.clone(), Some(Offset(n)))]))
+        };
+        let stands_at = |task: &Task, memory: bool, value: &[u8], n: i64| {
+            let mut tx = task.begin().unwrap();
+            for store in if memory { vec!["kv", "memory"] } else { vec!["kv"] } {
+                assert!(task.key_value(store).unwrap().get(&mut tx, b"k", |found| found == Some(value)).unwrap(), "{store}");
+                assert_eq!(task.store_offset(store, &log).unwrap(), Some(Offset(n)));
+            }
+            assert_eq!(task.stream_time("rates", &tx).unwrap(), Some(Timestamp(n)));
+        };
+        put(b"one", 1).unwrap();
+        point.arm(Action::Error, 0);
+        put(b"two", 2).unwrap_err();
+        assert!(Failpoint::disarm());
+        task.rollback().unwrap();
+        let (value, n): (&[u8], i64) = if took_place { (b"two", 2) } else { (b"one", 1) };
+        stands_at(&task, true, value, n);
+        put(b"three", 3).unwrap();
+        stands_at(&task, true, b"three", 3);
+        task.close().unwrap();
+        stands_at(&Task::open(dir.path(), &specs, TaskOptions::default()).unwrap(), false, b"three", 3);
+    }
+}
