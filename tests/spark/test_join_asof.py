@@ -31,6 +31,34 @@ def test_the_contracts_case_without_grace(stream: Stream):
     assert values(batches[7]) == {2: "b", 3: None, 4: "d", 5: "c", 6: None}
 
 
+def test_the_contracts_case_with_grace(stream: Stream):
+    # J04, then J06: a left row that is late already is joined at once, and lets nobody go.
+    stream.batch(right=[("k", n, f"y{n}") for n in range(4)])
+    stream.batch(left=[("k", n, n) for n in range(4)])
+    stream.run(grace="2 seconds")
+    stream.batch(left=[("k", 0, 9)])
+    stream.batch(right=[("k", 2.5, "late")], left=[("k", 5, 5)])
+    batches = stream.run(grace="2 seconds")
+    assert [values(batches[epoch]) for epoch in range(4)] == [{}, {0: "y0", 1: "y1"}, {9: "y0"}, {2: "y2", 3: "y3"}]
+
+
+def test_grace_holds_nothing_back_of_static_frames(spark):
+    left = spark.createDataFrame([("k", at(10), 1)], "k string, t timestamp, x int")
+    right = spark.createDataFrame([("k", at(9), "a")], "k string, since timestamp, v string")
+    joined = hfs.join_asof(
+        left,
+        right,
+        by="k",
+        left_on="t",
+        right_on="since",
+        history_retention="1 day",
+        grace="1 hour",
+        tolerance="1 second",
+        state=hfs.State.scratch(partitions=2),
+    )
+    assert values(list(map(tuple, joined.collect()))) == {1: "a"}
+
+
 def test_inner_leaves_out_left_rows_without_a_match(stream: Stream):
     stream.batch(left=[("k", 3, 1), ("k", 4, 2), ("other", 9, 3)], right=[("k", 4, "a")])
     assert values(stream.run(how="inner")[0]) == {2: "a"}

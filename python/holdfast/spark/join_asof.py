@@ -7,7 +7,6 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql import types as sql
 
-from holdfast.errors import UnsupportedOperationError
 from holdfast.spark.plan import Operator, check_call
 from holdfast.spark.span import Span, micros
 from holdfast.spark.state import State
@@ -42,8 +41,10 @@ def join_asof(
     by the columns `order_by`, then by content.
 
     `history_retention` is how far back from the newest right time a left row finds what was in force; right rows
-    older than that are dropped. `tolerance` is the greatest age a match may have. `delete_when` (SQL or a Column, over
-    the right frame) marks right rows that end the value. `name` is the operator's name in the state.
+    older than that are dropped. With `grace` a left row waits in `state` until the newest left row of its partition is
+    `grace` younger: right rows that come late, but by less than that, then count for it. It is at most
+    `history_retention`; the last rows of a stream wait for newer ones. `tolerance` is the greatest age a match may have.
+    `delete_when` (SQL or a Column, over the right frame) marks right rows that end the value. `name` is the operator's name in the state.
 
     Returns the left frame's columns, then the right frame's without `by`; where a name is taken, `suffix` is added.
     Left rows whose key or time is null match nothing; right rows whose key or time is null are dropped.
@@ -53,9 +54,12 @@ def join_asof(
     if how not in ("inner", "left"):
         raise ValueError(f"how={how!r}: there are 'inner' and 'left'")
     retention = micros(history_retention, "history_retention")
-    if grace is not None:
-        micros(grace, "grace")
-        raise UnsupportedOperationError("grace comes later: leave it out to join each left row when it arrives")
+    held = 0 if grace is None else micros(grace, "grace")
+    if held > retention:
+        raise ValueError(
+            f"grace={grace!s} is longer than history_retention={history_retention!s}: what was in force when a left row is "
+            "let go would be forgotten by then; raise history_retention"
+        )
     oldest = None if tolerance is None else micros(tolerance, "tolerance")
     epoch = check_call(state, left, right)
     operator = Operator(
@@ -65,7 +69,13 @@ def join_asof(
         epoch=epoch,
         layout=join.rows.layout,
         output=join.output,
-        request={"how": how, "history_retention": retention, **join.request},
+        request={
+            "how": how,
+            "history_retention": retention,
+            "grace": held,
+            "last": state.is_scratch,
+            **join.request,
+        },
     )
     rows = join.rows.frame(join.deleted(delete_when))
     operator.claim()

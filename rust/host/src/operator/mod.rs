@@ -9,6 +9,7 @@ mod output;
 mod pairs;
 pub mod process;
 pub mod rows;
+mod shelf;
 
 pub use output::{OutputColumn, Source};
 

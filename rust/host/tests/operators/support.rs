@@ -139,7 +139,8 @@ fn sum(a: Counts, b: Counts) -> Counts {
     }
 }
 
-fn schema(sides: usize) -> SchemaRef {
+/// The input's columns.
+pub fn schema(sides: usize) -> SchemaRef {
     let field = |name: &str, data_type| Field::new(name, data_type, true);
     let mut fields = vec![
         field("pid", DataType::Int32),

@@ -15,6 +15,10 @@ use crate::root::OperatorMeta;
 pub struct Layout {
     pub how: How,
     pub output: Output,
+    /// How long left rows are held back: microseconds.
+    pub grace: i64,
+    /// Left rows wait from one epoch to the next.
+    pub holds: bool,
     history_retention: i64,
 }
 
@@ -28,17 +32,27 @@ impl Layout {
             let text = format!("join_asof: history_retention is negative ({})", spec.history_retention);
             return Err(Error::new(ErrorKind::InvalidValue, text));
         }
-        Ok(Self { how: spec.how, output: Output::new("join_asof", &spec.output, rows)?, history_retention: spec.history_retention })
+        if spec.grace < 0 || spec.grace > spec.history_retention {
+            let text = format!("join_asof: grace is {}; it must be from 0 to history_retention, {}", spec.grace, spec.history_retention);
+            return Err(Error::new(ErrorKind::InvalidValue, text));
+        }
+        Ok(Self {
+            how: spec.how,
+            output: Output::new("join_asof", &spec.output, rows)?,
+            grace: spec.grace,
+            holds: spec.grace > 0 && !spec.last,
+            history_retention: spec.history_retention,
+        })
     }
 
     /// What the root remembers of the join.
     pub fn meta(&self, rows: &rows::Layout, first_epoch: Epoch) -> OperatorMeta {
-        OperatorMeta {
-            kind: "join_asof".to_owned(),
-            key: rows.columns(rows.keys.clone()),
-            value: rows.columns(rows.right.clone()),
-            settings: BTreeMap::from([("history_retention".to_owned(), Value::from(self.history_retention))]),
-            first_epoch,
+        let mut settings = BTreeMap::from([("history_retention".to_owned(), Value::from(self.history_retention))]);
+        let mut value = rows.columns(rows.right.clone());
+        if self.grace > 0 {
+            settings.insert("grace".to_owned(), Value::from(self.grace));
+            value.extend(rows.columns_of("left", rows.left.clone()));
         }
+        OperatorMeta { kind: "join_asof".to_owned(), key: rows.columns(rows.keys.clone()), value, settings, first_epoch }
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! Right rows are versions in a versioned store, left rows are reads of it as of their time. Both go through one
 //! `apply_batch` in event time, table before stream at equal times, so the result does not depend on the order in which
-//! the shuffle delivered them. `spec.rs` settings · `layout.rs` columns · `lookup.rs` one batch through the store.
+//! the shuffle delivered them. `spec.rs` settings · `layout.rs` columns · `lookup.rs` one batch through the store ·
+//! `held.rs` left rows that wait for late right ones.
 
+mod held;
 mod layout;
 mod lookup;
 mod spec;
@@ -25,6 +27,8 @@ use lookup::Matches;
 
 /// The store of the right side's versions.
 const TABLE: &str = "table";
+/// The store of the left rows that wait.
+const HELD: &str = "held";
 
 /// One session of an as-of join.
 pub struct AsofJoin {
@@ -32,6 +36,8 @@ pub struct AsofJoin {
     rows: Rows,
     /// The right rows' values, batch by batch.
     values: Vec<EncodedRows>,
+    /// The left rows' payloads, batch by batch, if they may have to wait.
+    payloads: Vec<EncodedRows>,
     counts: Counts,
 }
 
@@ -42,7 +48,13 @@ impl AsofJoin {
     /// `InvalidValue` or `InvalidType` names the column that does not fit.
     pub fn new(spec: &Spec, schema: &Schema) -> Result<Self> {
         let rows = rows::Layout::new("join_asof", &spec.rows, schema)?;
-        Ok(Self { layout: Layout::new(spec, &rows)?, rows: Rows::new(rows), values: Vec::new(), counts: Counts::default() })
+        Ok(Self {
+            layout: Layout::new(spec, &rows)?,
+            rows: Rows::new(rows),
+            values: Vec::new(),
+            payloads: Vec::new(),
+            counts: Counts::default(),
+        })
     }
 }
 
@@ -57,10 +69,16 @@ impl Operator for AsofJoin {
         }
         let layout = &self.rows.layout;
         self.values.push(layout.right_codec.encode(&batch.columns()[layout.right.clone()])?);
+        if self.layout.holds {
+            self.payloads.push(layout.left_codec.encode(&batch.columns()[layout.left.clone()])?);
+        }
         self.rows.push(batch, partition, &mut self.counts)
     }
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
+        if self.layout.holds {
+            return self.run_held(task, tx, worker);
+        }
         let table = task.versioned(TABLE)?;
         let ordered = rows::order(&self.rows.inputs, &mut self.counts);
         let mut digest = Xxh3Default::new();

@@ -3,7 +3,7 @@
 use holdfast_core::{StoreKind, StoreSpec};
 use serde::Deserialize;
 
-use super::TABLE;
+use super::{HELD, TABLE};
 use crate::operator::rows::RowsSpec;
 use crate::operator::{OutputColumn, segment_interval};
 
@@ -17,6 +17,12 @@ pub struct Spec {
     pub how: How,
     /// How far back history reaches, and the grace of late right rows: microseconds.
     pub history_retention: i64,
+    /// How long left rows are held back for right rows that come late: microseconds; at most the retention.
+    #[serde(default)]
+    pub grace: i64,
+    /// No epoch follows this one: a static frame.
+    #[serde(default)]
+    pub last: bool,
     /// The result's columns.
     pub output: Vec<OutputColumn>,
 }
@@ -32,10 +38,17 @@ pub enum How {
 }
 
 impl Spec {
-    /// The join's one store: the right side's versions.
+    /// The stores: the right side's versions, and with grace the left rows that wait.
     pub fn stores(&self) -> Vec<StoreSpec> {
         let segment_interval = segment_interval(self.history_retention);
-        vec![StoreSpec::new(TABLE, StoreKind::Versioned { history_retention: self.history_retention, segment_interval })]
+        let table = StoreKind::Versioned { history_retention: self.history_retention, segment_interval };
+        let mut stores = vec![StoreSpec::new(TABLE, table)];
+        if self.grace > 0 {
+            // What goes out is exactly what the store then forgets.
+            let held = StoreKind::Window { retention: self.grace, window_size: 0, retain_duplicates: false, timestamped: false };
+            stores.push(StoreSpec::new(HELD, held));
+        }
+        stores
     }
 }
 

@@ -2,9 +2,9 @@
 
 use holdfast_core::{Result, Transaction};
 
-use super::shelf::{Shelf, Waiting};
 use super::spec::Spec;
 use crate::operator::pairs::Emitter;
+use crate::operator::shelf::{Shelf, Waiting};
 
 /// A row of one side of a key.
 struct Candidate {

@@ -3,10 +3,9 @@
 //! With `T` the stream time of both sides together, rows older than `T - grace` are refused. A row waits as long as one that
 //! is not refused can match it: a left one until `T` is past its time `+ after + grace`, a right one until it is past its
 //! time `+ before + grace`. Then it goes out by itself, if its side is one that does and nothing has matched it.
-//! `spec.rs` settings · `shelf.rs` rows that wait · `matching.rs` one key.
+//! `spec.rs` settings · `matching.rs` one key · `operator/shelf.rs` rows that wait.
 
 mod matching;
-mod shelf;
 mod spec;
 
 pub use spec::{How, Spec};
@@ -20,12 +19,12 @@ use serde_json::Value;
 
 use super::pairs::Emitter;
 use super::rows::{self, Layout, Place, Rows};
+use super::shelf::{Limit, Shelf};
 use super::{Counts, Operator, Outcome, Output, Worker};
 use crate::protocol::Epoch;
-use crate::root::{Column, OperatorMeta};
+use crate::root::OperatorMeta;
 use crate::row::EncodedRows;
 use matching::Matching;
-use shelf::{Limit, Shelf};
 
 /// The store of left rows that wait.
 const LEFT: &str = "left";
@@ -130,10 +129,6 @@ impl JoinWindow {
 impl Operator for JoinWindow {
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta {
         let layout = &self.rows.layout;
-        let of = |side: &str, columns| -> Vec<Column> {
-            let named = |column: Column| Column { name: format!("{side}.{}", column.name), ..column };
-            layout.columns(columns).into_iter().map(named).collect()
-        };
         let Spec { before, after, grace, how, .. } = &self.spec;
         let spans = [("before", *before), ("after", *after), ("grace", *grace)];
         let mut settings: BTreeMap<String, Value> = spans.into_iter().map(|(name, span)| (name.to_owned(), Value::from(span))).collect();
@@ -141,7 +136,7 @@ impl Operator for JoinWindow {
         OperatorMeta {
             kind: "join_window".to_owned(),
             key: layout.columns(layout.keys.clone()),
-            value: [of("left", layout.left.clone()), of("right", layout.right.clone())].concat(),
+            value: [layout.columns_of("left", layout.left.clone()), layout.columns_of("right", layout.right.clone())].concat(),
             settings,
             first_epoch,
         }

@@ -133,6 +133,11 @@ impl Layout {
     pub fn columns(&self, columns: Range<usize>) -> Vec<Column> {
         self.fields[columns].iter().map(Column::from).collect()
     }
+
+    /// Columns of one side as the root remembers them, where it has those of both.
+    pub fn columns_of(&self, side: &str, columns: Range<usize>) -> Vec<Column> {
+        self.columns(columns).into_iter().map(|column| Column { name: format!("{side}.{}", column.name), ..column }).collect()
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The rows of one side that wait: those of one key and one time are one record of a window store.
+//! Rows of one side that wait: those of one key and one time are one record of a window store.
 //!
 //! ```text
 //! record   row, row, …
@@ -114,7 +114,8 @@ pub enum Limit {
 }
 
 impl Limit {
-    fn is_closed(self, time: i64) -> bool {
+    /// Whether a time is closed.
+    pub fn is_closed(self, time: i64) -> bool {
         match self {
             Self::Before(limit) => time < limit,
             Self::End => true,

@@ -1,0 +1,152 @@
+//! The as-of join with grace, against a model that remembers every row.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::support::{Job, Out, Row, cut, right, row, rows, sorted};
+
+fn request(how: &str, retention: i64, grace: i64, last: bool) -> Value {
+    json!({
+        "kind": "join_asof", "keys": ["k"], "left": ["x"], "right": ["v"], "how": how, "history_retention": retention,
+        "grace": grace, "last": last,
+        "output": [
+            {"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"}, {"name": "x", "from": "left", "index": 0},
+            {"name": "since", "from": "right_time"}, {"name": "v", "from": "right", "index": 0},
+        ],
+    })
+}
+
+fn job(grace: i64) -> Job {
+    Job::new(&request("left", 100, grace, false), 2, 1)
+}
+
+/// (left number, right number)
+fn joined(rows: &[Out]) -> Vec<(i64, Option<i64>)> {
+    sorted(rows.iter().map(|row| (row[2].unwrap(), row[4])))
+}
+
+/// One partition: versions with the rules of the store, and the left rows that wait.
+#[derive(Default)]
+struct Model {
+    versions: BTreeMap<u8, BTreeMap<i64, Row>>,
+    table_time: Option<i64>,
+    stream_time: Option<i64>,
+    waiting: Vec<Row>,
+}
+
+impl Model {
+    fn epoch(&mut self, rows: &[Row], retention: i64, grace: i64) -> Vec<Out> {
+        let keyed = |row: &&Row| row.left && row.key.is_some();
+        self.stream_time = self.stream_time.max(rows.iter().filter(keyed).filter_map(|row| row.time).max());
+        let mut all = std::mem::take(&mut self.waiting);
+        all.extend(rows);
+        let mut result = Vec::new();
+        for row in sorted(all) {
+            match (row.key, row.time) {
+                (Some(_), Some(time)) if row.left && self.stream_time.is_some_and(|now| time > now - grace) => self.waiting.push(row),
+                (Some(key), Some(time)) if row.left => result.push(out(&row, self.find(key, time, retention))),
+                (Some(key), Some(time)) if self.table_time.is_none_or(|now| time >= now - retention) => {
+                    self.versions.entry(key).or_default().insert(time, row);
+                    self.table_time = self.table_time.max(Some(time));
+                }
+                _ if row.left => result.push(out(&row, None)),
+                _ => {}
+            }
+        }
+        result
+    }
+
+    fn find(&self, key: u8, time: i64, retention: i64) -> Option<&Row> {
+        let versions = self.versions.get(&key)?;
+        let newest = versions.last_key_value().filter(|(begin, _)| **begin <= time);
+        match newest {
+            Some((_, row)) => Some(row),
+            None if self.table_time.is_some_and(|now| time < now - retention) => None,
+            None => versions.range(..=time).next_back().map(|(_, row)| row),
+        }
+    }
+}
+
+fn out(left: &Row, right: Option<&Row>) -> Out {
+    vec![left.key.map(i64::from), left.time, left.number, right.and_then(|row| row.time), right.and_then(|row| row.number)]
+}
+
+#[test]
+fn left_rows_wait_for_the_stream_time() {
+    // J04, and J06: a left row that is late already is joined at once, and lets nobody go.
+    let job = job(2);
+    let rows: Vec<Row> = (0..4).flat_map(|n| [right(1, n, n), row(1, n, n)]).collect();
+    assert_eq!(joined(&job.epoch(&rows, true).rows), [(0, Some(0)), (1, Some(1))]);
+    assert_eq!(joined(&job.epoch(&[row(1, 0, 9)], true).rows), [(9, Some(0))]);
+    assert_eq!(joined(&job.epoch(&[row(2, 5, 5)], true).rows), [(2, Some(2)), (3, Some(3))]);
+}
+
+#[test]
+fn a_right_row_that_comes_late_by_less_than_the_grace_counts() {
+    let job = job(5);
+    assert_eq!(job.epoch(&[right(1, 0, 1), row(1, 10, 1), row(1, 10, 2)], true).rows, Vec::<Out>::new());
+    assert_eq!(job.epoch(&[right(1, 8, 2), row(1, 10, 3), row(1, 14, 4)], true).rows, Vec::<Out>::new());
+    // With the row that lets them go comes one more.
+    let done = job.epoch(&[right(1, 9, 3), row(1, 15, 5)], true);
+    assert_eq!(joined(&done.rows), [(1, Some(3)), (2, Some(3)), (3, Some(3))]);
+    assert_eq!(done.counts.matched, 3);
+}
+
+#[test]
+fn right_rows_alone_let_nobody_go_and_the_end_of_a_static_frame_lets_all() {
+    assert_eq!(job(5).epoch(&[row(1, 10, 1), right(1, 1_000, 2)], true).rows, Vec::<Out>::new());
+    let done = Job::new(&request("left", 100, 5, true), 2, 1).epoch(&[right(1, 9, 2), row(1, 10, 1)], false);
+    assert_eq!(joined(&done.rows), [(1, Some(2))]);
+}
+
+#[test]
+fn a_grace_beyond_the_history_is_refused() {
+    // J07
+    let kind: holdfast_host::operator::OperatorKind = serde_json::from_value(request("left", 10, 11, false)).unwrap();
+    let error = kind.start(&crate::support::schema(2)).err().unwrap();
+    assert!(error.to_string().contains("grace is 11; it must be from 0 to history_retention, 10"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rows_however_late_and_cut_give_what_the_model_gives(
+        epochs in rows(any::<bool>(), 1, 60).prop_flat_map(|rows| cut(rows, 30)),
+        (retention, grace) in (0..40_i64).prop_flat_map(|retention| (Just(retention), 0..=retention)), partitions in 1..4_usize,
+    ) {
+        let job = Job::new(&request("left", retention, grace, false), 2, partitions);
+        let mut models: Vec<Model> = (0..partitions).map(|_| Model::default()).collect();
+        for (rows, replay) in &epochs {
+            let expected: Vec<Out> = models.iter_mut().enumerate().flat_map(|(partition, model)| {
+                let ours: Vec<Row> = rows.iter().filter(|row| job.partition(row.key) == partition).copied().collect();
+                model.epoch(&ours, retention, grace)
+            }).collect();
+            prop_assert_eq!(sorted(job.epoch(rows, *replay).rows), sorted(expected));
+        }
+    }
+
+    #[test]
+    fn rows_later_by_less_than_the_grace_give_the_static_join_however_they_are_cut(
+        (all, epochs) in rows(any::<bool>(), 1, 60)
+            .prop_map(|mut rows| {
+                // Of right rows of one key and time the one that comes last wins, which the cut decides.
+                let mut seen = std::collections::HashSet::new();
+                rows.retain(|row| row.left || seen.insert((row.key, row.time)));
+                rows
+            })
+            .prop_flat_map(|rows| (Just(rows.clone()), cut(rows, 6))),
+        how in prop::sample::select(vec!["inner", "left"]), partitions in 1..4_usize,
+    ) {
+        let parts = Job::new(&request(how, 1_000, 7, false), 2, partitions);
+        let mut cut: Vec<Out> = epochs.iter().flat_map(|(rows, replay)| parts.epoch(rows, *replay).rows).collect();
+        // A row far ahead lets the last ones go.
+        let ahead: Vec<Row> = (0..3).map(|key| row(key, 500, 500)).collect();
+        cut.extend(parts.epoch(&ahead, false).rows);
+        let given = sorted(cut);
+        let whole = Job::new(&request(how, 1_000, 0, false), 2, partitions).epoch(&all, false).rows;
+        prop_assert_eq!(given, sorted(whole));
+    }
+}
