@@ -16,6 +16,7 @@ from holdfast.spark.aggregate import aggregate
 from holdfast.spark.drop_duplicates import drop_duplicates
 from holdfast.spark.epoch import foreach_batch
 from holdfast.spark.join_asof import join_asof
+from holdfast.spark.join_table import join_table
 from holdfast.spark.join_window import join_window
 from holdfast.spark.materialize import materialize
 from holdfast.spark.process import Processor, process
@@ -34,6 +35,7 @@ __all__ = [
     "drop_duplicates",
     "foreach_batch",
     "join_asof",
+    "join_table",
     "join_window",
     "materialize",
     "process",

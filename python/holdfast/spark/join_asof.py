@@ -44,7 +44,8 @@ def join_asof(
     older than that are dropped. With `grace` a left row waits in `state` until the newest left row of its partition is
     `grace` younger: right rows that come late, but by less than that, then count for it. It is at most
     `history_retention`; the last rows of a stream wait for newer ones. `tolerance` is the greatest age a match may have.
-    `delete_when` (SQL or a Column, over the right frame) marks right rows that end the value. `name` is the operator's name in the state.
+    `delete_when` (SQL or a Column, over the right frame) marks right rows that end the value. `name` is the operator's
+    name in the state.
 
     Returns the left frame's columns, then the right frame's without `by`; where a name is taken, `suffix` is added.
     Left rows whose key or time is null match nothing; right rows whose key or time is null are dropped.

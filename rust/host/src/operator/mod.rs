@@ -3,6 +3,7 @@
 pub mod aggregate;
 pub mod asof_join;
 pub mod drop_duplicates;
+pub mod join_table;
 pub mod join_window;
 pub mod materialize;
 mod output;
@@ -42,6 +43,8 @@ pub struct OperatorSpec {
 pub enum OperatorKind {
     /// The as-of join of a stream with a versioned table.
     JoinAsof(asof_join::Spec),
+    /// The join of two tables.
+    JoinTable(join_table::Spec),
     /// The join of two streams within a window.
     JoinWindow(join_window::Spec),
     /// Rows of which no like came before.
@@ -62,6 +65,7 @@ impl OperatorKind {
     pub fn start(&self, schema: &Schema) -> Result<Box<dyn Operator>> {
         match self {
             Self::JoinAsof(spec) => Ok(Box::new(asof_join::AsofJoin::new(spec, schema)?)),
+            Self::JoinTable(spec) => Ok(Box::new(join_table::JoinTable::new(spec, schema)?)),
             Self::JoinWindow(spec) => Ok(Box::new(join_window::JoinWindow::new(spec, schema)?)),
             Self::DropDuplicates(spec) => Ok(Box::new(drop_duplicates::DropDuplicates::new(spec, schema)?)),
             Self::Materialize(spec) => Ok(Box::new(materialize::Materialize::new(spec, schema)?)),
@@ -74,6 +78,7 @@ impl OperatorKind {
     pub fn stores(&self) -> Vec<StoreSpec> {
         match self {
             Self::JoinAsof(spec) => spec.stores(),
+            Self::JoinTable(spec) => spec.stores(),
             Self::JoinWindow(spec) => spec.stores(),
             Self::DropDuplicates(spec) => spec.stores(),
             Self::Materialize(spec) => spec.stores(),

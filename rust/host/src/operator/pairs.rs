@@ -15,6 +15,9 @@ use crate::protocol::Digest;
 /// One side of a row: its time and its payload.
 pub type Side<'a> = Option<(Option<i64>, &'a [u8])>;
 
+/// A time and a payload, each of which may be absent.
+pub type Half<'a> = (Option<i64>, Option<&'a [u8]>);
+
 /// Puts rows into batches and hands them on, in order.
 pub struct Emitter<'a> {
     output: &'a Output,
@@ -36,6 +39,14 @@ impl<'a> Emitter<'a> {
     /// # Errors
     /// `Serialization` for bytes that are no such rows; those of the worker.
     pub fn push(&mut self, key: &[u8], left: Side<'_>, right: Side<'_>) -> Result<()> {
+        self.push_halves(key, half(left), half(right))
+    }
+
+    /// Adds a row of which each side's time and payload may be absent by themselves.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn push_halves(&mut self, key: &[u8], left: Half<'_>, right: Half<'_>) -> Result<()> {
         self.pairs.push(key, left, right);
         if self.pairs.rows.len() >= BATCH_ROWS { self.flush() } else { Ok(()) }
     }
@@ -62,8 +73,12 @@ impl<'a> Emitter<'a> {
     }
 }
 
+fn half(side: Side<'_>) -> Half<'_> {
+    side.map_or((None, None), |(time, payload)| (time, Some(payload)))
+}
+
 /// A row of one side: its time, and where its payload lies.
-type Kept = (Option<i64>, Range<usize>);
+type Kept = (Option<i64>, Option<Range<usize>>);
 
 #[derive(Default)]
 struct Pairs {
@@ -73,30 +88,29 @@ struct Pairs {
 
 struct Pair {
     key: Range<usize>,
-    left: Option<Kept>,
-    right: Option<Kept>,
+    left: Kept,
+    right: Kept,
 }
 
 impl Pairs {
-    fn push(&mut self, key: &[u8], left: Side<'_>, right: Side<'_>) {
+    fn push(&mut self, key: &[u8], left: Half<'_>, right: Half<'_>) {
         let key = self.keep(key);
-        let left = left.map(|(time, value)| (time, self.keep(value)));
-        let right = right.map(|(time, value)| (time, self.keep(value)));
+        let left = (left.0, left.1.map(|payload| self.keep(payload)));
+        let right = (right.0, right.1.map(|payload| self.keep(payload)));
         self.rows.push(Pair { key, left, right });
     }
 
     fn batch(&self, output: &Output, layout: &Layout) -> Result<RecordBatch> {
-        let side = |kept: Option<&Kept>| kept.map(|(_, value)| &self.bytes[value.clone()]);
-        let time = |kept: Option<&Kept>| kept.and_then(|(time, _)| *time);
+        let payload = |kept: &Kept| kept.1.clone().map(|range| &self.bytes[range]);
         let keys = layout.key_codec.decode(self.rows.iter().map(|row| &self.bytes[row.key.clone()]))?;
-        let left = layout.left_codec.decode(self.rows.iter().map(|row| side(row.left.as_ref())))?;
-        let right = layout.right_codec.decode(self.rows.iter().map(|row| side(row.right.as_ref())))?;
+        let left = layout.left_codec.decode(self.rows.iter().map(|row| payload(&row.left)))?;
+        let right = layout.right_codec.decode(self.rows.iter().map(|row| payload(&row.right)))?;
         let column = |source: &Source| match *source {
             Source::Key { index } => Arc::clone(&keys[index]),
             Source::Left { index } => Arc::clone(&left[index]),
             Source::Right { index } => Arc::clone(&right[index]),
-            Source::Time => times_of(&layout.time_type, self.rows.iter().map(|row| time(row.left.as_ref())).collect()),
-            Source::RightTime => times_of(&layout.time_type, self.rows.iter().map(|row| time(row.right.as_ref())).collect()),
+            Source::Time => times_of(&layout.time_type, self.rows.iter().map(|row| row.left.0).collect()),
+            Source::RightTime => times_of(&layout.time_type, self.rows.iter().map(|row| row.right.0).collect()),
         };
         output.batch(output.sources.iter().map(column).collect::<Vec<ArrayRef>>())
     }
@@ -105,11 +119,11 @@ impl Pairs {
         for Pair { key, left, right } in &self.rows {
             digest.update(&(key.len() as u64).to_be_bytes());
             digest.update(&self.bytes[key.clone()]);
-            for side in [left, right] {
-                // Fixed width first: with the value's length in it, no two rows give the same bytes.
-                let (time, value) = side.as_ref().map_or((None, &[][..]), |(time, value)| (*time, &self.bytes[value.clone()]));
+            for (time, payload) in [left, right] {
+                // Fixed width first: with the payload's length in it, no two rows give the same bytes.
+                let value = payload.clone().map_or(&[][..], |range| &self.bytes[range]);
                 let mut fixed = [0; 18];
-                fixed[0] = u8::from(side.is_some());
+                fixed[0] = u8::from(payload.is_some());
                 fixed[1] = u8::from(time.is_some());
                 fixed[2..10].copy_from_slice(&time.unwrap_or(0).to_be_bytes());
                 fixed[10..].copy_from_slice(&(value.len() as u64).to_be_bytes());

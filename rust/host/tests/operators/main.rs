@@ -6,6 +6,7 @@
 
 mod asof_grace;
 mod drop_duplicates;
+mod join_table;
 mod join_window;
 mod materialize;
 mod support;

@@ -74,6 +74,12 @@ impl VersionedStore {
         Ok(f(found.version(&rows)))
     }
 
+    /// The next moment after one at which a key changes: a version or a tombstone begins.
+    pub fn next_change(&self, tx: &mut Transaction, key: &[u8], after: Timestamp) -> Result<Option<Timestamp>> {
+        let found = with_key_part(key, |part| self.next_begin(tx, part, after.0)).map_err(|e| e.store(self.name()).key(key))?;
+        Ok(found.map(Timestamp))
+    }
+
     fn find(&self, tx: &mut Transaction, part: &[u8], at: i64, rows: &mut Vec<u8>) -> Result<Found> {
         // At or above the mark the newest version is the one in force.
         if self.inner.marks.covers(part, at) || at < self.horizon(tx) {

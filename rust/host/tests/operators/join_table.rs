@@ -1,0 +1,194 @@
+//! The join of tables against the tables' join as of any time.
+
+use std::collections::BTreeMap;
+
+use holdfast_core::Timestamp;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::support::{Done, Job, Out, Row, cut, right, row, rows, sorted};
+
+fn request(how: &str, retention: i64) -> Value {
+    json!({
+        "kind": "join_table", "keys": ["k"], "left": ["x"], "right": ["v"], "how": how, "history_retention": retention,
+        "left_values": [0], "right_values": [0],
+        "output": [
+            {"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"}, {"name": "x", "from": "left", "index": 0},
+            {"name": "since", "from": "right_time"}, {"name": "v", "from": "right", "index": 0},
+        ],
+    })
+}
+
+fn job(how: &str) -> Job {
+    Job::new(&request(how, 1_000), 2, 1)
+}
+
+fn gone(mut row: Row) -> Row {
+    row.number = None;
+    row
+}
+
+/// A row of the result of key 1: left time and number, right time and number.
+fn out(left: (i64, i64), right: (i64, i64)) -> Out {
+    vec![Some(1), Some(left.0), Some(left.1), Some(right.0), Some(right.1)]
+}
+
+fn value_at(job: &Job, store: &str, time: i64) -> bool {
+    let mut tx = job.tasks[0].begin().unwrap();
+    // The key's bytes as arrow-row has them.
+    let key = [2, b'1', 0, 0, 0, 0, 0, 0, 0, 1];
+    job.tasks[0].versioned(store).unwrap().get_as_of(&mut tx, &key, Timestamp(time), |version| version.is_some()).unwrap()
+}
+
+#[test]
+fn a_row_that_is_not_the_newest_of_its_key_is_kept_and_gives_nothing() {
+    // J10
+    let job = job("inner");
+    assert_eq!(job.epoch(&[row(1, 5, 50)], true).rows, Vec::<Out>::new());
+    assert_eq!(job.epoch(&[right(1, 1, 10)], true).rows, [out((5, 50), (1, 10))]);
+    assert!(!value_at(&job, "left", 4));
+    let Done { rows, counts } = job.epoch(&[row(1, 3, 30)], true);
+    assert_eq!((rows, counts.late), (Vec::<Out>::new(), 1));
+    assert!(value_at(&job, "left", 4));
+}
+
+#[test]
+fn a_late_tombstone_gives_nothing() {
+    // J13
+    let job = job("left");
+    job.epoch(&[row(1, 5, 50), right(1, 4, 10)], true);
+    let Done { rows, counts } = job.epoch(&[gone(row(1, 3, 0)), gone(right(1, 2, 0))], true);
+    assert_eq!((rows, counts.late), (Vec::<Out>::new(), 2));
+}
+
+#[test]
+fn a_row_older_than_the_history_is_not_kept() {
+    // J14
+    let job = Job::new(&request("outer", 10), 2, 1);
+    job.epoch(&[row(2, 100, 1)], true);
+    let Done { rows, counts } = job.epoch(&[row(1, 89, 2)], true);
+    assert_eq!((rows, counts.late), (Vec::<Out>::new(), 1));
+    assert!(!value_at(&job, "left", 1_000));
+}
+
+#[test]
+fn a_row_of_an_equal_time_is_the_newest() {
+    // J15
+    let job = job("inner");
+    job.epoch(&[row(1, 5, 50), right(1, 1, 10)], true);
+    assert_eq!(job.epoch(&[row(1, 5, 51)], true).rows, [out((5, 51), (1, 10))]);
+    assert_eq!(
+        job.epoch(&[right(1, 1, 11)], true).rows,
+        [out((5, 51), (1, 11))].map(|mut row| {
+            row[1] = Some(5);
+            row
+        })
+    );
+}
+
+#[test]
+fn a_row_is_joined_as_of_its_own_time_and_again_at_each_later_change() {
+    let job = job("inner");
+    job.epoch(&[right(1, 1, 10), right(1, 9, 90), gone(right(1, 12, 0)), right(1, 15, 15)], true);
+    let rows = job.epoch(&[row(1, 5, 50)], true).rows;
+    let delete = vec![Some(1), Some(5), None, Some(12), None];
+    assert_eq!(rows, [out((5, 50), (1, 10)), out((5, 50), (9, 90)), delete, out((5, 50), (15, 15))]);
+}
+
+#[test]
+fn a_delete_goes_out_only_where_there_was_a_row() {
+    let job = job("inner");
+    assert_eq!(job.epoch(&[gone(row(1, 1, 0)), row(1, 2, 2), gone(row(1, 3, 0))], true).rows, Vec::<Out>::new());
+    job.epoch(&[row(1, 4, 4), right(1, 5, 5)], true);
+    assert_eq!(job.epoch(&[gone(right(1, 6, 0))], true).rows, [vec![Some(1), Some(4), None, Some(6), None]]);
+    assert_eq!(job.epoch(&[gone(row(1, 7, 0))], true).rows, Vec::<Out>::new());
+}
+
+#[test]
+fn rows_without_a_key_or_a_time_are_dropped() {
+    let rows = [Row { key: None, ..row(0, 1, 1) }, Row { time: None, ..right(1, 0, 1) }];
+    let done = job("outer").epoch(&rows, true);
+    assert_eq!((done.rows, done.counts.dropped), (Vec::<Out>::new(), 2));
+}
+
+/// Left and right number of a row of the result.
+type Pair = (Option<i64>, Option<i64>);
+
+/// Each key's values by time, as the two tables have them.
+#[derive(Default)]
+struct Tables {
+    sides: [BTreeMap<u8, BTreeMap<i64, Option<i64>>>; 2],
+}
+
+impl Tables {
+    fn put(&mut self, row: &Row) {
+        self.sides[usize::from(row.left)].entry(row.key.unwrap()).or_default().insert(row.time.unwrap(), row.number);
+    }
+
+    fn at(&self, left: bool, key: u8, time: i64) -> Option<i64> {
+        self.sides[usize::from(left)].get(&key)?.range(..=time).next_back()?.1.to_owned()
+    }
+
+    /// The result of a key at a time.
+    fn joined(&self, how: &str, key: u8, time: i64) -> Option<Pair> {
+        let (left, right) = (self.at(true, key, time), self.at(false, key, time));
+        let is_there = match how {
+            "inner" => left.is_some() && right.is_some(),
+            "left" => left.is_some(),
+            _ => left.is_some() || right.is_some(),
+        };
+        is_there.then_some((left, right))
+    }
+}
+
+/// What a reader of the result has at a time: the last row for the greatest time up to it.
+fn read(result: &BTreeMap<(u8, i64), Pair>, key: u8, time: i64) -> Option<Pair> {
+    let found = result.range((key, i64::MIN)..=(key, time)).next_back().map(|(_, row)| *row);
+    found.filter(|(left, right)| left.is_some() || right.is_some())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Each side in the order of time, but the sides against each other in any: the result is the tables' join at all times.
+    #[test]
+    fn the_result_is_the_join_of_the_tables_at_any_time(
+        (lefts, rights) in (rows(Just(true), 0, 40), rows(Just(false), 0, 40)), takes in prop::collection::vec(any::<bool>(), 80),
+        chunk in 1..12_usize, how in prop::sample::select(vec!["inner", "left", "outer"]), partitions in 1..4_usize, replay in any::<bool>(),
+    ) {
+        let keyed = |rows: Vec<Row>| sorted(rows.into_iter().filter(|row| row.key.is_some() && row.time.is_some()));
+        let (mut lefts, mut rights) = (keyed(lefts).into_iter(), keyed(rights).into_iter());
+        let mut arriving: Vec<Row> = takes.into_iter().filter_map(|left| if left { lefts.next() } else { rights.next() }).collect();
+        arriving.extend(lefts.chain(rights));
+        let (job, mut tables, mut result) = (Job::new(&request(how, 1_000), 2, partitions), Tables::default(), BTreeMap::new());
+        for rows in arriving.chunks(chunk) {
+            for out in job.epoch(rows, replay).rows {
+                let time = out[1].max(out[3]).unwrap();
+                result.insert((out[0].unwrap() as u8, time), (out[2], out[4]));
+            }
+            rows.iter().for_each(|row| tables.put(row));
+        }
+        // Of rows with one key, side and time the last to come holds, within an epoch the greatest.
+        for key in 0..3 {
+            for time in -1..62 {
+                prop_assert_eq!(read(&result, key, time), tables.joined(how, key, time), "key {} at {}", key, time);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_in_time_give_the_same_however_they_are_cut(
+        (all, epochs) in rows(any::<bool>(), 1, 60)
+            .prop_map(|rows| {
+                // Rows of one key and time in two epochs would both go out.
+                let mut seen = std::collections::HashSet::new();
+                rows.into_iter().filter(|row| seen.insert((row.key, row.time))).collect::<Vec<_>>()
+            })
+            .prop_flat_map(|rows| (Just(rows.clone()), cut(rows, 0))),
+        how in prop::sample::select(vec!["inner", "left", "outer"]), partitions in 1..4_usize,
+    ) {
+        let parts = Job::new(&request(how, 10), 2, partitions);
+        let cut: Vec<Out> = epochs.iter().flat_map(|(rows, replay)| parts.epoch(rows, *replay).rows).collect();
+        prop_assert_eq!(sorted(cut), sorted(Job::new(&request(how, 1_000), 2, 1).epoch(&all, false).rows));
+    }
+}
