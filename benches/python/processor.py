@@ -96,6 +96,7 @@ def _request() -> dict[str, object]:
         "left": [],
         "output": [{"name": "k", "from": "key", "index": 0}],
         "stores": [{"name": "hits", "kind": "key_value"}],
+        "deterministic": True,
     }
     place = {"partition": 0, "partitions": 1, "attempt": 1, "instance": "bench"}
     return {"scratch": True, **place, "settings": {}, "operator": operator}

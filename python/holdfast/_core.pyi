@@ -435,6 +435,8 @@ class HostCalls:
 
     def rows(self) -> tuple[ArrowBatch, int | None]:
         """The next rows in order and their greatest time; no rows at the end."""
+    def is_repeated(self) -> bool:
+        """Whether the stores have what an earlier session came to with the same input."""
     def call(self, store: str, method: str, given: Sequence[_Argument]) -> ArrowBatch:
         """Asks a store."""
     def scan(self, store: str, method: str, given: Sequence[_Argument], batch_rows: int) -> ArrowReader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,18 @@ class Hits:
             ctx["hits"].put(key, hits)
             found.append((key, hits))
         yield rows(*found, k=pa.string(), n=pa.int64())
+
+
+class Chance:
+    """Gives each key a number by chance, and keeps it."""
+
+    stores = (hf.stores.key_value("numbers", key=STRING, value=INT64),)
+
+    def process(self, batch, ctx):
+        for key in batch["k"].to_pylist():
+            number = secrets.randbits(60)
+            ctx["numbers"].put(key, number)
+            yield rows((key, number), k=pa.string(), n=pa.int64())
 
 
 class Keeping:

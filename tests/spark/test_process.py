@@ -8,7 +8,7 @@ from threading import Lock
 
 import pytest
 from every_method import BUILDERS, script
-from processors import OUT, EveryMethod, Fails, Hits, Keeping, Reminders, Sums
+from processors import OUT, Chance, EveryMethod, Fails, Hits, Keeping, Reminders, Sums
 from streams import Stream
 
 import holdfast as hf
@@ -44,6 +44,27 @@ def test_a_retry_sees_nothing_of_the_attempt_that_failed(stream: Stream, tmp_pat
     batches = stream.run(processed(stream, Fails(tmp_path / "failed", how), on=None))
     assert (tmp_path / "failed").exists()
     assert batches == {0: [("a", 1), ("a", 2)], 1: [("a", 3)]}
+
+
+def test_what_cannot_be_repeated_is_given_again(stream: Stream):
+    """Each batch is evaluated twice, and one more time by a new run after the driver has lost its last commit."""
+    seen: dict[int, list] = {}
+
+    def twice(frame, batch_id: int) -> None:
+        first, second = sorted(map(tuple, frame.collect())), sorted(map(tuple, frame.collect()))
+        seen.setdefault(batch_id, []).extend([first, second])
+
+    stream.batch(left=[("a", 1, 1), ("b", 2, 2)])
+    stream.batch(left=[("a", 3, 3)])
+    stream.run(processed(stream, Chance(), deterministic=False), each=twice)
+    (stream.root / "query/commits/1").unlink()
+    (stream.root / "query/commits/.1.crc").unlink(missing_ok=True)
+    stream.run(processed(stream, Chance(), deterministic=False), each=twice)
+    assert [len(seen[epoch]) for epoch in (0, 1)] == [2, 4]
+    for epoch, rows in ((0, 2), (1, 1)):
+        assert len(seen[epoch][0]) == rows
+        assert all(again == seen[epoch][0] for again in seen[epoch])
+    assert seen[0][0][0] != seen[1][0][0]
 
 
 def test_the_users_traceback_reaches_the_user(spark):
@@ -152,7 +173,6 @@ def test_the_example_of_the_docs(stream: Stream):
         ({"schema": "nonsense nonsense nonsense"}, ValueError, "is no list of columns and types"),
         ({"schema": ""}, ValueError, "schema=''"),
         ({"schema": 7}, TypeError, "schema is a int"),
-        ({"deterministic": False}, hf.errors.UnsupportedOperationError, "deterministic=False comes later"),
         ({"on": "x"}, ValueError, "on: column 'x' of the given frame is int, not a timestamp"),
         ({"by": []}, ValueError, "by is empty"),
     ],

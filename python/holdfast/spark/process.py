@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.spark.processor.context import ProcessorContext
 
 _TIMERS: Final = "holdfast.timers"
+_OUTPUT: Final = "holdfast.output"
 
 
 class Processor(Protocol):
@@ -55,18 +56,16 @@ def process(
     of the partition reached `at`.
 
     The processor is pickled when this is called, and each task has a copy of its own: what it keeps outside of its
-    stores is gone after its micro-batch's partition. Given the same rows it must do the same, since a retry must.
+    stores is gone after its micro-batch's partition. Given the same rows it must do the same, since Spark may run a task
+    twice; of one that cannot (it asks a service, or the clock) say `deterministic=False`: then its output is kept with the
+    state, and a second run of a task gives what the first one gave.
 
     Returns a frame with the columns of `schema`. Raises `ValueError` or `TypeError` that names the wrong column, store or
     option, before any job runs.
     """
     rows = OneSide(df, by, on)
-    builders = _stores(processor, timed=on is not None)
+    builders = _stores(processor, timed=on is not None, deterministic=deterministic)
     output = _schema(schema)
-    if not deterministic:
-        raise UnsupportedOperationError(
-            "deterministic=False comes later: make the processor repeatable (seed it by ctx.epoch)"
-        )
     epoch = check_call(state, df, df)
     layout = rows.rows.layout
     keys = pa.schema([pa.field(key.name, layout.field(f"k{index}").type) for index, key in enumerate(rows.keys)])
@@ -77,7 +76,11 @@ def process(
         epoch=epoch,
         layout=layout,
         output=output,
-        request={**rows.request, "stores": [_described(builder) for builder in builders]},
+        request={
+            **rows.request,
+            "stores": [_described(builder) for builder in builders],
+            "deterministic": deterministic,
+        },
         task=partial(ProcessTask, processor=_pickled(processor), keys=keys, timed=on is not None),
     )
     frame = rows.rows.frame()
@@ -85,7 +88,7 @@ def process(
     return operator.over(frame, keys=len(rows.keys), metrics=METRICS)
 
 
-def _stores(processor: Any, *, timed: bool) -> list[StoreBuilder]:
+def _stores(processor: Any, *, timed: bool, deterministic: bool) -> list[StoreBuilder]:
     kind = type(processor).__name__
     if not callable(getattr(processor, "process", None)):
         raise TypeError(f"processor is a {kind} without a method process(batch, ctx)")
@@ -105,6 +108,8 @@ def _stores(processor: Any, *, timed: bool) -> list[StoreBuilder]:
         raise ValueError(f"{kind}.stores has two of one name: {sorted({name for name in names if names.count(name) > 1})}")
     if timed:
         builders.append(StoreBuilder(name=_TIMERS, kind="key_value"))
+    if not deterministic:
+        builders.append(StoreBuilder(name=_OUTPUT, kind="key_value"))
     return builders
 
 

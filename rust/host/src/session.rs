@@ -14,10 +14,10 @@ use tempfile::TempDir;
 use crate::host::Host;
 use crate::log::{HeadHeader, RecordsWriter};
 use crate::operator::{Operator, Outcome, Worker};
-use crate::partition::{Partition, Prepared, View, Wanted};
+use crate::partition::{Partition, Prepared, View, Wanted, apply_object};
 use crate::protocol::{Digest, Epoch, ObjectId, RunNumber};
 use crate::request::{Opened, Place, Request, Staged};
-use crate::root::{self, ChunkName, Root};
+use crate::root::{self, ChunkName, Head, Root};
 
 /// A session.
 pub struct Session {
@@ -103,6 +103,12 @@ impl Session {
         self.work(schema)?;
         let Self { host, request, home, work } = self;
         let Some(mut work) = work else { return Err(Error::new(ErrorKind::InvalidState, "the session has no work")) };
+        if let (Some(input), Home::Kept { root, run, place }) = (work.operator.repeats(), &home)
+            && let Some(head) = earlier(root, &request, *run, place.epoch, input, work.view.base)?
+        {
+            apply_object(root, &work.view.task, &mut work.view.transaction, &head)?;
+            work.operator.set_repeated();
+        }
         let outcome = work.operator.run(&work.view.task, &mut work.view.transaction, worker)?;
         let Home::Kept { root, run, place } = home else {
             return Ok(Staged { epoch: None, digest: None, adopted: false, records: 0, counts: outcome.counts });
@@ -153,6 +159,21 @@ impl Session {
             }
         }
     }
+}
+
+/// What a session of this run, or of the newest before it that has an object, came to with the same input and on the same state.
+fn earlier(root: &Root, request: &Request, run: RunNumber, epoch: Epoch, input: Digest, base: Digest) -> Result<Option<Head>> {
+    let operator = &request.operator.name;
+    let mut objects = root.objects(Some(operator), epoch)?;
+    objects.retain(|object| object.partition == request.partition && object.run <= run);
+    objects.sort_unstable_by_key(|object| std::cmp::Reverse(object.run));
+    for object in objects {
+        let header = root.head_header(epoch, &object)?;
+        if header.is_some_and(|header| (header.input, header.base) == (input, base)) {
+            return root.head(operator, epoch, object.partition, object.run);
+        }
+    }
+    Ok(None)
 }
 
 /// Writes a session's changes into the log and keeps them prepared. Once this returns, the task may be acknowledged.

@@ -62,6 +62,11 @@ impl HostCalls {
         Ok((ArrowBatch::new(answer.batch), time))
     }
 
+    fn is_repeated(&self, py: Python<'_>) -> PyResult<bool> {
+        let answer = self.ask(py, Message::empty().with("method", "repeated"))?;
+        Ok(answer.word("repeated") == Some("true"))
+    }
+
     fn call(&self, py: Python<'_>, store: &str, method: &str, given: Vec<Argument<'_>>) -> PyResult<ArrowBatch> {
         let answer = self.ask(py, message(py, store, method, &given)?)?;
         Ok(ArrowBatch::new(answer.batch))

@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -21,38 +22,46 @@ class ProcessTask(OperatorTask):
         self.processor: Final = processor
         self.keys: Final = keys
         self.timed: Final = timed
+        self.deterministic: Final[bool] = common["request"]["operator"]["deterministic"]
 
     def _results(self, client: "_core.HostClient", request: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-        from holdfast.spark.processor.context import ProcessorContext
+        from holdfast.spark.processor.output import Output
 
         calls = client.end_input()
         try:
-            processor = pickle.loads(self.processor)  # noqa: S301 - our own driver pickled it
-            context = ProcessorContext(
-                calls,
-                list(processor.stores),
-                epoch=request["epoch"] or 0,
-                partition=request["partition"],
-                keys=self.keys,
-                timed=self.timed,
-            )
-            while len((rows := calls.rows())[0]):
-                batch = pa.record_batch(rows[0])
-                context.begin_batch(batch, rows[1])
-                yield from self._given(calls, processor.process(batch, context))
-                for key, at in context.due():
-                    yield from self._given(calls, processor.on_timer(key, at, context))
-            context.flush()
+            output = None if self.deterministic else Output(calls)
+            given = self._given(calls, request) if output is None else output.kept(partial(self._given, calls, request))
+            for batch in given:
+                calls.digest(batch)
+                yield batch
             calls.done()
         finally:
             calls.close()
 
-    def _given(self, calls: "_core.HostCalls", given: Iterable[Any] | None) -> Iterator[pa.RecordBatch]:
+    def _given(self, calls: "_core.HostCalls", request: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        """What the processor gives."""
+        from holdfast.spark.processor.context import ProcessorContext
+
+        processor = pickle.loads(self.processor)  # noqa: S301 - our own driver pickled it
+        context = ProcessorContext(
+            calls,
+            list(processor.stores),
+            epoch=request["epoch"] or 0,
+            partition=request["partition"],
+            keys=self.keys,
+            timed=self.timed,
+        )
+        while len((rows := calls.rows())[0]):
+            batch = pa.record_batch(rows[0])
+            context.begin_batch(batch, rows[1])
+            yield from self._batches(processor.process(batch, context))
+            for key, at in context.due():
+                yield from self._batches(processor.on_timer(key, at, context))
+        context.flush()
+
+    def _batches(self, given: Iterable[Any] | None) -> Iterator[pa.RecordBatch]:
         for batches in () if given is None else given:
-            for batch in _batches(batches):
-                result = self._named(batch)
-                calls.digest(result)
-                yield result
+            yield from map(self._named, _batches(batches))
 
     def _named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with exactly the columns of the result, in their order."""

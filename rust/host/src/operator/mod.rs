@@ -99,6 +99,14 @@ pub trait Operator: Send {
     /// `InvalidState` names the rows of another partition.
     fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()>;
 
+    /// The input's digest, if an earlier session's results are to be given again rather than worked out anew.
+    fn repeats(&self) -> Option<Digest> {
+        None
+    }
+
+    /// The transaction has the changes of an earlier session with the same input.
+    fn set_repeated(&mut self) {}
+
     /// Puts the input in order, applies it to the transaction and hands the output to the worker, in order.
     ///
     /// # Errors

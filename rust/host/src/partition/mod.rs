@@ -20,6 +20,7 @@ use crate::executor::Executor;
 use crate::protocol::{Digest, Epoch, ObjectId, OpenFacts, OpenStep, OperatorName, Partition as Number, RunNumber, Violation, open_step};
 use crate::root::Root;
 use directory::Directory;
+pub use replay::apply_object;
 pub use snapshot::SnapshotPolicy;
 use snapshot::Snapshots;
 

@@ -8,6 +8,7 @@ use holdfast_core::{Error, ErrorKind, Result, Task, Timestamp, Transaction, Vers
 use super::{Inner, Partition, Prepared, Wanted, chain};
 use crate::log::{HeadHeader, Records};
 use crate::protocol::{Digest, Epoch, ObjectId, Violation};
+use crate::root::{Head, Root};
 
 /// A restore that takes longer than this says how far it is, each time this has passed.
 const PROGRESS: Duration = Duration::from_secs(2);
@@ -53,13 +54,7 @@ impl Partition {
         let head = self.root.head(&decided.operator, epoch, decided.partition, decided.run)?.ok_or_else(missing)?;
         self.check_base(&head.header, &decided, base)?;
         let mut tx = task.begin()?;
-        for chunk in &head.header.chunks {
-            restore(&task, &mut tx, &self.root.chunk(&head.header, chunk)?)?;
-        }
-        restore(&task, &mut tx, &head.records)?;
-        for (store, time) in &head.header.stream_times {
-            task.apply_changes(store, &mut tx, &[], Some(Timestamp(*time)))?;
-        }
+        apply_object(&self.root, &task, &mut tx, &head)?;
         task.commit_transaction(tx, self.commit(epoch, head.header.chain()))?;
         Ok(head.header.records)
     }
@@ -79,6 +74,21 @@ impl Partition {
         }
         Err(Violation::BrokenChain { object: object.clone(), epoch: header.epoch }.into())
     }
+}
+
+/// Stages all that an object holds.
+///
+/// # Errors
+/// `Restore` for an object that cannot be read.
+pub fn apply_object(root: &Root, task: &Task, tx: &mut Transaction, head: &Head) -> Result<()> {
+    for chunk in &head.header.chunks {
+        restore(task, tx, &root.chunk(&head.header, chunk)?)?;
+    }
+    restore(task, tx, &head.records)?;
+    for (store, time) in &head.header.stream_times {
+        task.apply_changes(store, tx, &[], Some(Timestamp(*time)))?;
+    }
+    Ok(())
 }
 
 impl Inner {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, BinaryArray, BooleanArray, Int64Array, RecordBatch};
-use holdfast_core::Result;
+use holdfast_core::{ErrorKind, Result};
 use holdfast_host::client::Client;
 use holdfast_host::message::Message;
 use holdfast_host::operator::process::OutputDigest;
@@ -22,7 +22,7 @@ fn task(spark: &Spark, epoch: i64) -> Task {
 fn operator(stores: &Value) -> Value {
     json!({
         "name": "join", "kind": "process", "keys": ["currency"], "left": ["id"], "right": ["rate", "note"],
-        "stores": stores,
+        "stores": stores, "deterministic": true,
         "output": [
             {"name": "currency", "from": "key", "index": 0}, {"name": "at", "from": "time"}, {"name": "id", "from": "left", "index": 0},
         ],
@@ -194,6 +194,35 @@ fn attempts_that_do_the_same_adopt_and_others_are_refused() {
     assert!(second.adopted);
     let error = refused(attempt(3, "other"));
     assert!(error.to_string().contains("not repeatable"), "{error}");
+}
+
+#[test]
+fn what_is_not_repeatable_is_given_again_for_the_same_input() {
+    let (spark, host) = (Spark::new(), Host::start());
+    spark.begin(0);
+    let task = |run| Task::new(&spark, run, 0).with("/operator", operator(&json!([{"name": "hits", "kind": "key_value"}])));
+    let attempt = |run, number, rows: &[Row], value| {
+        let mut client = calling(&task(run).with("/operator/deterministic", false).attempt(number), host.connect(), rows);
+        let answer = client.call(&Message::empty().with("method", "repeated")).unwrap();
+        let repeated: bool = answer.parsed("repeated").unwrap();
+        if !repeated {
+            put(&mut client, &["EUR"], &[value]);
+        }
+        (repeated, get(&mut client, &["EUR"]), client.done(&OutputDigest::default()))
+    };
+    let (rows, others) = ([left("EUR", 10, 1)], [left("EUR", 10, 2)]);
+    let (repeated, _, staged) = attempt("a", 1, &rows, "1");
+    assert!(!repeated && staged.is_ok());
+    // An attempt of the run, and a newer run that starts with nothing local, give what the first one gave.
+    for (run, number) in [("a", 2), ("b", 3)] {
+        let (repeated, value, staged) = attempt(run, number, &rows, "other");
+        assert!(repeated && staged.is_ok(), "{staged:?}");
+        assert_eq!(value, [Some("1".into())]);
+    }
+    // Other input is worked on anew; what comes of it is not what was staged, and is refused.
+    let (repeated, _, staged) = attempt("b", 4, &others, "2");
+    assert!(!repeated);
+    assert_eq!(refused(staged).kind(), ErrorKind::TaskCorrupted);
 }
 
 #[test]

@@ -32,6 +32,8 @@ pub struct Process {
     /// The columns of the processor's batches.
     columns: Output,
     counts: Counts,
+    /// The transaction has what an earlier session came to.
+    is_repeated: bool,
 }
 
 impl Process {
@@ -42,7 +44,7 @@ impl Process {
     pub fn new(spec: &Spec, schema: &Schema) -> Result<Self> {
         let layout = rows::Layout::new("process", &spec.rows, schema)?;
         let columns = Output::new("process", &spec.columns, &layout)?;
-        Ok(Self { spec: spec.clone(), rows: Rows::new(layout), columns, counts: Counts::default() })
+        Ok(Self { spec: spec.clone(), rows: Rows::new(layout), columns, counts: Counts::default(), is_repeated: false })
     }
 
     /// The next rows in order, and the greatest time of all rows so far; no rows at the end.
@@ -73,6 +75,14 @@ impl Operator for Process {
         self.rows.push(batch, partition, &mut self.counts)
     }
 
+    fn repeats(&self) -> Option<Digest> {
+        (!self.spec.deterministic).then(|| self.rows.digest())
+    }
+
+    fn set_repeated(&mut self) {
+        self.is_repeated = true;
+    }
+
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
         let ordered = rows::order(&self.rows.inputs, &mut self.counts);
         let mut batches = ordered.chunks(BATCH_ROWS);
@@ -81,6 +91,7 @@ impl Operator for Process {
             let call = worker.call()?;
             let answer = match call.word("method") {
                 Some("rows") => self.next_rows(&mut batches)?,
+                Some("repeated") => Message::empty().with("repeated", self.is_repeated),
                 Some("done") => {
                     self.counts.output_rows = call.parsed("rows")?;
                     let output = Digest::try_from(call.parsed::<String>("digest")?)

@@ -20,6 +20,9 @@ pub struct Spec {
     pub columns: Vec<OutputColumn>,
     /// The processor's stores.
     pub stores: Vec<Store>,
+    /// Given the same rows the processor does the same. Else its output is in a store, and an object of an earlier session
+    /// with the same input counts instead of a new one.
+    pub deterministic: bool,
 }
 
 /// A store of the processor.
@@ -93,7 +96,7 @@ mod tests {
     fn a_request_of_python_is_understood() {
         let json = r#"{"keys": ["k"], "left": ["x"], "output": [{"name": "k", "from": "key", "index": 0}, {"name": "x", "from": "left", "index": 0}],
             "stores": [{"name": "hits", "kind": "key_value"}, {"name": "w", "kind": "timestamped_window", "retention": 60,
-                        "window_size": 10, "retain_duplicates": false}, {"name": "s", "kind": "session", "retention": 5}]}"#;
+                        "window_size": 10, "retain_duplicates": false}, {"name": "s", "kind": "session", "retention": 5}], "deterministic": true}"#;
         let spec: Spec = serde_json::from_str(json).expect("valid");
         let kinds: Vec<&str> = spec.stores().iter().map(|store| store.kind.name()).collect();
         assert_eq!(kinds, ["key_value", "timestamped_window", "session"]);
