@@ -17,7 +17,10 @@ class Bench:
 
     def __init__(self, path: Path, place: str = "files", **options: Any) -> None:
         self.path: Path | None = None if place == "memory" else path
-        self.persistent = place == "files"
+        self.persistent = place in ("files", "spilled")
+        if place == "spilled":
+            # At every row.
+            options.setdefault("uncommitted_max_bytes", 0)
         self.retention: Any = options.pop("history_retention", 30 * DAY)
         self.interval: Any = options.pop("segment_interval", None)
         self.options = options

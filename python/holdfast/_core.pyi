@@ -53,6 +53,7 @@ class _Settings(TypedDict):
 
     durability: str
     guarantee: str
+    mechanism: str
     uncommitted_max_bytes: int
     metrics_level: str
     older_layout: bool
@@ -91,6 +92,8 @@ class Task:
         """Commits; None keeps the offsets, an empty list forgets them."""
     def rollback(self) -> None:
         """Drops the open transaction."""
+    def recover(self) -> list[tuple[str, int, int]]:
+        """Drops the open transaction, ends an interrupted commit; the offsets of the state: topic, partition, offset."""
     def restore_batch(
         self,
         store: str,

@@ -43,8 +43,10 @@ class TransactionMechanism(Enum):
     """Where uncommitted writes are kept."""
 
     AUTO = "auto"
-    """In memory; `Task.commit_requested` tells when it is time to commit."""
+    """In memory, and from `uncommitted_max_bytes` on in sorted files beside the stores, so a transaction may be larger than
+    memory. `Task.commit_requested` tells when that point is near."""
     INDEXED_BATCH = "indexed_batch"
-    """In memory."""
+    """In memory, however much it is."""
     SECONDARY_STORE = "secondary_store"
-    """In sorted files beside the store; not here yet."""
+    """In sorted files beside the stores, but for a buffer of 1 MiB. A commit of files is slower than one from memory: rows
+    are merged into files that the database then takes in."""

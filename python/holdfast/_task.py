@@ -18,7 +18,6 @@ from holdfast._timestamped import TimestampedKeyValueStore
 from holdfast._user_store import Attached, UserStateStore, is_user_store
 from holdfast._versioned import VersionedKeyValueStore
 from holdfast._window import TimestampedWindowStore, WindowStore
-from holdfast.errors import UnsupportedOperationError
 from holdfast.serde import TypedSerde
 from holdfast.stores import StoreBuilder
 
@@ -58,16 +57,15 @@ def open_task(
     version of Kafka Streams whose layout is to be able to open the directory again ("0.10.0" to "4.2"), a close writes them
     back and leaves a database of the stores' column families alone; the next open brings back all that was in the others.
 
-    `uncommitted_max_bytes` (-1: no limit) is where `Task.commit_requested` turns true. `rocksdb_options` are handed on
-    to RocksDB as they are. What `metrics_level` adds to `Task.metrics` is in `docs/metrics.md`. The default isolation level
-    of queries is READ_COMMITTED under exactly-once, else READ_UNCOMMITTED.
+    `uncommitted_max_bytes` is the memory of the open transaction at which it goes on in files beside the stores (by
+    `transaction_mechanism`, unless that is INDEXED_BATCH) and `Task.commit_requested` turns true; -1: no limit.
+    `rocksdb_options` are handed on to RocksDB as they are. What `metrics_level` adds to `Task.metrics` is in
+    `docs/metrics.md`. The default isolation level of queries is READ_COMMITTED under exactly-once, else READ_UNCOMMITTED.
 
     Raises `StoreLockedError` if somebody else has it open, `FormatVersionError` or `StoreCorruptedError` if it cannot be
     read, `ValueError` for stores or a durability other than it was made with and for an unknown `upgrade_from`, and
     `TaskCorruptedError` under exactly-once for a state that an unclean stop left in doubt.
     """
-    if transaction_mechanism is TransactionMechanism.SECONDARY_STORE:
-        raise UnsupportedOperationError("transaction_mechanism SECONDARY_STORE is not here yet; use AUTO")
     if upgrade_from is not None and upgrade_from not in _OLDER_LAYOUTS:
         raise ValueError(f"upgrade_from is {upgrade_from!r}; wanted: None or one of {', '.join(_OLDER_LAYOUTS)}")
     names = [store.name for store in stores]
@@ -89,6 +87,7 @@ def open_task(
         {
             "durability": durability.value,
             "guarantee": processing_guarantee.value,
+            "mechanism": transaction_mechanism.value,
             "uncommitted_max_bytes": uncommitted_max_bytes,
             "metrics_level": metrics_level.value,
             "older_layout": upgrade_from is not None,
@@ -195,20 +194,25 @@ class Task(AbstractContextManager["Task"]):
         """Makes everything since the last commit permanent, in all stores at once, together with the offsets.
 
         None keeps the committed offsets as they are, `{}` forgets them all, `{tp: None}` forgets that one. A failed
-        commit leaves the stores as they were; the open transaction then only takes `rollback`.
+        commit leaves the stores as they were; the open transaction then only takes `rollback`. Only a transaction that
+        outgrew its memory can fail half-way: then the error says so, and `rollback` or `recover` ends it.
         """
         for own in self._attached.values():
             own.commit(changelog_offsets)
         self._core.commit(_offsets(changelog_offsets))
 
     def rollback(self) -> None:
-        """Drops everything since the last commit."""
+        """Drops everything since the last commit; ends a commit that was interrupted, as `recover` does."""
         self._core.rollback()
 
     def recover(self, changelog_offsets: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
-        """Drops the open transaction and returns the offsets, of those asked for, that the state now stands at."""
-        self.rollback()
-        committed = self.committed_offsets()
+        """Drops the open transaction and returns the offsets, of those asked for, that the state now stands at.
+
+        A commit that was interrupted is ended first: forward if its commit file had been written (transactions that outgrew
+        their memory have one), and else back. So the offsets returned are those asked for or older ones, or newer ones.
+        `rollback` and the next `open_task` do the same.
+        """
+        committed = {TopicPartition(topic, number): offset for topic, number, offset in self._core.recover()}
         wanted = {TopicPartition(*partition) for partition in changelog_offsets}
         return {partition: offset for partition, offset in committed.items() if partition in wanted}
 
@@ -253,12 +257,12 @@ class Task(AbstractContextManager["Task"]):
 
     @property
     def approximate_num_uncommitted_bytes(self) -> int:
-        """Memory that a commit would free, overwritten values included."""
+        """Memory that a commit would free, overwritten values included; not what lies in files already."""
         return self._core.uncommitted_bytes()
 
     @property
     def commit_requested(self) -> bool:
-        """`uncommitted_max_bytes` is reached, or the next batch like the last would pass it."""
+        """Memory has reached `uncommitted_max_bytes` since the last commit, or the next batch like the last would do so."""
         return self._core.commit_requested()
 
     def metrics(self) -> TaskMetrics:

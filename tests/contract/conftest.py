@@ -24,7 +24,8 @@ def open_case(request: pytest.FixtureRequest, tmp_path: Path):
         case.task.close()
 
 
-@pytest.fixture(params=["files", "memory", "memory beside files"])
+@pytest.fixture(params=["files", "spilled", "memory", "memory beside files"])
 def place(request: pytest.FixtureRequest) -> str:
-    """The contract holds wherever a store is: in files, in memory, and in memory in a task that has files."""
+    """The contract holds wherever a store is: in files, in files with a transaction that spills at every row, in memory, and
+    in memory in a task that has files."""
     return request.param

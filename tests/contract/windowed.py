@@ -9,7 +9,14 @@ import pytest
 
 import holdfast as hf
 
-MODES = ["one transaction", "commit after each", "reopen after each", "in memory", "in memory, commit after each"]
+MODES = [
+    "one transaction",
+    "one transaction, spilled",
+    "commit after each",
+    "reopen after each",
+    "in memory",
+    "in memory, commit after each",
+]
 MIN, MAX = -(2**63), 2**63 - 1
 
 
@@ -18,7 +25,11 @@ class Case:
 
     def __init__(self, path: Path | None, builder: hf.StoreBuilder, mode: str = "one transaction") -> None:
         self.path, self.builder, self.mode = path, builder, mode
-        self.task = hf.open_task(path, [builder])
+        self.task = self.open()
+
+    def open(self) -> hf.Task:
+        limit = 0 if self.mode.endswith("spilled") else 64 << 20
+        return hf.open_task(self.path, [self.builder], uncommitted_max_bytes=limit)
 
     @property
     def store(self) -> Any:
@@ -45,7 +56,7 @@ class Case:
             pytest.skip("a store in memory is empty after a reopen")
         self.task.commit()
         self.task.close()
-        self.task = hf.open_task(self.path, [self.builder])
+        self.task = self.open()
 
     @property
     def dropped(self) -> int:

@@ -29,6 +29,12 @@ pub enum Failpoint {
     FilesMovedOut,
     RowsKept,
     OneFamilyDropped,
+    BeforeSpill,
+    AfterSpill,
+    BeforeCommitFile,
+    AfterCommitFile,
+    BetweenIngests,
+    BeforeCommitFileRemoval,
 }
 
 /// What happens at an armed point, once.
@@ -49,7 +55,7 @@ const ARM: u64 = 1 << 63;
 
 impl Failpoint {
     /// Every point.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 23] = [
         Self::BeforeOpen,
         Self::AfterOpen,
         Self::BeforeCommit,
@@ -67,6 +73,12 @@ impl Failpoint {
         Self::FilesMovedOut,
         Self::RowsKept,
         Self::OneFamilyDropped,
+        Self::BeforeSpill,
+        Self::AfterSpill,
+        Self::BeforeCommitFile,
+        Self::AfterCommitFile,
+        Self::BetweenIngests,
+        Self::BeforeCommitFileRemoval,
     ];
 
     /// The next time but `passed` that this point is reached, the action happens.

@@ -103,7 +103,8 @@ struct Pair {
 /// Where the store is; in memory it is empty after a reopen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    Files(Durability),
+    /// With the memory of a transaction, in bytes: it spills at every batch, now and then, or never.
+    Files(Durability, i64),
     Memory,
     MemoryBesideFiles,
 }
@@ -112,7 +113,9 @@ fn open(dir: &std::path::Path, place: Place) -> Arc<Task> {
     let kind = StoreKind::Versioned { history_retention: RETENTION, segment_interval: 10 };
     let spec = StoreSpec::new("s", kind);
     match place {
-        Place::Files(durability) => Task::open(dir, &[spec], TaskOptions { durability, ..TaskOptions::default() }).unwrap(),
+        Place::Files(durability, uncommitted_max_bytes) => {
+            Task::open(dir, &[spec], TaskOptions { durability, uncommitted_max_bytes, ..TaskOptions::default() }).unwrap()
+        }
         Place::Memory => Task::open_in_memory(&[spec], TaskOptions::default()).unwrap(),
         Place::MemoryBesideFiles => {
             let beside = StoreSpec::new("beside", StoreKind::KeyValue);
@@ -193,7 +196,7 @@ impl Pair {
             Step::Reopen => {
                 self.task.close().unwrap();
                 self.task = open(self.dir.path(), self.place);
-                if !matches!(self.place, Place::Files(_)) {
+                if !matches!(self.place, Place::Files(..)) {
                     self.committed = Model::default();
                 }
                 self.open = self.committed.clone();
@@ -222,8 +225,10 @@ fn rows(scan: &mut holdfast_core::VersionScan) -> Vec<(Vec<u8>, Row)> {
 }
 
 fn place() -> impl Strategy<Value = Place> {
-    let files = [Durability::Sync, Durability::Changelog].map(Place::Files);
-    prop::sample::select(files.into_iter().chain([Place::Memory, Place::MemoryBesideFiles]).collect::<Vec<_>>())
+    let files = [0, 18_000, -1]
+        .into_iter()
+        .flat_map(|limit| [Durability::Sync, Durability::Changelog].map(|durability| Place::Files(durability, limit)));
+    prop::sample::select(files.chain([Place::Memory, Place::MemoryBesideFiles]).collect::<Vec<_>>())
 }
 
 proptest! {
@@ -231,7 +236,8 @@ proptest! {
 
     #[test]
     fn the_store_answers_as_the_model(steps in prop::collection::vec(step(), 1..40), place in place()) {
-        let dir = tempfile::tempdir().unwrap();
+        // Every spill syncs files; memory makes that cheap.
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let task = open(dir.path(), place);
         let mut pair = Pair { dir, place, task, open: Model::default(), committed: Model::default() };
         for step in steps {
@@ -243,14 +249,14 @@ proptest! {
 #[test]
 fn a_view_begun_right_after_open_keeps_its_history_through_a_compaction() {
     let dir = tempfile::tempdir().unwrap();
-    let task = open(dir.path(), Place::Files(Durability::Sync));
+    let task = open(dir.path(), Place::Files(Durability::Sync, -1));
     let store = task.versioned("s").unwrap();
     for at in [60, 80, 95] {
         store.put(&mut task.transaction().unwrap(), b"k", Some(b"v"), Timestamp(at)).unwrap();
     }
     task.commit(OffsetChange::Keep).unwrap();
     task.close().unwrap();
-    let task = open(dir.path(), Place::Files(Durability::Sync));
+    let task = open(dir.path(), Place::Files(Durability::Sync, -1));
     let store = task.versioned("s").unwrap();
     let mut view = task.begin().unwrap();
     store.put(&mut task.transaction().unwrap(), b"k", Some(b"v"), Timestamp(1_000)).unwrap();

@@ -103,12 +103,14 @@ struct Pair {
     kind: Kind,
     dir: tempfile::TempDir,
     durability: Durability,
+    /// Memory of a transaction, in bytes.
+    limit: i64,
     task: Arc<Task>,
     open: Model,
     committed: Model,
 }
 
-fn open(dir: &std::path::Path, kind: Kind, durability: Durability) -> Arc<Task> {
+fn open(dir: &std::path::Path, kind: Kind, durability: Durability, uncommitted_max_bytes: i64) -> Arc<Task> {
     let kind = match kind {
         Kind::Session => StoreKind::Session { retention: RETENTION },
         kind => {
@@ -116,7 +118,7 @@ fn open(dir: &std::path::Path, kind: Kind, durability: Durability) -> Arc<Task> 
         }
     };
     let spec = StoreSpec::new("s", kind);
-    Task::open(dir, &[spec], TaskOptions { durability, ..TaskOptions::default() }).unwrap()
+    Task::open(dir, &[spec], TaskOptions { durability, uncommitted_max_bytes, ..TaskOptions::default() }).unwrap()
 }
 
 impl Pair {
@@ -271,7 +273,7 @@ impl Pair {
             }
             Step::Reopen => {
                 self.task.close().unwrap();
-                self.task = open(self.dir.path(), self.kind, self.durability);
+                self.task = open(self.dir.path(), self.kind, self.durability, self.limit);
                 self.open = self.committed.clone();
             }
             Step::Compact => {
@@ -296,11 +298,13 @@ proptest! {
         steps in prop::collection::vec(step(), 1..40),
         kind in prop::sample::select(vec![Kind::Window, Kind::Duplicates, Kind::Session]),
         sync in any::<bool>(),
+        limit in prop::sample::select(vec![0, 36_000, -1]),
     ) {
-        let dir = tempfile::tempdir().unwrap();
+        // Every spill syncs files; memory makes that cheap.
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let durability = if sync { Durability::Sync } else { Durability::Changelog };
-        let task = open(dir.path(), kind, durability);
-        let mut pair = Pair { kind, dir, durability, task, open: Model::default(), committed: Model::default() };
+        let task = open(dir.path(), kind, durability, limit);
+        let mut pair = Pair { kind, dir, durability, limit, task, open: Model::default(), committed: Model::default() };
         for step in steps {
             pair.step(step)?;
         }
@@ -340,9 +344,11 @@ proptest! {
     fn a_timestamped_store_answers_as_the_model(
         plain in prop::collection::vec((0u8..6, any::<u8>()), 0..6),
         steps in prop::collection::vec(stamped_step(), 1..30),
+        limit in prop::sample::select(vec![0, -1]),
     ) {
-        let dir = tempfile::tempdir().unwrap();
-        let task = |kind: StoreKind| Task::open(dir.path(), &[StoreSpec::new("s", kind)], TaskOptions::default()).unwrap();
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let options = TaskOptions { uncommitted_max_bytes: limit, ..TaskOptions::default() };
+        let task = |kind: StoreKind| Task::open(dir.path(), &[StoreSpec::new("s", kind)], options.clone()).unwrap();
         let before = task(StoreKind::KeyValue);
         let store: KeyValueStore = before.key_value("s").unwrap();
         let mut open = Stamps::new();

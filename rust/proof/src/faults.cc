@@ -241,6 +241,14 @@ rocksdb_env_t* holdfast_faults_env(holdfast_faults* faults) {
   return new rocksdb_env_t{new CompositeEnvWrapper(Env::Default(), faults->disk, clock), false};
 }
 
+// What an fsync of a directory does that is made outside of RocksDB.
+int holdfast_faults_sync_directory(holdfast_faults* faults, const char* directory) {
+  std::unique_ptr<FSDirectory> opened;
+  IOStatus status = faults->disk->NewDirectory(directory, IOOptions(), &opened, nullptr);
+  if (status.ok()) status = opened->Fsync(IOOptions(), nullptr);
+  return status.ok() ? 0 : -1;
+}
+
 void holdfast_faults_power_off(holdfast_faults* faults, int64_t after) {
   if (after < 0) {
     faults->disk->plan.PowerOff();

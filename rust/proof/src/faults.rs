@@ -5,6 +5,7 @@ use holdfast_core::rocks::Environment;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 #[repr(C)]
 struct Raw {
@@ -15,6 +16,7 @@ unsafe extern "C" {
     fn holdfast_faults_new() -> *mut Raw;
     fn holdfast_faults_free(faults: *mut Raw);
     fn holdfast_faults_env(faults: *mut Raw) -> *mut c_void;
+    fn holdfast_faults_sync_directory(faults: *mut Raw, directory: *const c_char) -> c_int;
     fn holdfast_faults_power_off(faults: *mut Raw, after: i64);
     fn holdfast_faults_powered(faults: *mut Raw) -> c_int;
     fn holdfast_faults_fail(faults: *mut Raw, operation: c_int, after: i64, keeps_failing: c_int);
@@ -49,85 +51,97 @@ pub enum Kept {
 
 /// A simulated disk. What it keeps lies in the real file system; what was not synced lies in its memory.
 pub struct Faults {
-    raw: *mut Raw,
+    disk: Arc<Disk>,
 }
 
+struct Disk(*mut Raw);
+
 // SAFETY: all of the C++ object's members are atomics or behind a mutex.
-unsafe impl Send for Faults {}
+unsafe impl Send for Disk {}
 // SAFETY: as above.
-unsafe impl Sync for Faults {}
+unsafe impl Sync for Disk {}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // SAFETY: freed once, here.
+        unsafe { holdfast_faults_free(self.0) }
+    }
+}
+
+impl Disk {
+    fn sync_directory(&self, directory: &Path) -> bool {
+        let Ok(name) = CString::new(directory.as_os_str().as_bytes()) else { return false };
+        // SAFETY: the pointer is alive, `name` ends with a NUL.
+        unsafe { holdfast_faults_sync_directory(self.0, name.as_ptr()) == 0 }
+    }
+}
 
 impl Default for Faults {
     fn default() -> Self {
         // SAFETY: no preconditions.
-        Self { raw: unsafe { holdfast_faults_new() } }
+        Self { disk: Arc::new(Disk(unsafe { holdfast_faults_new() })) }
     }
 }
 
 impl Faults {
     /// For [`holdfast_core::TaskOptions`].
     pub fn environment(&self) -> Environment {
-        // SAFETY: `raw` is alive; the environment is new and has no other owner, and shares in the disk that it needs.
-        unsafe { Environment::from_raw(holdfast_faults_env(self.raw)) }
+        // SAFETY: the pointer is alive; the environment is new and has no other owner, and shares in the disk that it needs.
+        let environment = unsafe { Environment::from_raw(holdfast_faults_env(self.disk.0)) };
+        let disk = Arc::clone(&self.disk);
+        environment.with_directory_sync(move |directory| disk.sync_directory(directory))
     }
 
     /// From now on every operation fails, until [`Faults::lose`].
     pub fn power_off(&self) {
-        // SAFETY: `raw` is alive.
-        unsafe { holdfast_faults_power_off(self.raw, -1) }
+        // SAFETY: the pointer is alive.
+        unsafe { holdfast_faults_power_off(self.disk.0, -1) }
     }
 
     /// The power goes before the n-th write or sync from here.
     pub fn power_off_after(&self, operations: u64) {
-        // SAFETY: `raw` is alive.
-        unsafe { holdfast_faults_power_off(self.raw, operations as i64) }
+        // SAFETY: the pointer is alive.
+        unsafe { holdfast_faults_power_off(self.disk.0, operations as i64) }
     }
 
     /// Whether there is power.
     pub fn powered(&self) -> bool {
-        // SAFETY: `raw` is alive.
-        unsafe { holdfast_faults_powered(self.raw) != 0 }
+        // SAFETY: the pointer is alive.
+        unsafe { holdfast_faults_powered(self.disk.0) != 0 }
     }
 
     /// The n-th operation of a kind from here fails, and with `keeps_failing` all that follow.
     pub fn fail(&self, operation: Operation, after: u64, keeps_failing: bool) {
-        // SAFETY: `raw` is alive.
-        unsafe { holdfast_faults_fail(self.raw, operation as c_int, after as i64, c_int::from(keeps_failing)) }
+        // SAFETY: the pointer is alive.
+        unsafe { holdfast_faults_fail(self.disk.0, operation as c_int, after as i64, c_int::from(keeps_failing)) }
     }
 
     /// No more errors.
     pub fn heal(&self) {
         for operation in [Operation::Read, Operation::Write, Operation::Sync] {
-            // SAFETY: `raw` is alive.
-            unsafe { holdfast_faults_fail(self.raw, operation as c_int, -1, 0) }
+            // SAFETY: the pointer is alive.
+            unsafe { holdfast_faults_fail(self.disk.0, operation as c_int, -1, 0) }
         }
     }
 
     /// How many operations of a kind there were.
     pub fn seen(&self, operation: Operation) -> u64 {
-        // SAFETY: `raw` is alive.
-        unsafe { holdfast_faults_seen(self.raw, operation as c_int) }
+        // SAFETY: the pointer is alive.
+        unsafe { holdfast_faults_seen(self.disk.0, operation as c_int) }
     }
 
     /// How many errors were injected.
     pub fn failed(&self) -> u64 {
-        // SAFETY: `raw` is alive.
-        unsafe { holdfast_faults_failed(self.raw) }
+        // SAFETY: the pointer is alive.
+        unsafe { holdfast_faults_failed(self.disk.0) }
     }
 
     /// Makes a database's directory what a machine finds that lost its power, and switches it on again. The database must be
     /// closed. With `entries`, directory entries that were made since the directory's last sync are lost too.
     pub fn lose(&self, directory: &Path, kept: Kept, entries: bool, seed: u64) {
         let Ok(name) = CString::new(directory.as_os_str().as_bytes()) else { return };
-        // SAFETY: `raw` is alive, `name` ends with a NUL.
-        let failed = unsafe { holdfast_faults_lose(self.raw, name.as_ptr(), kept as c_int, c_int::from(entries), seed as u32) };
+        // SAFETY: the pointer is alive, `name` ends with a NUL.
+        let failed = unsafe { holdfast_faults_lose(self.disk.0, name.as_ptr(), kept as c_int, c_int::from(entries), seed as u32) };
         assert_eq!(failed, 0, "the loss of power could not be simulated in {}", directory.display());
-    }
-}
-
-impl Drop for Faults {
-    fn drop(&mut self) {
-        // SAFETY: freed once, here.
-        unsafe { holdfast_faults_free(self.raw) }
     }
 }

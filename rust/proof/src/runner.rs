@@ -92,11 +92,14 @@ pub struct Runner<'a> {
     note: &'a mut dyn FnMut(Note),
 }
 
+/// Memory of a transaction, in bytes, at which it spills: few do, since a store takes 16 KiB with its first row.
+const SPILLS_AT: i64 = 160 << 10;
+
 /// Options that make a small workload do what a large one does: files are written and merged all the time.
 pub fn options(durability: Durability) -> TaskOptions {
     let small = [("write_buffer_size", "65536"), ("target_file_size_base", "65536"), ("level0_file_num_compaction_trigger", "2")];
     let rocksdb_options = small.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    TaskOptions { durability, rocksdb_options, ..TaskOptions::default() }
+    TaskOptions { durability, rocksdb_options, uncommitted_max_bytes: SPILLS_AT, ..TaskOptions::default() }
 }
 
 impl<'a> Runner<'a> {

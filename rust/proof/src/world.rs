@@ -75,13 +75,15 @@ pub struct World {
     property: Option<Vec<u8>>,
     /// The transaction behind which the stores without transactions were last emptied.
     emptied: u64,
+    /// What the world is if the commit that was last attempted has happened, and has not returned.
+    attempted: Option<Box<World>>,
 }
 
 impl World {
     /// Before the first transaction.
     pub fn new(seed: u64) -> Self {
         let stores = subject::all().into_iter().map(|store| (store, Offsets::new())).collect();
-        Self { seed, n: 0, stores, property: None, emptied: 0 }
+        Self { seed, n: 0, stores, property: None, emptied: 0, attempted: None }
     }
 
     /// After transaction `n`, just opened; the stores without transactions were last emptied behind `emptied`.
@@ -117,7 +119,7 @@ impl World {
     /// The same world again.
     pub fn copy(&self) -> Self {
         let stores = self.stores.iter().map(|(store, offsets)| (store.copy(), offsets.clone())).collect();
-        Self { stores, property: self.property.clone(), ..*self }
+        Self { stores, property: self.property.clone(), attempted: None, ..*self }
     }
 
     /// The world after transaction `n`, which must not lie behind.
@@ -175,16 +177,25 @@ impl World {
             let offsets = next.offset_changes(&mut rng);
             let properties = next.property.iter().map(|value| (PROPERTY.to_owned(), value.clone())).collect();
             note(Note::Attempting(n));
+            self.attempted = Some(Box::new(next));
             task.commit_transaction(tx, Commit { offsets, properties })?;
         } else {
             next.writes(&mut rng, Some(&mut Open { task, tx: &mut *task.transaction()? }), Some(self))?;
             let offsets = next.offset_changes(&mut rng);
             note(Note::Attempting(n));
+            self.attempted = Some(Box::new(next));
             task.commit(offsets)?;
         }
         note(Note::Done(n));
-        *self = next;
+        self.go_forward();
         Ok(())
+    }
+
+    /// The commit that was last attempted has happened, whatever it returned.
+    pub fn go_forward(&mut self) {
+        if let Some(attempted) = self.attempted.take() {
+            *self = *attempted;
+        }
     }
 
     /// Now and then a transaction that is rolled back leaves nothing, but for what was written without transactions.

@@ -62,11 +62,17 @@ fn refuse(seed: u64, counts: &mut Counts) {
                         // The state of before the failed call, readable at once; unless the task had just been closed.
                         let open = match runner.task().rollback() {
                             Ok(()) => {
+                                if World::transaction_of(runner.task()).is_ok_and(|n| n > runner.world.n()) {
+                                    // The commit of a spilled transaction, with its commit file.
+                                    runner.world.go_forward();
+                                }
                                 runner.world.check(runner.task()).unwrap_or_else(|e| panic!("{told}: after the rollback: {e}"));
                                 true
                             }
                             // A close that failed has closed: without a log that is as a crash.
                             Err(e) if e.kind() == ErrorKind::StoreClosed => false,
+                            // RocksDB refuses writes, and a commit that was interrupted waits for the next open.
+                            Err(e) if e.kind() == ErrorKind::Io => false,
                             Err(e) => panic!("{told}: {e}"),
                         };
                         // RocksDB may refuse writes until the database is opened again.

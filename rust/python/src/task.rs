@@ -12,7 +12,7 @@ use crate::view::{OpenTask, View};
 use crate::window::WindowStore;
 use holdfast_core::{
     Durability, Error, ErrorKind, Figure, MetricsLevel, Offset, OffsetChange, ProcessingGuarantee, Result, StoreSpec, Task as Engine,
-    TaskOptions, Timestamp, TopicPartition, Value, VersionRow,
+    TaskOptions, Timestamp, TopicPartition, TransactionMechanism, Value, VersionRow,
 };
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -55,6 +55,7 @@ fn log_to_python() {
 pub struct Settings {
     durability: String,
     guarantee: String,
+    mechanism: String,
     uncommitted_max_bytes: i64,
     metrics_level: String,
     older_layout: bool,
@@ -70,6 +71,12 @@ impl Settings {
                 &self.guarantee,
                 [ProcessingGuarantee::AtLeastOnce, ProcessingGuarantee::ExactlyOnce],
                 ProcessingGuarantee::name,
+            )?,
+            mechanism: named(
+                "transaction mechanism",
+                &self.mechanism,
+                [TransactionMechanism::Auto, TransactionMechanism::IndexedBatch, TransactionMechanism::SecondaryStore],
+                TransactionMechanism::name,
             )?,
             metrics_level: named("metrics level", &self.metrics_level, [MetricsLevel::Info, MetricsLevel::Debug], MetricsLevel::name)?,
             uncommitted_max_bytes: self.uncommitted_max_bytes,
@@ -175,6 +182,11 @@ impl Task {
 
     fn rollback(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, OpenTask::rollback)
+    }
+
+    fn recover(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, i64)>> {
+        let offsets = self.run(py, OpenTask::recover)?;
+        Ok(offsets.into_iter().map(|(tp, offset)| (tp.topic, tp.partition, offset.0)).collect())
     }
 
     #[pyo3(signature = (store, keys, values, timestamps, changelog_offsets))]

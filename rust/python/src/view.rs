@@ -89,14 +89,25 @@ impl OpenTask {
     /// Drops the open transaction.
     pub fn rollback(&self) -> Result<()> {
         self.task.rollback()?;
-        self.last_growth.store(0, Ordering::SeqCst);
-        self.torn.store(false, Ordering::SeqCst);
+        self.begin_anew();
         Ok(())
     }
 
-    /// Whether the limit is reached, or the next batch like the last would pass it.
+    fn begin_anew(&self) {
+        self.last_growth.store(0, Ordering::SeqCst);
+        self.torn.store(false, Ordering::SeqCst);
+    }
+
+    /// Drops the open transaction, ends a commit that was interrupted, and returns the offsets that the state stands at.
+    pub fn recover(&self) -> Result<Vec<(TopicPartition, Offset)>> {
+        let offsets = self.task.recover()?;
+        self.begin_anew();
+        Ok(offsets)
+    }
+
+    /// Whether the limit was reached since the last commit, or the next batch like the last would pass it.
     pub fn commit_requested(&self) -> bool {
-        let bytes = self.task.uncommitted_bytes();
+        let bytes = self.task.peak_bytes();
         let Ok(limit) = usize::try_from(self.task.uncommitted_max_bytes()) else { return false };
         bytes > 0 && bytes.saturating_add(self.last_growth.load(Ordering::SeqCst)) >= limit
     }

@@ -35,7 +35,7 @@ pub struct Database {
     pid: u32,
     pub(super) sync: bool,
     pub(super) commits: CommitNumber,
-    options: DatabaseOptions,
+    pub(super) options: DatabaseOptions,
 }
 
 /// The database, held open for one call.
@@ -107,7 +107,7 @@ impl Database {
         }
         Failpoint::AfterOpen.reached()?;
         let last = last_commit(&db).map_err(|e| failure("reading the number of the last commit", path, e))?;
-        if let Some(durable) = durable.filter(|durable| *durable > last.0) {
+        if let Some(durable) = durable.filter(|durable| *durable > last.0.max(options.begun.unwrap_or(0))) {
             return Err(commit_number::lost(&last.to_string(), durable, path));
         }
         Ok(Arc::new(Self {
@@ -119,7 +119,7 @@ impl Database {
             path: path.to_owned(),
             pid: std::process::id(),
             sync: options.sync,
-            commits: CommitNumber::new(last.0, on_disk.then_some(path)),
+            commits: CommitNumber::new(last.0, (on_disk && !options.temporary).then_some(path)),
             options: options.clone(),
         }))
     }
@@ -272,6 +272,11 @@ impl Database {
         Ok(self.commits.found(last))
     }
 
+    /// Notes that a commit file has come into place: the commit of that number cannot be lost any more.
+    pub fn has_begun(&self, number: u64) {
+        self.commits.is_durable(number);
+    }
+
     /// Pins the state as it is now.
     pub fn snapshot(self: &Arc<Self>) -> Result<Arc<Snapshot>> {
         Snapshot::new(self)
@@ -404,6 +409,9 @@ impl Drop for Database {
     fn drop(&mut self) {
         if self.in_owner_process() {
             self.close();
+            if self.options.temporary {
+                self.destroy();
+            }
         } else {
             // A forked child: RocksDB's background threads are not here, and joining them would hang.
             std::mem::forget(self.db.get_mut().take());

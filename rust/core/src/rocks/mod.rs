@@ -17,6 +17,7 @@ mod options;
 mod rewrite;
 mod shared;
 mod snapshot;
+mod sorted_files;
 mod statistics;
 
 pub(crate) use cursor::RawIterator;
@@ -24,10 +25,12 @@ pub use cursor::{Bounds, Cursor};
 pub use database::Database;
 #[doc(hidden)]
 pub use environment::Environment;
+pub(crate) use environment::sync_directory;
 pub use family::{Family, FamilyKind, FamilySpec};
 pub(crate) use kept::{KEPT, kept_key};
 pub use options::DatabaseOptions;
 pub(crate) use rewrite::Rewritten;
 pub use shared::{SharedMemory, configure_shared_memory, shared_memory};
 pub use snapshot::Snapshot;
+pub(crate) use sorted_files::{SortedFiles, refused};
 pub(crate) use statistics::{HitsAndMisses, Job, Tickers};

@@ -8,7 +8,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::failpoint::Failpoint;
 use crate::store::versioned::{Ends, ExpiryFilter, Horizon};
 use crate::store::windowed;
-use rust_rocksdb::{BlockBasedOptions, DBCompressionType, DBRecoveryMode, DataBlockIndexType, Options, SliceTransform};
+use rust_rocksdb::{
+    BlockBasedOptions, DBCompactionStyle, DBCompressionType, DBRecoveryMode, DataBlockIndexType, Options, SliceTransform,
+    UniversalCompactOptions,
+};
 
 /// How a database is opened.
 #[derive(Clone, Default)]
@@ -23,7 +26,14 @@ pub struct DatabaseOptions {
     pub statistics: bool,
     /// The file system beneath; `None` is the operating system's.
     pub environment: Option<Environment>,
+    /// The number of a commit that has a commit file, and may not be in the files yet.
+    pub begun: Option<u64>,
+    /// What was spilled of a transaction: only sorted files come in, and the directory goes with the last who holds the database.
+    pub temporary: bool,
 }
+
+/// Sorted files of one temporary family that wait to be merged; a read asks the filters of each.
+const TEMPORARY_FILES: i32 = 32;
 
 /// Bytes of the time part at the end of every key of a `versions` family.
 const TIME_BYTES: usize = 8;
@@ -108,12 +118,30 @@ pub(super) fn family_options(spec: &FamilySpec, options: &DatabaseOptions) -> Re
     {
         family.set_compaction_filter_factory(ExpiryFactory { kind: spec.kind, horizon: horizon.clone() });
     }
+    if options.temporary {
+        set_temporary(&mut family, &mut table);
+    }
     family.set_block_based_table_factory(&table);
-    let extra = joined(options.extra.iter().filter(|(name, _)| !name.starts_with("db.")).map(|(name, value)| (name.as_str(), value)));
+    let own = if options.temporary { &[][..] } else { &options.extra };
+    let extra = joined(own.iter().filter(|(name, _)| !name.starts_with("db.")).map(|(name, value)| (name.as_str(), value)));
     if !extra.is_empty() {
         family = family.get_options_from_string(extra).map_err(refused)?;
     }
     Ok(family)
+}
+
+/// Written and read through once, or not at all: cheap to write, and its filters within the shared cache.
+fn set_temporary(family: &mut Options, table: &mut BlockBasedOptions) {
+    family.set_compression_type(DBCompressionType::None);
+    table.set_cache_index_and_filter_blocks(true);
+    // Files of like size are merged when there are many; the usual transaction ends before.
+    let mut merging = UniversalCompactOptions::default();
+    merging.set_max_size_amplification_percent(i32::MAX);
+    family.set_compaction_style(DBCompactionStyle::Universal);
+    family.set_universal_compaction_options(&merging);
+    family.set_level_zero_file_num_compaction_trigger(TEMPORARY_FILES);
+    family.set_level_zero_slowdown_writes_trigger(i32::MAX);
+    family.set_level_zero_stop_writes_trigger(i32::MAX);
 }
 
 fn joined<'a>(options: impl Iterator<Item = (&'a str, &'a String)>) -> String {

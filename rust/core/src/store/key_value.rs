@@ -30,7 +30,8 @@ impl KeyValueStore {
     }
 
     fn stage(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        tx.stage(self.table, &[key], value.as_ref().map(std::slice::from_ref), false).map_err(|e| e.store(&self.name).key(key))
+        let staged = tx.make_room().and_then(|()| tx.stage(self.table, &[key], value.as_ref().map(std::slice::from_ref), false));
+        staged.map_err(|e| e.store(&self.name).key(key))
     }
 
     /// Reads a value; `f` sees it where it lies.

@@ -73,6 +73,7 @@ impl TimestampedKeyValueStore {
     }
 
     fn stage(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>, timestamp: Timestamp) -> Result<()> {
+        tx.make_room().map_err(|e| e.store(&self.name).key(key))?;
         let staged = match value {
             Some(value) => tx.stage(self.table, &[key], Some(&[&timestamp.0.to_be_bytes(), value]), false),
             None => tx.stage(self.table, &[key], None, false),

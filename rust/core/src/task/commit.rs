@@ -1,5 +1,7 @@
 //! Commit: what a transaction staged, its offsets, positions and stream times, in one atomic write.
 
+use super::open::Open;
+use super::spilled::Next;
 use super::{Committed, Entry, Store, Task, metadata};
 use crate::error::{Error, ErrorKind, Result};
 use crate::offset::OffsetChange;
@@ -29,24 +31,30 @@ impl Task {
     pub fn commit_transaction(&self, tx: Transaction, commit: Commit) -> Result<()> {
         self.database.check_owner()?;
         let mut open = self.open.lock();
-        self.commit_locked(tx, &commit, None)?;
+        open.check_finished(self.path())?;
+        self.commit_locked(&mut open, tx, &commit, None)?;
         // The task's own transaction, if it holds nothing, goes on from here.
         open.forget_if_empty();
         Ok(())
     }
 
     /// Writes the transaction; the caller holds the writer's lock. The offsets are those of one store, or of all.
-    pub(super) fn commit_locked(&self, mut tx: Transaction, commit: &Commit, store: Option<&str>) -> Result<()> {
+    pub(super) fn commit_locked(&self, open: &mut Open, mut tx: Transaction, commit: &Commit, store: Option<&str>) -> Result<()> {
         let started = Instant::now();
         tx.check_whole().map_err(|e| e.path(self.path()))?;
         let last = self.committed.read().clone();
-        if !Arc::ptr_eq(tx.base(), &last.base) {
+        if !Arc::ptr_eq(tx.base().committed(), &last.base) {
             return Err(Error::new(
                 ErrorKind::InvalidState,
                 "something else was committed since this transaction began; begin another one and repeat the work",
             )
             .path(self.path()));
         }
+        if tx.has_spilled() {
+            // All of a table's rows in one place. What is left then is of stores in memory or without transactions.
+            tx.spill()?;
+        }
+        let spilled = tx.base().spilled().cloned();
         let mut batch = Batch::with_capacity(tx.uncommitted_bytes());
         let mut memory = last.base.memory().to_vec();
         let in_memory = self.push_rows(&mut tx, |_| true, &mut batch, &mut memory);
@@ -63,13 +71,16 @@ impl Task {
         }
         let mut states = std::mem::take(&mut tx.stores);
         drop((tx, last.base));
-        if batch.is_empty() && !in_memory {
+        if batch.is_empty() && !in_memory && spilled.is_none() {
             return Ok(());
         }
         for state in &mut states {
             state.changed = false;
         }
-        self.write_and_publish(&mut batch, memory, states, position)?;
+        match spilled {
+            Some(rows) => self.commit_spilled(open, &rows, batch, Next { memory, states, position })?,
+            None => self.write_and_publish(&mut batch, memory, states, position)?,
+        }
         self.counts.commits.add(started.elapsed());
         Ok(())
     }
@@ -130,7 +141,7 @@ impl Task {
     }
 
     /// Makes a written commit what new views see.
-    fn publish(&self, memory: Vec<MemoryTable>, states: Vec<StoreState>, position: Position, bytes: usize) -> Result<()> {
+    pub(super) fn publish(&self, memory: Vec<MemoryTable>, states: Vec<StoreState>, position: Position, bytes: usize) -> Result<()> {
         let files = self.database.snapshot().map_err(|error| {
             let words = format!("the commit is in the files, but they cannot be read on ({error}); close the task and open it again");
             Error::new(error.kind(), words).path(self.path())

@@ -56,7 +56,7 @@ impl Task {
             }
             let idle = views.flushing.is_none();
             if idle && views.bytes_since_flush > FLUSH_BYTES && self.a_segment_has_passed(&views.durable, &committed.states) {
-                views.flushing = Some((self.database.last_commit(), committed.states.clone()));
+                views.flushing = Some((self.database.last_write(), committed.states.clone()));
                 views.bytes_since_flush = 0;
                 self.database.flush(false)?;
             }

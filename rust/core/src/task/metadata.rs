@@ -12,6 +12,7 @@
 //! sequence:NAME                             → u64 big-endian, the last duplicate's number
 //! position:TOPIC | 00 | partition i32 b. e. → i64 big-endian
 //! property:NAME                             → bytes; `serde:STORE:key` and `…:value` are the serdes of typed stores
+//! spilled                                   → u64 big-endian, the last commit that came through a commit file
 //! commit                                    → u64 big-endian (`rocks/commit_number.rs`)
 //! ```
 
@@ -24,6 +25,7 @@ pub(super) const FORMAT: u16 = 1;
 pub(super) const FORMAT_KEY: &[u8] = b"format";
 pub(super) const DURABILITY_KEY: &[u8] = b"durability";
 pub(super) const OPEN_KEY: &[u8] = b"open";
+pub(super) const SPILLED_KEY: &[u8] = b"spilled";
 pub(super) const POSITION: &[u8] = b"position:";
 
 pub(super) fn store_key(name: &str) -> Vec<u8> {

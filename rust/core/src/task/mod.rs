@@ -2,6 +2,7 @@
 
 mod change;
 mod commit;
+mod commit_file;
 mod horizon;
 mod marker;
 mod metadata;
@@ -12,13 +13,14 @@ mod open;
 mod options;
 mod reclaim;
 mod serdes;
+mod spilled;
 mod store;
 mod text_file;
 
 pub use commit::Commit;
 pub use metrics::{StoreMetrics, TaskMetrics};
 pub use open::OpenTransaction;
-pub use options::{Durability, ProcessingGuarantee, TaskOptions};
+pub use options::{Durability, ProcessingGuarantee, TaskOptions, TransactionMechanism};
 pub use text_file::{Offsets, read_offsets, write_offsets};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -33,7 +35,7 @@ use crate::store::timestamped::TimestampedKeyValueStore;
 use crate::store::versioned::VersionedStore;
 use crate::store::window::WindowStore;
 use crate::sync::{Mutex, RwLock};
-use crate::transaction::{Base, Place, StoreState, Table, Transaction};
+use crate::transaction::{Base, Place, Spiller, StoreState, Table, Transaction};
 use horizon::Views;
 use metrics::TaskCounts;
 use open::Open;
@@ -57,6 +59,8 @@ pub struct Task {
     views: Mutex<Views>,
     counts: TaskCounts,
     options: TaskOptions,
+    /// Where transactions spill; nothing if they never do.
+    spiller: Option<Arc<Spiller>>,
     /// Its files lie in memory, too.
     in_memory: bool,
     /// There is an `open` marker to be removed by a clean close.
@@ -153,7 +157,7 @@ impl Task {
         self.database.check_owner()?;
         self.database.check_open()?;
         let committed = self.committed.read().clone();
-        Ok(Transaction::new(committed.base, Arc::clone(&self.tables), committed.states))
+        Ok(Transaction::new(committed.base, Arc::clone(&self.tables), committed.states, self.spiller.clone()))
     }
 
     /// The input position of the last commit.
@@ -181,7 +185,8 @@ impl Task {
     /// A consistent copy of the last commit in a new directory, hard-linked where the file system can.
     ///
     /// # Errors
-    /// `UnsupportedOperation` for a task in memory; `InvalidValue` for a directory that exists.
+    /// `UnsupportedOperation` for a task in memory; `InvalidValue` for a directory that exists; `InvalidState` while a commit that was
+    /// interrupted waits for its end.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         self.database.check_owner()?;
         if self.in_memory {
@@ -190,6 +195,9 @@ impl Task {
         if directory.exists() {
             return Err(Error::new(ErrorKind::InvalidValue, "the checkpoint's directory exists already; name a new one").path(directory));
         }
+        // No commit may be under way.
+        let open = self.open.lock();
+        open.check_finished(self.path())?;
         self.database.checkpoint(directory)
     }
 
@@ -213,15 +221,20 @@ impl Task {
     pub fn close(&self) -> Result<()> {
         self.database.check_owner()?;
         Failpoint::BeforeClose.reached()?;
-        let closed = if self.marked { marker::remove(&self.database, self.metadata) } else { Ok(()) };
+        let mut open = self.open.lock();
+        let finished = self.finish(&mut open);
+        let closed = finished.and_then(|()| if self.marked { marker::remove(&self.database, self.metadata) } else { Ok(()) });
         let flushed = match closed.and_then(|()| self.flush(true)) {
             Err(error) if error.kind() == ErrorKind::StoreClosed => return Ok(()),
             result => result,
         };
-        *self.open.lock() = Open::Fresh;
+        *open = Open::Fresh;
         let older_layout = self.options.older_layout && !self.in_memory;
         let written = flushed.map_err(|error| self.not_flushed(&error)).and_then(|()| if older_layout { self.move_out() } else { Ok(()) });
         self.reclaimer.stop();
+        if let Some(spiller) = &self.spiller {
+            spiller.close();
+        }
         if older_layout && written.is_ok() {
             return self.database.close_without_own_families();
         }

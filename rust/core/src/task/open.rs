@@ -1,7 +1,9 @@
 //! Opening a task, and the transaction that is its own.
 
+use super::commit_file::CommitFile;
 use super::marker::{self, Marker};
 use super::metadata::{self, DURABILITY_KEY, FORMAT, FORMAT_KEY};
+use super::spilled::{self, Unfinished};
 use super::{
     Commit, Committed, Durability, Entry, ProcessingGuarantee, Reclaimer, Store, Task, TaskCounts, TaskOptions, Views, offsets,
     older_layout,
@@ -19,7 +21,7 @@ use crate::store::window::WindowStore;
 use crate::store::windowed::Rows;
 use crate::store::{StoreKind, StoreSpec};
 use crate::sync::{MappedMutexGuard, Mutex, MutexGuard, RwLock};
-use crate::transaction::{Base, Batch, MemoryTable, Place, StoreState, Table, Transaction};
+use crate::transaction::{Base, Batch, MemoryTable, Place, Spiller, StoreState, Table, Target, Transaction};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,6 +31,9 @@ const HOLDER: &str = "HOLDER";
 /// What stands for the path of a task in memory.
 const IN_MEMORY: &str = "in memory";
 
+/// Below the task's directory: what open transactions have spilled.
+const UNCOMMITTED: &str = "uncommitted";
+
 /// The task's own transaction.
 pub(super) enum Open {
     /// Nothing was staged since the last commit; a transaction begins with the next call.
@@ -36,9 +41,19 @@ pub(super) enum Open {
     Active(Box<Transaction>),
     /// A commit failed: nothing more until a rollback or a reopen.
     Poisoned(String),
+    /// The commit of a spilled transaction is under way, or was interrupted.
+    Unfinished(Box<Unfinished>),
 }
 
 impl Open {
+    /// Fails if a commit was interrupted.
+    pub(super) fn check_finished(&self, path: &Path) -> Result<()> {
+        let Self::Unfinished(unfinished) = self else { return Ok(()) };
+        let words =
+            format!("a commit was interrupted ({}); call rollback() or recover() to end it, or open the task again", unfinished.why);
+        Err(Error::new(ErrorKind::InvalidState, words).path(path))
+    }
+
     pub(super) fn forget_if_empty(&mut self) {
         if matches!(self, Self::Active(tx) if tx.is_empty()) {
             *self = Self::Fresh;
@@ -60,11 +75,12 @@ impl Task {
         check_specs(stores)?;
         make_directory(path)?;
         let is_new = !path.join("CURRENT").exists();
-        let opening = Opening::new(path, stores, options)?;
+        let begun = CommitFile::read(path)?;
+        let opening = Opening::new(path, stores, options, begun.as_ref())?;
         std::fs::write(path.join(HOLDER), std::process::id().to_string())
             .map_err(|e| Error::new(ErrorKind::Io, format!("the directory cannot be written: {e}")).path(path))?;
         opening.check_files(is_new)?;
-        opening.finish(stores, false)
+        opening.recover(begun.as_ref())?.finish(stores, false)
     }
 
     /// Opens a task that is all in memory, offsets and positions included; it is gone when it is closed. The stores are in
@@ -74,7 +90,7 @@ impl Task {
         let stores: Vec<StoreSpec> = stores.iter().map(|spec| StoreSpec { persistent: false, ..spec.clone() }).collect();
         // Offsets, positions and properties lie in a database whose files are in memory: one commit path for both.
         let options = TaskOptions { durability: Durability::Changelog, environment: Some(Environment::in_memory()?), ..options };
-        Opening::new(Path::new(IN_MEMORY), &stores, options)?.finish(&stores, true)
+        Opening::new(Path::new(IN_MEMORY), &stores, options, None)?.finish(&stores, true)
     }
 
     /// The task's own transaction, begun if there is none.
@@ -92,6 +108,7 @@ impl Task {
                 )
                 .path(self.path()));
             }
+            Open::Unfinished(_) => open.check_finished(self.path())?,
             Open::Fresh => *open = Open::Active(Box::new(self.begin()?)),
             Open::Active(_) => {}
         }
@@ -113,23 +130,31 @@ impl Task {
         let tx = match std::mem::replace(&mut *open, Open::Fresh) {
             Open::Active(tx) => *tx,
             Open::Fresh => self.begin()?,
-            poisoned @ Open::Poisoned(_) => {
-                *open = poisoned;
+            other @ (Open::Poisoned(_) | Open::Unfinished(_)) => {
+                *open = other;
                 return Err(Error::new(ErrorKind::InvalidState, "a commit failed; call rollback() first").path(self.path()));
             }
         };
-        self.commit_locked(tx, &Commit { offsets, properties: Vec::new() }, None).inspect_err(|error| {
-            if error.kind() != ErrorKind::StoreClosed {
+        self.commit_locked(&mut open, tx, &Commit { offsets, properties: Vec::new() }, None).inspect_err(|error| {
+            if error.kind() != ErrorKind::StoreClosed && !matches!(*open, Open::Unfinished(_)) {
                 *open = Open::Poisoned(error.to_string());
             }
         })
     }
 
     /// Gives up everything since the last commit; heals a task whose commit failed.
+    ///
+    /// A commit of a spilled transaction that was interrupted is ended: forward if its commit file was written, since then it
+    /// is committed, and else back. [`Task::recover`] tells what came of it.
+    ///
+    /// # Errors
+    /// `Io` or `StoreCorrupted` where an interrupted commit cannot be ended.
     pub fn rollback(&self) -> Result<()> {
         self.database.check_owner()?;
         self.database.check_open()?;
-        *self.open.lock() = Open::Fresh;
+        let mut open = self.open.lock();
+        self.finish(&mut open)?;
+        *open = Open::Fresh;
         Ok(())
     }
 
@@ -149,6 +174,14 @@ impl Task {
         }
     }
 
+    /// The most memory that the task's own transaction has held, in bytes: more than now if it has spilled since.
+    pub fn peak_bytes(&self) -> usize {
+        match &*self.open.lock() {
+            Open::Active(tx) => tx.peak_bytes(),
+            _ => 0,
+        }
+    }
+
     /// Applies changelog records of one store past the open transaction, visible at once, with the offsets they reach. The same
     /// result however the records are cut into batches.
     ///
@@ -160,6 +193,7 @@ impl Task {
     pub fn restore(&self, store: &str, rows: &[VersionRow<'_>], offsets: OffsetChange) -> Result<()> {
         self.database.check_owner()?;
         let mut open = self.open.lock();
+        open.check_finished(self.path())?;
         if matches!(&*open, Open::Active(tx) if !tx.is_empty()) {
             return Err(
                 Error::new(ErrorKind::InvalidState, "there are uncommitted writes; commit or roll back before a restore").store(store)
@@ -168,7 +202,7 @@ impl Task {
         let mut tx = self.begin()?;
         self.entry(store)?.apply_changes(&mut tx, rows)?;
         *open = Open::Fresh;
-        self.commit_locked(tx, &Commit { offsets, properties: Vec::new() }, Some(store))
+        self.commit_locked(&mut open, tx, &Commit { offsets, properties: Vec::new() }, Some(store))
     }
 }
 
@@ -270,7 +304,7 @@ struct Opening {
 }
 
 impl Opening {
-    fn new(path: &Path, stores: &[StoreSpec], options: TaskOptions) -> Result<Self> {
+    fn new(path: &Path, stores: &[StoreSpec], options: TaskOptions, begun: Option<&CommitFile>) -> Result<Self> {
         let horizons: Vec<(String, Horizon)> = stores
             .iter()
             .filter(|spec| !matches!(spec.kind, StoreKind::KeyValue | StoreKind::TimestampedKeyValue))
@@ -285,6 +319,8 @@ impl Opening {
             extra: options.rocksdb_options.clone(),
             horizons: horizons.clone(),
             environment: options.environment.clone(),
+            begun: begun.map(|file| file.header.id),
+            temporary: false,
         };
         let database = Database::open(path, &families, &database_options).map_err(|e| named_holder(e, path))?;
         let (metadata, offsets) = (database.family(&own[0])?, database.family(&own[1])?);
@@ -326,6 +362,33 @@ impl Opening {
         Ok(())
     }
 
+    /// Ends a commit that a crash interrupted, and deletes what was uncommitted.
+    fn recover(mut self, begun: Option<&CommitFile>) -> Result<Self> {
+        spilled::recover(&self.database, self.metadata, begun, self.options.environment.as_ref())?;
+        self.snapshot = self.database.snapshot()?;
+        Spiller::remove_orphans(&self.database.path().join(UNCOMMITTED))?;
+        Ok(self)
+    }
+
+    /// Where the task's transactions spill.
+    fn spiller(&self, stores: &[Entry], tables: &[Table]) -> Option<Arc<Spiller>> {
+        let limit = self.options.spill_at()?;
+        let mut targets = vec![None; tables.len()];
+        for entry in stores.iter().filter(|entry| entry.spec.persistent && entry.spec.transactional) {
+            let family = |table: &Table| FamilySpec::new(table.kind, &entry.spec.name);
+            let own = entry.store.tables();
+            for table in &own {
+                let latest = match (table.kind, own.as_slice()) {
+                    (FamilyKind::Versions, [_, latest]) => Some(family(latest)),
+                    _ => None,
+                };
+                targets[table.number] = Some(Target { family: family(table), latest });
+            }
+        }
+        let options = DatabaseOptions { environment: self.options.environment.clone(), ..DatabaseOptions::default() };
+        Some(Arc::new(Spiller::new(self.database.path().join(UNCOMMITTED), options, limit, targets)))
+    }
+
     /// The task, its stores checked against what the files say of them.
     fn finish(self, stores: &[StoreSpec], in_memory: bool) -> Result<Arc<Task>> {
         let mut batch = Batch::with_capacity(256);
@@ -344,7 +407,8 @@ impl Opening {
             // That of an earlier open, now settled.
             None => marker::remove(&self.database, self.metadata)?,
         }
-        let (tables, entries, memory) = entries(&self.database, stores, &states, self.horizons, self.options.metrics_level)?;
+        let (tables, entries, memory) = entries(&self.database, stores, &states, &self.horizons, self.options.metrics_level)?;
+        let spiller = if in_memory { None } else { self.spiller(&entries, &tables) };
         let committed = Committed { base: Base::new(self.database.snapshot()?, memory, position), states };
         let task = Task {
             reclaimer: Reclaimer::new(&self.database, &entries)?,
@@ -359,6 +423,7 @@ impl Opening {
             open: Mutex::new(Open::Fresh),
 
             options: self.options,
+            spiller,
             in_memory,
             marked: marker.is_some(),
         };
@@ -448,13 +513,13 @@ fn entries(
     database: &Arc<Database>,
     stores: &[StoreSpec],
     states: &[StoreState],
-    horizons: Vec<(String, Horizon)>,
+    horizons: &[(String, Horizon)],
     level: MetricsLevel,
 ) -> Result<Entries> {
     let mut tables: Vec<Table> = Vec::new();
     let mut entries = Vec::new();
     let mut memory = Vec::new();
-    let mut horizons = horizons.into_iter();
+    let mut horizons = horizons.iter();
     for (n, spec) in stores.iter().enumerate() {
         let first = tables.len();
         for family in store_families(spec) {
@@ -467,7 +532,7 @@ fn entries(
             tables.push(Table { number: tables.len(), place, kind: family.kind });
         }
         let counts = StoreCounts::new(level);
-        let mut horizon = || horizons.next().map(|(_, horizon)| horizon).unwrap_or_default();
+        let mut horizon = || horizons.next().map(|(_, horizon)| horizon.clone()).unwrap_or_default();
         let store = match (&spec.kind, &tables[first..]) {
             (StoreKind::Versioned { history_retention, segment_interval }, [versions, latest]) => {
                 let retention = (*history_retention, *segment_interval);

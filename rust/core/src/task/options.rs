@@ -44,6 +44,32 @@ impl ProcessingGuarantee {
     }
 }
 
+/// Where uncommitted writes are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TransactionMechanism {
+    /// In memory, and from `uncommitted_max_bytes` on in files beside the stores.
+    #[default]
+    Auto,
+    /// In memory, however much it is (KIP-892).
+    IndexedBatch,
+    /// In files beside the stores, but for a buffer of 1 MiB (KIP-844). What fits in the buffer is committed from there.
+    SecondaryStore,
+}
+
+/// The buffer of `SecondaryStore`, in bytes.
+const SMALL_BUFFER: usize = 1 << 20;
+
+impl TransactionMechanism {
+    /// The name in messages and in the Python package.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::IndexedBatch => "indexed_batch",
+            Self::SecondaryStore => "secondary_store",
+        }
+    }
+}
+
 /// Settings of a task.
 #[derive(Clone, Debug)]
 pub struct TaskOptions {
@@ -51,7 +77,9 @@ pub struct TaskOptions {
     pub durability: Durability,
     /// May change between opens: to at-least-once always, to exactly-once only from a clean close.
     pub guarantee: ProcessingGuarantee,
-    /// Memory of the open transaction at which `commit_requested` turns true; -1: never.
+    /// Where uncommitted writes are kept.
+    pub mechanism: TransactionMechanism,
+    /// Memory of a transaction at which it spills, and at which `commit_requested` turns true; -1: never.
     pub uncommitted_max_bytes: i64,
     /// How much is measured.
     pub metrics_level: MetricsLevel,
@@ -70,11 +98,24 @@ impl Default for TaskOptions {
         Self {
             durability: Durability::default(),
             guarantee: ProcessingGuarantee::default(),
+            mechanism: TransactionMechanism::default(),
             uncommitted_max_bytes: 64 << 20,
             metrics_level: MetricsLevel::default(),
             older_layout: false,
             rocksdb_options: Vec::new(),
             environment: None,
+        }
+    }
+}
+
+impl TaskOptions {
+    /// Memory of a transaction at which it spills, in bytes; nothing if it never does.
+    pub(super) fn spill_at(&self) -> Option<usize> {
+        let limit = usize::try_from(self.uncommitted_max_bytes).ok();
+        match self.mechanism {
+            TransactionMechanism::Auto => limit,
+            TransactionMechanism::IndexedBatch => None,
+            TransactionMechanism::SecondaryStore => Some(limit.map_or(SMALL_BUFFER, |limit| limit.min(SMALL_BUFFER))),
         }
     }
 }

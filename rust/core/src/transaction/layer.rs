@@ -294,12 +294,11 @@ impl Layer {
     }
 
     /// The keys' last records in key order, without keeping the order: what a commit needs.
-    pub(super) fn into_order(self) -> (Self, Vec<u32>) {
-        let run = match self.runs.as_slice() {
+    pub(super) fn commit_order(&self) -> Vec<u32> {
+        match self.runs.as_slice() {
             [run] if self.ordered == self.records.len() => run.iter().map(|entry| entry.record).collect(),
             _ => self.sorted_for_commit(),
-        };
-        (self, run)
+        }
     }
 
     /// As `sorted(0)`, with the prefix taken behind what all keys share: keys like `customer-000017` differ late.
@@ -357,7 +356,7 @@ mod tests {
                     prop_assert_eq!(before, expected);
                 }
             }
-            let (layer, order) = layer.into_order();
+            let order = layer.commit_order();
             let rows: Vec<_> = order.iter().map(|n| (layer.key(*n).to_vec(), layer.value(*n).map(|v| v[0]))).collect();
             prop_assert_eq!(rows, model.into_iter().collect::<Vec<_>>());
         }

@@ -8,13 +8,16 @@ mod base;
 mod cleared;
 mod layer;
 mod memory;
+mod merged;
 mod scan;
+mod spill;
 mod table;
 mod wire;
 
-pub(crate) use base::{Base, Cursor};
+pub(crate) use base::{Base, Cursor, SpilledRows};
 pub(crate) use memory::MemoryTable;
 pub use scan::{Scan, Step};
+pub(crate) use spill::{Spiller, Target};
 pub(crate) use table::Staged;
 pub use wire::Batch;
 
@@ -103,6 +106,13 @@ pub struct Transaction {
     observed: Position,
     /// Why it can only be rolled back: a batch of which a part is staged.
     torn: Option<String>,
+    /// Where it spills; a reader does not.
+    spiller: Option<Arc<Spiller>>,
+    /// Keys and values staged since it began, in bytes, and the number at which its memory is to be looked at again.
+    staged_bytes: u64,
+    measure_at: u64,
+    /// The most memory that it held before a spill.
+    peak: usize,
 }
 
 /// Buffers that a batch call reuses.
@@ -112,10 +122,11 @@ struct Scratch {
 }
 
 impl Transaction {
-    pub(crate) fn new(base: Arc<Base>, tables: Arc<[Table]>, stores: Vec<StoreState>) -> Self {
+    pub(crate) fn new(base: Arc<Base>, tables: Arc<[Table]>, stores: Vec<StoreState>, spiller: Option<Arc<Spiller>>) -> Self {
         let buffers = tables.iter().map(|table| TableBuffer::new(table.family_id(), table.suffix())).collect();
         let seekers = tables.iter().map(|_| [None, None]).collect();
-        Self { base, tables, buffers, stores, seekers, scratch: Scratch::default(), observed: Position::default(), torn: None }
+        let (scratch, observed) = (Scratch::default(), Position::default());
+        Self { base, tables, buffers, stores, seekers, scratch, observed, torn: None, spiller, staged_bytes: 0, measure_at: 0, peak: 0 }
     }
 
     /// The state that this transaction stands on.
@@ -125,7 +136,10 @@ impl Transaction {
 
     /// Goes on from a newer state of the tables that are written straight through; all others are as they were.
     pub(crate) fn rebase(&mut self, base: Arc<Base>) {
-        self.base = base;
+        self.base = match self.base.spilled() {
+            Some(rows) => Base::with_spilled(&base, rows.clone()),
+            None => base,
+        };
         self.seekers.fill_with(|| [None, None]);
     }
 
@@ -156,6 +170,10 @@ impl Transaction {
             scratch: Scratch::default(),
             observed: self.observed.clone(),
             torn: None,
+            spiller: None,
+            staged_bytes: 0,
+            measure_at: 0,
+            peak: 0,
         }
     }
 
@@ -178,17 +196,18 @@ impl Transaction {
 
     /// Whether nothing was staged.
     pub fn is_empty(&self) -> bool {
-        self.buffers.iter().all(TableBuffer::is_empty) && self.observed.is_empty() && !self.stores.iter().any(|store| store.changed)
-    }
-
-    /// How many records are staged for a table, overwritten ones included.
-    pub(crate) fn staged_records(&self, table: Table) -> usize {
-        self.buffers[table.number].len()
+        let nothing_staged = self.buffers.iter().all(TableBuffer::is_empty) && !self.has_spilled();
+        nothing_staged && self.observed.is_empty() && !self.stores.iter().any(|store| store.changed)
     }
 
     /// Whether something is staged for a table.
     pub(crate) fn is_staged(&self, table: Table) -> bool {
         !self.buffers[table.number].is_empty()
+    }
+
+    /// Keys and values staged since it began, in bytes; it never falls.
+    pub(crate) fn staged_bytes(&self) -> u64 {
+        self.staged_bytes
     }
 
     /// Memory that a commit would free, overwritten values included, in bytes.
@@ -208,12 +227,14 @@ impl Transaction {
     #[inline]
     pub(crate) fn stage(&mut self, table: Table, key: &[&[u8]], value: Option<&[&[u8]]>, newest: bool) -> Result<()> {
         let bytes = |parts: &[&[u8]]| parts.iter().map(|part| part.len()).sum::<usize>();
-        let largest = bytes(key).max(value.map_or(0, bytes));
+        let (key_bytes, value_bytes) = (bytes(key), value.map_or(0, bytes));
+        let largest = key_bytes.max(value_bytes);
         if largest > LARGEST {
             let words =
                 format!("a key or value has {largest} bytes, and {LARGEST} is the most that a store takes; keep large objects elsewhere");
             return Err(Error::new(ErrorKind::InvalidValue, words));
         }
+        self.staged_bytes += (key_bytes + value_bytes) as u64;
         self.buffers[table.number].push(key, value, newest);
         Ok(())
     }
@@ -354,10 +375,17 @@ impl Transaction {
         self.buffers[table.number].drain_in_order(f);
     }
 
-    /// Hands every staged record to `f` in key order without giving the buffer up.
+    /// Hands every staged record to `f` in key order, spilled ones too, without giving them up.
     pub(crate) fn for_each_staged(&mut self, table: Table, mut f: impl FnMut(&[u8], Option<&[u8]>) -> Result<()>) -> Result<()> {
-        self.expand_cleared(table)?;
-        self.buffers[table.number].newest_first().try_for_each(|staged| f(staged.key, staged.value))
+        if self.has_spilled() {
+            self.spill()?;
+        } else {
+            self.expand_cleared(table)?;
+        }
+        match self.base.spilled() {
+            Some(rows) if rows.has(table) => rows.for_each(table, f),
+            _ => self.buffers[table.number].newest_first().try_for_each(|staged| f(staged.key, staged.value)),
+        }
     }
 
     /// Adds an encoded record to a batch.

@@ -2,6 +2,7 @@
 
 use super::cleared::{Cleared, Interval};
 use super::layer::Layer;
+use crate::error::Result;
 use crate::rocks::Bounds;
 use std::sync::Arc;
 
@@ -35,10 +36,6 @@ impl TableBuffer {
 
     pub(super) fn is_empty(&self) -> bool {
         self.frozen.is_empty() && self.active.is_empty() && self.cleared.is_empty()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.active.len() + self.frozen.iter().map(|layer| layer.len()).sum::<usize>()
     }
 
     #[inline]
@@ -217,6 +214,36 @@ impl TableBuffer {
         std::mem::take(&mut self.cleared)
     }
 
+    /// Hands all staged records to `f` in key order, of each key the last.
+    pub(super) fn in_order(&self, mut f: impl FnMut(Staged<'_>) -> Result<()>) -> Result<()> {
+        let layers: Vec<(&Layer, Vec<u32>)> = self.layers().map(|layer| (layer, layer.commit_order())).collect();
+        let mut at = vec![0; layers.len()];
+        loop {
+            // The smallest key; of equals the newest layer's, which comes last.
+            let mut best: Option<(usize, &[u8])> = None;
+            for (n, (layer, order)) in layers.iter().enumerate() {
+                if let Some(record) = order.get(at[n])
+                    && best.is_none_or(|(_, smallest)| layer.key(*record) <= smallest)
+                {
+                    best = Some((n, layer.key(*record)));
+                }
+            }
+            let Some((winner, smallest)) = best else { return Ok(()) };
+            let (layer, order) = &layers[winner];
+            f(staged(layer, order[at[winner]]))?;
+            for (n, (layer, order)) in layers.iter().enumerate() {
+                if order.get(at[n]).is_some_and(|record| layer.key(*record) == smallest) {
+                    at[n] += 1;
+                }
+            }
+        }
+    }
+
+    /// Forgets everything.
+    pub(super) fn give_up(&mut self) {
+        *self = Self::new(self.family, self.suffix);
+    }
+
     /// All staged records in key order, of each key the last; the buffer is given up.
     pub(super) fn drain_in_order(&mut self, mut f: impl FnMut(Staged<'_>, &[u8])) {
         let frozen = std::mem::take(&mut self.frozen);
@@ -226,8 +253,8 @@ impl TableBuffer {
             None => Some(Self::merged(older, &active, self.family, self.suffix)),
             Some(newer) => Some(Self::merged(older, &newer, self.family, self.suffix)),
         });
-        let (layer, order) = layer.unwrap_or(active).into_order();
-        for n in order {
+        let layer = layer.unwrap_or(active);
+        for n in layer.commit_order() {
             f(staged(&layer, n), layer.encoded(n));
         }
     }

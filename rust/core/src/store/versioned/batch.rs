@@ -10,6 +10,9 @@ use crate::metrics::Operation;
 use crate::time::Timestamp;
 use crate::transaction::{Transaction, sort_prefix};
 
+/// Rows whose reads are done at once: a larger batch is walked in parts, and between them the transaction may spill.
+const ROWS: usize = 16_384;
+
 /// One row of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op<'a> {
@@ -95,9 +98,16 @@ impl VersionedStore {
     ) -> Result<()> {
         let mut call = self.inner.counts.call(operation);
         call.records(ops.len());
-        let staged = tx.staged_records(self.inner.versions);
-        self.apply_rows(tx, ops, want_valid_to, sink).inspect_err(|error| {
-            if tx.staged_records(self.inner.versions) != staged {
+        let staged = tx.staged_bytes();
+        let mut apply = || {
+            for (n, ops) in ops.chunks(ROWS).enumerate() {
+                tx.make_room().map_err(|e| e.store(self.name()))?;
+                self.apply_rows(tx, ops, want_valid_to, &mut |row, applied| sink(n * ROWS + row, applied))?;
+            }
+            Ok(())
+        };
+        apply().inspect_err(|error| {
+            if tx.staged_bytes() != staged {
                 tx.tear(error);
             }
         })

@@ -17,7 +17,11 @@ impl VersionedStore {
     }
 
     fn put_one(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>, timestamp: Timestamp) -> Result<PutResult> {
-        with_key_part(key, |part| self.put_part(tx, part, value, timestamp.0, true, None)).map_err(|e| e.store(self.name()).key(key))
+        let put = |part: &[u8]| {
+            tx.make_room()?;
+            self.put_part(tx, part, value, timestamp.0, true, None)
+        };
+        with_key_part(key, put).map_err(|e| e.store(self.name()).key(key))
     }
 
     /// Deletes as of a time: reads the version valid then, and puts a tombstone. `f` sees the version with its old end,
@@ -43,8 +47,11 @@ impl VersionedStore {
         let mut call = self.inner.counts.call(Operation::Restore);
         call.records(rows.len());
         for row in rows {
-            with_key_part(row.key, |part| self.stage_version(tx, part, row.value, row.timestamp.0, false, None))
-                .map_err(|e| e.store(self.name()).key(row.key))?;
+            let restored = |part: &[u8]| {
+                tx.make_room()?;
+                self.stage_version(tx, part, row.value, row.timestamp.0, false, None)
+            };
+            with_key_part(row.key, restored).map_err(|e| e.store(self.name()).key(row.key))?;
         }
         if let Some(time) = stream_time {
             self.raise_stream_time(tx, time.0);

@@ -133,6 +133,7 @@ impl Rows {
     /// Stages a row (its value in parts) or, for `None`, its delete.
     pub(in crate::store) fn stage(&self, tx: &mut Transaction, part: &[u8], time: i64, more: &[u8], value: Option<&[&[u8]]>) -> Result<()> {
         let time = ordered(time);
+        tx.make_room().map_err(|e| e.store(&self.inner.name).key(part))?;
         tx.stage(self.inner.windowed, &[part, &time, more], value, false).map_err(|e| e.store(&self.inner.name).key(part))?;
         tx.stage(self.inner.times, &[&time, part, more], value.map(|_| [].as_slice()), false)
     }
