@@ -238,8 +238,8 @@ proptest! {
         }
         drop(views);
         task.rollback().unwrap();
-        prop_assert!(folder_is_empty(&dir.path().join("uncommitted")));
-        prop_assert!(!dir.path().join("commit").exists());
+        prop_assert!(folder_is_empty(&dir.path().join("+uncommitted")));
+        prop_assert!(!dir.path().join("+commit").exists());
     }
 }
 
@@ -340,7 +340,7 @@ fn a_commit_that_is_interrupted_goes_back_or_forward_as_a_whole() {
                     task
                 };
                 assert_eq!(&committed(&task), if forward { &after } else { &before }, "{what}");
-                assert!(!dir.path().join("commit").exists(), "{what}");
+                assert!(!dir.path().join("+commit").exists(), "{what}");
                 if !forward {
                     transaction(&task, 2);
                     task.commit(at(2)).unwrap();
@@ -453,7 +453,7 @@ fn scans_and_readers_keep_what_they_saw_through_spills_commits_and_rollbacks() {
     assert!(rows(&task, &mut task.begin().unwrap()).is_empty());
 
     // What they hold lies in files; the last to hold them deletes them.
-    let uncommitted = dir.path().join("uncommitted");
+    let uncommitted = dir.path().join("+uncommitted");
     assert!(!folder_is_empty(&uncommitted));
     drop((reader, scan));
     assert!(folder_is_empty(&uncommitted));
@@ -531,7 +531,7 @@ fn a_checkpoint_has_nothing_of_an_open_transaction() {
     assert!(task.transaction().unwrap().has_spilled());
     let copy = dir.path().join("copy");
     task.checkpoint(&copy).unwrap();
-    assert!(!copy.join("uncommitted").exists());
+    assert!(!copy.join("+uncommitted").exists());
     let copied = open(&copy, 0);
     assert_eq!(committed(&copied), committed(&task));
     task.commit(at(2)).unwrap();
@@ -542,7 +542,7 @@ fn a_checkpoint_has_nothing_of_an_open_transaction() {
 fn a_close_drops_what_was_spilled_and_an_open_what_a_crash_left() {
     let _turn = turn();
     let dir = directory();
-    let uncommitted = dir.path().join("uncommitted");
+    let uncommitted = dir.path().join("+uncommitted");
     let task = open(dir.path(), 0);
     transaction(&task, 1);
     let mut reader = task.transaction().unwrap().reader();
@@ -557,12 +557,12 @@ fn a_close_drops_what_was_spilled_and_an_open_what_a_crash_left() {
     // As a crash leaves it.
     std::fs::create_dir_all(uncommitted.join("7")).unwrap();
     std::fs::write(uncommitted.join("7/000012.sst"), b"rows").unwrap();
-    std::fs::create_dir_all(dir.path().join("commit")).unwrap();
-    std::fs::write(dir.path().join("commit/0-0.sst"), b"rows").unwrap();
-    std::fs::write(dir.path().join("commit/COMMIT.draft"), b"half of it").unwrap();
+    std::fs::create_dir_all(dir.path().join("+commit")).unwrap();
+    std::fs::write(dir.path().join("+commit/0-0.sst"), b"rows").unwrap();
+    std::fs::write(dir.path().join("+commit/COMMIT.draft"), b"half of it").unwrap();
     let task = open(dir.path(), 0);
     assert!(folder_is_empty(&uncommitted));
-    assert!(!dir.path().join("commit").exists());
+    assert!(!dir.path().join("+commit").exists());
     assert!(rows(&task, &mut task.transaction().unwrap()).is_empty());
 }
 
@@ -576,7 +576,7 @@ fn a_damaged_commit_is_an_error_that_names_the_file() {
         Failpoint::AfterCommitFile.arm(Action::Error, 0);
         task.commit(at(1)).unwrap_err();
         drop(task);
-        let file = dir.path().join("commit").join(damaged);
+        let file = dir.path().join("+commit").join(damaged);
         let bytes = std::fs::read(&file).unwrap();
         std::fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
         let error = Task::open(dir.path(), &specs(), options(Durability::Sync, 0)).err().unwrap();

@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "env/composite_env_wrapper.h"
@@ -136,6 +139,12 @@ class Disk : public FileSystemWrapper {
   const char* Name() const override { return "holdfast.Disk"; }
   Plan plan;
 
+  // Names that files were given here. Those that were deleted since, past RocksDB, the layer below would go on looking for.
+  std::set<std::string> TakeNames() {
+    std::lock_guard<std::mutex> guard(mutex_);
+    return std::exchange(names_, {});
+  }
+
   template <class Wrapped, class File>
   static IOStatus Wrap(IOStatus status, std::unique_ptr<File>* file, Plan* plan) {
     if (status.ok()) file->reset(new Wrapped(std::move(*file), plan));
@@ -144,6 +153,7 @@ class Disk : public FileSystemWrapper {
   IOStatus NewWritableFile(const std::string& name, const FileOptions& options, std::unique_ptr<FSWritableFile>* file,
                            IODebugContext* dbg) override {
     Plan* plan_ = &plan;
+    Note(name);
     CHECKED(kWrite, Wrap<Writable>(FileSystemWrapper::NewWritableFile(name, options, file, dbg), file, plan_));
   }
   IOStatus ReopenWritableFile(const std::string& name, const FileOptions& options, std::unique_ptr<FSWritableFile>* file,
@@ -168,16 +178,27 @@ class Disk : public FileSystemWrapper {
   }
   IOStatus RenameFile(const std::string& from, const std::string& to, const IOOptions& options, IODebugContext* dbg) override {
     Plan* plan_ = &plan;
+    Note(to);
     CHECKED(kWrite, FileSystemWrapper::RenameFile(from, to, options, dbg));
   }
   IOStatus LinkFile(const std::string& from, const std::string& to, const IOOptions& options, IODebugContext* dbg) override {
     Plan* plan_ = &plan;
+    Note(to);
     CHECKED(kWrite, FileSystemWrapper::LinkFile(from, to, options, dbg));
   }
   IOStatus DeleteFile(const std::string& name, const IOOptions& options, IODebugContext* dbg) override {
     Plan* plan_ = &plan;
     CHECKED(kWrite, FileSystemWrapper::DeleteFile(name, options, dbg));
   }
+
+ private:
+  void Note(const std::string& name) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    names_.insert(name);
+  }
+
+  std::mutex mutex_;
+  std::set<std::string> names_;
 };
 
 // RocksDB sleeps for a second after a flush that failed, before it looks whether it is to close.
@@ -279,6 +300,9 @@ int holdfast_faults_lose(holdfast_faults* faults, const char* directory, int kep
   for (auto& after : plan.fail_after) after = -1;
   lossy->SetFilesystemActive(true);
   FileSystem* real = lossy->target();
+  for (const std::string& name : faults->disk->TakeNames()) {
+    if (real->FileExists(name, IOOptions(), nullptr).IsNotFound()) lossy->UntrackFile(name);
+  }
   IOStatus status;
   if (kept != 0) {
     std::vector<std::string> names;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Transactions of which one surely spills.
 const WITHIN: u64 = 400;
 /// Where files of a commit are that was interrupted.
-const COMMIT: &str = "commit";
+const COMMIT: &str = "+commit";
 /// Places tried in one database before the next is made.
 const PLACES_EACH: u64 = 50;
 
@@ -180,7 +180,7 @@ fn damage_is_an_error_or_changes_nothing() {
         println!("damage: {kind}: {tried} places, {noticed} errors");
     }
     for kind in
-        [".sst", ".log", "MANIFEST-", "CURRENT", "OPTIONS-", "IDENTITY", "HOLDER", "LOCK", "COMMITTED", "commit/COMMIT", "commit/-.sst"]
+        [".sst", ".log", "MANIFEST-", "CURRENT", "OPTIONS-", "IDENTITY", "HOLDER", "LOCK", "COMMITTED", "+commit/COMMIT", "+commit/-.sst"]
     {
         assert!(seen.contains_key(kind) || places < 100, "no {kind} was damaged");
     }

@@ -1,8 +1,8 @@
 //! The commit file of a spilled transaction (KIP-844): from the moment it is there, the transaction is committed.
 //!
 //! ```text
-//! commit/COMMIT     length of the header u32 | header, JSON | write batch, RocksDB's format | xxh3-128 of all before
-//! commit/N-M.sst    rows of a family, files as the header names them
+//! +commit/COMMIT     length of the header u32 | header, JSON | write batch, RocksDB's format | xxh3-128 of all before
+//! +commit/N-M.sst    rows of a family, files as the header names them
 //! ```
 //!
 //! It comes under its name by a rename, after the files and itself are on disk: under that name it is whole, or damaged.
@@ -15,8 +15,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The folder in a task's directory.
-const FOLDER: &str = "commit";
+/// The folder in a task's directory: no store has a `+` in its name, and a user's own has a folder of its name there.
+const FOLDER: &str = "+commit";
 const NAME: &str = "COMMIT";
 const DRAFT: &str = "COMMIT.draft";
 /// The format that this version writes.

@@ -32,7 +32,7 @@ const HOLDER: &str = "HOLDER";
 const IN_MEMORY: &str = "in memory";
 
 /// Below the task's directory: what open transactions have spilled.
-const UNCOMMITTED: &str = "uncommitted";
+const UNCOMMITTED: &str = "+uncommitted";
 
 /// The task's own transaction.
 pub(super) enum Open {

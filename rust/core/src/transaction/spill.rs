@@ -1,6 +1,6 @@
 //! Spilling: what a transaction has staged goes into sorted files when it outgrows its memory (KIP-844's secondary store).
 //!
-//! A spill is a commit into a database of the transaction's own, in `uncommitted/N` beside the task's files: the same rows go
+//! A spill is a commit into a database of the transaction's own, in `+uncommitted/N` beside the task's files: the same rows go
 //! there that a commit would write, each value behind a byte that tells a put from a delete. From then on the transaction stands
 //! on the last commit with these rows over it, and begins with empty buffers; stores see no difference. The directory is
 //! deleted with the last scan or reader that holds it, and what a crash leaves of it by the next open.
