@@ -265,7 +265,8 @@ impl Scan {
                     for layer in layers.iter_mut() {
                         layer.at = layer.layer.run_position(&key).clamp(layer.low, layer.end).max(layer.at);
                     }
-                    if let Some(stored) = &mut stored {
+                    // One that has ended stays so: it may have ended with an error, which another seek would forget.
+                    if let Some(stored) = stored.as_mut().filter(|stored| stored.rows.valid()) {
                         stored.rows.seek(&key);
                         stored.pass_cleared(reverse);
                     }
