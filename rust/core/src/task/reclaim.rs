@@ -36,6 +36,10 @@ struct State {
     stopped: bool,
 }
 
+/// Small, for the sake of forked children. The C library keeps the stacks of their parent's threads, up to 40 MiB of them, and an
+/// ordinary end of the child joins RocksDB's: one whose stack was given up is a crash. A rewrite runs in here and needs little.
+const STACK_BYTES: usize = 256 << 10;
+
 /// A table whose rows grow old.
 struct Aging {
     store: String,
@@ -58,7 +62,7 @@ impl Reclaimer {
         if !aging.is_empty() {
             let (bell, database) = (Arc::clone(&bell), Arc::clone(database));
             let run = move || rewrite_when_rung(&bell, &database, aging);
-            thread = Some(std::thread::Builder::new().name("holdfast-expiry".to_owned()).spawn(run).map_err(|e| {
+            thread = Some(std::thread::Builder::new().name("holdfast-expiry".to_owned()).stack_size(STACK_BYTES).spawn(run).map_err(|e| {
                 Error::new(ErrorKind::Io, format!("no thread can be started for expiry: {e}; raise the limit of threads or processes"))
             })?);
         }
