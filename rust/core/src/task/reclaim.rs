@@ -62,9 +62,10 @@ impl Reclaimer {
         if !aging.is_empty() {
             let (bell, database) = (Arc::clone(&bell), Arc::clone(database));
             let run = move || rewrite_when_rung(&bell, &database, aging);
-            thread = Some(std::thread::Builder::new().name("holdfast-expiry".to_owned()).stack_size(STACK_BYTES).spawn(run).map_err(|e| {
-                Error::new(ErrorKind::Io, format!("no thread can be started for expiry: {e}; raise the limit of threads or processes"))
-            })?);
+            thread =
+                Some(std::thread::Builder::new().name("holdfast-expiry".to_owned()).stack_size(STACK_BYTES).spawn(run).map_err(|e| {
+                    Error::new(ErrorKind::Io, format!("no thread can be started for expiry: {e}; raise the limit of threads or processes"))
+                })?);
         }
         Ok(Self { bell, thread: Mutex::new(thread), database: Arc::clone(database) })
     }
