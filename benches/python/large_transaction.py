@@ -1,0 +1,96 @@
+"""A transaction larger than memory: its time a record against one that fits, and the memory that it takes.
+
+1 GiB; 10 GiB with `HOLDFAST_BENCH_FULL`, which takes 40 GiB of disk for a while.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from figure import Figure
+
+BATCH = 10_000
+VALUE = 1_000
+RECORD = 16 + VALUE
+SPILL_AT = 64 << 20
+
+
+def figures(*, quick: bool) -> list[Figure]:
+    """Two rows; each transaction is of a process of its own, so nothing else counts."""
+    size = (256 << 20) if quick else (10 << 30) if os.environ.get("HOLDFAST_BENCH_FULL") else (1 << 30)
+    spilled, fits = _measured(size, size), _measured(size, SPILL_AT // 2)
+    return [
+        Figure(
+            f"a transaction of {size / 2**30:g} GiB, spilled: put and commit",
+            "the same records in transactions that fit",
+            spilled["seconds"] / fits["seconds"],
+            "<= 2",
+            "time",
+            f"{spilled['seconds']:.1f} s against {fits['seconds']:.1f} s, one round",
+        ),
+        Figure(
+            f"peak memory of a transaction of {size / 2**30:g} GiB, default settings",
+            "nothing (absolute)",
+            spilled["peak"] - spilled["imports"],
+            "<= 256",
+            "MiB",
+            f"beside {spilled['imports']:.0f} MiB of Python's imports; {fits['peak'] - fits['imports']:.0f} MiB where all fit",
+        ),
+    ]
+
+
+def _measured(size: int, transaction: int) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, __file__, folder, str(size), str(transaction)]
+        output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    measured: dict[str, float] = json.loads(output)
+    return measured
+
+
+def _peak() -> float:
+    status = Path("/proc/self/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
+
+
+def _child(folder: Path, size: int, transaction: int) -> None:
+    import pyarrow as pa
+
+    import holdfast as hf
+
+    def column(width: int) -> pa.Array:
+        return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), BATCH, [None, pa.py_buffer(os.urandom(width * BATCH))])
+
+    values = column(VALUE)
+    imports, count = _peak(), size // (BATCH * RECORD)
+    some: list[pa.Array] = []
+    with hf.open_task(folder, [hf.stores.key_value("kv")], durability=hf.Durability.CHANGELOG) as task:
+        store, staged, started = task["kv"], 0, time.perf_counter()
+        for number in range(count):
+            keys = column(16)
+            store.put_batch(keys, values)
+            staged += BATCH * RECORD
+            if staged >= transaction:
+                task.commit()
+                staged = 0
+            if number % (count // 10 + 1) == 0:
+                some.append(keys)
+                print(f"{number * BATCH * RECORD / 2**30:.1f} of {size / 2**30:g} GiB put", file=sys.stderr)
+        task.commit()
+        seconds = time.perf_counter() - started
+        peak = _peak()
+        for keys in some:
+            if pa.array(store.get_batch(keys)).null_count:
+                raise RuntimeError("a record is missing")
+    print(json.dumps({"seconds": seconds, "imports": imports, "peak": peak}))
+
+
+if __name__ == "__main__":
+    _child(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
