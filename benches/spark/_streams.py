@@ -85,7 +85,7 @@ def same_plan(spark: SparkSession, base: Path, function: Any) -> DataFrame:
 
     left, right = source(spark, base / "left", LEFT), source(spark, base / "right", RIGHT)
     join = _JoinAsof(left, right, by="k", left_on="t", right_on="since", order_by=(), suffix="_right")
-    rows = join.left_rows().union(join.right_rows(None))
+    rows = join.rows.frame()
     pid = F.pmod(F.xxhash64("k0"), F.lit(2)).cast("int").alias("pid")
     observed = [F.expr(expression).alias(metric) for metric, expression in _METRICS.items()]
     shuffled = rows.select(pid, *rows.columns).observe("identity", *observed).repartitionById(2, F.col("pid"))

@@ -1,0 +1,96 @@
+"""Count and latest value per key in a stream: against the same plan with an identity function, and against Spark's own state."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+
+import numpy as np
+from _streams import LEFT, left_file, middle, rates, session, source
+from figure import Figure
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KEYS = 100_000
+ROWS = 200_000
+SKIP = 2
+
+
+def figures(*, quick: bool) -> list[Figure]:
+    """The two ratios."""
+    spark = session(
+        spark__sql__streaming__stateStore__providerClass=(
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        )
+    )
+    keys, rows = (KEYS // 10, ROWS // 10) if quick else (KEYS, ROWS)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        base = Path(folder)
+        random = np.random.default_rng(7)
+        for number in range(SKIP + (3 if quick else 8)):
+            left_file(base / "left", number, rows, keys, random)
+        ours: list[float] = []
+        identity: list[float] = []
+        own: list[float] = []
+        # In turns: the speed of the machine drifts.
+        for turn in range(1 if quick else 3):
+            ours.append(middle(rates(_ours(spark, base, turn), base / f"root{turn}" / "query", skip=SKIP)))
+            identity.append(middle(rates(_identity(spark, base), base / f"identity{turn}", skip=SKIP)))
+            own.append(middle(rates(_spark(spark, base), base / f"spark{turn}", skip=SKIP, mode="update")))
+    spark.stop()
+    what = f"count and latest value per key on Spark, {rows:,} rows a micro-batch, {keys:,} keys"
+    return [
+        _figure(what, "the same plan with an identity mapInArrow", ours, identity, ">= 0.6"),
+        _figure(what, "Spark's own aggregation in the JVM, state in RocksDB", ours, own, ">= 1"),
+    ]
+
+
+def _figure(what: str, against: str, ours: list[float], theirs: list[float], reach: str) -> Figure:
+    shares = [a / b for a, b in zip(ours, theirs, strict=True)]
+    spread = f"{len(shares)} turns: {min(shares):.2f} to {max(shares):.2f}"
+    note = f"{middle(ours):,.0f} rows/s against {middle(theirs):,.0f}; {spread}"
+    return Figure(what, against, middle(shares), reach, "rows/s", note)
+
+
+def _ours(spark: SparkSession, base: Path, turn: int) -> DataFrame:
+    import holdfast.spark as hfs
+
+    state = hfs.State(str(base / f"root{turn}"), partitions=2)
+    aggs = {"rows": "count", "newest": ("last", "x")}
+    return hfs.aggregate(source(spark, base / "left", LEFT), by="k", on="t", aggs=aggs, state=state)
+
+
+def _identity(spark: SparkSession, base: Path) -> DataFrame:
+    """What `Operator.over` plans for `aggregate`, with a function that hands every batch back."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from holdfast.spark.rows import Input, Rows, keys_of
+    from holdfast.spark.schema import Side
+
+    side = Side("input", source(spark, base / "left", LEFT))
+    rows = Rows(Input(side, keys_of(side, "k"), side.time("t", "on"), [side.find("x", "aggs")])).frame()
+    pid = F.pmod(F.xxhash64("k0"), F.lit(2)).cast("int").alias("pid")
+    shuffled = rows.select(pid, *rows.columns).observe("identity", F.count(F.lit(1)).alias("rows"))
+    shuffled = shuffled.repartitionById(2, F.col("pid"))
+    return shuffled.mapInArrow(_same, shuffled.schema)
+
+
+def _same(batches: Any) -> Any:
+    yield from batches
+
+
+def _spark(spark: SparkSession, base: Path) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    frame = source(spark, base / "left", LEFT)
+    return frame.groupBy("k").agg(F.count(F.lit(1)).alias("rows"), F.max_by("x", "t").alias("newest"))
+
+
+if __name__ == "__main__":
+    for found in figures(quick="--quick" in sys.argv):
+        print(found)
