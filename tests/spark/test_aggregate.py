@@ -85,6 +85,11 @@ def rows(spark, tmp_path) -> Stream:
     return Stream(spark, tmp_path, ROWS, ROWS)
 
 
+def _sums(stream: Stream, **options: Any) -> Any:
+    """The aggregation that the tests here run."""
+    return hfs.aggregate(stream.source("left"), by="k", state=stream.state(), name="sums", **options)
+
+
 def _cut(stream: Stream, rows: list[tuple[Any, ...]], parts: int) -> None:
     size = -(-len(rows) // parts)
     for n in range(parts):
@@ -95,7 +100,7 @@ def _cut(stream: Stream, rows: list[tuple[Any, ...]], parts: int) -> None:
 def test_every_function_however_the_stream_is_cut(rows: Stream, parts: int):
     drawn = _rows(parts, 120, late=20)
     _cut(rows, drawn, parts)
-    frame = hfs.aggregate(rows.source("left"), by="k", on="t", aggs=ALL, state=rows.state(), name="sums")
+    frame = _sums(rows, on="t", aggs=ALL)
     assert _last(rows.run(frame)) == _expected(drawn)
     assert rows.log("sums") == dict.fromkeys(range(parts), 2)
 
@@ -105,7 +110,7 @@ def test_a_restart_goes_on_where_it_was(rows: Stream):
     _cut(rows, drawn[:60], 2)
 
     def frame() -> Any:
-        return hfs.aggregate(rows.source("left"), by="k", on="t", aggs=ALL, state=rows.state(), name="sums")
+        return _sums(rows, on="t", aggs=ALL)
 
     rows.run(frame())
     _cut(rows, drawn[60:], 1)
@@ -117,9 +122,7 @@ def test_windows_that_are_updated(rows: Stream, length: int, slide: int):
     drawn = _rows(length + slide, 100, late=30)
     _cut(rows, drawn, 3)
     window = hfs.window(timedelta(seconds=length), timedelta(seconds=slide))
-    frame = hfs.aggregate(
-        rows.source("left"), by="k", on="t", window=window, grace="30 seconds", aggs=ALL, state=rows.state(), name="sums"
-    )
+    frame = _sums(rows, on="t", window=window, grace="30 seconds", aggs=ALL)
 
     def windows(time: int) -> list[int]:
         return [start for start in range(-200, 200, slide) if start <= time < start + length]
@@ -134,16 +137,13 @@ def test_a_window_comes_out_once_when_it_closes(rows: Stream):
     rows.batch(left=[("a", 15, 32, 0.0)])
     rows.batch(left=[("a", 9, 64, 0.0), ("c", 40, 128, 0.0)])
     rows.batch(left=[("a", 1_000, 256, 0.0)])
-    frame = hfs.aggregate(
-        rows.source("left"),
-        by="k",
+    frame = _sums(
+        rows,
         on="t",
         window=hfs.window("10 seconds"),
         grace="5 seconds",
         emit="close",
         aggs={"total": ("sum", "x"), "set": ("collect_set", "x")},
-        state=rows.state(),
-        name="sums",
     )
     batches = {n: [(row[0], seconds(row[1]), row[3], row[4]) for row in found] for n, found in rows.run(frame).items()}
     assert batches[0] == batches[1] == []
@@ -159,15 +159,7 @@ def test_a_row_behind_its_grace_is_dropped(rows: Stream):
     rows.batch(left=[("a", 100, 1, 0.0)])
     rows.batch(left=[("a", 90, 2, 0.0), ("a", 89, 4, 0.0)])
     rows.batch(left=[("b", 89, 8, 0.0)])
-    frame = hfs.aggregate(
-        rows.source("left"),
-        by="k",
-        on="t",
-        grace="10 seconds",
-        aggs={"total": ("sum", "x")},
-        state=rows.state(),
-        name="sums",
-    )
+    frame = _sums(rows, on="t", grace="10 seconds", aggs={"total": ("sum", "x")})
     assert rows.run(frame) == {0: [("a", 1)], 1: [("a", 3)], 2: []}
 
 
@@ -177,16 +169,7 @@ def test_windows_are_kept_for_their_retention(rows: Stream):
     rows.batch(left=[("a", 6, 4, 0.0)])
     rows.batch(left=[("a", 30, 8, 0.0)])
     rows.batch(left=[("a", 7, 16, 0.0), ("a", 10, 32, 0.0)])
-    frame = hfs.aggregate(
-        rows.source("left"),
-        by="k",
-        on="t",
-        window=hfs.window("10 seconds"),
-        retention="30 seconds",
-        aggs={"total": ("sum", "x")},
-        state=rows.state(),
-        name="sums",
-    )
+    frame = _sums(rows, on="t", window=hfs.window("10 seconds"), retention="30 seconds", aggs={"total": ("sum", "x")})
     batches = {n: [(seconds(row[1]), row[3]) for row in found] for n, found in rows.run(frame).items()}
     assert batches == {0: [(0, 1), (20, 2)], 1: [(0, 5)], 2: [(30, 8)], 3: [(10, 32)]}
 
@@ -295,7 +278,7 @@ def test_another_function_under_the_same_name_is_refused(rows: Stream):
     rows.batch(left=[("a", 1, 1, 0.0)])
 
     def frame(function: str) -> Any:
-        return hfs.aggregate(rows.source("left"), by="k", aggs={"n": (function, "x")}, state=rows.state(), name="sums")
+        return _sums(rows, aggs={"n": (function, "x")})
 
     rows.run(frame("sum"))
     rows.batch(left=[("a", 1, 1, 0.0)])

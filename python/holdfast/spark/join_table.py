@@ -49,12 +49,7 @@ def join_table(
         raise UnsupportedOperationError("foreign_key comes later: leave it out to join two tables by the key of both")
     join = TwoSides(left, right, by=by, left_on=left_on, right_on=right_on, left_only=False)
     retention = micros(history_retention, "history_retention")
-    if left.isStreaming != right.isStreaming:
-        static = "right" if left.isStreaming else "left"
-        raise ValueError(
-            f"{static} is a static frame and the other one a stream, so every micro-batch would change the table again: "
-            "read it with spark.readStream, too, or join with join_asof"
-        )
+    join.check_both_stream("change the table again")
     epoch = check_call(state, left, right)
     operator = Operator(
         kind="join_table",

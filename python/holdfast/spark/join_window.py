@@ -47,12 +47,7 @@ def join_window(
     join = TwoSides(left, right, by=by, left_on=left_on, right_on=right_on, left_only=how in ("inner", "left"))
     spans = {"before": micros(before, "before"), "after": micros(after, "after")}
     spans["grace"] = 0 if grace is None else micros(grace, "grace")
-    if left.isStreaming != right.isStreaming:
-        static = "right" if left.isStreaming else "left"
-        raise ValueError(
-            f"{static} is a static frame and the other one a stream, so every micro-batch would join all its rows again: "
-            "read it with spark.readStream, too, or join with join_asof"
-        )
+    join.check_both_stream("join all its rows again")
     epoch = check_call(state, left, right)
     operator = Operator(
         kind="join_window",

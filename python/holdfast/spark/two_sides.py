@@ -126,6 +126,16 @@ class TwoSides:
             return {"from": "left", "index": self.left_payload.index(field)}
         return {"from": "key", "index": self.keys.index(field)}
 
+    def check_both_stream(self, consequence: str) -> None:
+        """Refuse a static frame beside a stream; `consequence` says what every micro-batch would do."""
+        streams = self.left.frame.isStreaming, self.right.frame.isStreaming
+        if streams[0] != streams[1]:
+            static = "right" if streams[0] else "left"
+            raise ValueError(
+                f"{static} is a static frame and the other one a stream, so every micro-batch would {consequence}: "
+                "read it with spark.readStream, too, or join with join_asof"
+            )
+
     @property
     def request(self) -> dict[str, Any]:
         """What the state host must know of the columns."""

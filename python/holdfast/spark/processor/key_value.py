@@ -1,5 +1,6 @@
 """Key-value stores: the keys of a batch are fetched ahead, puts wait for its end, and both are seen by every read."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ if TYPE_CHECKING:
     from holdfast import _core
 
 
-class _ByKey(Remote):
+class _ByKey(Remote, ABC):
     """What both kinds have in common. An entry is what a key has, None if it has nothing."""
 
     def __init__(self, calls: "_core.HostCalls", name: str) -> None:
@@ -46,11 +47,11 @@ class _ByKey(Remote):
         if keys:
             self._known.update(zip(keys, self._entries(keys), strict=True))
 
-    def _entries(self, keys: list[bytes]) -> list[Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def _entries(self, keys: list[bytes]) -> list[Any]: ...
 
-    def _send(self, keys: list[bytes], entries: list[Any]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _send(self, keys: list[bytes], entries: list[Any]) -> None: ...
 
     def flush(self) -> None:
         """Send the writes that wait."""
