@@ -82,11 +82,11 @@ impl AsofJoin {
                 steps.push(Step::Get { key, time: *time, payload });
             }
             steps.push(match (self.waits(*place), input.time(row)) {
-                (Some((key, time)), _) => Step::Get { key, time, payload: self.payloads[place.input()].get(row) },
-                (None, time) if place.is_left() => Step::Alone { key, time, payload: self.payloads[place.input()].get(row) },
+                (Some((key, time)), _) => Step::Get { key, time, payload: self.rows.payload(*place) },
+                (None, time) if place.is_left() => Step::Alone { key, time, payload: self.rows.payload(*place) },
                 // Right rows without a time are not here.
                 (None, time) => {
-                    let value = (!input.is_deleted(row)).then(|| self.values[place.input()].get(row));
+                    let value = (!input.is_deleted(row)).then(|| self.rows.payload(*place));
                     Step::Put { key, time: time.unwrap_or(i64::MIN), value }
                 }
             });
@@ -140,7 +140,7 @@ impl AsofJoin {
         let mut records: BTreeMap<(&[u8], i64), Vec<Waiting>> = BTreeMap::new();
         for place in waiting {
             if let Some(record) = self.waits(*place) {
-                let payload = self.payloads[place.input()].get(place.row()).to_vec();
+                let payload = self.rows.payload(*place).to_vec();
                 records.entry(record).or_default().push(Waiting { matched: false, payload });
             }
         }

@@ -7,8 +7,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::operator::Counts;
 use crate::operator::output::Right;
-use crate::operator::rows::{Input, Layout, Place};
-use crate::row::EncodedRows;
+use crate::operator::rows::{Input, Layout, Place, Rows};
 
 /// The left rows that go out, each with what it matched. Reused from batch to batch.
 #[derive(Default)]
@@ -59,16 +58,15 @@ impl Matches {
 pub fn apply(
     table: &VersionedStore,
     tx: &mut Transaction,
-    inputs: &[Input],
-    values: &[EncodedRows],
-    rows: &[Place],
+    rows: &Rows,
+    places: &[Place],
     matches: &mut Matches,
     counts: &mut Counts,
 ) -> Result<()> {
     matches.clear();
-    let mut ops = Vec::with_capacity(rows.len());
-    for place in rows {
-        let (input, row) = (&inputs[place.input()], place.row());
+    let mut ops = Vec::with_capacity(places.len());
+    for place in places {
+        let (input, row) = (&rows.inputs[place.input()], place.row());
         let (key, time) = (input.keys.get(row), input.time(row).map(Timestamp));
         match (key, time) {
             (Some(key), Some(as_of)) if place.is_left() => {
@@ -77,7 +75,7 @@ pub fn apply(
                 ops.push((Op::Get { key, as_of }, matches.rows.len() - 1));
             }
             (Some(key), Some(timestamp)) => {
-                let value = (!input.is_deleted(row)).then(|| values[place.input()].get(row));
+                let value = (!input.is_deleted(row)).then(|| rows.payload(*place));
                 ops.push((Op::Put { key, value, timestamp }, usize::MAX));
             }
             // Without key or time: a left row, since such right rows were left out. It matches nothing.

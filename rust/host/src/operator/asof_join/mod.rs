@@ -21,7 +21,6 @@ use super::rows::{self, Rows};
 use super::{BATCH_ROWS, Counts, Operator, Outcome, Worker};
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;
-use crate::row::EncodedRows;
 use layout::Layout;
 use lookup::Matches;
 
@@ -34,10 +33,6 @@ const HELD: &str = "held";
 pub struct AsofJoin {
     layout: Layout,
     rows: Rows,
-    /// The right rows' values, batch by batch.
-    values: Vec<EncodedRows>,
-    /// The left rows' payloads, batch by batch, if they may have to wait.
-    payloads: Vec<EncodedRows>,
     counts: Counts,
 }
 
@@ -48,13 +43,9 @@ impl AsofJoin {
     /// `InvalidValue` or `InvalidType` names the column that does not fit.
     pub fn new(spec: &Spec, schema: &Schema) -> Result<Self> {
         let rows = rows::Layout::new("join_asof", &spec.rows, schema)?;
-        Ok(Self {
-            layout: Layout::new(spec, &rows)?,
-            rows: Rows::new(rows),
-            values: Vec::new(),
-            payloads: Vec::new(),
-            counts: Counts::default(),
-        })
+        let layout = Layout::new(spec, &rows)?;
+        // Left rows' payloads only if they may have to wait.
+        Ok(Self { rows: Rows::with_payloads(rows, layout.holds, true), layout, counts: Counts::default() })
     }
 }
 
@@ -64,14 +55,6 @@ impl Operator for AsofJoin {
     }
 
     fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {
-        if batch.num_rows() == 0 {
-            return Ok(());
-        }
-        let layout = &self.rows.layout;
-        self.values.push(layout.right_codec.encode(&batch.columns()[layout.right.clone()])?);
-        if self.layout.holds {
-            self.payloads.push(layout.left_codec.encode(&batch.columns()[layout.left.clone()])?);
-        }
         self.rows.push(batch, partition, &mut self.counts)
     }
 
@@ -84,7 +67,7 @@ impl Operator for AsofJoin {
         let mut digest = Xxh3Default::new();
         let mut matches = Matches::default();
         for rows in ordered.chunks(BATCH_ROWS) {
-            lookup::apply(&table, tx, &self.rows.inputs, &self.values, rows, &mut matches, &mut self.counts)?;
+            lookup::apply(&table, tx, &self.rows, rows, &mut matches, &mut self.counts)?;
             if self.layout.how == How::Inner {
                 matches.drop_unmatched();
             }

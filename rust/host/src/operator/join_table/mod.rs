@@ -22,7 +22,6 @@ use super::rows::{self, Layout, Place, Rows};
 use super::{Counts, Operator, Outcome, Output, Worker};
 use crate::protocol::Epoch;
 use crate::root::OperatorMeta;
-use crate::row::EncodedRows;
 use timeline::Stretch;
 
 /// The store of the left table.
@@ -35,8 +34,6 @@ pub struct JoinTable {
     spec: Spec,
     output: Output,
     rows: Rows,
-    /// The rows' payloads, batch by batch: left, right.
-    payloads: Vec<(EncodedRows, EncodedRows)>,
     counts: Counts,
 }
 
@@ -58,20 +55,19 @@ impl JoinTable {
         spec.check()?;
         let layout = Layout::new("join_table", &spec.rows, schema)?;
         let output = Output::new("join_table", &spec.output, &layout)?;
-        Ok(Self { spec: spec.clone(), output, rows: Rows::new(layout), payloads: Vec::new(), counts: Counts::default() })
+        Ok(Self { spec: spec.clone(), output, rows: Rows::with_payloads(layout, true, true), counts: Counts::default() })
     }
 
     /// A row as a change; none without a key or a time.
     fn change(&self, place: Place) -> Option<Change<'_>> {
         let (input, row, is_left) = (&self.rows.inputs[place.input()], place.row(), place.is_left());
-        let (left, right) = &self.payloads[place.input()];
         let layout = &self.rows.layout;
-        let (payload, values, first) = match is_left {
-            true => (left, &self.spec.left_values, layout.left.start),
-            false => (right, &self.spec.right_values, layout.right.start),
+        let (values, first) = match is_left {
+            true => (&self.spec.left_values, layout.left.start),
+            false => (&self.spec.right_values, layout.right.start),
         };
         let deletes = !values.is_empty() && values.iter().all(|value| input.batch.column(first + value).is_null(row));
-        let value = (!deletes).then(|| payload.get(row));
+        let value = (!deletes).then(|| self.rows.payload(place));
         Some(Change { is_left, key: input.keys.get(row)?, time: input.time(row)?, value })
     }
 
@@ -138,12 +134,6 @@ impl Operator for JoinTable {
     }
 
     fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {
-        if batch.num_rows() == 0 {
-            return Ok(());
-        }
-        let layout = &self.rows.layout;
-        let left = layout.left_codec.encode(&batch.columns()[layout.left.clone()])?;
-        self.payloads.push((left, layout.right_codec.encode(&batch.columns()[layout.right.clone()])?));
         self.rows.push(batch, partition, &mut self.counts)
     }
 

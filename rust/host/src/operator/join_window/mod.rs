@@ -23,7 +23,6 @@ use super::shelf::{Limit, Shelf};
 use super::{Counts, Operator, Outcome, Output, Worker};
 use crate::protocol::Epoch;
 use crate::root::OperatorMeta;
-use crate::row::EncodedRows;
 use matching::Matching;
 
 /// The store of left rows that wait.
@@ -39,8 +38,6 @@ pub struct JoinWindow {
     spec: Spec,
     output: Output,
     rows: Rows,
-    /// The rows' payloads, batch by batch: left, right.
-    payloads: Vec<(EncodedRows, EncodedRows)>,
     counts: Counts,
 }
 
@@ -60,12 +57,7 @@ impl JoinWindow {
         spec.check()?;
         let layout = Layout::new("join_window", &spec.rows, schema)?;
         let output = Output::new("join_window", &spec.output, &layout)?;
-        Ok(Self { spec: spec.clone(), output, rows: Rows::new(layout), payloads: Vec::new(), counts: Counts::default() })
-    }
-
-    fn payload(&self, place: Place) -> &[u8] {
-        let (left, right) = &self.payloads[place.input()];
-        if place.is_left() { left.get(place.row()) } else { right.get(place.row()) }
+        Ok(Self { spec: spec.clone(), output, rows: Rows::with_payloads(layout, true, true), counts: Counts::default() })
     }
 
     fn time(&self, place: Place) -> Option<i64> {
@@ -118,7 +110,7 @@ impl JoinWindow {
                 continue;
             }
             let key = self.rows.inputs[place.input()].keys.with_nulls(place.row());
-            let side = Some((self.time(*place), self.payload(*place)));
+            let side = Some((self.time(*place), self.rows.payload(*place)));
             let (left, right) = if place.is_left() { (side, None) } else { (None, side) };
             emitter.push(key, left, right)?;
         }
@@ -143,12 +135,6 @@ impl Operator for JoinWindow {
     }
 
     fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {
-        if batch.num_rows() == 0 {
-            return Ok(());
-        }
-        let layout = &self.rows.layout;
-        let left = layout.left_codec.encode(&batch.columns()[layout.left.clone()])?;
-        self.payloads.push((left, layout.right_codec.encode(&batch.columns()[layout.right.clone()])?));
         self.rows.push(batch, partition, &mut self.counts)
     }
 
@@ -163,8 +149,8 @@ impl Operator for JoinWindow {
             let mut matching = Matching::new(&self.spec, numbers.iter().map(|number| sorted.keys[*number]).collect());
             for (n, number) in numbers.iter().enumerate() {
                 let Arrived { left, right } = &sorted.arrived[*number];
-                matching.arrived(n, true, left.iter().map(|(time, place)| (*time, self.payload(*place))));
-                matching.arrived(n, false, right.iter().map(|(time, place)| (*time, self.payload(*place))));
+                matching.arrived(n, true, left.iter().map(|(time, place)| (*time, self.rows.payload(*place))));
+                matching.arrived(n, false, right.iter().map(|(time, place)| (*time, self.rows.payload(*place))));
             }
             matching.load(tx, &left, &right)?;
             counts.matched += matching.run(&mut emitter, &mut left, &mut right)?;

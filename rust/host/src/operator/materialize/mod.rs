@@ -18,7 +18,6 @@ use super::rows::{self, Layout, Place, Rows, RowsSpec};
 use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, OutputColumn, Worker, segment_interval};
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;
-use crate::row::EncodedRows;
 
 /// The table's store.
 const TABLE: &str = "table";
@@ -72,8 +71,6 @@ pub struct Materialize {
     values: Vec<usize>,
     output: Output,
     rows: Rows,
-    /// The rows' values, batch by batch.
-    encoded: Vec<EncodedRows>,
     counts: Counts,
 }
 
@@ -95,7 +92,7 @@ impl Materialize {
         let layout = Layout::new("materialize", &spec.rows, schema)?;
         let output = Output::new("materialize", &spec.output, &layout)?;
         let values = spec.values.iter().map(|value| layout.left.start + value).collect();
-        Ok(Self { table: spec.table, values, output, rows: Rows::new(layout), encoded: Vec::new(), counts: Counts::default() })
+        Ok(Self { table: spec.table, values, output, rows: Rows::with_payloads(layout, true, false), counts: Counts::default() })
     }
 
     /// The rows that can be kept, in order, each with its time (0 where the table has none).
@@ -122,7 +119,7 @@ impl Materialize {
     fn value(&self, place: Place) -> Option<&[u8]> {
         let batch = &self.rows.inputs[place.input()].batch;
         let deletes = !self.values.is_empty() && self.values.iter().all(|column| batch.column(*column).is_null(place.row()));
-        (!deletes).then(|| self.encoded[place.input()].get(place.row()))
+        (!deletes).then(|| self.rows.payload(place))
     }
 
     fn put(&self, table: &Table, tx: &mut Transaction, rows: &[(Place, i64)], taken: &mut Vec<Place>) -> Result<()> {
@@ -192,11 +189,6 @@ impl Operator for Materialize {
     }
 
     fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {
-        if batch.num_rows() == 0 {
-            return Ok(());
-        }
-        let layout = &self.rows.layout;
-        self.encoded.push(layout.left_codec.encode(&batch.columns()[layout.left.clone()])?);
         self.rows.push(batch, partition, &mut self.counts)
     }
 
