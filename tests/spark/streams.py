@@ -162,7 +162,7 @@ def kill_hosts() -> list[int]:
 
 def kill_host_of_worker() -> int:
     """Inside a Python worker: SIGKILL the state host of its executor."""
-    parents = {pid: parent for pid, parent, _ in _processes()}
+    parents = {pid: parent for pid, parent, _ in processes()}
     above, at = set(), os.getpid()
     while at in parents and at > 1:
         above.add(at)
@@ -194,7 +194,7 @@ def in_thread(work: Callable[[], Any]) -> Any:
 
 def _hosts() -> list[tuple[int, int]]:
     found = []
-    for pid, _, command in _processes():
+    for pid, _, command in processes():
         # Not the ones that have ended and that nobody has waited for yet.
         if "holdfast.host" in command and "--executor-pid" in command:
             found.append((pid, int(command[command.index("--executor-pid") + 1])))
@@ -202,15 +202,15 @@ def _hosts() -> list[tuple[int, int]]:
 
 
 def _below(root: int) -> set[int]:
-    processes = _processes()
+    now = processes()
     found, size = {root}, 0
     while size < len(found):
         size = len(found)
-        found |= {pid for pid, parent, _ in processes if parent in found}
+        found |= {pid for pid, parent, _ in now if parent in found}
     return found
 
 
-def _processes() -> list[tuple[int, int, list[str]]]:
+def processes() -> list[tuple[int, int, list[str]]]:
     """All processes: id, parent, command line."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):

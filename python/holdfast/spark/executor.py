@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import os
 import secrets
+import signal
 import stat
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
@@ -38,8 +40,12 @@ def connect() -> "HostClient":
     with place.locked():
         try:
             return place.connect()
+        except TimeoutError:
+            # It is stopped, or as good as: whatever it holds, the next one has from the log.
+            place.kill()
         except OSError:
-            return _start(place, executor)
+            pass
+        return _start(place, executor)
 
 
 class Executor(NamedTuple):
@@ -47,6 +53,17 @@ class Executor(NamedTuple):
 
     pid: int
     started: str
+
+    def address(self) -> "tuple[str, str | None] | None":
+        """The host name that Spark knows this executor by, and the address that it listens at if that is another one.
+
+        Every cluster manager starts executors with both on the command line: what Spark's own blocks are fetched from is
+        where others find this executor's state. None where Spark has no other executors (`local[...]`).
+        """
+        arguments = Path(f"/proc/{self.pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+        given = dict(pairwise(arguments))
+        name = given.get("--hostname")
+        return None if name is None else (name, given.get("--bind-address"))
 
     @staticmethod
     def of_process(pid: int) -> "Executor":
@@ -84,6 +101,21 @@ class Place(NamedTuple):
 
         return HostClient.connect(str(self.socket), self.token.read_text(), _CONNECT_SECONDS)
 
+    def kill(self) -> None:
+        """SIGKILL the host that does not answer, and wait until it has let go of its socket and its databases."""
+        text = self.socket.with_suffix(".host").read_text()
+        if not text.isdecimal():
+            return
+        process = Path("/proc") / text
+        with suppress(OSError):
+            # Process ids come again: only one that was started for this socket.
+            if os.fsencode(self.socket) not in (process / "cmdline").read_bytes().split(b"\0"):
+                return
+            os.kill(int(text), signal.SIGKILL)
+            deadline = time.monotonic() + _CONNECT_SECONDS
+            while time.monotonic() < deadline and (process / "cmdline").read_bytes():
+                time.sleep(0.01)
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the lock under which a host is started; a process that dies lets go of it."""
@@ -106,6 +138,10 @@ def _start(place: Place, executor: Executor) -> "HostClient":
     # -P: whatever lies in Spark's working directory is no module of ours.
     command = [sys.executable, "-P", "-m", "holdfast.host", "--socket", str(place.socket), "--token-file", str(place.token)]
     command += ["--executor-pid", str(executor.pid), "--idle-seconds", str(_IDLE_SECONDS)]
+    address = executor.address()
+    if address is not None:
+        name, bind = address
+        command += ["--name", name, *(() if bind is None else ("--bind", bind))]
     # The host must find the package that this worker has found, wherever that was.
     paths = [str(Path(errors.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}

@@ -87,20 +87,22 @@ class Operator:
         # Each step has a reason, told in docs/design/spark-plan.md: observe() is a node that no optimiser rule sees
         # through, so a batch without rows still has its N tasks; repartitionById gives task p the rows of partition p.
         observed = [F.expr(expression).alias(metric) for metric, expression in metrics.items()]
+        application = rows.sparkSession.conf.get("spark.app.id", None)
         return (
             rows.select(pid.alias("pid"), *rows.columns)
             .observe(f"holdfast:{self.name}", *observed)
             .repartitionById(partitions, F.col("pid"))
-            .mapInArrow(self._task(), self.output)
+            .mapInArrow(self._task(application), self.output)
         )
 
-    def _task(self) -> OperatorTask:
+    def _task(self, application: str | None) -> OperatorTask:
         state = self.state
         output = pa.schema([pa.field(field.name, arrow_type(field.dataType, field.name)) for field in self.output])
         return self.task(
             request={
                 "root": None if state.root is None else str(state.root),
                 "local_dir": None if state.local_dir is None else str(state.local_dir),
+                "application": application,
                 "scratch": state.is_scratch,
                 "partitions": state.partitions,
                 "instance": str(uuid.uuid4()),

@@ -4,34 +4,31 @@
 //! median of each phase over the epochs: time on the clock, and time on the processor (which other load does not change).
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on stops")]
 
+mod support;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow_array::RecordBatch;
 use holdfast_host::host::Host;
-use holdfast_host::session::Session;
-use serde_json::json;
+use holdfast_host::session::{Opening, Session};
+use support::{Root, batch, request};
 
 const EPOCHS: usize = 20;
-const KEYS: u64 = 100_000;
 const ARROW_ROWS: usize = 10_000;
 
 fn main() {
     let rows: usize = std::env::args().filter_map(|argument| argument.parse().ok()).next().unwrap_or(50_000);
-    let root = tempfile::tempdir().unwrap();
-    for folder in ["query/offsets", "query/commits"] {
-        std::fs::create_dir_all(root.path().join(folder)).unwrap();
-    }
-    std::fs::write(root.path().join("query/metadata"), r#"{"id":"bench"}"#).unwrap();
-    let host = Arc::new(Host::new(None));
+    let root = Root::new();
+    let host = Arc::new(Host::new(None, None));
     let mut phases: [Vec<Lap>; 5] = Default::default();
     for epoch in 0..EPOCHS {
-        std::fs::write(root.path().join(format!("query/offsets/{epoch}")), "v1").unwrap();
+        root.begin(epoch);
         let batches: Vec<RecordBatch> =
             (0..rows).step_by(ARROW_ROWS).map(|start| batch(epoch, start, ARROW_ROWS.min(rows - start))).collect();
-        let request = request(root.path().to_str().unwrap(), epoch);
+        let request = request(&root, epoch);
         let mut clock = Clock::start();
-        let (mut session, _) = Session::open(&host, request.as_bytes()).unwrap();
+        let Opening::Here(mut session, _) = Session::open(&host, request.as_bytes()).unwrap() else { panic!("no other host") };
         let opened = clock.lap();
         session.push(batches[0].slice(0, 0)).unwrap();
         let applied = clock.lap();
@@ -48,7 +45,7 @@ fn main() {
             .unwrap();
         let staged = clock.lap();
         phases.iter_mut().zip([opened, applied, encoded, ran, staged]).for_each(|(phase, time)| phase.push(time));
-        std::fs::write(root.path().join(format!("query/commits/{epoch}")), "v1").unwrap();
+        root.commit(epoch);
     }
     let names = ["open: claim, meta", "apply the epoch before", "encode input", "order, join, output", "stage, fsync"];
     let (mut all, mut all_busy) = (0.0, 0.0);
@@ -96,50 +93,4 @@ impl Clock {
 fn busy() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     Duration::from_nanos(text.split_whitespace().next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0))
-}
-
-fn request(root: &str, epoch: usize) -> String {
-    json!({
-        "root": root, "local_dir": null, "scratch": false, "query_id": "bench", "run_id": "run", "epoch": epoch, "partition": 0,
-        "partitions": 1, "attempt": epoch, "instance": "call", "settings": {},
-        "operator": {
-            "name": "join", "kind": "join_asof", "keys": ["currency"], "left": ["id", "amount"], "right": ["rate"], "how": "left",
-            "history_retention": 86_400_000_000_i64, "order_left": [], "order_right": [],
-            "output": [
-                {"name": "customer", "from": "key", "index": 0}, {"name": "at", "from": "time", "index": 0},
-                {"name": "id", "from": "left", "index": 0}, {"name": "amount", "from": "left", "index": 1},
-                {"name": "rate", "from": "right", "index": 0}, {"name": "valid_from", "from": "right_time", "index": 0},
-            ],
-        },
-    })
-    .to_string()
-}
-
-/// Half of the rows are rates, half are orders; keys at random, times in a shuffled second of the epoch.
-fn batch(epoch: usize, start: usize, rows: usize) -> RecordBatch {
-    let random = |row: usize, salt: u64| {
-        let mut x = ((epoch as u64) << 32 | (start + row) as u64).wrapping_add(salt).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        x = (x ^ (x >> 31)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        x ^ (x >> 29)
-    };
-    let left = |row: usize| row.is_multiple_of(2);
-    let columns: [(&str, ArrayRef); 8] = [
-        ("pid", Arc::new(Int32Array::from(vec![0; rows]))),
-        ("side", Arc::new((0..rows).map(|row| Some(left(row))).collect::<BooleanArray>())),
-        ("deleted", Arc::new(BooleanArray::from(vec![false; rows]))),
-        (
-            "t",
-            Arc::new(
-                (0..rows)
-                    .map(|row| Some((epoch as i64) * 1_000_000 + (random(row, 1) % 1_000_000) as i64))
-                    .collect::<TimestampMicrosecondArray>()
-                    .with_timezone("UTC"),
-            ),
-        ),
-        ("k0", Arc::new((0..rows).map(|row| Some(format!("customer-{:06}", random(row, 2) % KEYS))).collect::<StringArray>())),
-        ("l0", Arc::new((0..rows).map(|row| left(row).then_some(row as i64)).collect::<Int64Array>())),
-        ("l1", Arc::new((0..rows).map(|row| left(row).then_some(row as f64)).collect::<Float64Array>())),
-        ("r0", Arc::new((0..rows).map(|row| (!left(row)).then_some(row as f64)).collect::<Float64Array>())),
-    ];
-    RecordBatch::try_from_iter(columns).unwrap()
 }

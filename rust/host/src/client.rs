@@ -1,23 +1,26 @@
 //! The worker's end of a session: a blocking client without threads and without a runtime, so that it works in a
 //! process that Spark's daemon has forked and will end with `_exit`.
 
-use std::io::{self, BufReader, BufWriter, Write};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind, Result};
+use serde_json::Value;
 
-use crate::frame::{MAX_GREETING, MAX_PAYLOAD};
+use crate::line::{Failed, Line, Peer};
 use crate::message::Message;
 use crate::operator::process::OutputDigest;
+use crate::protocol::{HostId, Owner};
+use crate::stream::Endpoint;
 use crate::wire::{self, BatchReceiver, BatchSender, Kind, SendError};
 
-/// Both buffers: large columns pass them by, small ones gather.
-const BUFFER_BYTES: usize = 64 << 10;
+/// So many times a session's partition may turn out to be elsewhere again.
+const MOVES: usize = 16;
 
-/// One connection to a state host, which is one session.
+/// One connection to a state host, which is one session. A session whose partition another host owns goes on there.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,90 +37,93 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// # }
 /// ```
 pub struct Client {
-    reader: BufReader<UnixStream>,
-    writer: BufWriter<UnixStream>,
+    line: Line,
     input: BatchSender,
-    socket: PathBuf,
     opened: bool,
     /// The host knows the input's columns.
     told: bool,
 }
 
 impl Client {
-    /// Connects and shows the token. `timeout` bounds the greeting, not the session.
+    /// Connects and shows the token. A host that does not answer within `patience`, this one or another that the session
+    /// is sent to, is gone; a session itself may take any time.
     ///
     /// Errors are plain I/O errors, since what to do about them is the caller's: `NotFound` and `ConnectionRefused`
-    /// mean that no host listens (start one), `PermissionDenied` that the token is wrong.
-    pub fn connect(socket: &Path, token: &str, timeout: Duration) -> io::Result<Self> {
-        let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(timeout.max(Duration::from_millis(1))))?;
-        stream.set_write_timeout(Some(timeout.max(Duration::from_millis(1))))?;
-        let mut client = Self {
-            reader: BufReader::with_capacity(BUFFER_BYTES, stream.try_clone()?),
-            writer: BufWriter::with_capacity(BUFFER_BYTES, stream),
-            input: BatchSender::default(),
-            socket: socket.to_owned(),
-            opened: false,
-            told: false,
-        };
-        wire::send(&mut client.writer, Kind::Hello, token.as_bytes())?;
-        match wire::receive(&mut client.reader, MAX_GREETING)? {
-            Some((Kind::Welcome, _)) => {}
-            Some((Kind::Error, payload)) => {
-                return Err(io::Error::new(io::ErrorKind::PermissionDenied, wire::decode_error(&payload).to_string()));
-            }
-            Some((kind, _)) => {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    format!("{} answers a greeting with {kind:?}: not a state host of this version", socket.display()),
-                ));
-            }
-            // A host that is about to end takes no new session: the same as none.
-            None => {
-                return Err(io::Error::new(io::ErrorKind::ConnectionRefused, format!("the state host at {} is ending", socket.display())));
-            }
-        }
-        let stream = client.writer.get_ref();
-        stream.set_read_timeout(None)?;
-        stream.set_write_timeout(None)?;
-        Ok(client)
+    /// mean that no host listens (start one), `TimedOut` that it does not answer, `PermissionDenied` that the token is wrong.
+    pub fn connect(socket: &Path, token: &str, patience: Duration) -> io::Result<Self> {
+        let line = Line::connect(Peer { endpoint: Endpoint::Unix(socket.to_owned()), token: token.to_owned(), patience })?;
+        Ok(Self { line, input: BatchSender::default(), opened: false, told: false })
     }
 
-    /// Opens the session: the request and the answer are JSON (`crate::session::Request`, `crate::session::Opened`).
+    /// Opens the session: the request and the answer are JSON (`crate::request::Request`, `crate::request::Opened`). Where
+    /// another host owns the partition, the session opens there; where that one is gone, this host is told, and goes on.
     pub fn open(&mut self, request: &str) -> Result<String> {
         if self.opened {
             return Err(Error::new(ErrorKind::InvalidState, "this connection's session is open already: one connection is one session"));
         }
         self.opened = true;
-        if let Err(error) = wire::send(&mut self.writer, Kind::Open, request.as_bytes()) {
-            return Err(self.broken(&error));
+        let (mut asked, mut gone) = (request.to_owned(), HashMap::new());
+        for _ in 0..MOVES {
+            let owner = match ask(&mut self.line, &asked) {
+                Ok(Asked::Opened(answer)) => return Ok(answer),
+                Ok(Asked::Moved(owner)) => owner,
+                Err(failed) => return Err(self.line.error(failed)),
+            };
+            match self.follow(&owner, &asked) {
+                Ok(Some((line, answer))) => {
+                    self.line = line;
+                    return Ok(answer);
+                }
+                // It has moved on since.
+                Ok(None) => {}
+                Err(Failed::Said(error)) => return Err(error),
+                Err(Failed::Gone(how)) => {
+                    gone.insert(owner.host, how);
+                    asked = with_gone(request, &gone)?;
+                }
+            }
         }
-        match self.receive()? {
-            (Kind::Opened, payload) => text(payload),
-            (kind, _) => Err(unexpected(kind, "an open")),
+        Err(Error::new(
+            ErrorKind::InvalidState,
+            format!("the session's partition has moved {MOVES} times while it was followed ({gone:?}); a retry of the task may find it"),
+        ))
+    }
+
+    /// Opens the session at another host; nothing if it is not there any more.
+    fn follow(&self, owner: &Owner, request: &str) -> std::result::Result<Option<(Line, String)>, Failed> {
+        let address = owner.endpoint.clone().ok_or_else(|| Failed::Gone("it has no address".into()))?;
+        let endpoint = Endpoint::Tcp(address);
+        let unreachable = |how: &str| Failed::Gone(format!("host {} at {endpoint}: {how}", owner.host));
+        let peer = Peer { endpoint: endpoint.clone(), token: owner.token.clone(), ..self.line.peer().clone() };
+        let mut line = Line::connect(peer).map_err(|error| unreachable(&error.to_string()))?;
+        match ask(&mut line, request) {
+            Ok(Asked::Opened(answer)) => Ok(Some((line, answer))),
+            Ok(Asked::Moved(_)) => Ok(None),
+            Err(Failed::Gone(how)) => Err(unreachable(&how)),
+            Err(said) => Err(said),
         }
     }
 
     /// Sends one batch of input. A session must be told its columns: push an empty batch if there may be no other, or to
     /// have the host bring the state up while the first rows are still to come.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
-        let columns = if batch.num_rows() == 0 && !self.told { wire::send_columns(&mut self.writer, &batch.schema()) } else { Ok(()) };
+        let columns = if batch.num_rows() == 0 && !self.told { wire::send_columns(self.line.writer(), &batch.schema()) } else { Ok(()) };
         self.told = true;
         // Flushed at once: the host encodes this batch while the worker waits for the next.
-        let sent = columns.and_then(|()| self.input.send(&mut self.writer, Kind::Batch, batch));
-        let sent = sent.and_then(|()| self.writer.flush().map_err(SendError::Stream));
+        let sent = columns.and_then(|()| self.input.send(self.line.writer(), Kind::Batch, batch));
+        let sent = sent.and_then(|()| self.line.writer().flush().map_err(SendError::Stream));
         self.sent(sent)
     }
 
     /// Ends the input of an operator whose code runs here: from now on it calls.
     pub fn end_input(&mut self) -> Result<()> {
-        let ended = self.input.finish(&mut self.writer, Kind::End);
+        let ended = self.input.finish(self.line.writer(), Kind::End);
         self.sent(ended)
     }
 
     /// Asks the session something, and waits for the answer.
     pub fn call(&mut self, call: &Message) -> Result<Message> {
-        let sent = call.send(&mut self.writer, Kind::Call);
+        let sent = call.send(self.line.writer(), Kind::Call);
         self.sent(sent)?;
         match self.receive()? {
             (Kind::Answer, payload) => Message::decode(payload),
@@ -129,7 +135,7 @@ impl Client {
     /// (JSON, `crate::request::Staged`).
     pub fn done(mut self, output: &OutputDigest) -> Result<String> {
         let call = Message::empty().with("method", "done").with("rows", output.rows()).with("digest", output.digest());
-        let sent = call.send(&mut self.writer, Kind::Call);
+        let sent = call.send(self.line.writer(), Kind::Call);
         self.sent(sent)?;
         match self.receive()? {
             (Kind::Staged, payload) => text(payload),
@@ -140,7 +146,10 @@ impl Client {
     fn sent(&mut self, sent: std::result::Result<(), SendError>) -> Result<()> {
         sent.map_err(|error| match error {
             SendError::Batch(error) => error,
-            SendError::Stream(error) => self.broken(&error),
+            SendError::Stream(error) => {
+                let failed = self.line.broken(&error);
+                self.line.error(failed)
+            }
         })
     }
 
@@ -152,38 +161,35 @@ impl Client {
     }
 
     fn receive(&mut self) -> Result<(Kind, Vec<u8>)> {
-        match wire::receive(&mut self.reader, MAX_PAYLOAD) {
-            Ok(Some((Kind::Error, payload))) => Err(wire::decode_error(&payload)),
-            Ok(Some(message)) => Ok(message),
-            Ok(None) => Err(self.vanished("it closed the connection")),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(Error::new(ErrorKind::InvalidState, error.to_string())),
-            Err(error) => Err(self.vanished(&error.to_string())),
-        }
+        self.line.receive().map_err(|failed| self.line.error(failed))
     }
+}
 
-    /// The error behind a failed write: what the host said before it hung up, if it said something.
-    fn broken(&mut self, error: &io::Error) -> Error {
-        if error.kind() == io::ErrorKind::InvalidInput {
-            return Error::new(ErrorKind::InvalidValue, error.to_string());
-        }
-        while let Ok(Some((kind, payload))) = wire::receive(&mut self.reader, MAX_PAYLOAD) {
-            if kind == Kind::Error {
-                return wire::decode_error(&payload);
-            }
-        }
-        self.vanished(&error.to_string())
-    }
+/// What a host says to a request.
+enum Asked {
+    Opened(String),
+    Moved(Owner),
+}
 
-    fn vanished(&self, how: &str) -> Error {
-        Error::new(
-            ErrorKind::InvalidState,
-            format!(
-                "the state host at {} is gone ({how}); nothing is lost: Spark retries the task, and the retry starts a \
-                 new host (in local mode retries need a master like local[2,4])",
-                self.socket.display()
-            ),
-        )
+fn ask(line: &mut Line, request: &str) -> std::result::Result<Asked, Failed> {
+    if let Err(error) = wire::send(line.writer(), Kind::Open, request.as_bytes()) {
+        return Err(line.broken(&error));
     }
+    match line.receive()? {
+        (Kind::Opened, payload) => text(payload).map(Asked::Opened).map_err(Failed::Said),
+        (Kind::Moved, payload) => serde_json::from_slice(&payload).map(Asked::Moved).map_err(|error| {
+            Failed::Said(Error::new(ErrorKind::Serialization, format!("the state host's answer names no owner: {error}")))
+        }),
+        (kind, _) => Err(Failed::Said(unexpected(kind, "an open"))),
+    }
+}
+
+/// The request with the hosts that did not answer.
+fn with_gone(request: &str, gone: &HashMap<HostId, String>) -> Result<String> {
+    let failed = |error: serde_json::Error| Error::new(ErrorKind::InvalidValue, format!("session request: {error}"));
+    let mut request: Value = serde_json::from_str(request).map_err(failed)?;
+    request["gone"] = serde_json::to_value(gone).map_err(failed)?;
+    Ok(request.to_string())
 }
 
 fn unexpected(kind: Kind, after: &str) -> Error {
@@ -247,14 +253,5 @@ impl Iterator for Output {
             self.end = End::Failed;
         }
         next.transpose()
-    }
-}
-
-impl Drop for Client {
-    /// An unsent rest in the buffer is of no use to anyone: the host drops the session when the connection ends.
-    fn drop(&mut self) {
-        if let Err(error) = self.writer.flush() {
-            log::debug!("closing the connection to {}: {error}", self.socket.display());
-        }
     }
 }

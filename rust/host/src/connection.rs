@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +14,8 @@ use crate::frame::{MAX_GREETING, MAX_PAYLOAD};
 use crate::host::Host;
 use crate::message::Message;
 use crate::operator::Worker;
-use crate::session::Session;
+use crate::session::{Opening, Session};
+use crate::stream::Stream;
 use crate::wire::{self, BatchReceiver, BatchSender, Kind, SendError};
 
 const BUFFER_BYTES: usize = 64 << 10;
@@ -49,7 +49,7 @@ impl From<Error> for Ended {
 }
 
 /// Serves one connection to its end. Never panics: a panic of the session becomes its error.
-pub fn serve(stream: UnixStream, host: &Arc<Host>, token: &str) {
+pub fn serve(stream: Stream, host: &Arc<Host>, token: &str) {
     let result = catch_unwind(AssertUnwindSafe(|| Connection::new(stream.try_clone()?)?.run(host, token)));
     let error = match result {
         Ok(Ok(())) => return,
@@ -70,7 +70,7 @@ pub fn serve(stream: UnixStream, host: &Arc<Host>, token: &str) {
 }
 
 /// Tells the worker, which may still be sending: hanging up on unread data could lose the answer.
-fn answer(mut stream: &UnixStream, error: &Error) -> io::Result<()> {
+fn answer(mut stream: &Stream, error: &Error) -> io::Result<()> {
     stream.set_write_timeout(Some(DRAIN))?;
     wire::send_error(&mut stream, error)?;
     stream.shutdown(Shutdown::Write)?;
@@ -88,12 +88,12 @@ fn answer(mut stream: &UnixStream, error: &Error) -> io::Result<()> {
 }
 
 struct Connection {
-    reader: BufReader<UnixStream>,
-    writer: BufWriter<UnixStream>,
+    reader: BufReader<Stream>,
+    writer: BufWriter<Stream>,
 }
 
 impl Connection {
-    fn new(stream: UnixStream) -> Result<Self, Ended> {
+    fn new(stream: Stream) -> Result<Self, Ended> {
         Ok(Self {
             reader: BufReader::with_capacity(BUFFER_BYTES, stream.try_clone()?),
             writer: BufWriter::with_capacity(BUFFER_BYTES, stream),
@@ -102,12 +102,7 @@ impl Connection {
 
     fn run(&mut self, host: &Arc<Host>, token: &str) -> Result<(), Ended> {
         self.greet(token)?;
-        let (kind, payload) = self.receive()?;
-        if kind != Kind::Open {
-            return Err(unexpected(kind, "Open"));
-        }
-        let (mut session, opened) = Session::open(host, &payload)?;
-        self.send_json(Kind::Opened, &opened)?;
+        let mut session = self.open(host)?;
         let mut batches = BatchReceiver::default();
         loop {
             let (kind, payload) = self.receive()?;
@@ -133,6 +128,23 @@ impl Connection {
         match (gone, staged) {
             (Some(error), _) => Err(Ended::Gone(error)),
             (None, staged) => Ok(connection.send_json(Kind::Staged, &staged?)?),
+        }
+    }
+
+    /// The worker comes back to this connection if it is sent elsewhere in vain.
+    fn open(&mut self, host: &Arc<Host>) -> Result<Session, Ended> {
+        loop {
+            let (kind, payload) = self.receive()?;
+            if kind != Kind::Open {
+                return Err(unexpected(kind, "Open"));
+            }
+            match Session::open(host, &payload)? {
+                Opening::Here(session, opened) => {
+                    self.send_json(Kind::Opened, &opened)?;
+                    return Ok(*session);
+                }
+                Opening::Elsewhere(owner) => self.send_json(Kind::Moved, &owner)?,
+            }
         }
     }
 
@@ -222,7 +234,7 @@ fn unexpected(kind: Kind, wanted: &str) -> Ended {
 }
 
 /// Whether the worker still waits for its answer: it has nothing more to say, so anything but silence is its end.
-fn still_there(reader: &mut BufReader<UnixStream>) -> io::Result<()> {
+fn still_there(reader: &mut BufReader<Stream>) -> io::Result<()> {
     reader.get_ref().set_nonblocking(true)?;
     let read = reader.read(&mut [0]);
     reader.get_ref().set_nonblocking(false)?;

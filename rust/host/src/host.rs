@@ -12,18 +12,34 @@ use parking_lot::Mutex;
 
 use crate::executor::Executor;
 use crate::partition::Partition;
-use crate::protocol::{Attempt, Epoch, OperatorName, Partition as Number, RunNumber};
+use crate::protocol::{Attempt, Epoch, HostId, OperatorName, Owner, Partition as Number, RunNumber, Term};
 use crate::request::Request;
-use crate::root::Root;
+use crate::root::{Asking, Ownership, Root};
+
+/// How long a host that did not answer is taken to be gone without being asked.
+const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// The state behind all sessions of one host. Cheap to share (`Arc`).
 pub struct Host {
     executor: Option<Executor>,
+    id: HostId,
+    reach: Option<Reach>,
+    /// Hosts that did not answer: when that was heard, and how it was seen.
+    gone: Mutex<HashMap<HostId, (Instant, String)>>,
     roots: Mutex<HashMap<String, Arc<Root>>>,
     partitions: Mutex<HashMap<PartitionKey, Slot>>,
     instances: Mutex<HashMap<(PathBuf, OperatorName), Instance>>,
     random: RandomState,
     counter: AtomicU64,
+}
+
+/// How workers of other executors come to a host.
+#[derive(Clone)]
+pub struct Reach {
+    /// `name:port`.
+    pub endpoint: String,
+    /// What they must show.
+    pub token: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -33,6 +49,18 @@ struct PartitionKey {
     query_id: String,
     operator: OperatorName,
     number: Number,
+}
+
+impl PartitionKey {
+    fn of(request: &Request, root: &Root, query_id: &str) -> Self {
+        Self {
+            root: root.path().to_owned(),
+            local_dir: request.local_dir.clone().unwrap_or_else(|| root.path().join("state")),
+            query_id: query_id.to_owned(),
+            operator: request.operator.name.clone(),
+            number: request.partition,
+        }
+    }
 }
 
 struct Slot {
@@ -55,10 +83,14 @@ impl Instance {
 }
 
 impl Host {
-    /// A host without sessions. `executor`: whose state it serves, if somebody's.
-    pub fn new(executor: Option<Executor>) -> Self {
+    /// A host without sessions. `executor`: whose state it serves, if somebody's; `reach`: how others come here, if they can.
+    pub fn new(executor: Option<Executor>, reach: Option<Reach>) -> Self {
+        let chance = RandomState::new().build_hasher().finish();
         Self {
             executor,
+            id: HostId(format!("{}-{chance:016x}", std::process::id())),
+            reach,
+            gone: Mutex::default(),
             roots: Mutex::default(),
             partitions: Mutex::default(),
             instances: Mutex::default(),
@@ -81,17 +113,45 @@ impl Host {
         Ok(Arc::clone(self.roots.lock().entry(name.to_owned()).or_insert(root)))
     }
 
+    /// Which host serves the partition of a request: this one, also where nobody does any more, or another. What this host
+    /// has of another one's partition is closed: it would go stale, and holds a directory.
+    ///
+    /// # Errors
+    /// `Fenced` if the run is not the newest; the root's own.
+    pub(crate) fn own(&self, request: &Request, root: &Root, run: RunNumber, query_id: &str) -> Result<Ownership> {
+        let host = Owner {
+            term: Term::first(run),
+            host: self.id.clone(),
+            endpoint: self.reach.as_ref().map(|reach| reach.endpoint.clone()),
+            token: self.reach.as_ref().map_or_else(String::new, |reach| reach.token.clone()),
+            application: request.application.clone(),
+        };
+        let gone = self.hear(&request.gone);
+        let asking = Asking { operator: &request.operator.name, partition: request.partition, run, host: &host, gone: &gone };
+        let ownership = root.own(&asking)?;
+        if let Ownership::Elsewhere(owner) = &ownership {
+            let ours = self.partitions.lock().remove(&PartitionKey::of(request, root, query_id));
+            if let Some(Slot { partition, .. }) = ours {
+                log::info!("{partition}: closed, it is owned by {owner:?} now");
+                partition.close();
+            }
+        }
+        Ok(ownership)
+    }
+
+    /// All hosts that are known to be gone, with what a worker has just found out. It is remembered for a while, so that
+    /// the tasks of a lost machine's partitions need not each wait for it.
+    fn hear(&self, news: &HashMap<HostId, String>) -> HashMap<HostId, String> {
+        let mut gone = self.gone.lock();
+        gone.retain(|_, (heard, _)| heard.elapsed() < REMEMBERED);
+        gone.extend(news.iter().map(|(host, how)| (host.clone(), (Instant::now(), how.clone()))));
+        gone.iter().map(|(host, (_, how))| (host.clone(), how.clone())).collect()
+    }
+
     /// The partition that a request is about; its database opens with the first view.
     pub(crate) fn partition(&self, request: &Request, root: &Arc<Root>, query_id: &str) -> Arc<Partition> {
-        let local_dir = request.local_dir.clone().unwrap_or_else(|| root.path().join("state"));
-        let operator = request.operator.name.clone();
-        let key = PartitionKey {
-            root: root.path().to_owned(),
-            local_dir: local_dir.clone(),
-            query_id: query_id.to_owned(),
-            operator: operator.clone(),
-            number: request.partition,
-        };
+        let key = PartitionKey::of(request, root, query_id);
+        let (operator, local_dir) = (key.operator.clone(), key.local_dir.clone());
         let mut partitions = self.partitions.lock();
         let slot = partitions.entry(key).or_insert_with(|| Slot {
             partition: Arc::new(Partition::new(Arc::clone(root), query_id, operator, request.partition, &local_dir)),

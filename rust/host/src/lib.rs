@@ -2,7 +2,7 @@
 //!
 //! Where is …? Who decides an epoch, who is fenced, what is an error: [`protocol`], pure functions · the state's root,
 //! all of its files: [`root`] · what is in a log object: [`log`](mod@log) · bytes between worker and host: [`frame`], [`wire`], [`message`] ·
-//! the worker's end: [`client`] · the host's end: [`server`], [`connection`], [`session`] · what a host keeps between
+//! the worker's end: [`client`], [`line`](mod@line), over a [`stream`] · the host's end: [`server`], [`connection`], [`session`] · what a host keeps between
 //! sessions: [`host`] · a partition's database, brought to the epoch before: [`partition`] · what is done with the rows:
 //! [`operator`] · keys and values as bytes: [`key`], [`row`].
 //!
@@ -15,7 +15,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let batch = arrow_array::RecordBatch::new_empty(std::sync::Arc::new(arrow_schema::Schema::empty()));
 //! let socket = std::env::temp_dir().join("holdfast-example/host.sock");
-//! let options = ServerOptions { socket: socket.clone(), token: "secret".into(), executor: None, idle: Duration::from_secs(60) };
+//! let options = ServerOptions { socket: socket.clone(), token: "secret".into(), tcp: None, executor: None, idle: Duration::from_secs(60) };
 //! thread::spawn(move || serve(&options));
 //!
 //! let mut client = Client::connect(&socket, "secret", Duration::from_secs(5))?;
@@ -36,6 +36,7 @@ pub mod executor;
 pub mod frame;
 pub mod host;
 pub mod key;
+pub mod line;
 pub mod log;
 pub mod logging;
 pub mod message;
@@ -47,4 +48,5 @@ pub mod root;
 pub mod row;
 pub mod server;
 pub mod session;
+pub mod stream;
 pub mod wire;

@@ -1,5 +1,6 @@
 //! What a worker asks of a session and hears back, as JSON.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::operator::{Counts, OperatorSpec};
 use crate::partition::SnapshotPolicy;
-use crate::protocol::{Attempt, Digest, Epoch, Partition, RunNumber};
+use crate::protocol::{Attempt, Digest, Epoch, HostId, Partition, RunNumber};
 
 /// A cache below this helps nobody.
 const MIN_CACHE: usize = 8 << 20;
@@ -36,6 +37,12 @@ pub struct Request {
     pub partitions: u32,
     /// Which attempt at the task.
     pub attempt: Attempt,
+    /// The Spark application; none where there is only one executor.
+    #[serde(default)]
+    pub application: Option<String>,
+    /// Hosts that did not answer when the session was sent there, and how that was seen.
+    #[serde(default)]
+    pub gone: HashMap<HostId, String>,
     /// Which call of the operator: two calls of one name would mix their state.
     pub instance: String,
     /// Settings of the state.

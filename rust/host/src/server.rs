@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io;
-use std::net::Shutdown;
-use std::os::fd::AsFd;
+use std::io::{self, Write};
+use std::net::{Shutdown, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -19,7 +19,8 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::connection;
 use crate::executor::{Executor, Watch};
-use crate::host::Host;
+use crate::host::{Host, Reach};
+use crate::stream::Stream;
 
 /// How often the executor is looked at where the kernel does not tell, and everything else that is due.
 const TICK: Duration = Duration::from_millis(100);
@@ -33,10 +34,21 @@ pub struct ServerOptions {
     pub socket: PathBuf,
     /// What a worker must show.
     pub token: String,
+    /// Where workers of other executors come to it; none where there are no others.
+    pub tcp: Option<TcpPlace>,
     /// Whose state it serves: it ends with that process.
     pub executor: Option<Executor>,
     /// It ends when no session has been open for this long.
     pub idle: Duration,
+}
+
+/// Where a host listens for other machines, at a port that the system gives.
+#[derive(Debug, Clone)]
+pub struct TcpPlace {
+    /// The name or address of this machine as other executors know it.
+    pub name: String,
+    /// The address to listen at; `name` if there is none of its own.
+    pub bind: Option<String>,
 }
 
 /// Serves until the executor is gone or the host has been idle; then closes all databases.
@@ -45,44 +57,46 @@ pub struct ServerOptions {
 /// `StoreLocked` if another host serves this socket; `Io` where it cannot listen.
 pub fn serve(options: &ServerOptions) -> Result<()> {
     let (listener, _lock) = listen(&options.socket)?;
-    let host = Arc::new(Host::new(options.executor));
+    let (tcp, reach) = match &options.tcp {
+        Some(place) => listen_to_others(place, &options.token).map(|(listener, reach)| (Some(listener), Some(reach)))?,
+        None => (None, None),
+    };
+    let elsewhere = reach.as_ref().map_or_else(String::new, |reach| format!(" and {}", reach.endpoint));
+    let host = Arc::new(Host::new(options.executor, reach));
     let watch = options.executor.map(Executor::watch);
     let sessions = Sessions::default();
-    log::info!("state host {} listens at {}", std::process::id(), options.socket.display());
-    let result = accept_all(options, &listener, watch.as_ref(), &host, &sessions);
+    log::info!("state host {} listens at {}{elsewhere}", std::process::id(), options.socket.display());
+    let listeners = Listeners { own: listener, others: tcp };
+    let result = accept_all(options, &listeners, watch.as_ref(), &host, &sessions);
     // From here on a worker finds no host and starts the next one, which waits for our locks.
     if let Err(error) = fs::remove_file(&options.socket) {
         log::debug!("removing {}: {error}", options.socket.display());
     }
-    drop(listener);
+    drop(listeners);
     sessions.end();
     host.close();
     log::info!("state host {} has closed its databases", std::process::id());
     result
 }
 
-fn accept_all(
-    options: &ServerOptions,
-    listener: &UnixListener,
-    watch: Option<&Watch>,
-    host: &Arc<Host>,
-    sessions: &Sessions,
-) -> Result<()> {
+fn accept_all(options: &ServerOptions, listeners: &Listeners, watch: Option<&Watch>, host: &Arc<Host>, sessions: &Sessions) -> Result<()> {
     let mut busy = Instant::now();
     let mut swept = Instant::now();
     loop {
-        wait(listener, watch)?;
+        wait(listeners, watch)?;
         if watch.is_some_and(|watch| !watch.is_alive()) {
             log::info!("the executor is gone");
             return Ok(());
         }
-        match listener.accept() {
-            Ok((stream, _)) => sessions.start(stream, host, &options.token)?,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // One connection that failed, or no file handles left for a moment: the next one may come through.
-            Err(error) => {
-                log::warn!("a connection could not be taken: {error}");
-                thread::sleep(TICK);
+        for accepted in listeners.accept() {
+            match accepted {
+                Ok(stream) => sessions.start(stream, host, &options.token)?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // One connection that failed, or no file handles left for a moment: the next one may come through.
+                Err(error) => {
+                    log::warn!("a connection could not be taken: {error}");
+                    thread::sleep(TICK);
+                }
             }
         }
         if sessions.any() {
@@ -98,11 +112,29 @@ fn accept_all(
     }
 }
 
+/// Where connections come in: of this executor's workers, and of others'.
+struct Listeners {
+    own: UnixListener,
+    others: Option<TcpListener>,
+}
+
+impl Listeners {
+    fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        [Some(self.own.as_fd()), self.others.as_ref().map(AsFd::as_fd)].into_iter().flatten()
+    }
+
+    /// A connection of each, if one is there.
+    fn accept(&self) -> impl Iterator<Item = io::Result<Stream>> {
+        let own = self.own.accept().map(|(stream, _)| Stream::Unix(stream));
+        let others = self.others.as_ref().map(|listener| listener.accept().and_then(|(stream, _)| Stream::tcp(stream)));
+        [Some(own), others].into_iter().flatten()
+    }
+}
+
 /// Waits for a connection, the executor's end, or the next tick.
-fn wait(listener: &UnixListener, watch: Option<&Watch>) -> Result<()> {
-    let listener = listener.as_fd();
-    let mut fds = vec![PollFd::from_borrowed_fd(listener, PollFlags::IN)];
-    fds.extend(watch.and_then(Watch::fd).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+fn wait(listeners: &Listeners, watch: Option<&Watch>) -> Result<()> {
+    let fds = listeners.fds().chain(watch.and_then(Watch::fd));
+    let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
     let tick = Timespec { tv_sec: 0, tv_nsec: TICK.subsec_nanos().into() };
     match poll(&mut fds, Some(&tick)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
@@ -119,11 +151,11 @@ struct Sessions {
 #[derive(Default)]
 struct Open {
     next: u64,
-    streams: HashMap<u64, UnixStream>,
+    streams: HashMap<u64, Stream>,
 }
 
 impl Sessions {
-    fn start(&self, stream: UnixStream, host: &Arc<Host>, token: &str) -> Result<()> {
+    fn start(&self, stream: Stream, host: &Arc<Host>, token: &str) -> Result<()> {
         let failed = |error: &io::Error| Error::new(ErrorKind::Io, format!("the state host cannot serve a connection: {error}"));
         stream.set_nonblocking(false).map_err(|error| failed(&error))?;
         let handle = stream.try_clone().map_err(|error| failed(&error))?;
@@ -165,6 +197,28 @@ impl Sessions {
     }
 }
 
+/// Listens for workers of other executors. An address that is not this machine's own (it is translated on the way) is no
+/// reason to give up: then at all of the machine's.
+fn listen_to_others(place: &TcpPlace, token: &str) -> Result<(TcpListener, Reach)> {
+    let failed = |error: io::Error| {
+        let text = format!(
+            "the state host cannot listen for other executors at {place:?} ({error}): check spark.executor.bindAddress, SPARK_LOCAL_IP \
+             and SPARK_LOCAL_HOSTNAME of this machine"
+        );
+        Error::new(ErrorKind::Io, text)
+    };
+    let bind = place.bind.as_deref().unwrap_or(&place.name);
+    let listener = TcpListener::bind((bind, 0)).or_else(|error| {
+        log::info!("{bind} is no address of this machine ({error}); listening at all that it has");
+        TcpListener::bind(("::", 0)).or_else(|_| TcpListener::bind(("0.0.0.0", 0)))
+    });
+    let listener = listener.map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    let port = listener.local_addr().map_err(failed)?.port();
+    let name = if place.name.contains(':') { format!("[{}]", place.name.trim_matches(['[', ']'])) } else { place.name.clone() };
+    Ok((listener, Reach { endpoint: format!("{name}:{port}"), token: token.to_owned() }))
+}
+
 /// Binds the socket. The lock beside it is held by the one host that serves it, so a socket that is there is a dead one's.
 fn listen(socket: &Path) -> Result<(UnixListener, File)> {
     let failed = |error: io::Error| {
@@ -175,9 +229,11 @@ fn listen(socket: &Path) -> Result<(UnixListener, File)> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
     }
     let lock_path = socket.with_extension("host");
-    let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&lock_path).map_err(failed)?;
+    let mut lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&lock_path).map_err(failed)?;
     flock(&lock, FlockOperation::NonBlockingLockExclusive)
         .map_err(|_| Error::new(ErrorKind::StoreLocked, format!("another state host serves {}: connect to that one", socket.display())))?;
+    // Whoever finds the host without an answer knows whom to end.
+    lock.set_len(0).and_then(|()| write!(lock, "{}", std::process::id())).map_err(failed)?;
     match fs::remove_file(socket) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}

@@ -15,9 +15,9 @@ use crate::host::Host;
 use crate::log::{HeadHeader, RecordsWriter};
 use crate::operator::{Operator, Outcome, Worker};
 use crate::partition::{Partition, Prepared, View, Wanted, apply_object};
-use crate::protocol::{Digest, Epoch, ObjectId, RunNumber};
+use crate::protocol::{Digest, Epoch, ObjectId, Owner, RunNumber};
 use crate::request::{Opened, Place, Request, Staged};
-use crate::root::{self, ChunkName, Head, Root};
+use crate::root::{self, ChunkName, Head, Ownership, Root};
 
 /// A session.
 pub struct Session {
@@ -25,6 +25,14 @@ pub struct Session {
     request: Request,
     home: Home,
     work: Option<Work>,
+}
+
+/// What becomes of a request.
+pub enum Opening {
+    /// A session.
+    Here(Box<Session>, Opened),
+    /// The partition is another host's: the session belongs there.
+    Elsewhere(Owner),
 }
 
 /// Where a session's state comes from and goes to.
@@ -46,11 +54,11 @@ struct Work {
 }
 
 impl Session {
-    /// Opens a session: the root must be the query's, and the run must be the newest.
+    /// Opens a session: the root must be the query's, the run must be the newest, and the partition this host's.
     ///
     /// # Errors
     /// `InvalidValue` for a request that cannot be; the root's and the protocol's own.
-    pub fn open(host: &Arc<Host>, json: &[u8]) -> Result<(Self, Opened)> {
+    pub fn open(host: &Arc<Host>, json: &[u8]) -> Result<Opening> {
         let request = Request::parse(json)?;
         let partition = request.partition;
         let mut opened = Opened { epoch: None, state_epoch: None, run: None, partition };
@@ -63,12 +71,15 @@ impl Session {
                 root.meta(&place.query_id, request.partitions, place.epoch)?;
                 // The claim comes before anything of the epoch is listed.
                 let run = root.claim(&place.query_id, &place.run_id, place.epoch)?;
+                if let Ownership::Elsewhere(owner) = host.own(&request, &root, run, &place.query_id)? {
+                    return Ok(Opening::Elsewhere(owner));
+                }
                 host.check_in(&root, &request, run, place.epoch)?;
                 opened = Opened { epoch: Some(place.epoch), state_epoch: place.epoch.previous(), run: Some(run), partition };
                 Home::Kept { root, run, place }
             }
         };
-        Ok((Self { host: Arc::clone(host), request, home, work: None }, opened))
+        Ok(Opening::Here(Box::new(Self { host: Arc::clone(host), request, home, work: None }), opened))
     }
 
     /// Takes the input's columns, and brings the state to the epoch before. It may take a while (a restart replays what the

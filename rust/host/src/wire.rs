@@ -5,7 +5,7 @@
 //! Hello(token)         ------->
 //!                      <-------   Welcome
 //! Open(JSON)           ------->
-//!                      <-------   Opened(JSON)
+//!                      <-------   Opened(JSON), or Moved(JSON): the worker opens there, or here once more
 //! Columns(Arrow IPC) ? ------->
 //! Batch(Arrow IPC) *   ------->
 //! End                  ------->
@@ -65,10 +65,12 @@ pub enum Kind {
     Error = 69,
     /// What a call found.
     Answer = 70,
+    /// Another host owns the session's partition; JSON.
+    Moved = 71,
 }
 
 impl Kind {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Hello,
         Self::Open,
         Self::Batch,
@@ -81,6 +83,7 @@ impl Kind {
         Self::Staged,
         Self::Error,
         Self::Answer,
+        Self::Moved,
     ];
 
     fn from_byte(byte: u8) -> Option<Self> {
@@ -152,7 +155,7 @@ pub struct BatchSender {
 impl BatchSender {
     /// Sends one batch. Of an empty one only the columns are kept, for the end of the stream.
     ///
-    /// Columns go to the stream from where they lie, without a copy and uncompressed: both ends share one machine.
+    /// Columns go to the stream from where they lie, without a copy and uncompressed: both ends share a machine, mostly, or a fast network.
     pub fn send(&mut self, stream: &mut impl Write, kind: Kind, batch: &RecordBatch) -> std::result::Result<(), SendError> {
         if batch.num_rows() > 1 && batch.get_array_memory_size() > SPLIT_BYTES && sliced_size(batch) > SPLIT_BYTES {
             let half = batch.num_rows() / 2;

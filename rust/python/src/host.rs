@@ -8,7 +8,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 use holdfast_host::client::{Client, Output};
 use holdfast_host::executor::Executor;
 use holdfast_host::logging;
-use holdfast_host::server::{ServerOptions, serve};
+use holdfast_host::server::{ServerOptions, TcpPlace, serve};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3_arrow::PyRecordBatch;
@@ -102,7 +102,8 @@ impl HostOutput {
     }
 }
 
-/// The state host's process: `--socket S --token-file F --executor-pid P --idle-seconds N`. Returns when its executor is gone or
+/// The state host's process: `--socket S --token-file F --executor-pid P --idle-seconds N`, and for executors elsewhere
+/// `--name HOST` with or without `--bind ADDRESS`. Returns when its executor is gone or
 /// no session has been open for that long; its log goes to stderr.
 #[pyfunction]
 pub fn host_main(py: Python<'_>, argv: Vec<String>) -> PyResult<i32> {
@@ -120,10 +121,11 @@ pub fn host_main(py: Python<'_>, argv: Vec<String>) -> PyResult<i32> {
 
 fn server_options(argv: &[String]) -> Result<ServerOptions> {
     let wrong = |words: String| Error::new(ErrorKind::InvalidValue, words);
-    let argument = |name: &str| {
+    let optional = |name: &str| {
         let at = argv.iter().position(|argument| argument == name);
-        at.and_then(|at| argv.get(at + 1)).ok_or_else(|| wrong(format!("the state host needs {name}")))
+        at.and_then(|at| argv.get(at + 1))
     };
+    let argument = |name: &str| optional(name).ok_or_else(|| wrong(format!("the state host needs {name}")));
     let number = |name: &str| {
         let text = argument(name)?;
         text.parse::<u32>().map_err(|error| wrong(format!("{name} is {text:?}: {error}")))
@@ -138,6 +140,7 @@ fn server_options(argv: &[String]) -> Result<ServerOptions> {
     Ok(ServerOptions {
         socket: PathBuf::from(argument("--socket")?),
         token,
+        tcp: optional("--name").map(|name| TcpPlace { name: name.clone(), bind: optional("--bind").cloned() }),
         executor: Some(executor),
         idle: Duration::from_secs(number("--idle-seconds")?.into()),
     })

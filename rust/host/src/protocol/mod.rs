@@ -7,6 +7,8 @@
 //! An epoch's life: a run claims its number ([`next_claim`]); a session opens ([`open_step`]) once the epoch before is
 //! final ([`decide`], [`doubts`]); it stages its object ([`older_whole`], [`stage_step`]) and reads the claims again
 //! ([`fence`]) before it says so to Spark.
+//!
+//! Beside it, which host a partition's sessions go to ([`owner_step`]): a matter of time only, never of what an epoch holds.
 
 mod claim;
 mod decision;
@@ -15,15 +17,17 @@ mod number;
 mod object;
 mod open;
 mod operator;
+mod owner;
 mod stage;
 mod violation;
 
 pub use claim::{Claim, ClaimStep, Fenced, fence, next_claim};
 pub use decision::{Decision, decide, doubts, older_whole};
 pub use digest::Digest;
-pub use number::{Attempt, Epoch, Partition, RunNumber};
+pub use number::{Attempt, Epoch, Generation, Partition, RunNumber};
 pub use object::ObjectId;
 pub use open::{OpenFacts, OpenStep, open_step};
 pub use operator::OperatorName;
+pub use owner::{HostId, Owner, OwnerStep, Term, owner_step};
 pub use stage::{HeadSummary, StageStep, reproduces, stage_step};
 pub use violation::Violation;

@@ -49,6 +49,11 @@ pub struct Partition(pub i32);
 #[serde(transparent)]
 pub struct Attempt(pub i64);
 
+/// How often a partition's ownership has moved within a run: from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Generation(pub u64);
+
 macro_rules! display_number {
     ($($name:ident),*) => {$(
         impl fmt::Display for $name {
@@ -58,7 +63,7 @@ macro_rules! display_number {
         }
     )*};
 }
-display_number!(Epoch, RunNumber, Partition, Attempt);
+display_number!(Epoch, RunNumber, Partition, Attempt, Generation);
 
 #[cfg(test)]
 mod tests {

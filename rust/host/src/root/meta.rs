@@ -125,7 +125,7 @@ mod tests {
 
     fn over(fault: Fault) -> Root {
         let store = Store::over(Arc::new(Careless::new(fault)), Path::new("memory"));
-        Root { store, runs: Mutex::default(), synced: Mutex::default() }
+        Root { store, runs: Mutex::default(), held: Mutex::default(), synced: Mutex::default() }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! meta.json                            format, query, partitions
 //! operators/<name>.json                kind, columns, settings of an operator
 //! runs/<run, 20 digits>                who claimed this run number
+//! owners/<operator>/<partition>/<run, 20 digits>.<generation, 20 digits>       which host serves a partition
 //! log/<epoch, 20 digits>/<operator>.<partition>.<run>                          heads
 //! log/<epoch, 20 digits>/<operator>.<partition>.<run>.<attempt>-<nonce>.<k>    chunks
 //! snapshots/<operator>/<partition>/…   databases at some epoch (`snapshots.rs`)
@@ -26,6 +27,7 @@ mod location;
 mod meta;
 mod names;
 mod operators;
+mod owners;
 mod runtime;
 mod snapshots;
 mod spark;
@@ -40,10 +42,11 @@ use parking_lot::Mutex;
 
 pub use heads::{ChunkName, Head};
 pub use operators::{Column, OperatorMeta};
+pub use owners::{Asking, Ownership};
 pub use snapshots::{Known, Moved, SnapshotId};
 pub use stage::Staged;
 
-use crate::protocol::{Epoch, RunNumber};
+use crate::protocol::{Epoch, OperatorName, Partition, RunNumber, Term};
 use store::Store;
 
 /// An open root. Cheap to share between threads (`Arc`); one for each root and host process.
@@ -52,6 +55,8 @@ pub struct Root {
     store: Store,
     /// Run numbers by Spark's run id: a claim never changes.
     runs: Mutex<HashMap<String, RunNumber>>,
+    /// Terms that this process holds: a claim never changes, so only a later one is looked for.
+    held: Mutex<HashMap<(OperatorName, Partition), Term>>,
     /// The last epoch of which Spark's files were made durable, for which run.
     synced: Mutex<Option<(RunNumber, Epoch)>>,
 }
@@ -63,7 +68,7 @@ impl Root {
     /// `UnsupportedOperation` for another scheme, `Io` if the folder cannot be made.
     pub fn open(root: &str) -> Result<Self> {
         let store = Store::open(&location::local(root)?)?;
-        Ok(Self { store, runs: Mutex::default(), synced: Mutex::default() })
+        Ok(Self { store, runs: Mutex::default(), held: Mutex::default(), synced: Mutex::default() })
     }
 
     /// The root on local disk.

@@ -1,7 +1,7 @@
 //! Names of objects, relative to the root.
 
 use super::SnapshotId;
-use crate::protocol::{Digest, Epoch, ObjectId, OperatorName, Partition, RunNumber};
+use crate::protocol::{Digest, Epoch, Generation, ObjectId, OperatorName, Partition, RunNumber, Term};
 
 /// Format, query, partitions.
 pub const META: &str = "meta.json";
@@ -24,6 +24,20 @@ pub fn operator(name: &OperatorName) -> String {
 
 pub fn claim(number: RunNumber) -> String {
     format!("{RUNS}/{:020}", number.0)
+}
+
+pub fn owners(operator: &OperatorName, partition: Partition) -> String {
+    format!("owners/{operator}/{partition}")
+}
+
+pub fn owner(operator: &OperatorName, partition: Partition, term: Term) -> String {
+    format!("{}/{:020}.{:020}", owners(operator, partition), term.run.0, term.generation.0)
+}
+
+/// The term of an owner's file name; none for anything else.
+pub fn parse_owner(file: &str) -> Option<Term> {
+    let (run, generation) = file.split_once('.')?;
+    Some(Term { run: RunNumber(run.parse().ok()?), generation: Generation(generation.parse().ok()?) })
 }
 
 pub fn epoch(epoch: Epoch) -> String {
@@ -75,12 +89,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_heads_name_is_read_back_and_a_chunks_is_not_a_head() {
+    fn names_of_heads_and_owners_are_read_back_and_a_chunks_is_not_a_head() {
         let object = ObjectId { operator: OperatorName::new("join-1_a").expect("a name"), partition: Partition(15), run: RunNumber(3) };
         let name = head(Epoch(42), &object);
         assert_eq!(name, "log/00000000000000000042/join-1_a.15.3");
         let file = name.rsplit('/').next().expect("a file");
         assert_eq!(parse_head(file), Some(object));
+        let term = Term { run: RunNumber(3), generation: Generation(12) };
+        let name = owner(&OperatorName::new("join").expect("a name"), Partition(15), term);
+        assert_eq!(parse_owner(name.rsplit('/').next().expect("a file")), Some(term));
+        assert_eq!(parse_owner("join#1"), None);
         for other in ["join.15.3.7-ab.0", "join.15", "join.x.3", ".15.3", "join.15.3#1", "notes.txt"] {
             assert_eq!(parse_head(other), None, "{other}");
         }

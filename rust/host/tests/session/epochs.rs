@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use holdfast_core::ErrorKind;
-use holdfast_host::session::Session;
+use holdfast_host::session::{Opening, Session};
 
 use crate::support::{Host, Spark, Task, batch, joined, left, matched, refused, right, schema, unmatched};
 
@@ -51,16 +51,16 @@ fn a_retry_with_other_input_is_told_that_the_input_is_not_repeatable() {
 #[test]
 fn twin_sessions_do_not_see_each_other() {
     let spark = Spark::new();
-    let host = Arc::new(holdfast_host::host::Host::new(None));
+    let host = Arc::new(holdfast_host::host::Host::new(None, None));
     let rows = batch(0, &[right("EUR", 10, 100), left("EUR", 15, 1)]);
     let open = |epoch, attempt, rows: &RecordBatch| {
         let request = Task::new(&spark, "a", epoch).attempt(attempt).request.to_string();
-        let (mut session, _) = Session::open(&host, request.as_bytes()).unwrap();
+        let Opening::Here(mut session, _) = Session::open(&host, request.as_bytes()).unwrap() else { panic!("no other host") };
         // The view is taken now, whatever is committed from here on.
         session.push(rows.clone()).unwrap();
         session
     };
-    let finish = |session: Session| {
+    let finish = |session: Box<Session>| {
         let mut out = Vec::new();
         let mut emit = |batch: RecordBatch| {
             out.extend(joined(&batch));

@@ -8,7 +8,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 use holdfast_host::client::Client;
 use holdfast_host::message::Message;
 use holdfast_host::operator::Worker;
-use holdfast_host::session::Session;
+use holdfast_host::session::{Opening, Session};
 
 use crate::support::{Host, HostProcess, Spark, TOKEN, Task, batch, deleted, left, matched, refused, right, schema, unmatched};
 
@@ -64,9 +64,9 @@ impl Worker for Gone {
 fn a_session_whose_worker_is_gone_stages_nothing() {
     let spark = Spark::new();
     spark.begin(0);
-    let host = Arc::new(holdfast_host::host::Host::new(None));
+    let host = Arc::new(holdfast_host::host::Host::new(None, None));
     let request = Task::new(&spark, "a", 0).request.to_string();
-    let (mut session, _) = Session::open(&host, request.as_bytes()).unwrap();
+    let Opening::Here(mut session, _) = Session::open(&host, request.as_bytes()).unwrap() else { panic!("no other host") };
     session.push(batch(0, &[right("EUR", 10, 100)])).unwrap();
     refused(session.finish(Some(&schema()), &mut Gone));
     assert!(spark.objects(0).is_empty());

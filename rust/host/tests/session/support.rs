@@ -14,7 +14,8 @@ use holdfast_core::{Error, Result};
 use holdfast_host::client::Client;
 use holdfast_host::executor::Executor;
 use holdfast_host::request::Staged;
-use holdfast_host::server::{ServerOptions, serve};
+use holdfast_host::server::{ServerOptions, TcpPlace, serve};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -75,6 +76,22 @@ impl Spark {
         }
     }
 
+    /// Who owned a partition, oldest first: term and address.
+    pub fn owners(&self, partition: i32) -> Vec<(String, String)> {
+        let folder = std::fs::read_dir(self.path().join(format!("owners/join/{partition}"))).unwrap();
+        let mut owners: Vec<_> = folder
+            .map(|file| {
+                let file = file.unwrap();
+                let claim: Value = serde_json::from_slice(&std::fs::read(file.path()).unwrap()).unwrap();
+                let name = file.file_name().into_string().unwrap();
+                let term: Vec<&str> = name.split('.').map(|number| number.trim_start_matches('0')).collect();
+                (term.join("."), claim["endpoint"].as_str().unwrap_or("none").to_owned())
+            })
+            .collect();
+        owners.sort();
+        owners
+    }
+
     /// The names of an epoch's log objects.
     pub fn objects(&self, epoch: i64) -> Vec<String> {
         let Ok(folder) = std::fs::read_dir(self.path().join(format!("log/{epoch:020}"))) else { return Vec::new() };
@@ -93,13 +110,24 @@ pub struct Host {
 }
 
 impl Host {
+    /// One that only its own executor reaches.
     pub fn start() -> Self {
+        Self::with(None)
+    }
+
+    /// One of several on a cluster.
+    pub fn on_a_cluster() -> Self {
+        Self::with(Some(loopback()))
+    }
+
+    fn with(tcp: Option<TcpPlace>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let executor = Command::new("sleep").arg("600").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let socket = folder.path().join("run/host.sock");
         let options = ServerOptions {
             socket: socket.clone(),
             token: TOKEN.into(),
+            tcp,
             executor: Executor::of(executor.id().cast_signed()),
             idle: Duration::from_secs(600),
         };
@@ -151,12 +179,23 @@ pub struct HostProcess {
 }
 
 impl HostProcess {
+    /// One that only its own executor reaches.
     pub fn start() -> Self {
+        Self::with("")
+    }
+
+    /// One of several on a cluster.
+    pub fn on_a_cluster() -> Self {
+        Self::with("yes")
+    }
+
+    fn with(cluster: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("host.sock");
         let process = Command::new(std::env::current_exe().unwrap())
             .args(["support::serves_in_a_process_of_its_own", "--exact", "--ignored"])
             .env("HOLDFAST_TEST_SOCKET", &socket)
+            .env("HOLDFAST_TEST_CLUSTER", cluster)
             .spawn()
             .unwrap();
         wait_for(&socket);
@@ -170,6 +209,20 @@ impl HostProcess {
 
     pub fn connect(&self) -> Client {
         Client::connect(&self.socket, TOKEN, PATIENCE).unwrap()
+    }
+
+    /// SIGSTOP: it keeps all that it has, and does not answer.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// SIGCONT: it goes on as if nothing had been.
+    pub fn wake(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
     }
 }
 
@@ -185,7 +238,13 @@ impl Drop for HostProcess {
 fn serves_in_a_process_of_its_own() {
     let socket = std::env::var_os("HOLDFAST_TEST_SOCKET").expect("started by HostProcess");
     let executor = rustix::process::getppid().and_then(|parent| Executor::of(parent.as_raw_pid()));
-    serve(&ServerOptions { socket: socket.into(), token: TOKEN.into(), executor, idle: Duration::from_secs(60) }).unwrap();
+    let cluster = std::env::var("HOLDFAST_TEST_CLUSTER").expect("started by HostProcess") == "yes";
+    let tcp = cluster.then(loopback);
+    serve(&ServerOptions { socket: socket.into(), token: TOKEN.into(), tcp, executor, idle: Duration::from_secs(60) }).unwrap();
+}
+
+fn loopback() -> TcpPlace {
+    TcpPlace { name: "127.0.0.1".into(), bind: None }
 }
 
 fn wait_for(socket: &Path) {

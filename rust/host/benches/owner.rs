@@ -1,0 +1,67 @@
+//! What a session costs whose partition another executor's host owns: the same rows over TCP in place of a Unix socket.
+//!
+//! `cargo bench -p holdfast-host --bench owner --profile release`; an argument sets the rows of an epoch. Both hosts are on this
+//! machine: what a network adds to it is its own bandwidth. Prints medians over alternating epochs, and their ratio.
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on stops")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use holdfast_host::client::Client;
+use holdfast_host::server::{ServerOptions, TcpPlace, serve};
+use support::{Root, batch, request};
+
+const EPOCHS: usize = 40;
+const ARROW_ROWS: usize = 10_000;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn main() {
+    let rows: usize = std::env::args().filter_map(|argument| argument.parse().ok()).next().unwrap_or(100_000);
+    let (root, sockets) = (Root::new(), tempfile::tempdir().unwrap());
+    let [owner, other] = ["owner", "other"].map(|name| host(sockets.path().join(name)));
+    let mut times = [Vec::new(), Vec::new()];
+    for epoch in 0..EPOCHS {
+        root.begin(epoch);
+        let batches: Vec<RecordBatch> =
+            (0..rows).step_by(ARROW_ROWS).map(|start| batch(epoch, start, ARROW_ROWS.min(rows - start))).collect();
+        let elsewhere = epoch % 2;
+        let started = Instant::now();
+        let mut client = Client::connect([&owner, &other][elsewhere], "bench", PATIENCE).unwrap();
+        client.open(&request(&root, epoch)).unwrap();
+        batches.iter().for_each(|batch| client.push(batch).unwrap());
+        client.finish().unwrap().for_each(|batch| drop(batch.unwrap()));
+        // The first two have the databases to make.
+        if epoch >= 2 {
+            times[elsewhere].push(started.elapsed().as_secs_f64() * 1e3);
+        }
+        root.commit(epoch);
+    }
+    let [own, elsewhere] = times.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    });
+    println!("{rows} rows: {own:.1} ms at the own host, {elsewhere:.1} ms at another executor's, ratio {:.2}", elsewhere / own);
+}
+
+fn host(socket: PathBuf) -> PathBuf {
+    let options = ServerOptions {
+        socket: socket.clone(),
+        token: "bench".into(),
+        tcp: Some(TcpPlace { name: "127.0.0.1".into(), bind: None }),
+        executor: None,
+        idle: Duration::from_secs(600),
+    };
+    thread::spawn(move || serve(&options).unwrap());
+    while !is_there(&socket) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    socket
+}
+
+fn is_there(socket: &Path) -> bool {
+    Client::connect(socket, "bench", PATIENCE).is_ok()
+}

@@ -1,0 +1,211 @@
+//! Which host serves a partition: `spark.md` section 2. Claims under `owners/`, put if absent, ordered by (run, generation).
+//!
+//! Ownership says where a partition's database is warm, and nothing else: what an epoch holds is decided by the log's
+//! puts. So every judgement here may be wrong ("gone" of a host that only slept, two hosts that both think they own) and
+//! costs time, never data; `docs/design/ownership.md` has the argument, `tests/ownership_model.rs` walks through it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Generation, RunNumber};
+
+/// How many of the newest owners are asked before the asking host serves a partition itself: the newest, and the one
+/// before it, whose copy is the next best. Asking one that is gone may take as long as it takes to find that out.
+const ASKED: usize = 2;
+
+/// One host's ownership of one partition. Terms are ordered: a newer run's come after all of an older one's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Term {
+    /// Of which run.
+    pub run: RunNumber,
+    /// How often it has moved in this run.
+    pub generation: Generation,
+}
+
+impl Term {
+    /// The first term of a run.
+    #[must_use]
+    pub fn first(run: RunNumber) -> Self {
+        Self { run, generation: Generation(1) }
+    }
+
+    /// The term after, in the same run: generations leave no gap, so one has ended exactly if this one is claimed.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self { generation: Generation(self.generation.0.saturating_add(1)), ..self }
+    }
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "run {}, generation {}", self.run, self.generation)
+    }
+}
+
+/// One process of a state host: another one on the same socket or port has another id.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct HostId(pub String);
+
+impl fmt::Display for HostId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A claim: who owns a partition, and how others come there.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// Its term; the object's name, so not in its content.
+    #[serde(skip, default = "unnumbered")]
+    pub term: Term,
+    /// Which host.
+    pub host: HostId,
+    /// Where it listens (`name:port`); none for a host that only its own executor can reach.
+    pub endpoint: Option<String>,
+    /// What a worker must show there: who may read the root may read the state.
+    pub token: String,
+    /// The Spark application whose executor it serves. Hosts of another one are about to end, or should be.
+    pub application: Option<String>,
+}
+
+fn unnumbered() -> Term {
+    Term { run: RunNumber(0), generation: Generation(0) }
+}
+
+/// Without the token, which has no place in a log.
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "host {} at {} ({})", self.host, self.endpoint.as_deref().unwrap_or("no address"), self.term)
+    }
+}
+
+/// What a host does that is asked for a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnerStep<'a> {
+    /// It owns the partition: open the session here.
+    Held(Term),
+    /// Another host owns it, or has the most recent copy: send the worker there.
+    Ask(&'a Owner),
+    /// Put a claim of this term if it is absent, then read the claims again whatever came of it.
+    Put(Term),
+    /// A newer run has claimed the partition.
+    Superseded,
+}
+
+/// The next step of the host `me` for a task of `run` in `application`. `claims`: all of the partition, in any order;
+/// `gone`: hosts that did not answer.
+#[must_use]
+pub fn owner_step<'a>(
+    claims: &'a [Owner],
+    me: &HostId,
+    run: RunNumber,
+    application: Option<&str>,
+    gone: &impl Fn(&HostId) -> bool,
+) -> OwnerStep<'a> {
+    let mut newest_first: Vec<&Owner> = claims.iter().collect();
+    newest_first.sort_unstable_by_key(|claim| std::cmp::Reverse(claim.term));
+    let Some(newest) = newest_first.first() else { return OwnerStep::Put(Term::first(run)) };
+    if newest.term.run > run {
+        return OwnerStep::Superseded;
+    }
+    let next = if newest.term.run == run { newest.term.next() } else { Term::first(run) };
+    if newest.host == *me && newest.term.run == run {
+        return OwnerStep::Held(newest.term);
+    }
+    let mut hosts: Vec<&Owner> = Vec::with_capacity(ASKED);
+    for claim in newest_first {
+        if hosts.len() < ASKED && hosts.iter().all(|known| known.host != claim.host) {
+            hosts.push(claim);
+        }
+    }
+    let there =
+        |claim: &&Owner| claim.host == *me || claim.endpoint.is_some() && claim.application.as_deref() == application && !gone(&claim.host);
+    match hosts.into_iter().find(there) {
+        Some(owner) if owner.host != *me => OwnerStep::Ask(owner),
+        _ => OwnerStep::Put(next),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const APPLICATION: Option<&str> = Some("app-1");
+
+    fn owner(run: u64, generation: u64, host: &str) -> Owner {
+        Owner {
+            term: Term { run: RunNumber(run), generation: Generation(generation) },
+            host: HostId(host.into()),
+            endpoint: Some(format!("{host}:1")),
+            token: "secret".into(),
+            application: APPLICATION.map(str::to_owned),
+        }
+    }
+
+    fn step<'a>(claims: &'a [Owner], me: &str, run: u64, gone: &[&str]) -> OwnerStep<'a> {
+        owner_step(claims, &HostId(me.into()), RunNumber(run), APPLICATION, &|host| gone.contains(&host.0.as_str()))
+    }
+
+    fn term(run: u64, generation: u64) -> Term {
+        Term { run: RunNumber(run), generation: Generation(generation) }
+    }
+
+    #[test]
+    fn a_partition_without_owner_goes_to_the_host_that_is_asked() {
+        assert_eq!(step(&[], "a", 2, &[]), OwnerStep::Put(term(2, 1)));
+    }
+
+    #[test]
+    fn a_live_owner_is_asked_and_a_gone_ones_partition_is_taken_over() {
+        let claims = [owner(1, 1, "a")];
+        assert_eq!(step(&claims, "a", 1, &[]), OwnerStep::Held(term(1, 1)));
+        assert_eq!(step(&claims, "b", 1, &[]), OwnerStep::Ask(&claims[0]));
+        assert_eq!(step(&claims, "b", 1, &["a"]), OwnerStep::Put(term(1, 2)));
+    }
+
+    #[test]
+    fn an_owner_that_slept_finds_the_higher_generation() {
+        let claims = [owner(1, 1, "a"), owner(1, 2, "b")];
+        assert_eq!(step(&claims, "a", 1, &[]), OwnerStep::Ask(&claims[1]));
+        // By what it has heard it may be the one that goes on, under a generation of its own.
+        assert_eq!(step(&claims, "a", 1, &["b"]), OwnerStep::Put(term(1, 3)));
+    }
+
+    #[test]
+    fn the_owner_before_a_gone_one_has_the_most_recent_copy() {
+        let claims = [owner(1, 1, "x"), owner(1, 3, "b"), owner(1, 2, "a"), owner(1, 4, "b")];
+        assert_eq!(step(&claims, "c", 1, &["b"]), OwnerStep::Ask(&claims[2]));
+        assert_eq!(step(&claims, "a", 1, &["b"]), OwnerStep::Put(term(1, 5)));
+        assert_eq!(step(&claims, "c", 1, &["a", "b"]), OwnerStep::Put(term(1, 5)), "not one after the other");
+    }
+
+    #[test]
+    fn a_new_run_stays_with_its_applications_hosts_and_leaves_anothers() {
+        let mut claims = [owner(1, 5, "a")];
+        assert_eq!(step(&claims, "b", 2, &[]), OwnerStep::Ask(&claims[0]));
+        assert_eq!(step(&claims, "a", 2, &[]), OwnerStep::Put(term(2, 1)), "a claim of the new run, which the old one cannot pass");
+        claims[0].application = Some("app-0".into());
+        assert_eq!(step(&claims, "b", 2, &[]), OwnerStep::Put(term(2, 1)));
+    }
+
+    #[test]
+    fn an_older_run_takes_nothing_from_a_newer_one() {
+        let claims = [owner(2, 1, "b"), owner(1, 9, "a")];
+        assert_eq!(step(&claims, "a", 1, &["b"]), OwnerStep::Superseded);
+    }
+
+    #[test]
+    fn a_host_without_an_address_cannot_be_asked() {
+        let mut claims = [owner(1, 1, "a")];
+        claims[0].endpoint = None;
+        assert_eq!(step(&claims, "b", 1, &[]), OwnerStep::Put(term(1, 2)));
+        assert_eq!(step(&claims, "a", 1, &[]), OwnerStep::Held(term(1, 1)));
+    }
+
+    #[test]
+    fn a_token_is_not_printed() {
+        assert!(!format!("{:?}", owner(1, 1, "a")).contains("secret"));
+    }
+}

@@ -1,0 +1,116 @@
+//! Which host serves a partition: claims of ownership.
+
+use std::collections::HashMap;
+
+use holdfast_core::{Error, ErrorKind, Result};
+
+use super::store::Put;
+use super::{Root, names};
+use crate::protocol::{self, HostId, OperatorName, Owner, OwnerStep, Partition, RunNumber, Term};
+
+/// Who asks for a partition, and for what.
+#[derive(Debug)]
+pub struct Asking<'a> {
+    /// Whose state.
+    pub operator: &'a OperatorName,
+    /// Which partition of it.
+    pub partition: Partition,
+    /// For a task of which run; its claim is visible.
+    pub run: RunNumber,
+    /// The host that asks, as its claim would name it; the term says nothing.
+    pub host: &'a Owner,
+    /// Hosts that did not answer, and how that was found.
+    pub gone: &'a HashMap<HostId, String>,
+}
+
+/// Where a partition is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ownership {
+    /// Here.
+    Held(Term),
+    /// There.
+    Elsewhere(Owner),
+}
+
+impl Root {
+    /// Finds the owner of a partition, and becomes it where there is none any more.
+    ///
+    /// # Errors
+    /// `Fenced` if a newer run owns it, `Restore` for a claim that cannot be read, `Io` for what the disk refuses.
+    pub fn own(&self, asking: &Asking<'_>) -> Result<Ownership> {
+        let Asking { operator, partition, run, host, gone } = *asking;
+        let key = (operator.clone(), partition);
+        // The usual case: one look whether the next generation is claimed. A newer run is the fence's to find.
+        if let Some(term) = self.held.lock().get(&key).copied()
+            && term.run == run
+            && !self.store.exists(&names::owner(operator, partition, term.next()))?
+        {
+            return Ok(Ownership::Held(term));
+        }
+        loop {
+            let claims = self.owners(operator, partition)?;
+            match protocol::owner_step(&claims, &host.host, run, host.application.as_deref(), &|host| gone.contains_key(host)) {
+                OwnerStep::Held(term) => {
+                    self.held.lock().insert(key, term);
+                    return Ok(Ownership::Held(term));
+                }
+                OwnerStep::Ask(owner) => {
+                    self.held.lock().remove(&key);
+                    return Ok(Ownership::Elsewhere(owner.clone()));
+                }
+                OwnerStep::Put(term) => self.take_over(asking, term, &claims)?,
+                OwnerStep::Superseded => {
+                    self.fence(run)?;
+                    let place = self.store.place(&names::owners(operator, partition));
+                    let text = format!(
+                        "{} has claims of a run after {run}, which is missing in runs/: restore runs/ from a backup",
+                        place.display()
+                    );
+                    return Err(Error::new(ErrorKind::Restore, text));
+                }
+            }
+        }
+    }
+
+    /// All claims to a partition, in no order.
+    ///
+    /// # Errors
+    /// `Restore` for a claim that cannot be read, `Io` for what the disk refuses.
+    pub fn owners(&self, operator: &OperatorName, partition: Partition) -> Result<Vec<Owner>> {
+        let files = self.store.list(&names::owners(operator, partition))?;
+        let terms = files.iter().filter_map(|file| names::parse_owner(file));
+        terms.filter_map(|term| self.read_owner(operator, partition, term).transpose()).collect()
+    }
+
+    fn take_over(&self, asking: &Asking<'_>, term: Term, before: &[Owner]) -> Result<()> {
+        let Asking { operator, partition, host, gone, .. } = *asking;
+        let json =
+            serde_json::to_vec(host).map_err(|error| Error::new(ErrorKind::Serialization, format!("claim of ownership: {error}")))?;
+        if self.store.put_absent(&names::owner(operator, partition, term), &json)? != Put::Own {
+            return Ok(());
+        }
+        match before.iter().max_by_key(|owner| owner.term) {
+            Some(owner) => {
+                let why = gone.get(&owner.host).map_or("it is of a run or a process before this one", String::as_str);
+                log::info!("operator {operator}, partition {partition}: taken over for {term} from {owner:?}: {why}");
+            }
+            None => log::info!("operator {operator}, partition {partition}: taken for {term}"),
+        }
+        // Generations of one run stay, since their numbers leave no gap; those of runs before are of no use any more.
+        for owner in before.iter().filter(|owner| owner.term.run < term.run) {
+            self.store.remove(&names::owner(operator, partition, owner.term))?;
+        }
+        Ok(())
+    }
+
+    fn read_owner(&self, operator: &OperatorName, partition: Partition, term: Term) -> Result<Option<Owner>> {
+        let name = names::owner(operator, partition, term);
+        let Some(bytes) = self.store.get(&name)? else { return Ok(None) };
+        let owner: Owner = serde_json::from_slice(&bytes).map_err(|error| {
+            let place = self.store.place(&name);
+            let text = format!("the claim of ownership {} cannot be read ({error}): delete it, a host makes it anew", place.display());
+            Error::new(ErrorKind::Restore, text)
+        })?;
+        Ok(Some(Owner { term, ..owner }))
+    }
+}

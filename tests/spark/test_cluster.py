@@ -1,0 +1,146 @@
+"""Jobs on clusters of several executors, and what may be killed of them: the result is exact, whatever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from cluster import Cluster, Job, hosts_of, parent
+from cluster_job import arrive
+
+FIRST, SECOND, THIRD = "127.0.0.2", "127.0.0.3", "127.0.0.4"
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    """Starts jobs; none outlives its test."""
+    jobs: list[Job] = []
+
+    def start(master: str, **options) -> Job:
+        jobs.append(Job(master, tmp_path / "job", **options))
+        return jobs[-1]
+
+    (tmp_path / "job").mkdir()
+    yield start
+    for job in jobs:
+        job.stop()
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    return tmp_path / "job"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path):
+    """A standalone cluster of two workers, each with an address of its own."""
+    cluster = Cluster(tmp_path / "cluster")
+    try:
+        cluster.worker(FIRST)
+        cluster.worker(SECOND)
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def test_a_job_on_two_executors(run, base: Path):
+    expected = arrive(base, seed=1, batches=3)
+    job = run("local-cluster[2,1,1024]", partitions=2)
+    assert job.finish() == expected
+    owners = job.owners()
+    assert sorted(owners) == [f"{name}/{partition}" for name in ("join", "totals", "updates") for partition in range(2)]
+    assert set(map(tuple, owners.values())) == {("1.1",)}, "nobody died, so nothing moved"
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("victim", ["host", "executor", "worker"])
+def test_a_kill_in_mid_batch(run, base: Path, cluster: Cluster, victim: str):
+    expected = arrive(base, seed=2, batches=5)
+    job = run(cluster.url, partitions=4)
+    executor = job.pause_in(2)
+    if victim == "host":
+        hosts = hosts_of(executor)
+        assert hosts
+        for host in hosts:
+            os.kill(host, signal.SIGKILL)
+    elif victim == "executor":
+        os.kill(executor, signal.SIGKILL)
+    else:
+        worker = parent(executor)
+        address = next(address for address, process in cluster.workers.items() if process.pid == worker)
+        cluster.kill_worker(address)
+    job.go_on()
+    assert job.finish() == expected
+    assert any(terms != ["1.1"] for terms in job.owners().values()), "what the dead one owned has moved"
+
+
+@pytest.mark.cluster
+def test_a_stopped_state_host_wakes_after_its_partitions_moved(run, base: Path, cluster: Cluster):
+    expected = arrive(base, seed=3, batches=6)
+    job = run(cluster.url, partitions=4)
+    hosts = hosts_of(job.pause_in(2))
+    for host in hosts:
+        os.kill(host, signal.SIGSTOP)
+    job.go_on()
+    job.epoch(3)
+    for host in hosts:
+        try:
+            os.kill(host, signal.SIGCONT)
+        except ProcessLookupError:
+            continue  # its own executor has ended it
+    assert job.finish() == expected
+    assert any(terms != ["1.1"] for terms in job.owners().values())
+
+
+@pytest.mark.cluster
+def test_an_executor_added_and_one_removed(run, base: Path, cluster: Cluster):
+    expected = arrive(base, seed=4, batches=8)
+    job = run(cluster.url, partitions=4)
+    job.pause_in(1)
+    cluster.worker(THIRD)
+    job.pause_in(4)
+    assert len(job.executors()) == 3, "the new one takes part"
+    # Not killed: it is told to end, and takes its executor with it.
+    cluster.workers.pop(FIRST).terminate()
+    job.pause_in(5)
+    job.go_on()
+    assert job.finish() == expected
+
+
+@pytest.mark.cluster
+def test_a_restart_with_other_executors(run, base: Path, cluster: Cluster):
+    expected = arrive(base, seed=5, batches=6)
+    job = run(cluster.url, partitions=4)
+    job.pause_in(2)
+    job.stop()
+    cluster.worker(THIRD)
+    job = run(cluster.url, partitions=4)
+    job.go_on()
+    job.pause_in(4)
+    job.stop()
+    job = run(cluster.url, partitions=4, cores_max=1)
+    job.go_on()
+    assert job.finish() == expected
+
+
+@pytest.mark.cluster
+def test_a_slow_task_and_its_twin(run, base: Path, cluster: Cluster):
+    expected = arrive(base, seed=6, batches=3)
+    speculation = {
+        "speculation": "true",
+        "speculation_interval": "100ms",
+        "speculation_quantile": "0.5",
+        "speculation_multiplier": "1.1",
+        "speculation_minTaskRuntime": "100ms",
+    }
+    job = run(cluster.url, partitions=2, **speculation)
+    slow = job.pause_in(1)
+    # Only the twin can end the epoch.
+    job.epoch(1)
+    twins = [task for task in job.tasks() if task[0] == 1]
+    partition = next(task[1] for task in twins if task[3] == slow)
+    assert {task[3] for task in twins if task[1] == partition} > {slow}, f"no twin ran elsewhere: {twins}"
+    job.go_on()
+    assert job.finish() == expected
