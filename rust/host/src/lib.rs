@@ -4,7 +4,7 @@
 //! all of its files: [`root`] · what is in a log object: [`log`](mod@log) · bytes between worker and host: [`frame`], [`wire`], [`message`] ·
 //! the worker's end: [`client`], [`line`](mod@line), over a [`stream`] · the host's end: [`server`], [`connection`], [`session`] · what a host keeps between
 //! sessions: [`host`] · a partition's database, brought to the epoch before: [`partition`] · what is done with the rows:
-//! [`operator`] · keys and values as bytes: [`key`], [`row`].
+//! [`operator`] · keys and values as bytes: [`key`], [`row`], [`payload`].
 //!
 //! One session, from the request to the staged object:
 //!
@@ -42,6 +42,7 @@ pub mod logging;
 pub mod message;
 pub mod operator;
 pub mod partition;
+pub mod payload;
 pub mod protocol;
 pub mod request;
 pub mod root;

@@ -137,7 +137,7 @@ impl Session {
     }
 
     fn start(&self, schema: &Schema) -> Result<Work> {
-        let operator = self.request.operator.kind.start(schema)?;
+        let mut operator = self.request.operator.kind.start(schema)?;
         let stores = self.request.operator.kind.stores();
         let options = self.request.settings.task_options();
         self.request.settings.apply_memory();
@@ -154,12 +154,13 @@ impl Session {
                 Ok(Work { operator, stores, view, partition: None, _scratch: Some(folder) })
             }
             Home::Kept { root, run, place } => {
-                let meta = root.operator(&self.request.operator.name, &operator.meta(place.epoch))?;
+                let kept = root.operator(&self.request.operator.name, &operator.meta(place.epoch), *run)?;
+                operator.rows().layout.set_kept(&kept)?;
                 let partition = self.host.partition(&self.request, root, &place.query_id);
                 let view = partition.view(&Wanted {
                     run: *run,
                     epoch: place.epoch,
-                    first_epoch: meta.first_epoch,
+                    first_epoch: kept.first_epoch,
                     partitions: self.request.partitions,
                     stores: &stores,
                     options: &options,

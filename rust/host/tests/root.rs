@@ -10,7 +10,7 @@ use arrow_schema::{DataType, Field};
 use holdfast_core::{Error, ErrorKind};
 use holdfast_host::log::{HeadHeader, RecordsWriter};
 use holdfast_host::protocol::{Attempt, Digest, Epoch, ObjectId, OperatorName, Partition, RunNumber};
-use holdfast_host::root::{ChunkName, Column, OperatorMeta, Root, Staged};
+use holdfast_host::root::{ChunkName, Column, OperatorMeta, Payload, Root, Staged};
 use tempfile::TempDir;
 
 const E: Epoch = Epoch(5);
@@ -104,33 +104,105 @@ fn a_write_that_the_disk_refuses_names_the_path() {
     refused(root.claim("q", "a", E), ErrorKind::Io, &[&place]);
 }
 
-#[test]
-fn an_operators_columns_and_settings_are_checked_by_name() {
-    let (_folder, root) = root();
-    let column = |name: &str, data_type: DataType| Column::from(&Field::new(name, data_type, true));
-    let meta = OperatorMeta {
+fn column(name: &str, data_type: DataType) -> Column {
+    Column::from(&Field::new(name, data_type, true))
+}
+
+fn operator() -> OperatorMeta {
+    OperatorMeta {
         kind: "join_asof".into(),
         key: vec![column("currency", DataType::Utf8)],
-        value: vec![column("rate", DataType::Float64), column("source", DataType::Utf8)],
+        value: vec![column("n", DataType::Int64)],
+        payload: Payload { left: Vec::new(), right: vec![column("rate", DataType::Float64), column("source", DataType::Utf8)] },
         settings: BTreeMap::from([("history_retention".to_owned(), 7.into())]),
         first_epoch: Epoch(3),
-    };
-    let join = name("join");
-    assert_eq!(root.operator(&join, &meta).expect("new"), meta);
-    let later = OperatorMeta { first_epoch: Epoch(9), ..meta.clone() };
-    assert_eq!(root.operator(&join, &later).expect("the same").first_epoch, Epoch(3));
+    }
+}
+
+#[test]
+fn what_an_operator_keeps_is_checked_by_name() {
+    let (_folder, root) = root();
+    let (join, meta) = (name("join"), operator());
+    let kept = root.operator(&join, &meta, RunNumber(1)).expect("new");
+    assert_eq!((kept.first_epoch, kept.version, &kept.payloads), (Epoch(3), 0, &vec![meta.payload.clone()]));
+    for run in [1, 2] {
+        let later = OperatorMeta { first_epoch: Epoch(9), ..meta.clone() };
+        assert_eq!(root.operator(&join, &later, RunNumber(run)).expect("the same"), kept);
+    }
     let value = |columns: Vec<Column>| OperatorMeta { value: columns, ..meta.clone() };
-    let rate = || column("rate", DataType::Float64);
+    let right = |columns: Vec<Column>| OperatorMeta { payload: Payload { left: Vec::new(), right: columns }, ..meta.clone() };
     let cases = [
-        (value(vec![rate()]), "value column \"source\" is gone"),
-        (value(vec![rate(), column("source", DataType::Utf8), column("x", DataType::Int8)]), "value column \"x\" is new"),
-        (value(vec![rate(), column("source", DataType::Int64)]), "value column \"source\" was Utf8, is Int64"),
-        (value(vec![column("source", DataType::Utf8), rate()]), "value column \"source\" has moved"),
+        (value(vec![]), "value column \"n\" is gone"),
+        (value(vec![column("n", DataType::Int64), column("x", DataType::Int8)]), "value column \"x\" is new"),
+        (value(vec![column("n", DataType::Int8)]), "value column \"n\" was Int64, is Int8"),
+        (OperatorMeta { key: vec![column("country", DataType::Utf8)], ..meta.clone() }, "key column \"currency\" is gone"),
+        (right(vec![column("source", DataType::Int64)]), "right column \"source\" was Utf8, is Int64"),
         (OperatorMeta { kind: "aggregate".into(), ..meta.clone() }, "the state is of join_asof"),
         (OperatorMeta { settings: BTreeMap::new(), ..meta.clone() }, "setting history_retention was 7, is not set"),
     ];
     for (changed, text) in cases {
-        refused(root.operator(&join, &changed), ErrorKind::TaskCorrupted, &["operator join", text, "name=..."]);
+        refused(root.operator(&join, &changed, RunNumber(2)), ErrorKind::TaskCorrupted, &["operator join", text, "name=..."]);
+    }
+}
+
+#[test]
+fn payload_columns_are_added_and_dropped_by_new_versions() {
+    let (_folder, root) = root();
+    let join = name("join");
+    let with = |right: Vec<Column>| OperatorMeta { payload: Payload { left: Vec::new(), right }, ..operator() };
+    let (rate, source) = (column("rate", DataType::Float64), column("source", DataType::Utf8));
+    let version = |run: u64, right: &[&Column]| {
+        let meta = with(right.iter().map(|column| (*column).clone()).collect());
+        // As another host, which has read nothing of it yet.
+        let root = Root::open(&root.path().display().to_string()).expect("opens");
+        let kept = root.operator(&join, &meta, RunNumber(run)).expect("may change");
+        assert_eq!(kept.payloads[usize::from(kept.version)], meta.payload);
+        (kept.version, kept.payloads.len())
+    };
+    assert_eq!(version(1, &[&rate]), (0, 1));
+    assert_eq!(version(2, &[&rate, &source]), (1, 2));
+    assert_eq!(version(3, &[&source]), (2, 3));
+    // The old code again, and the order alone.
+    assert_eq!(version(4, &[&rate]), (0, 3));
+    assert_eq!(version(5, &[&source, &rate]), (3, 4));
+    // What was dropped comes back with the type that stored rows have, or not at all.
+    let changed = with(vec![column("rate", DataType::Utf8)]);
+    refused(root.operator(&join, &changed, RunNumber(6)), ErrorKind::TaskCorrupted, &["right column \"rate\" was Float64, is Utf8"]);
+}
+
+/// The root keeps types as Arrow writes them, and must be able to read them.
+#[test]
+fn every_type_of_sparks_is_read_back() {
+    use std::sync::Arc;
+
+    use arrow_schema::{Fields, TimeUnit};
+    let item = |data_type| Arc::new(Field::new("element", data_type, true));
+    let pair = Fields::from(vec![Field::new("key", DataType::Utf8, false), Field::new("value x", DataType::Decimal128(38, 18), true)]);
+    let zoned = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+    for data_type in [
+        DataType::Boolean,
+        DataType::Int8,
+        DataType::Int16,
+        DataType::Int32,
+        DataType::Int64,
+        DataType::Float32,
+        DataType::Float64,
+        DataType::Decimal128(12, 2),
+        DataType::Utf8,
+        DataType::LargeUtf8,
+        DataType::Binary,
+        DataType::Date32,
+        zoned.clone(),
+        DataType::Timestamp(TimeUnit::Microsecond, None),
+        DataType::Duration(TimeUnit::Microsecond),
+        DataType::Interval(arrow_schema::IntervalUnit::YearMonth),
+        DataType::List(item(zoned)),
+        DataType::Struct(pair.clone()),
+        DataType::List(item(DataType::Struct(pair.clone()))),
+        DataType::Map(Arc::new(Field::new("entries", DataType::Struct(pair), false)), false),
+    ] {
+        let kept = column("c", data_type.clone());
+        assert_eq!(kept.field().expect("read back").data_type(), &data_type, "{}", kept.data_type);
     }
 }
 

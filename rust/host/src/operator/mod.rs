@@ -93,6 +93,9 @@ pub trait Operator: Send {
     /// What the root remembers of the operator.
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta;
 
+    /// The rows that it takes.
+    fn rows(&mut self) -> &mut rows::Rows;
+
     /// Takes a batch of input. `partition`: the only one that its rows may be of, if that matters.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ impl Root {
             None => {
                 self.probe()?;
                 let meta = Meta { format: FORMAT, query_id: query_id.to_owned(), partitions };
-                let json = serde_json::to_vec(&meta).map_err(|error| self.unreadable(&error))?;
+                let json = serde_json::to_vec(&meta).map_err(|error| self.unreadable(names::META, &error))?;
                 match self.store.put_absent(names::META, &json)? {
                     Put::Own => return Ok(()),
                     Put::Other(found) => found,
@@ -67,7 +67,7 @@ impl Root {
     }
 
     fn check(&self, found: &[u8], query_id: &str, partitions: u32) -> Result<()> {
-        let Format { format } = serde_json::from_slice(found).map_err(|error| self.unreadable(&error))?;
+        let Format { format } = serde_json::from_slice(found).map_err(|error| self.unreadable(names::META, &error))?;
         if format != FORMAT {
             return Err(Error::new(
                 ErrorKind::FormatVersion,
@@ -78,7 +78,7 @@ impl Root {
                 ),
             ));
         }
-        let meta: Meta = serde_json::from_slice(found).map_err(|error| self.unreadable(&error))?;
+        let meta: Meta = serde_json::from_slice(found).map_err(|error| self.unreadable(names::META, &error))?;
         if meta.query_id != query_id {
             return Err(Error::new(
                 ErrorKind::TaskCorrupted,
@@ -106,8 +106,9 @@ impl Root {
         Ok(())
     }
 
-    fn unreadable(&self, error: &serde_json::Error) -> Error {
-        let place = self.store.place(names::META);
+    /// An object of the root that is no JSON, or of other fields.
+    pub(super) fn unreadable(&self, name: &str, error: &serde_json::Error) -> Error {
+        let place = self.store.place(name);
         Error::new(ErrorKind::Restore, format!("{} cannot be read ({error}): restore it from a backup", place.display()))
     }
 }
@@ -125,7 +126,7 @@ mod tests {
 
     fn over(fault: Fault) -> Root {
         let store = Store::over(Arc::new(Careless::new(fault)), Path::new("memory"));
-        Root { store, runs: Mutex::default(), held: Mutex::default(), synced: Mutex::default() }
+        Root { store, runs: Mutex::default(), operators: Mutex::default(), held: Mutex::default(), synced: Mutex::default() }
     }
 
     #[test]

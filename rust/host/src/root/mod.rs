@@ -3,6 +3,7 @@
 //! ```text
 //! meta.json                            format, query, partitions
 //! operators/<name>.json                kind, columns, settings of an operator
+//! operators/<name>.<version>.json      its payload columns since they were changed
 //! runs/<run, 20 digits>                who claimed this run number
 //! owners/<operator>/<partition>/<run, 20 digits>.<generation, 20 digits>       which host serves a partition
 //! log/<epoch, 20 digits>/<operator>.<partition>.<run>                          heads
@@ -41,7 +42,7 @@ use holdfast_core::Result;
 use parking_lot::Mutex;
 
 pub use heads::{ChunkName, Head};
-pub use operators::{Column, OperatorMeta};
+pub use operators::{Column, KeptOperator, OperatorMeta, Payload};
 pub use owners::{Asking, Ownership};
 pub use snapshots::{Known, Moved, SnapshotId};
 pub use stage::Staged;
@@ -57,6 +58,8 @@ pub struct Root {
     runs: Mutex<HashMap<String, RunNumber>>,
     /// Terms that this process holds: a claim never changes, so only a later one is looked for.
     held: Mutex<HashMap<(OperatorName, Partition), Term>>,
+    /// Operators as a run found them.
+    operators: Mutex<HashMap<OperatorName, operators::Known>>,
     /// The last epoch of which Spark's files were made durable, for which run.
     synced: Mutex<Option<(RunNumber, Epoch)>>,
 }
@@ -69,6 +72,7 @@ impl Root {
     pub fn open(root: &str) -> Result<Self> {
         let store = Store::open(&location::local(root)?)?;
         Ok(Self { store, runs: Mutex::default(), held: Mutex::default(), synced: Mutex::default() })
+        Ok(Self { store, runs: Mutex::default(), operators: Mutex::default(), synced: Mutex::default() })
     }
 
     /// The root on local disk.

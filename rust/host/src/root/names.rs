@@ -22,6 +22,10 @@ pub fn operator(name: &OperatorName) -> String {
     format!("operators/{name}.json")
 }
 
+pub fn operator_payload(name: &OperatorName, version: u16) -> String {
+    format!("operators/{name}.{version}.json")
+}
+
 pub fn claim(number: RunNumber) -> String {
     format!("{RUNS}/{:020}", number.0)
 }

@@ -1,15 +1,19 @@
 //! `operators/<name>.json`: what an operator keeps, so that other code cannot misread it.
+//!
+//! Payload columns may be added and dropped from start to start (`spark.md` section 4): `operators/<name>.<n>.json` are those of
+//! version n, from 1. Everything else is fixed with the first epoch.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use arrow_schema::Field;
+use arrow_schema::{DataType, Field};
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::store::Put;
 use super::{Root, names};
-use crate::protocol::{Epoch, OperatorName};
+use crate::protocol::{Epoch, OperatorName, RunNumber};
 
 /// A column of an operator's keys or values. Whether it may be null is no part of it: the encoding has room for nulls
 /// always, and Spark infers nullability anew from each plan.
@@ -28,6 +32,31 @@ impl From<&Field> for Column {
     }
 }
 
+impl Column {
+    /// The column as a field that may be null.
+    ///
+    /// # Errors
+    /// `Restore` for a type that this version of Arrow does not know.
+    pub fn field(&self) -> Result<Field> {
+        let data_type: DataType = self.data_type.parse().map_err(|error| {
+            let text = format!("the root's column {:?} has a type that cannot be read ({}: {error})", self.name, self.data_type);
+            Error::new(ErrorKind::Restore, text)
+        })?;
+        Ok(Field::new(&self.name, data_type, true))
+    }
+}
+
+/// Payload columns that an operator stores rows of, a side each.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Payload {
+    /// Of the left side, or the only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<Column>,
+    /// Of the right side.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub right: Vec<Column>,
+}
+
 /// What an operator keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorMeta {
@@ -35,44 +64,102 @@ pub struct OperatorMeta {
     pub kind: String,
     /// The key's columns, in order.
     pub key: Vec<Column>,
-    /// The value's columns, in order.
+    /// What it keeps that is made of several rows (an aggregation's columns), in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub value: Vec<Column>,
+    /// The columns of rows that it keeps as they came: these may change.
+    #[serde(flatten)]
+    pub payload: Payload,
     /// Settings that the state depends on (`history_retention`, …).
     pub settings: BTreeMap<String, Value>,
     /// The epoch in which the operator first took part. Kept as first written, not compared.
     pub first_epoch: Epoch,
 }
 
+/// What the root remembers of an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptOperator {
+    /// The epoch in which it first took part.
+    pub first_epoch: Epoch,
+    /// Its payload columns, by version.
+    pub payloads: Vec<Payload>,
+    /// The version of the query's own.
+    pub version: u16,
+}
+
+/// What was found for an operator: of which run, for which code.
+pub(super) type Known = (RunNumber, OperatorMeta, Arc<KeptOperator>);
+
 impl Root {
-    /// Writes down an operator, or checks that it is as it was written down; returns what is there.
+    /// Writes down an operator, or checks that it may go on with what was written down; returns what is there then. Other
+    /// payload columns than those of all versions so far are written down as the next version. Looked at once a run: only a
+    /// newer run could change it.
     ///
     /// # Errors
-    /// `TaskCorrupted` names the first column or setting that differs.
-    pub fn operator(&self, name: &OperatorName, meta: &OperatorMeta) -> Result<OperatorMeta> {
-        let file = names::operator(name);
-        let unreadable = |error: serde_json::Error| {
-            let place = self.store.place(&file);
-            Error::new(ErrorKind::Restore, format!("{} cannot be read ({error}): restore it from a backup", place.display()))
-        };
-        let found = match self.store.get(&file)? {
-            Some(found) => found,
-            None => match self.store.put_absent(&file, &serde_json::to_vec(meta).map_err(unreadable)?)? {
-                Put::Own => return Ok(meta.clone()),
-                Put::Other(found) => found,
-            },
-        };
-        let kept: OperatorMeta = serde_json::from_slice(&found).map_err(unreadable)?;
-        match difference(&kept, meta) {
-            None => Ok(kept),
-            Some(what) => Err(Error::new(
+    /// `TaskCorrupted` names the first column or setting that differs, `Restore` what cannot be read.
+    pub fn operator(&self, name: &OperatorName, meta: &OperatorMeta, run: RunNumber) -> Result<Arc<KeptOperator>> {
+        if let Some((of_run, of_meta, kept)) = self.operators.lock().get(name)
+            && *of_run == run
+            && *of_meta == (OperatorMeta { first_epoch: of_meta.first_epoch, ..meta.clone() })
+        {
+            return Ok(Arc::clone(kept));
+        }
+        let kept = Arc::new(self.read_operator(name, meta)?);
+        self.operators.lock().insert(name.clone(), (run, meta.clone(), Arc::clone(&kept)));
+        Ok(kept)
+    }
+
+    fn read_operator(&self, name: &OperatorName, meta: &OperatorMeta) -> Result<KeptOperator> {
+        let first: OperatorMeta = self.put_or_read(&names::operator(name), meta)?;
+        let differs = |what: String| {
+            Error::new(
                 ErrorKind::TaskCorrupted,
                 format!(
                     "operator {name}: {what}. Its state in {} was written otherwise: change the query back, or give the \
                      operator another name (name=...), which starts it with empty state",
                     self.path().display()
                 ),
-            )),
+            )
+        };
+        if let Some(what) = difference(&first, meta) {
+            return Err(differs(what));
         }
+        let mut payloads = vec![first.payload];
+        loop {
+            let next = u16::try_from(payloads.len()).map_err(|_| differs("its columns have changed 65,535 times".to_owned()))?;
+            let file = names::operator_payload(name, next);
+            let known = payloads.iter().position(|payload| *payload == meta.payload);
+            let found = match known {
+                Some(_) => self.read(&file)?,
+                None => {
+                    if let Some(what) = payloads.iter().find_map(|kept| other_type(kept, &meta.payload)) {
+                        return Err(differs(what));
+                    }
+                    Some(self.put_or_read(&file, &meta.payload)?)
+                }
+            };
+            match (found, known.and_then(|known| u16::try_from(known).ok())) {
+                (Some(payload), _) => payloads.push(payload),
+                (None, Some(version)) => return Ok(KeptOperator { first_epoch: first.first_epoch, payloads, version }),
+                (None, None) => {}
+            }
+        }
+    }
+
+    fn put_or_read<T: Serialize + for<'de> Deserialize<'de> + Clone>(&self, file: &str, content: &T) -> Result<T> {
+        if let Some(found) = self.read(file)? {
+            return Ok(found);
+        }
+        let bytes = serde_json::to_vec(content).map_err(|error| self.unreadable(file, &error))?;
+        match self.store.put_absent(file, &bytes)? {
+            Put::Own => Ok(content.clone()),
+            Put::Other(found) => serde_json::from_slice(&found).map_err(|error| self.unreadable(file, &error)),
+        }
+    }
+
+    fn read<T: for<'de> Deserialize<'de>>(&self, file: &str) -> Result<Option<T>> {
+        let Some(found) = self.store.get(file)? else { return Ok(None) };
+        serde_json::from_slice(&found).map(Some).map_err(|error| self.unreadable(file, &error))
     }
 }
 
@@ -86,6 +173,18 @@ fn difference(kept: &OperatorMeta, now: &OperatorMeta) -> Option<String> {
         names.into_iter().find_map(|name| {
             let (old, new) = (kept.settings.get(name), now.settings.get(name));
             (old != new).then(|| format!("setting {name} was {}, is {}", shown(old), shown(new)))
+        })
+    })
+}
+
+/// A payload column that has changed its type since.
+fn other_type(kept: &Payload, now: &Payload) -> Option<String> {
+    let sides = [("left", &kept.left, &now.left), ("right", &kept.right, &now.right)];
+    sides.into_iter().find_map(|(side, kept, now)| {
+        let of_name = |old: &Column| now.iter().find(|new| new.name == old.name);
+        kept.iter().find_map(|old| {
+            let new = of_name(old).filter(|new| new.data_type != old.data_type)?;
+            Some(format!("{side} column {:?} was {}, is {}", new.name, old.data_type, new.data_type))
         })
     })
 }

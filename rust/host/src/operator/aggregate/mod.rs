@@ -29,7 +29,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 use super::rows::{self, Place, Rows};
 use super::{BATCH_ROWS, Counts, Operator, Outcome, Worker};
 use crate::protocol::{Digest, Epoch};
-use crate::root::{Column, OperatorMeta};
+use crate::root::{Column, OperatorMeta, Payload};
 use crate::row::RowCodec;
 use accumulator::{Access, Accumulator, Assigned, accumulator};
 use groups::Groups;
@@ -171,9 +171,14 @@ impl Operator for Aggregation {
             kind: "aggregate".to_owned(),
             key: layout.columns(layout.keys.clone()),
             value: value.collect(),
+            payload: Payload::default(),
             settings,
             first_epoch,
         }
+    }
+
+    fn rows(&mut self) -> &mut Rows {
+        &mut self.rows
     }
 
     fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {

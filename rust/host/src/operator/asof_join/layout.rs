@@ -9,7 +9,7 @@ use super::spec::{How, Spec};
 use crate::operator::Output;
 use crate::operator::rows;
 use crate::protocol::Epoch;
-use crate::root::OperatorMeta;
+use crate::root::{OperatorMeta, Payload};
 
 /// What the join does and what comes out.
 pub struct Layout {
@@ -48,11 +48,12 @@ impl Layout {
     /// What the root remembers of the join.
     pub fn meta(&self, rows: &rows::Layout, first_epoch: Epoch) -> OperatorMeta {
         let mut settings = BTreeMap::from([("history_retention".to_owned(), Value::from(self.history_retention))]);
-        let mut value = rows.columns(rows.right.clone());
+        let mut payload = Payload { left: Vec::new(), right: rows.columns(rows.right.clone()) };
         if self.grace > 0 {
             settings.insert("grace".to_owned(), Value::from(self.grace));
-            value.extend(rows.columns_of("left", rows.left.clone()));
+            payload.left = rows.columns(rows.left.clone());
         }
-        OperatorMeta { kind: "join_asof".to_owned(), key: rows.columns(rows.keys.clone()), value, settings, first_epoch }
+        let key = rows.columns(rows.keys.clone());
+        OperatorMeta { kind: "join_asof".to_owned(), key, value: Vec::new(), payload, settings, first_epoch }
     }
 }

@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 use super::rows::{self, Rows};
 use super::{BATCH_ROWS, Counts, Operator, Outcome, Worker};
 use crate::protocol::{Digest, Epoch};
-use crate::root::OperatorMeta;
+use crate::root::{OperatorMeta};
 use layout::Layout;
 use lookup::Matches;
 
@@ -52,6 +52,10 @@ impl AsofJoin {
 impl Operator for AsofJoin {
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta {
         self.layout.meta(&self.rows.layout, first_epoch)
+    }
+
+    fn rows(&mut self) -> &mut Rows {
+        &mut self.rows
     }
 
     fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {

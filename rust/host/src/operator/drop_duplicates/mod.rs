@@ -18,7 +18,7 @@ use super::output::{Right, digest_places};
 use super::rows::{self, Layout, Place, Rows, RowsSpec};
 use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, OutputColumn, Worker};
 use crate::protocol::{Digest, Epoch};
-use crate::root::OperatorMeta;
+use crate::root::{OperatorMeta, Payload};
 
 /// The store of each key's newest time.
 const SEEN: &str = "seen";
@@ -99,9 +99,14 @@ impl Operator for DropDuplicates {
             kind: "drop_duplicates".to_owned(),
             key: layout.columns(layout.keys.clone()),
             value: Vec::new(),
+            payload: Payload::default(),
             settings: BTreeMap::from([("within".to_owned(), Value::from(self.within))]),
             first_epoch,
         }
+    }
+
+    fn rows(&mut self) -> &mut Rows {
+        &mut self.rows
     }
 
     fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {

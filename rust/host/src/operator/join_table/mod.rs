@@ -21,7 +21,7 @@ use super::pairs::Emitter;
 use super::rows::{self, Layout, Place, Rows};
 use super::{Counts, Operator, Outcome, Output, Worker};
 use crate::protocol::Epoch;
-use crate::root::OperatorMeta;
+use crate::root::{OperatorMeta, Payload};
 use timeline::Stretch;
 
 /// The store of the left table.
@@ -127,10 +127,15 @@ impl Operator for JoinTable {
         OperatorMeta {
             kind: "join_table".to_owned(),
             key: layout.columns(layout.keys.clone()),
-            value: [layout.columns_of("left", layout.left.clone()), layout.columns_of("right", layout.right.clone())].concat(),
+            value: Vec::new(),
+            payload: Payload { left: layout.columns(layout.left.clone()), right: layout.columns(layout.right.clone()) },
             settings: BTreeMap::from([("history_retention".to_owned(), Value::from(self.spec.history_retention)), ("how".to_owned(), how)]),
             first_epoch,
         }
+    }
+
+    fn rows(&mut self) -> &mut Rows {
+        &mut self.rows
     }
 
     fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {

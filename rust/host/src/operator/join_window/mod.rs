@@ -22,7 +22,7 @@ use super::rows::{self, Layout, Place, Rows};
 use super::shelf::{Limit, Shelf};
 use super::{Counts, Operator, Outcome, Output, Worker};
 use crate::protocol::Epoch;
-use crate::root::OperatorMeta;
+use crate::root::{OperatorMeta, Payload};
 use matching::Matching;
 
 /// The store of left rows that wait.
@@ -128,10 +128,15 @@ impl Operator for JoinWindow {
         OperatorMeta {
             kind: "join_window".to_owned(),
             key: layout.columns(layout.keys.clone()),
-            value: [layout.columns_of("left", layout.left.clone()), layout.columns_of("right", layout.right.clone())].concat(),
+            value: Vec::new(),
+            payload: Payload { left: layout.columns(layout.left.clone()), right: layout.columns(layout.right.clone()) },
             settings,
             first_epoch,
         }
+    }
+
+    fn rows(&mut self) -> &mut Rows {
+        &mut self.rows
     }
 
     fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {

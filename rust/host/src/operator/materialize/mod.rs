@@ -17,7 +17,7 @@ use super::output::{Right, digest_places};
 use super::rows::{self, Layout, Place, Rows, RowsSpec};
 use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, OutputColumn, Worker, segment_interval};
 use crate::protocol::{Digest, Epoch};
-use crate::root::OperatorMeta;
+use crate::root::{OperatorMeta, Payload};
 
 /// The table's store.
 const TABLE: &str = "table";
@@ -182,10 +182,15 @@ impl Operator for Materialize {
         OperatorMeta {
             kind: "materialize".to_owned(),
             key: layout.columns(layout.keys.clone()),
-            value: layout.columns(layout.left.clone()),
+            value: Vec::new(),
+            payload: Payload { left: layout.columns(layout.left.clone()), right: Vec::new() },
             settings,
             first_epoch,
         }
+    }
+
+    fn rows(&mut self) -> &mut Rows {
+        &mut self.rows
     }
 
     fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {

@@ -22,7 +22,7 @@ use super::rows::{self, Place, Rows};
 use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, Worker};
 use crate::message::Message;
 use crate::protocol::{Digest, Epoch};
-use crate::root::OperatorMeta;
+use crate::root::{OperatorMeta, Payload};
 use calls::Stores;
 
 /// One session of a process operator.
@@ -66,9 +66,14 @@ impl Operator for Process {
             kind: "process".to_owned(),
             key: self.rows.layout.columns(self.rows.layout.keys.clone()),
             value: Vec::new(),
+            payload: Payload::default(),
             settings: self.spec.settings(),
             first_epoch,
         }
+    }
+
+    fn rows(&mut self) -> &mut Rows {
+        &mut self.rows
     }
 
     fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {

@@ -12,7 +12,8 @@ use holdfast_core::{Error, ErrorKind, Result};
 use serde::Deserialize;
 
 use crate::key::KeyCodec;
-use crate::root::Column;
+use crate::payload::PayloadCodec;
+use crate::root::{Column, KeptOperator};
 use crate::row::RowCodec;
 
 pub const PID: usize = 0;
@@ -53,9 +54,9 @@ pub struct Layout {
     /// Of the key columns.
     pub key_codec: KeyCodec,
     /// Of the left payload.
-    pub left_codec: RowCodec,
+    pub left_codec: PayloadCodec,
     /// Of the right payload.
-    pub right_codec: RowCodec,
+    pub right_codec: PayloadCodec,
     /// Of the whole row but `pid`, for ties and digests.
     pub(super) content_codec: RowCodec,
     pub(super) order_left: Vec<usize>,
@@ -111,8 +112,8 @@ impl Layout {
             order_left_codec: RowCodec::new(&picked(&order_left))?,
             order_right_codec: RowCodec::new(&picked(&order_right))?,
             key_codec: KeyCodec::new(&fields[keys.clone()])?,
-            left_codec: RowCodec::new(&fields[left.clone()])?,
-            right_codec: RowCodec::new(&fields[right.clone()])?,
+            left_codec: PayloadCodec::new(&fields[left.clone()])?,
+            right_codec: PayloadCodec::new(&fields[right.clone()])?,
             content_codec: RowCodec::new(schema.fields()[SIDE..].iter().map(Arc::as_ref))?,
             time_type: schema.field(TIME).data_type().clone(),
             order_left,
@@ -134,9 +135,16 @@ impl Layout {
         self.fields[columns].iter().map(Column::from).collect()
     }
 
-    /// Columns of one side as the root remembers them, where it has those of both.
-    pub fn columns_of(&self, side: &str, columns: Range<usize>) -> Vec<Column> {
-        self.columns(columns).into_iter().map(|column| Column { name: format!("{side}.{}", column.name), ..column }).collect()
+    /// Takes what the root remembers of the payloads that are stored.
+    ///
+    /// # Errors
+    /// `Restore` for a column's type that cannot be read.
+    pub fn set_kept(&mut self, kept: &KeptOperator) -> Result<()> {
+        let versions = |columns: &dyn Fn(usize) -> Vec<Column>| -> Result<Vec<Vec<Field>>> {
+            (0..kept.payloads.len()).map(|version| columns(version).iter().map(Column::field).collect()).collect()
+        };
+        self.left_codec.set_versions(kept.version, &versions(&|version| kept.payloads[version].left.clone())?)?;
+        self.right_codec.set_versions(kept.version, &versions(&|version| kept.payloads[version].right.clone())?)
     }
 }
 

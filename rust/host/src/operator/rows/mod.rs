@@ -65,10 +65,10 @@ impl Rows {
         let input = Input::new(layout, batch, partition)?;
         let columns = input.batch.columns();
         if let Some(left) = &mut payloads.left {
-            left.push(layout.left_codec.encode(&columns[layout.left.clone()])?);
+            left.push(layout.left_codec.encode(&columns[layout.left.clone()], input.num_rows())?);
         }
         if let Some(right) = &mut payloads.right {
-            right.push(layout.right_codec.encode(&columns[layout.right.clone()])?);
+            right.push(layout.right_codec.encode(&columns[layout.right.clone()], input.num_rows())?);
         }
         counts.input_rows += input.num_rows() as u64;
         self.fingerprint.add(&input);
