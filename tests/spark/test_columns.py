@@ -20,7 +20,9 @@ def test_columns_that_come_and_go_on_both_sides(stream: Stream):
         sources = {"left": stream.source("left").select(left), "right": stream.source("right").select(right)}
         out.clear()
         stream.run(each=lambda frame, _: out.extend(row.asDict() for row in frame.collect()), grace="5 seconds", **sources)
-        return [{**row, "t": seconds(row["t"]), "since": seconds(row["since"])} for row in sorted(out, key=lambda row: row["t"])]
+        return [
+            {**row, "t": seconds(row["t"]), "since": seconds(row["since"])} for row in sorted(out, key=lambda row: row["t"])
+        ]
 
     # Each start lets the left row of the one before go: one that the state keeps, joined with a right row that it keeps.
     stream.batch([("a", 5, 1)], [("a", 1, "one", 10)])

@@ -7,7 +7,7 @@
 //! The root remembers the columns of every version (`root/operators.rs`). A row of another version is read by name: a column
 //! that it does not have is null, one that is no longer wanted is left out. Its bytes stay as they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::once;
 use std::sync::Arc;
 
@@ -80,20 +80,17 @@ impl PayloadCodec {
             return self.decode_as(self.version, rows);
         }
         // Each version's rows at once, then all of them back into their order.
-        let mut parts: BTreeMap<u16, (usize, Vec<Option<&[u8]>>)> = BTreeMap::new();
-        let mut places = Vec::with_capacity(rows.len());
-        for (row, version) in rows.into_iter().zip(versions) {
-            let number = parts.len();
-            let (part, of_version) = parts.entry(version).or_insert_with(|| (number, Vec::new()));
-            places.push((*part, of_version.len()));
-            of_version.push(row);
-        }
-        let mut decoded = vec![Vec::new(); parts.len()];
-        for (version, (part, rows)) in parts {
-            decoded[part] = self.decode_as(version, rows)?;
+        let (mut decoded, mut places) = (Vec::new(), vec![(0, 0); rows.len()]);
+        for (part, version) in versions.iter().copied().collect::<BTreeSet<u16>>().into_iter().enumerate() {
+            let mut of_version = Vec::new();
+            for (row, _) in versions.iter().enumerate().filter(|(_, other)| **other == version) {
+                places[row] = (part, of_version.len());
+                of_version.push(rows[row]);
+            }
+            decoded.push(self.decode_as(version, of_version)?);
         }
         let columns = (0..self.fields.len()).map(|column| {
-            let arrays: Vec<&dyn Array> = decoded.iter().map(|part| part[column].as_ref()).collect();
+            let arrays: Vec<&dyn Array> = decoded.iter().map(|part: &Vec<ArrayRef>| part[column].as_ref()).collect();
             interleave(&arrays, &places).map_err(|error| Error::new(ErrorKind::Serialization, format!("stored values: {error}")))
         });
         columns.collect()
@@ -110,7 +107,9 @@ impl PayloadCodec {
         })?;
         let columns = other.codec.decode(rows)?.split_off(1);
         let ours = self.fields.iter().zip(&other.places);
-        Ok(ours.map(|(field, place)| place.map_or_else(|| new_null_array(field.data_type(), count), |place| columns[place].clone())).collect())
+        Ok(ours
+            .map(|(field, place)| place.map_or_else(|| new_null_array(field.data_type(), count), |place| columns[place].clone()))
+            .collect())
     }
 }
 

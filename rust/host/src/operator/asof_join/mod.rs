@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 use super::rows::{self, Rows};
 use super::{BATCH_ROWS, Counts, Operator, Outcome, Worker};
 use crate::protocol::{Digest, Epoch};
-use crate::root::{OperatorMeta};
+use crate::root::OperatorMeta;
 use layout::Layout;
 use lookup::Matches;
 
