@@ -71,8 +71,7 @@ impl Root {
     /// `UnsupportedOperation` for another scheme, `Io` if the folder cannot be made.
     pub fn open(root: &str) -> Result<Self> {
         let store = Store::open(&location::local(root)?)?;
-        Ok(Self { store, runs: Mutex::default(), held: Mutex::default(), synced: Mutex::default() })
-        Ok(Self { store, runs: Mutex::default(), operators: Mutex::default(), synced: Mutex::default() })
+        Ok(Self { store, runs: Mutex::default(), operators: Mutex::default(), held: Mutex::default(), synced: Mutex::default() })
     }
 
     /// The root on local disk.
