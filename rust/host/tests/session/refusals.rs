@@ -27,7 +27,7 @@ fn another_query_partition_count_or_epoch_is_refused_and_touches_nothing() {
     refusal(&spark, &host, &one(3).with("/query_id", "other"), ErrorKind::TaskCorrupted, &["other", QUERY_WORD]);
     refusal(&spark, &host, &one(4).with("/partitions", 3), ErrorKind::TaskCorrupted, &["partitions=1"]);
     refusal(&spark, &host, &one(5).with("/operator/history_retention", 7), ErrorKind::TaskCorrupted, &["history_retention", "join"]);
-    refusal(&spark, &host, &one(6).with("/operator/right/0", "price"), ErrorKind::TaskCorrupted, &["\"rate\" is gone"]);
+    refusal(&spark, &host, &one(6).with("/operator/keys/0", "country"), ErrorKind::TaskCorrupted, &["key column", "is gone"]);
     one(7).run(host.connect(), &[]).unwrap();
 }
 
