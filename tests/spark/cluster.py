@@ -17,7 +17,7 @@ from cluster_job import given
 from streams import processes
 
 JOB = Path(__file__).parent / "cluster_job.py"
-PATIENCE = 120.0
+PATIENCE = 600.0
 
 
 class Cluster:

@@ -6,7 +6,11 @@ use holdfast_core::{Error, ErrorKind, Result};
 
 use super::store::Put;
 use super::{Root, names};
-use crate::protocol::{self, HostId, OperatorName, Owner, OwnerStep, Partition, RunNumber, Term};
+use crate::protocol::{self, HostId, NEWEST_OWNERS, OperatorName, Owner, OwnerStep, Partition, RunNumber, Term};
+
+/// So many claims of a run stay. A host that slept through more moves than this does not learn of them; a listing that grows
+/// with every move would cost all others more.
+const KEPT: usize = 16;
 
 /// Who asks for a partition, and for what.
 #[derive(Debug)]
@@ -48,7 +52,9 @@ impl Root {
             return Ok(Ownership::Held(term));
         }
         loop {
-            let claims = self.owners(operator, partition)?;
+            let terms = self.terms(operator, partition)?;
+            let newest = terms.iter().take(NEWEST_OWNERS).filter_map(|term| self.owner(operator, partition, *term).transpose());
+            let claims = newest.collect::<Result<Vec<Owner>>>()?;
             match protocol::owner_step(&claims, &host.host, run, host.application.as_deref(), &|host| gone.contains_key(host)) {
                 OwnerStep::Held(term) => {
                     self.held.lock().insert(key, term);
@@ -58,7 +64,7 @@ impl Root {
                     self.held.lock().remove(&key);
                     return Ok(Ownership::Elsewhere(owner.clone()));
                 }
-                OwnerStep::Put(term) => self.take_over(asking, term, &claims)?,
+                OwnerStep::Put(term) => self.take_over(asking, term, &terms, claims.first())?,
                 OwnerStep::Superseded => {
                     self.fence(run)?;
                     let place = self.store.place(&names::owners(operator, partition));
@@ -72,38 +78,34 @@ impl Root {
         }
     }
 
-    /// All claims to a partition, in no order.
-    ///
-    /// # Errors
-    /// `Restore` for a claim that cannot be read, `Io` for what the disk refuses.
-    pub fn owners(&self, operator: &OperatorName, partition: Partition) -> Result<Vec<Owner>> {
+    /// The terms of a partition that are claimed, newest first.
+    fn terms(&self, operator: &OperatorName, partition: Partition) -> Result<Vec<Term>> {
         let files = self.store.list(&names::owners(operator, partition))?;
-        let terms = files.iter().filter_map(|file| names::parse_owner(file));
-        terms.filter_map(|term| self.read_owner(operator, partition, term).transpose()).collect()
+        let mut terms: Vec<Term> = files.iter().filter_map(|file| names::parse_owner(file)).collect();
+        terms.sort_unstable_by_key(|term| std::cmp::Reverse(*term));
+        Ok(terms)
     }
 
-    fn take_over(&self, asking: &Asking<'_>, term: Term, before: &[Owner]) -> Result<()> {
+    fn take_over(&self, asking: &Asking<'_>, term: Term, before: &[Term], from: Option<&Owner>) -> Result<()> {
         let Asking { operator, partition, host, gone, .. } = *asking;
         let json =
             serde_json::to_vec(host).map_err(|error| Error::new(ErrorKind::Serialization, format!("claim of ownership: {error}")))?;
         if self.store.put_absent(&names::owner(operator, partition, term), &json)? != Put::Own {
             return Ok(());
         }
-        match before.iter().max_by_key(|owner| owner.term) {
+        match from {
             Some(owner) => {
                 let why = gone.get(&owner.host).map_or("it is of a run or a process before this one", String::as_str);
                 log::info!("operator {operator}, partition {partition}: taken over for {term} from {owner:?}: {why}");
             }
             None => log::info!("operator {operator}, partition {partition}: taken for {term}"),
         }
-        // Generations of one run stay, since their numbers leave no gap; those of runs before are of no use any more.
-        for owner in before.iter().filter(|owner| owner.term.run < term.run) {
-            self.store.remove(&names::owner(operator, partition, owner.term))?;
-        }
-        Ok(())
+        // Generations of this run tell their owners that they have ended; those of runs before are of no use any more.
+        let old = before.iter().enumerate().filter(|(age, other)| other.run < term.run || *age >= KEPT);
+        old.map(|(_, term)| names::owner(operator, partition, *term)).try_for_each(|name| self.store.remove(&name))
     }
 
-    fn read_owner(&self, operator: &OperatorName, partition: Partition, term: Term) -> Result<Option<Owner>> {
+    fn owner(&self, operator: &OperatorName, partition: Partition, term: Term) -> Result<Option<Owner>> {
         let name = names::owner(operator, partition, term);
         let Some(bytes) = self.store.get(&name)? else { return Ok(None) };
         let owner: Owner = serde_json::from_slice(&bytes).map_err(|error| {

@@ -160,6 +160,19 @@ fn a_host_that_was_away_gets_its_partition_back_when_the_next_owner_dies() {
 }
 
 #[test]
+fn claims_do_not_pile_up() {
+    let spark = Spark::new();
+    // Micro-batches so far apart that the host has ended each time.
+    for epoch in 0..20 {
+        spark.begin(epoch);
+        Task::new(&spark, "a", epoch).run(Host::on_a_cluster().connect(), &[right("EUR", epoch, epoch)]).unwrap();
+        spark.commit(epoch);
+    }
+    let terms = terms(&spark);
+    assert_eq!((terms.len(), terms.last().map(String::as_str)), (17, Some("1.20")));
+}
+
+#[test]
 fn a_new_run_goes_where_the_state_is_warm_and_shuts_the_old_one_out() {
     let spark = Spark::new();
     let (a, b) = (Host::on_a_cluster(), Host::on_a_cluster());

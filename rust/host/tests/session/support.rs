@@ -79,17 +79,14 @@ impl Spark {
     /// Who owned a partition, oldest first: term and address.
     pub fn owners(&self, partition: i32) -> Vec<(String, String)> {
         let folder = std::fs::read_dir(self.path().join(format!("owners/join/{partition}"))).unwrap();
-        let mut owners: Vec<_> = folder
-            .map(|file| {
-                let file = file.unwrap();
-                let claim: Value = serde_json::from_slice(&std::fs::read(file.path()).unwrap()).unwrap();
-                let name = file.file_name().into_string().unwrap();
-                let term: Vec<&str> = name.split('.').map(|number| number.trim_start_matches('0')).collect();
-                (term.join("."), claim["endpoint"].as_str().unwrap_or("none").to_owned())
-            })
-            .collect();
-        owners.sort();
-        owners
+        let mut files: Vec<PathBuf> = folder.map(|file| file.unwrap().path()).collect();
+        files.sort();
+        let owner = |file: &PathBuf| {
+            let claim: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+            let term = file.file_name().unwrap().to_str().unwrap().split('.').map(|number| number.trim_start_matches('0'));
+            (term.collect::<Vec<_>>().join("."), claim["endpoint"].as_str().unwrap_or("none").to_owned())
+        };
+        files.iter().map(owner).collect()
     }
 
     /// The names of an epoch's log objects.
