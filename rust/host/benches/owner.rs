@@ -1,7 +1,8 @@
 //! What a session costs whose partition another executor's host owns: the same rows over TCP in place of a Unix socket.
 //!
 //! `cargo bench -p holdfast-host --bench owner --profile release`; an argument sets the rows of an epoch. Both hosts are on this
-//! machine: what a network adds to it is its own bandwidth. Prints medians over alternating epochs, and their ratio.
+//! machine: what a network adds to it is its own bandwidth. Prints medians over alternating epochs and their ratio, and the same
+//! of the processor's time of client and hosts together, which other load does not change.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on stops")]
 
 mod support;
@@ -23,13 +24,13 @@ fn main() {
     let rows: usize = std::env::args().filter_map(|argument| argument.parse().ok()).next().unwrap_or(100_000);
     let (root, sockets) = (Root::new(), tempfile::tempdir().unwrap());
     let [owner, other] = ["owner", "other"].map(|name| host(sockets.path().join(name)));
-    let mut times = [Vec::new(), Vec::new()];
+    let (mut times, mut ticks) = ([Vec::new(), Vec::new()], [0, 0]);
     for epoch in 0..EPOCHS {
         root.begin(epoch);
         let batches: Vec<RecordBatch> =
             (0..rows).step_by(ARROW_ROWS).map(|start| batch(epoch, start, ARROW_ROWS.min(rows - start))).collect();
         let elsewhere = epoch % 2;
-        let started = Instant::now();
+        let (started, before) = (Instant::now(), busy_ticks());
         let mut client = Client::connect([&owner, &other][elsewhere], "bench", PATIENCE).unwrap();
         client.open(&request(&root, epoch)).unwrap();
         batches.iter().for_each(|batch| client.push(batch).unwrap());
@@ -37,6 +38,7 @@ fn main() {
         // The first two have the databases to make.
         if epoch >= 2 {
             times[elsewhere].push(started.elapsed().as_secs_f64() * 1e3);
+            ticks[elsewhere] += busy_ticks() - before;
         }
         root.commit(epoch);
     }
@@ -45,6 +47,14 @@ fn main() {
         times[times.len() / 2]
     });
     println!("{rows} rows: {own:.1} ms at the own host, {elsewhere:.1} ms at another executor's, ratio {:.2}", elsewhere / own);
+    println!("processor: {} and {} ticks, ratio {:.2}", ticks[0], ticks[1], ticks[1] as f64 / ticks[0] as f64);
+}
+
+/// Clock ticks that all threads of this process have run.
+fn busy_ticks() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let (_, rest) = stat.rsplit_once(')').unwrap();
+    rest.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
 }
 
 fn host(socket: PathBuf) -> PathBuf {

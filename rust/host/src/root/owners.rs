@@ -45,7 +45,8 @@ impl Root {
         let Asking { operator, partition, run, host, gone } = *asking;
         let key = (operator.clone(), partition);
         // The usual case: one look whether the next generation is claimed. A newer run is the fence's to find.
-        if let Some(term) = self.held.lock().get(&key).copied()
+        let held = self.held.lock().get(&key).copied();
+        if let Some(term) = held
             && term.run == run
             && !self.store.exists(&names::owner(operator, partition, term.next()))?
         {
