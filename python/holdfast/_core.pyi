@@ -3,7 +3,7 @@
 Keys and values are bytes, moments and durations microseconds. The classes in `holdfast` wrap these.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, Self, TypeAlias, TypedDict, final
 
@@ -29,6 +29,7 @@ __all__ = [
     "WindowIterator",
     "WindowStore",
     "__version__",
+    "check_root",
     "decode_batch",
     "decode_reader",
     "host_main",
@@ -395,6 +396,9 @@ def decode_batch(stored: ArrowBatch, key: Serde | None, value: Serde | None, sto
 
 def decode_reader(stored: ArrowReader, key: Serde | None, value: Serde | None, store: str) -> ArrowReader:
     """The same of a reader, which is handed on."""
+
+def check_root(root: str, storage_options: Mapping[str, str]) -> None:
+    """Proves that a state's root can be reached and written, and that its store lets nothing be created twice."""
 
 def host_main(argv: Sequence[str]) -> int:
     """The state host's process: `--socket S --token-file F --executor-pid P --idle-seconds N`.

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -53,13 +54,21 @@ class Stream:
         self.base = base
         self.schemas = {"left": left, "right": right}
         self.root = base / "state"
+        """The root's files; on the server of `scripts/s3`, too, an object is a file."""
+        self.address = str(self.root)
+        self.options: dict[str, Any] = {}
         self.partitions = 2
         self.batches: dict[int, list[Any]] = {}
         self.last: Any = None
         self._files = 0
+        if "HOLDFAST_TEST_S3" in os.environ:
+            prefix = f"state-{uuid.uuid4().hex}"
+            self.root = Path(os.environ["HOLDFAST_TEST_S3_FOLDER"]) / prefix
+            self.address = f"s3://test/{prefix}"
+            self.options = {"storage_options": s3_options(), "local_dir": str(self.root / "state")}
         self._clock = time.time() - 100_000
         for side in self.schemas:
-            (base / side).mkdir(exist_ok=True)
+            (base / side).mkdir()
 
     def batch(self, left: Sequence[tuple[Any, ...]] = (), right: Sequence[tuple[Any, ...]] = ()) -> None:
         """What arrives in the next micro-batch."""
@@ -88,7 +97,12 @@ class Stream:
         return self.spark.readStream.schema(ddl).option("maxFilesPerTrigger", 1).parquet(str(self.base / side))
 
     def state(self, **options: Any) -> hfs.State:
-        return hfs.State(str(self.root), **{"partitions": self.partitions, **options})
+        return hfs.State(self.address, **{"partitions": self.partitions, **self.options, **options})
+
+    @property
+    def checkpoint(self) -> str:
+        """Where the query's checkpoint is."""
+        return f"{self.address.replace('s3://', 's3a://')}/query"
 
     def joined(self, state: hfs.State | None = None, **options: Any) -> DataFrame:
         """The as-of join of both sources."""
@@ -111,7 +125,7 @@ class Stream:
         frame = self.joined(**options) if frame is None else frame
         query = (
             frame.writeStream.foreachBatch(each or self.collect)
-            .option("checkpointLocation", checkpoint or str(self.root / "query"))
+            .option("checkpointLocation", checkpoint or self.checkpoint)
             .trigger(processingTime="0 seconds")
             .start()
         )
@@ -138,6 +152,16 @@ class Stream:
         return sorted((self.root / "log").glob(f"*/{operator}.*"))
 
 
+def s3_options() -> dict[str, str]:
+    """How a state reaches the server of `scripts/s3`."""
+    return {
+        "endpoint": os.environ["HOLDFAST_TEST_S3"],
+        "access_key_id": "test",
+        "secret_access_key": "testtest",
+        "allow_http": "true",
+    }
+
+
 def values(rows: Sequence[tuple[Any, ...]]) -> dict[int, Any]:
     """What each left row (by its `x`) was joined with, for rows of the default columns."""
     return {row[2]: row[4] for row in rows}
@@ -145,15 +169,8 @@ def values(rows: Sequence[tuple[Any, ...]]) -> dict[int, Any]:
 
 def hosts() -> list[int]:
     """The state hosts of this process's Spark."""
-    ours = below(os.getpid())
-    return [pid for pid, executor in executors_hosts() if executor in ours]
-
-
-def workers() -> list[int]:
-    """The Python workers of this process's Spark."""
-    ours, found = below(os.getpid()), processes()
-    daemons = {pid for pid, _, command in found if pid in ours and "pyspark.daemon" in command}
-    return [pid for pid, parent, _ in found if parent in daemons]
+    ours = _below(os.getpid())
+    return [pid for pid, executor in _hosts() if executor in ours]
 
 
 def kill_hosts() -> list[int]:
@@ -174,7 +191,7 @@ def kill_host_of_worker() -> int:
     while at in parents and at > 1:
         above.add(at)
         at = parents[at]
-    killed = [pid for pid, executor in executors_hosts() if executor in above]
+    killed = [pid for pid, executor in _hosts() if executor in above]
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
     return len(killed)
@@ -199,8 +216,7 @@ def in_thread(work: Callable[[], Any]) -> Any:
     return result
 
 
-def executors_hosts() -> list[tuple[int, int]]:
-    """All state hosts of this machine: id, and that of the executor."""
+def _hosts() -> list[tuple[int, int]]:
     found = []
     for pid, _, command in processes():
         # Not the ones that have ended and that nobody has waited for yet.
@@ -209,11 +225,12 @@ def executors_hosts() -> list[tuple[int, int]]:
     return found
 
 
-def below(root: int) -> list[int]:
-    """A process and all below it, parents before children."""
-    everything, found = processes(), [root]
-    for above in found:
-        found.extend(pid for pid, parent, _ in everything if parent == above)
+def _below(root: int) -> set[int]:
+    now = processes()
+    found, size = {root}, 0
+    while size < len(found):
+        size = len(found)
+        found |= {pid for pid, parent, _ in now if parent in found}
     return found
 
 

@@ -276,7 +276,7 @@ def test_an_epoch_that_the_file_sink_skips_when_it_is_replayed(stream: Stream, h
             stream.joined()
             .writeStream.format("parquet")
             .option("path", str(out))
-            .option("checkpointLocation", str(stream.root / "query"))
+            .option("checkpointLocation", stream.checkpoint)
             .start()
         )
         try:

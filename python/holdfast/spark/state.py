@@ -1,5 +1,6 @@
 """Where a query's state lives, and what may be said about it."""
 
+import os
 import re
 import threading
 import uuid
@@ -18,20 +19,27 @@ if TYPE_CHECKING:
 _MAX_PARTITIONS: Final = 1 << 16
 _SIZES: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)i?(b?)", re.IGNORECASE)
+_SPARK_SCHEMES: Final = {"s3": "s3a", "s3a": "s3a", "gs": "gs", "az": "abfss"}
+_AZURE_ACCOUNT: Final = ("account_name", "azure_storage_account_name")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 class State:
     """The state of one query: a folder that holds Spark's checkpoint and the operators' stores.
 
-    `root` is a local path, made if it is absent; one root belongs to one query. `partitions` is fixed with the first
-    run. `local_dir` is where executors keep their databases (default: under `root`). `memory` ("512m") is one state
+    `root` is a local path, made if it is absent, or an address in an object store: `s3://bucket/prefix`, `gs://` or
+    `az://`; one root belongs to one query. `storage_options` say how an object store is reached (`region`, `endpoint`,
+    `access_key_id`, ...: the names of the object_store library); what they leave out comes from the environment of
+    driver and executors. They are kept in memory only, and are no options of Spark's own client of the store.
+    `partitions` is fixed with the first run. `local_dir` is where executors keep their databases (default: under
+    `root`, or in the temporary folder if that is no local path). `memory` ("512m") is one state
     host's block cache and write buffers, `uncommitted_max_bytes` what its open epochs may hold, shared fairly by its
     partitions. Every `snapshot_interval` a partition's database is copied into the root, new files only; a new
     machine begins with the newest copy and replays the changelog behind it. `retain_epochs` is how many epochs of the
     changelog are kept at least; older ones go once every partition has two snapshots behind them.
 
-    Raises `ValueError` naming the argument, and `HoldfastError` where the root cannot be written.
+    Raises `ValueError` or `TypeError` naming the argument, `HoldfastError` where the root cannot be written, and
+    `UnsupportedOperationError` for a store that lets an object be created twice.
     """
 
     def __init__(
@@ -67,9 +75,9 @@ class State:
             "retain_epochs": retain_epochs,
             "snapshot_interval": micros(snapshot_interval, "snapshot_interval"),
         }
-        self.root: Final[Path | None] = _writable(_local(root, "root"), "root")
-        if storage_options:
-            raise ValueError(f"storage_options={sorted(storage_options)}: {self.root} is a local root and takes none")
+        self.storage_options: Final = _options(storage_options)
+        self._checkpoint: Final = _checkpoint(root, self.storage_options)
+        self.root: Final[str | None] = _opened(root, self.storage_options)
         self.local_dir: Final[Path | None] = (
             None if local_dir is None else _writable(_local(local_dir, "local_dir"), "local_dir")
         )
@@ -84,6 +92,7 @@ class State:
             partitions=partitions,
             default_isolation_level=None,
             settings={"memory": 512 << 20, "uncommitted_max_bytes": 64 << 20},
+            storage_options={},
             root=None,
             local_dir=None,
             _operators=_Operators(),
@@ -97,10 +106,13 @@ class State:
 
     @property
     def checkpoint_location(self) -> str:
-        """`<root>/query`: hand it to `.option("checkpointLocation", ...)`, so that checkpoint and state stay together."""
+        """`<root>/query`: hand it to `.option("checkpointLocation", ...)`, so that checkpoint and state stay together.
+
+        In an object store it is spelled as Spark's own client of it wants: `s3a://`, `gs://`, `abfss://`.
+        """
         if self.root is None:
             raise UnsupportedOperationError("State.scratch() keeps nothing and has no checkpoint: give State(root)")
-        return str(self.root / "query")
+        return self._checkpoint or str(Path(self.root) / "query")
 
     def claim(self, operator: str, epoch: "Epoch | None") -> None:
         """Take an operator's name; a name is taken once, or once an epoch inside `foreachBatch`."""
@@ -113,7 +125,7 @@ class State:
             self._operators.claim(operator, epoch, self.root)
 
     def __repr__(self) -> str:
-        place = "State.scratch(" if self.root is None else f"State({str(self.root)!r}, "
+        place = "State.scratch(" if self.root is None else f"State({self.root!r}, "
         return f"{place}partitions={self.partitions})"
 
 
@@ -126,7 +138,7 @@ class _Operators:
         self._of_plans: set[str] = set()
         self._of_epoch: set[str] = set()
 
-    def claim(self, name: str, epoch: "Epoch | None", root: Path | None) -> None:
+    def claim(self, name: str, epoch: "Epoch | None", root: str | None) -> None:
         with self._lock:
             if epoch is not None and epoch != self._epoch:
                 self._epoch, self._of_epoch = epoch, set()
@@ -158,6 +170,46 @@ def _bytes(memory: str) -> int:
     return int(size[1]) * _SIZES[size[2].lower()]
 
 
+def _options(options: Mapping[str, str] | None) -> dict[str, str]:
+    for name, value in (options or {}).items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            # Not the value: it may be a secret.
+            raise TypeError(f"storage_options: {name!r} has a {type(value).__name__}; names and values are strings")
+    return dict(options or {})
+
+
+def _checkpoint(root: str, options: Mapping[str, str]) -> str | None:
+    """Where Spark's checkpoint lies if the root is in an object store, as Spark spells it."""
+    scheme, found, rest = str(root).partition("://")
+    if not found or scheme not in _SPARK_SCHEMES:
+        return None
+    bucket, _, prefix = rest.strip("/").partition("/")
+    if scheme == "az":
+        account = next((options[name] for name in options if name.lower() in _AZURE_ACCOUNT), None)
+        account = account or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
+        if account is None:
+            raise ValueError(
+                f'root={root!r} belongs to a storage account: give storage_options={{"account_name": ...}} '
+                "or set AZURE_STORAGE_ACCOUNT_NAME"
+            )
+        bucket = f"{bucket}@{account}.dfs.core.windows.net"
+    return "/".join(part for part in (f"{_SPARK_SCHEMES[scheme]}://{bucket}", prefix, "query") if part)
+
+
+def _opened(root: str, options: Mapping[str, str]) -> str:
+    """The root, once it is known, here and not in the first task, that state can be kept there."""
+    if _checkpoint(root, options) is not None:
+        # Imported here: executors unpickle states, and need no way to the store themselves.
+        from holdfast._core import check_root
+
+        check_root(str(root), options)
+        return str(root).rstrip("/").replace("s3a://", "s3://", 1)
+    folder = _writable(_local(root, "root"), "root")
+    if options:
+        raise ValueError(f"storage_options={sorted(options)}: {folder} is a local root and takes none")
+    return str(folder)
+
+
 def _local(location: str, argument: str) -> Path:
     text = str(location)
     if not text.strip():
@@ -166,9 +218,8 @@ def _local(location: str, argument: str) -> Path:
     if address.scheme == "file":
         text = unquote(address.path)
     elif "://" in text or address.scheme in ("s3", "s3a", "gs", "az", "abfs", "abfss", "hdfs"):
-        raise UnsupportedOperationError(
-            f"{argument}={location!r}: {address.scheme}:// addresses come later; give a local folder"
-        )
+        others = " or an address of s3://, gs:// or az://" if argument == "root" else ""
+        raise UnsupportedOperationError(f"{argument}={location!r}: give a local folder{others}")
     return Path(text).expanduser().absolute()
 
 

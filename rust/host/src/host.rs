@@ -14,7 +14,7 @@ use crate::executor::Executor;
 use crate::partition::Partition;
 use crate::protocol::{Attempt, Epoch, HostId, OperatorName, Owner, Partition as Number, RunNumber, Term};
 use crate::request::Request;
-use crate::root::{Asking, Ownership, Root};
+use crate::root::{Asking, Ownership, Root, StorageOptions};
 
 /// How long a host that did not answer is taken to be gone without being asked.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -55,7 +55,7 @@ impl PartitionKey {
     fn of(request: &Request, root: &Root, query_id: &str) -> Self {
         Self {
             root: root.path().to_owned(),
-            local_dir: request.local_dir.clone().unwrap_or_else(|| root.path().join("state")),
+            local_dir: request.local_dir.clone().unwrap_or_else(|| root.local_dir()),
             query_id: query_id.to_owned(),
             operator: request.operator.name.clone(),
             number: request.partition,
@@ -104,12 +104,14 @@ impl Host {
         self.executor.as_ref()
     }
 
-    /// The root of that name, opened once.
-    pub(crate) fn root(&self, name: &str) -> Result<Arc<Root>> {
-        if let Some(root) = self.roots.lock().get(name) {
-            return Ok(Arc::clone(root));
+    /// The root of that name, opened once; the newest options are those it is reached with.
+    pub(crate) fn root(&self, name: &str, options: &StorageOptions) -> Result<Arc<Root>> {
+        let known = self.roots.lock().get(name).map(Arc::clone);
+        if let Some(root) = known {
+            root.renew(options)?;
+            return Ok(root);
         }
-        let root = Arc::new(Root::open(name)?);
+        let root = Arc::new(Root::open(name, options)?);
         Ok(Arc::clone(self.roots.lock().entry(name.to_owned()).or_insert(root)))
     }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::operator::{Counts, OperatorSpec};
 use crate::partition::SnapshotPolicy;
 use crate::protocol::{Attempt, Digest, Epoch, HostId, Partition, RunNumber};
+use crate::root::StorageOptions;
 
 /// A cache below this helps nobody.
 const MIN_CACHE: usize = 8 << 20;
@@ -20,7 +21,10 @@ const MIN_CACHE: usize = 8 << 20;
 pub struct Request {
     /// The state's root; none for a scratch session.
     pub root: Option<String>,
-    /// Where local databases lie; `<root>/state` if not given.
+    /// How the root's object store is reached. Not in files: it may hold secrets.
+    #[serde(default)]
+    pub storage_options: StorageOptions,
+    /// Where local databases lie; [`crate::root::Root::local_dir`] if not given.
     pub local_dir: Option<PathBuf>,
     /// Nothing is kept: the session begins with empty state and stages nothing.
     #[serde(default)]

@@ -65,7 +65,7 @@ impl Session {
         let home = match request.place()? {
             None => Home::Scratch,
             Some(place) => {
-                let root = host.root(&place.root)?;
+                let root = host.root(&place.root, &request.storage_options)?;
                 // Nothing is touched before it is clear that the root is this query's.
                 root.check_spark(&place.query_id, place.epoch)?;
                 root.meta(&place.query_id, request.partitions, place.epoch)?;

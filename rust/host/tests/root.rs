@@ -1,7 +1,8 @@
-//! The root on local disk: who owns it, claims, staging in the protocol's order, decisions, Spark's logs beside it.
+//! The root, in a folder or (under `scripts/s3`) on an S3 server: who owns it, claims, staging in the protocol's order, decisions, Spark's logs beside it.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -10,15 +11,50 @@ use arrow_schema::{DataType, Field};
 use holdfast_core::{Error, ErrorKind};
 use holdfast_host::log::{HeadHeader, RecordsWriter};
 use holdfast_host::protocol::{Attempt, Digest, Epoch, ObjectId, OperatorName, Partition, RunNumber};
-use holdfast_host::root::{ChunkName, Column, OperatorMeta, Payload, Root, Staged};
+use holdfast_host::root::{ChunkName, Column, OperatorMeta, Payload, Root, Staged, StorageOptions};
 use tempfile::TempDir;
 
 const E: Epoch = Epoch(5);
 
-fn root() -> (TempDir, Root) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let root = Root::open(&folder.path().display().to_string()).expect("opens");
-    (folder, root)
+/// A root whose objects are files, also on the server of `scripts/s3`, so that tests can put and damage them.
+struct Kept {
+    root: Root,
+    folder: TempDir,
+    opened: (String, StorageOptions),
+}
+
+impl Kept {
+    fn files(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl Deref for Kept {
+    type Target = Root;
+
+    fn deref(&self) -> &Root {
+        &self.root
+    }
+}
+
+fn root() -> Kept {
+    let mut folder = tempfile::Builder::new();
+    folder.prefix("root-");
+    let (folder, opened) = match (std::env::var("HOLDFAST_TEST_S3"), std::env::var("HOLDFAST_TEST_S3_FOLDER")) {
+        (Ok(endpoint), Ok(bucket)) => {
+            let folder = folder.tempdir_in(bucket).expect("a folder");
+            let prefix = folder.path().file_name().expect("a name").to_string_lossy().into_owned();
+            let options = [("endpoint", &*endpoint), ("access_key_id", "test"), ("secret_access_key", "testtest"), ("allow_http", "true")];
+            let options = options.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect();
+            (folder, (format!("s3://test/{prefix}"), StorageOptions(options)))
+        }
+        _ => {
+            let folder = folder.tempdir().expect("a folder");
+            let path = folder.path().display().to_string();
+            (folder, (path, StorageOptions::default()))
+        }
+    };
+    Kept { root: Root::open(&opened.0, &opened.1).expect("opens"), folder, opened }
 }
 
 fn name(text: &str) -> OperatorName {
@@ -51,8 +87,8 @@ fn claim(root: &Root, run_id: &str) -> RunNumber {
     root.claim("q", run_id, E).expect("claims")
 }
 
-fn spark(root: &Root, file: &str, content: &str) {
-    let path = root.path().join("query").join(file);
+fn spark(root: &Kept, file: &str, content: &str) {
+    let path = root.files().join("query").join(file);
     fs::create_dir_all(path.parent().expect("a folder")).expect("makes");
     fs::write(path, content).expect("writes");
 }
@@ -68,22 +104,22 @@ fn refused<T>(result: Result<T, Error>, kind: ErrorKind, parts: &[&str]) {
 
 #[test]
 fn a_root_belongs_to_one_query_with_one_partition_count() {
-    let (_folder, root) = root();
+    let root = root();
     root.meta("q", 4, Epoch(0)).expect("taken");
     root.meta("q", 4, Epoch(9)).expect("still its own");
     refused(root.meta("other", 4, Epoch(0)), ErrorKind::TaskCorrupted, &["query q", "query other", "a root of its own"]);
     refused(root.meta("q", 8, Epoch(9)), ErrorKind::TaskCorrupted, &["has 4 partitions", "asks for 8", "holdfast state repartition"]);
-    fs::write(root.path().join("meta.json"), r#"{"format":9,"new":true}"#).expect("writes");
+    fs::write(root.files().join("meta.json"), r#"{"format":9,"new":true}"#).expect("writes");
     refused(root.meta("q", 4, Epoch(9)), ErrorKind::FormatVersion, &["format 9"]);
-    fs::write(root.path().join("meta.json"), "{").expect("writes");
+    fs::write(root.files().join("meta.json"), "{").expect("writes");
     refused(root.meta("q", 4, Epoch(9)), ErrorKind::Restore, &["meta.json", "backup"]);
 }
 
 #[test]
 fn state_that_is_missing_in_a_later_epoch_is_not_begun_anew() {
-    let (_folder, root) = root();
+    let root = root();
     refused(root.meta("q", 4, Epoch(7)), ErrorKind::TaskCorrupted, &["meta.json is missing", "epoch 7"]);
-    assert!(!root.path().join("meta.json").exists());
+    assert!(!root.files().join("meta.json").exists());
 }
 
 #[test]
@@ -92,13 +128,14 @@ fn a_root_that_cannot_be_made_names_its_path() {
     let file = folder.path().join("file");
     fs::write(&file, "x").expect("writes");
     let inside = file.join("root").display().to_string();
-    refused(Root::open(&inside).map(|_| ()), ErrorKind::Io, &[&inside, "a file where a folder"]);
-    refused(Root::open("s3://bucket/x").map(|_| ()), ErrorKind::UnsupportedOperation, &["s3://bucket/x"]);
+    refused(Root::open(&inside, &StorageOptions::default()).map(|_| ()), ErrorKind::Io, &[&inside, "a file where a folder"]);
+    refused(Root::open("hdfs://name/x", &StorageOptions::default()).map(|_| ()), ErrorKind::UnsupportedOperation, &["hdfs://name/x"]);
 }
 
 #[test]
 fn a_write_that_the_disk_refuses_names_the_path() {
-    let (_folder, root) = root();
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = Root::open(&folder.path().display().to_string(), &StorageOptions::default()).expect("opens");
     fs::write(root.path().join("runs"), "a file in the folder's place").expect("writes");
     let place = root.path().join("runs").display().to_string();
     refused(root.claim("q", "a", E), ErrorKind::Io, &[&place]);
@@ -121,7 +158,7 @@ fn operator() -> OperatorMeta {
 
 #[test]
 fn what_an_operator_keeps_is_checked_by_name() {
-    let (_folder, root) = root();
+    let root = root();
     let (join, meta) = (name("join"), operator());
     let kept = root.operator(&join, &meta, RunNumber(1)).expect("new");
     assert_eq!((kept.first_epoch, kept.version, &kept.payloads), (Epoch(3), 0, &vec![meta.payload.clone()]));
@@ -147,14 +184,14 @@ fn what_an_operator_keeps_is_checked_by_name() {
 
 #[test]
 fn payload_columns_are_added_and_dropped_by_new_versions() {
-    let (_folder, root) = root();
+    let root = root();
     let join = name("join");
     let with = |right: Vec<Column>| OperatorMeta { payload: Payload { left: Vec::new(), right }, ..operator() };
     let (rate, source) = (column("rate", DataType::Float64), column("source", DataType::Utf8));
     let version = |run: u64, right: &[&Column]| {
         let meta = with(right.iter().map(|column| (*column).clone()).collect());
         // As another host, which has read nothing of it yet.
-        let root = Root::open(&root.path().display().to_string()).expect("opens");
+        let root = Root::open(&root.opened.0, &root.opened.1).expect("opens");
         let kept = root.operator(&join, &meta, RunNumber(run)).expect("may change");
         assert_eq!(kept.payloads[usize::from(kept.version)], meta.payload);
         (kept.version, kept.payloads.len())
@@ -208,7 +245,7 @@ fn every_type_of_sparks_is_read_back() {
 
 #[test]
 fn runs_claim_numbers_and_the_newest_fences_the_others() {
-    let (_folder, root) = root();
+    let root = root();
     let first = claim(&root, "a");
     assert_eq!((first, claim(&root, "a")), (RunNumber(1), RunNumber(1)));
     root.fence(first).expect("the newest");
@@ -216,7 +253,7 @@ fn runs_claim_numbers_and_the_newest_fences_the_others() {
     refused(root.fence(first), ErrorKind::Fenced, &["run 1", "run 2", "run id b"]);
     refused(root.claim("q", "a", E), ErrorKind::Fenced, &["run 2"]);
     // Another host, which has seen none of this.
-    let other = Root::open(&root.path().display().to_string()).expect("opens");
+    let other = Root::open(&root.opened.0, &root.opened.1).expect("opens");
     refused(other.claim("q", "a", E), ErrorKind::Fenced, &["run 2"]);
     assert_eq!(other.claim("q", "b", E).expect("known"), RunNumber(2));
     spark(&root, "commits/5", "v1");
@@ -225,7 +262,7 @@ fn runs_claim_numbers_and_the_newest_fences_the_others() {
 
 #[test]
 fn runs_that_claim_at_once_get_different_numbers() {
-    let (_folder, root) = root();
+    let root = root();
     let (root, barrier) = (Arc::new(root), Arc::new(Barrier::new(8)));
     let threads: Vec<_> = (0..8)
         .map(|i| {
@@ -245,7 +282,7 @@ fn runs_that_claim_at_once_get_different_numbers() {
 
 #[test]
 fn a_retry_adopts_an_equal_object_and_says_why_another_is_wrong() {
-    let (_folder, root) = root();
+    let root = root();
     let run = claim(&root, "a");
     assert_eq!(stage(&root, 0, run, "x").expect("stages"), Staged::Written);
     let retry = HeadHeader { attempt: Attempt(2), ..header("join", 0, run, "x") };
@@ -257,7 +294,7 @@ fn a_retry_adopts_an_equal_object_and_says_why_another_is_wrong() {
 
 #[test]
 fn a_twins_chunks_do_not_mix_and_the_second_ones_are_removed() {
-    let (_folder, root) = root();
+    let root = root();
     let run = claim(&root, "a");
     let chunk = |attempt: i64, value: &[u8]| {
         let mut writer = RecordsWriter::new().expect("a writer");
@@ -280,16 +317,16 @@ fn a_twins_chunks_do_not_mix_and_the_second_ones_are_removed() {
     let kept = root.head(&name("join"), E, Partition(0), run).expect("reads").expect("is there").header;
     let records = root.chunk(&kept, &kept.chunks[0]).expect("reads");
     assert_eq!(records.iter().map(|record| record.value).collect::<Vec<_>>(), [Some(&b"second"[..])]);
-    assert!(!root.path().join(&first).exists(), "nobody names it");
+    assert!(!root.files().join(&first).exists(), "nobody names it");
     refused(root.chunk(&kept, &first), ErrorKind::Restore, &["is missing"]);
     refused(root.chunk(&kept, "meta.json"), ErrorKind::Restore, &["another object"]);
-    fs::copy(root.path().join(&second), root.path().join(&first)).expect("copies");
+    fs::copy(root.files().join(&second), root.files().join(&first)).expect("copies");
     refused(root.chunk(&kept, &first), ErrorKind::Restore, &["under another name"]);
 }
 
 #[test]
 fn a_task_of_an_older_run_is_not_acknowledged() {
-    let (_folder, root) = root();
+    let root = root();
     let first = claim(&root, "a");
     let second = claim(&root, "b");
     refused(stage(&root, 0, first, "x"), ErrorKind::Fenced, &["run 1", "run 2"]);
@@ -298,7 +335,7 @@ fn a_task_of_an_older_run_is_not_acknowledged() {
 
 #[test]
 fn an_older_whole_run_must_be_reproduced() {
-    let (_folder, root) = root();
+    let root = root();
     let first = claim(&root, "a");
     (0..2).for_each(|p| assert_eq!(stage(&root, p, first, "x").expect("stages"), Staged::Written));
     let second = claim(&root, "b");
@@ -312,7 +349,7 @@ fn an_older_whole_run_must_be_reproduced() {
 
 #[test]
 fn an_epoch_evaluated_in_part_or_not_at_all_is_an_error() {
-    let (_folder, root) = root();
+    let root = root();
     let run = claim(&root, "a");
     assert_eq!(root.decided(E, 2).expect("nothing there"), None);
     refused(root.decided_for(&name("join"), E, 2), ErrorKind::TaskCorrupted, &["epoch 5", "operator join was not evaluated"]);
@@ -325,7 +362,7 @@ fn an_epoch_evaluated_in_part_or_not_at_all_is_an_error() {
 
 #[test]
 fn a_whole_run_that_a_newer_partial_one_contradicts_does_not_decide() {
-    let (_folder, root) = root();
+    let root = root();
     let first = claim(&root, "a");
     stage(&root, 0, first, "x").expect("stages");
     let second = claim(&root, "b");
@@ -337,16 +374,16 @@ fn a_whole_run_that_a_newer_partial_one_contradicts_does_not_decide() {
 
 #[test]
 fn a_damaged_head_is_named_and_nothing_is_decided_by_it() {
-    let (_folder, root) = root();
+    let root = root();
     let run = claim(&root, "a");
     (0..2).for_each(|p| assert_eq!(stage(&root, p, run, "x").expect("stages"), Staged::Written));
-    let place = |partition: i32| root.path().join(format!("log/00000000000000000005/join.{partition}.1"));
-    let bytes = fs::read(place(0)).expect("reads");
+    let file = |partition: i32| root.files().join(format!("log/00000000000000000005/join.{partition}.1"));
+    let bytes = fs::read(file(0)).expect("reads");
     let read = || root.head(&name("join"), E, Partition(0), run).map(|_| ());
-    fs::write(place(0), &bytes[..bytes.len() / 2]).expect("cuts");
-    refused(read(), ErrorKind::Restore, &[&place(0).display().to_string(), "cut or changed"]);
+    fs::write(file(0), &bytes[..bytes.len() / 2]).expect("cuts");
+    refused(read(), ErrorKind::Restore, &["join.0.1", "cut or changed"]);
     refused(stage(&root, 0, run, "x"), ErrorKind::Restore, &["cut or changed"]);
-    fs::copy(place(1), place(0)).expect("copies");
+    fs::copy(file(1), file(0)).expect("copies");
     refused(read(), ErrorKind::Restore, &["under a wrong name", "partition 1"]);
     let object = ObjectId { operator: name("join"), partition: Partition(7), run };
     assert!(root.head_header(E, &object).expect("reads").is_none());
@@ -354,10 +391,10 @@ fn a_damaged_head_is_named_and_nothing_is_decided_by_it() {
 
 #[test]
 fn files_of_others_in_the_log_are_not_objects() {
-    let (_folder, root) = root();
+    let root = root();
     let run = claim(&root, "a");
     stage(&root, 0, run, "x").expect("stages");
-    let folder = root.path().join("log/00000000000000000005");
+    let folder = root.files().join("log/00000000000000000005");
     for file in ["join.1.1#1", ".DS_Store", "join.1.1.7-ab.0", "notes"] {
         fs::write(folder.join(file), "x").expect("writes");
     }
@@ -367,7 +404,7 @@ fn files_of_others_in_the_log_are_not_objects() {
 
 #[test]
 fn sparks_logs_are_read_beside_the_state() {
-    let (_folder, root) = root();
+    let root = root();
     refused(root.check_spark("q", E), ErrorKind::TaskCorrupted, &["epoch 5", "state.checkpoint_location"]);
     assert_eq!(root.latest_spark_commit().expect("reads"), None);
     spark(&root, "metadata", r#"{"id":"q"}"#);
@@ -381,8 +418,11 @@ fn sparks_logs_are_read_beside_the_state() {
     assert!(root.spark_committed(Epoch(4)).expect("reads") && !root.spark_committed(E).expect("reads"));
     assert_eq!(root.spark_offsets(E).expect("reads").as_deref(), Some(&b"v1\n{}"[..]));
     root.fsync_spark(RunNumber(1), E).expect("syncs");
-    refused(root.fsync_spark(RunNumber(1), Epoch(6)), ErrorKind::Io, &["offsets/6"]);
-    fs::write(root.path().join("query/metadata"), "{").expect("writes");
+    // An object store's objects are durable; who reads them finds them missing.
+    if root.path() == root.files() {
+        refused(root.fsync_spark(RunNumber(1), Epoch(6)), ErrorKind::Io, &["offsets/6"]);
+    }
+    fs::write(root.files().join("query/metadata"), "{").expect("writes");
     refused(root.check_spark("q", E), ErrorKind::Restore, &["query/metadata"]);
 }
 
@@ -390,14 +430,14 @@ fn sparks_logs_are_read_beside_the_state() {
 #[test]
 #[ignore = "prints times"]
 fn what_a_micro_batch_pays() {
-    let (_folder, root) = root();
+    let root = root();
     spark(&root, "offsets/5", "v1");
     spark(&root, "commits/4", "v1");
     let run = claim(&root, "a");
     for partition in 0..16 {
         root.stage(&header("join", partition, run, "x"), &[], 16).expect("stages");
     }
-    filler(root.path());
+    filler(root.files());
     let time = |what: &str, f: &dyn Fn()| {
         let start = std::time::Instant::now();
         (0..100).for_each(|_| f());

@@ -8,10 +8,12 @@ use holdfast_core::{Error, ErrorKind, Result};
 use holdfast_host::client::{Client, Output};
 use holdfast_host::executor::Executor;
 use holdfast_host::logging;
+use holdfast_host::root::{Root, StorageOptions};
 use holdfast_host::server::{ServerOptions, TcpPlace, serve};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3_arrow::PyRecordBatch;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -100,6 +102,12 @@ impl HostOutput {
     fn staged(&self) -> Option<String> {
         self.output.lock().staged().map(str::to_owned)
     }
+}
+
+/// Proves that a state's root can be reached and written, and that its store lets nothing be created twice.
+#[pyfunction]
+pub fn check_root(py: Python<'_>, root: &str, storage_options: BTreeMap<String, String>) -> PyResult<()> {
+    run(py, Owner::current(), || Root::open(root, &StorageOptions(storage_options))?.probe())
 }
 
 /// The state host's process: `--socket S --token-file F --executor-pid P --idle-seconds N`, and for executors elsewhere

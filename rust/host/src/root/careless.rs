@@ -1,19 +1,24 @@
 //! A store in memory with the faults that the root must notice or survive.
 
 use std::fmt;
+use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::stream::BoxStream;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode, PutMultipartOptions,
-    PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
+use parking_lot::Mutex;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// What goes wrong.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
     None,
@@ -21,21 +26,87 @@ pub enum Fault {
     CreateOverwrites,
     /// So many creates say "already exists" when nothing is there.
     ExistsFalsely(usize),
+    /// One call in ten (which ones, the seed says) goes wrong in one of these ways: it is refused; what it does takes place
+    /// and its answer is lost; it takes place later, when nobody expects it any more; it comes late; it breaks off in the
+    /// middle of an object.
+    OneInTen(u64),
+}
+
+/// What goes wrong with one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mishap {
+    Refused,
+    AnswerLost,
+    Postponed,
+    Late,
 }
 
 /// The store.
 #[derive(Debug)]
 pub struct Careless {
     inner: InMemory,
-    fault: Fault,
+    fault: Mutex<Fault>,
     puts: AtomicUsize,
+    calls: AtomicUsize,
+    /// How many calls have gone wrong.
+    mishaps: AtomicUsize,
+    postponed: Mutex<Vec<(Path, PutPayload, PutOptions)>>,
 }
 
 impl Careless {
     /// An empty store with a fault.
     pub fn new(fault: Fault) -> Self {
-        Self { inner: InMemory::new(), fault, puts: AtomicUsize::new(0) }
+        Self {
+            inner: InMemory::new(),
+            fault: Mutex::new(fault),
+            puts: AtomicUsize::new(0),
+            calls: AtomicUsize::new(0),
+            mishaps: AtomicUsize::new(0),
+            postponed: Mutex::default(),
+        }
     }
+
+    /// Has no faults from now on; what was postponed takes place. Returns how many calls have gone wrong.
+    pub async fn mend(&self) -> usize {
+        *self.fault.lock() = Fault::None;
+        self.catch_up().await;
+        self.mishaps.load(Ordering::Relaxed)
+    }
+
+    /// Puts that were postponed take place, in front of whatever comes now.
+    async fn catch_up(&self) {
+        let postponed = mem::take(&mut *self.postponed.lock());
+        for (location, payload, options) in postponed {
+            // Nobody waits for its answer.
+            let _ = self.inner.put_opts(&location, payload, options).await;
+        }
+    }
+
+    async fn mishap(&self) -> Option<Mishap> {
+        let Fault::OneInTen(seed) = *self.fault.lock() else { return None };
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        let chance = xxh3_64_with_seed(&call.to_le_bytes(), seed);
+        if !chance.is_multiple_of(10) {
+            return None;
+        }
+        self.mishaps.fetch_add(1, Ordering::Relaxed);
+        let mishap = [Mishap::Refused, Mishap::AnswerLost, Mishap::Postponed, Mishap::Late][(chance >> 32) as usize % 4];
+        if mishap == Mishap::Late {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            return None;
+        }
+        Some(mishap)
+    }
+
+    async fn refuse(&self) -> Result<()> {
+        let mishap = self.mishap().await;
+        self.catch_up().await;
+        mishap.map_or(Ok(()), |_| Err(broken()))
+    }
+}
+
+fn broken() -> Error {
+    Error::Generic { store: "careless", source: "a fault".into() }
 }
 
 impl fmt::Display for Careless {
@@ -48,22 +119,45 @@ impl fmt::Display for Careless {
 impl ObjectStore for Careless {
     async fn put_opts(&self, location: &Path, payload: PutPayload, mut options: PutOptions) -> Result<PutResult> {
         let put = self.puts.fetch_add(1, Ordering::Relaxed);
-        match self.fault {
+        match *self.fault.lock() {
             Fault::CreateOverwrites => options.mode = PutMode::Overwrite,
             Fault::ExistsFalsely(times) if put < times => {
                 return Err(Error::AlreadyExists { path: location.to_string(), source: "a fault".into() });
             }
-            Fault::None | Fault::ExistsFalsely(_) => {}
+            Fault::None | Fault::ExistsFalsely(_) | Fault::OneInTen(_) => {}
         }
-        self.inner.put_opts(location, payload, options).await
+        let mishap = self.mishap().await;
+        self.catch_up().await;
+        match mishap {
+            None | Some(Mishap::Late) => self.inner.put_opts(location, payload, options).await,
+            Some(Mishap::Refused) => Err(broken()),
+            Some(Mishap::AnswerLost) => self.inner.put_opts(location, payload, options).await.and_then(|_| Err(broken())),
+            Some(Mishap::Postponed) => {
+                self.postponed.lock().push((location.clone(), payload, options));
+                Err(broken())
+            }
+        }
     }
 
     async fn put_multipart_opts(&self, location: &Path, options: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        self.refuse().await?;
         self.inner.put_multipart_opts(location, options).await
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        self.inner.get_opts(location, options).await
+        // Not before: what is postponed may come right behind the look that did not find it.
+        let mishap = self.mishap().await;
+        let found = if mishap == Some(Mishap::Refused) { Err(broken()) } else { self.inner.get_opts(location, options).await };
+        self.catch_up().await;
+        let mut found = found?;
+        if mishap == Some(Mishap::AnswerLost) {
+            let whole = mem::replace(&mut found.payload, GetResultPayload::Stream(stream::empty().boxed()));
+            if let GetResultPayload::Stream(whole) = whole {
+                let cut = whole.map(|piece| piece.map(|bytes| bytes.slice(..bytes.len() / 2)));
+                found.payload = GetResultPayload::Stream(cut.chain(stream::once(async { Err(broken()) })).boxed());
+            }
+        }
+        Ok(found)
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
@@ -75,6 +169,7 @@ impl ObjectStore for Careless {
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.refuse().await?;
         self.inner.list_with_delimiter(prefix).await
     }
 

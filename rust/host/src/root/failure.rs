@@ -1,4 +1,4 @@
-//! What the operating system or the store refused, in words.
+//! What the operating system or a store refused, in words.
 
 use std::error::Error as _;
 use std::io;
@@ -6,8 +6,37 @@ use std::path::Path;
 
 use holdfast_core::{Error, ErrorKind};
 
-/// A store's error as ours. `doing` is a verb: "write", "read", "list".
-pub fn store(doing: &str, path: &Path, error: &object_store::Error) -> Error {
+/// An object store's error as ours. `doing` is a verb: "write", "read", "list".
+pub fn remote(doing: &str, place: &Path, error: &object_store::Error) -> Error {
+    use object_store::Error as Refused;
+    let (kind, advice) = match error {
+        Refused::PermissionDenied { .. } | Refused::Unauthenticated { .. } => (
+            ErrorKind::Io,
+            "The credentials (storage_options, or the environment of driver and executors) must allow to read, write, list and delete \
+             below the root",
+        ),
+        Refused::NotFound { .. } => (ErrorKind::Io, "Make the bucket (or container) first, and check its region"),
+        Refused::NotImplemented { .. } | Refused::NotSupported { .. } => {
+            (ErrorKind::UnsupportedOperation, "Keep the state in a store that has conditional writes")
+        }
+        _ => (
+            ErrorKind::Io,
+            "The store did not answer as it should, also when asked again. Check that driver and executors reach it (endpoint, region, \
+             network, its own state); the task may be retried then, and the query started again: nothing that was committed is lost",
+        ),
+    };
+    // "error sending request" does not say that the connection was refused.
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    let (text, cause) = (error.to_string(), cause.to_string());
+    let text = if text.contains(&cause) { text } else { format!("{text}: {cause}") };
+    Error::new(kind, format!("cannot {doing} {}: {text}. {advice}", place.display()))
+}
+
+/// The error of a store on a local disk as ours.
+pub fn local(doing: &str, path: &Path, error: &object_store::Error) -> Error {
     let mut source = error.source();
     while let Some(inner) = source {
         if let Some(error) = inner.downcast_ref::<io::Error>() {
@@ -45,7 +74,23 @@ mod tests {
         assert!(full.to_string().contains("/r/log/1") && full.to_string().contains("Free space"), "{full}");
         let source = Box::new(io::Error::from_raw_os_error(13));
         let wrapped = object_store::Error::Generic { store: "LocalFileSystem", source };
-        let forbidden = store("write", Path::new("/r"), &wrapped);
+        let forbidden = local("write", Path::new("/r"), &wrapped);
         assert!(forbidden.to_string().contains("must be able to read and write"), "{forbidden}");
+    }
+
+    #[test]
+    fn a_store_that_refuses_says_what_to_do() {
+        let source = || "it said so".into();
+        let path = || "a".to_owned();
+        for (error, kind, part) in [
+            (object_store::Error::PermissionDenied { path: path(), source: source() }, ErrorKind::Io, "must allow to read, write"),
+            (object_store::Error::NotFound { path: path(), source: source() }, ErrorKind::Io, "Make the bucket"),
+            (object_store::Error::NotSupported { source: source() }, ErrorKind::UnsupportedOperation, "conditional writes"),
+            (object_store::Error::Generic { store: "S3", source: source() }, ErrorKind::Io, "nothing that was committed is lost"),
+        ] {
+            let error = remote("write", Path::new("s3://b/r/log/1"), &error);
+            assert_eq!(error.kind(), kind);
+            assert!(error.to_string().contains("s3://b/r/log/1") && error.to_string().contains(part), "{error}");
+        }
     }
 }

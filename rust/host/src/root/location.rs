@@ -1,26 +1,104 @@
-//! Where a root lies.
+//! Where a root lies: in a local folder, or under a prefix of a bucket.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use holdfast_core::{Error, ErrorKind, Result};
+use object_store::path::Path as Name;
 
-/// The local folder that a root names.
-pub fn local(root: &str) -> Result<PathBuf> {
-    if root.trim().is_empty() {
-        return Err(Error::new(ErrorKind::InvalidValue, "the state's root is empty: give a path"));
-    }
-    let path = match root.split_once(':') {
-        Some(("file", rest)) => rest.strip_prefix("//").unwrap_or(rest),
-        // A scheme has at least two letters and a path behind it; "C:" or "a:b" may be a folder's name.
-        Some((scheme, rest)) if rest.starts_with("//") => {
-            return Err(Error::new(
-                ErrorKind::UnsupportedOperation,
-                format!("root {root}: this version keeps state on local disks only, not on {scheme}://. Give a path or file://"),
-            ));
+/// Where a root lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// A folder of this machine.
+    Local(PathBuf),
+    /// A prefix of a bucket.
+    Bucket(Address),
+}
+
+/// Whose protocol an object store speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// Amazon S3, and what speaks as it does.
+    S3,
+    /// Google Cloud Storage.
+    Google,
+    /// Azure Blob Storage.
+    Azure,
+}
+
+/// A prefix of a bucket (Azure: of a container).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Whose it is.
+    pub service: Service,
+    /// The bucket.
+    pub bucket: String,
+    /// The prefix, without a slash at either end; it may be empty.
+    pub prefix: Name,
+}
+
+impl Location {
+    /// Reads a root: a path, `file://…`, `s3://bucket/prefix` (Hadoop's `s3a://` is the same), `gs://…` or `az://…`.
+    ///
+    /// # Errors
+    /// `InvalidValue` for what is none of these, `UnsupportedOperation` for another scheme.
+    pub fn parse(root: &str) -> Result<Self> {
+        if root.trim().is_empty() {
+            return Err(wrong("the state's root is empty: give a path or an address such as s3://bucket/prefix"));
         }
-        _ => root,
-    };
-    std::path::absolute(path).map_err(|error| Error::new(ErrorKind::InvalidValue, format!("root {root}: {error}")))
+        let path = match root.split_once(':') {
+            Some(("file", rest)) => rest.strip_prefix("//").unwrap_or(rest),
+            // A scheme has a path behind it; "C:" or "a:b" may be a folder's name.
+            Some((scheme, rest)) if rest.starts_with("//") => {
+                let service = match scheme {
+                    "s3" | "s3a" => Service::S3,
+                    "gs" => Service::Google,
+                    "az" => Service::Azure,
+                    _ => {
+                        let text = format!("root {root}: there is no {scheme}:// here. Give a path, s3://, gs:// or az://");
+                        return Err(Error::new(ErrorKind::UnsupportedOperation, text));
+                    }
+                };
+                return Address::parse(root, service, &rest[2..]).map(Self::Bucket);
+            }
+            _ => root,
+        };
+        std::path::absolute(path).map(Self::Local).map_err(|error| wrong(&format!("root {root}: {error}")))
+    }
+}
+
+impl Address {
+    fn parse(root: &str, service: Service, rest: &str) -> Result<Self> {
+        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let (is_bucket, is_prefix) =
+            (|c: char| c.is_ascii_alphanumeric() || "._-".contains(c), |c: char| c.is_ascii_alphanumeric() || "._-=+@/".contains(c));
+        if bucket.is_empty() || !bucket.chars().all(is_bucket) {
+            return Err(wrong(&format!("root {root}: {bucket:?} is no bucket's name; an address is s3://bucket/prefix")));
+        }
+        // Spark and we must mean the same objects: characters that one of us would escape are left out.
+        let parsed = Name::parse(prefix).ok().filter(|_| prefix.chars().all(is_prefix));
+        let prefix = parsed.ok_or_else(|| {
+            wrong(&format!("root {root}: a prefix is made of ASCII letters, digits and ._-=+@, between single slashes, without . or .."))
+        })?;
+        Ok(Self { service, bucket: bucket.to_owned(), prefix })
+    }
+}
+
+/// The address as it is given, without a slash at its end.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self.service {
+            Service::S3 => "s3",
+            Service::Google => "gs",
+            Service::Azure => "az",
+        };
+        write!(f, "{scheme}://{}", self.bucket)?;
+        if self.prefix.as_ref().is_empty() { Ok(()) } else { write!(f, "/{}", self.prefix) }
+    }
+}
+
+fn wrong(text: &str) -> Error {
+    Error::new(ErrorKind::InvalidValue, text)
 }
 
 #[cfg(test)]
@@ -30,13 +108,39 @@ mod tests {
     #[test]
     fn a_root_is_a_path_or_a_file_url() {
         for root in ["/data/state", "file:///data/state", "file:/data/state"] {
-            assert_eq!(local(root).expect("local"), PathBuf::from("/data/state"), "{root}");
+            assert_eq!(Location::parse(root).expect("local"), Location::Local(PathBuf::from("/data/state")), "{root}");
         }
-        assert!(local("relative").expect("local").is_absolute());
-        for (root, kind) in [("s3://bucket/state", ErrorKind::UnsupportedOperation), (" ", ErrorKind::InvalidValue)] {
-            let error = local(root).expect_err("not local");
-            assert_eq!(error.kind(), kind);
+        assert!(matches!(Location::parse("relative").expect("local"), Location::Local(path) if path.is_absolute()));
+        assert!(matches!(Location::parse("a:b").expect("local"), Location::Local(path) if path.ends_with("a:b")));
+    }
+
+    #[test]
+    fn a_root_may_be_a_prefix_of_a_bucket() {
+        for (root, shown, service) in [
+            ("s3://bucket/a/b", "s3://bucket/a/b", Service::S3),
+            ("s3a://bucket/a/b/", "s3://bucket/a/b", Service::S3),
+            ("s3://bucket", "s3://bucket", Service::S3),
+            ("gs://my.bucket/x=1", "gs://my.bucket/x=1", Service::Google),
+            ("az://container/state", "az://container/state", Service::Azure),
+        ] {
+            let Location::Bucket(address) = Location::parse(root).expect("an address") else { panic!("{root} is not local") };
+            assert_eq!((address.to_string().as_str(), address.service), (shown, service));
         }
-        assert!(local("s3://bucket/state").expect_err("not local").to_string().contains("s3://bucket/state"));
+    }
+
+    #[test]
+    fn what_is_no_root_says_what_one_is() {
+        for (root, kind) in [
+            (" ", ErrorKind::InvalidValue),
+            ("s3://", ErrorKind::InvalidValue),
+            ("s3:///state", ErrorKind::InvalidValue),
+            ("s3://bucket/a//b", ErrorKind::InvalidValue),
+            ("s3://bucket/a/../b", ErrorKind::InvalidValue),
+            ("s3://bucket/a b", ErrorKind::InvalidValue),
+            ("s3://key:secret@bucket/a", ErrorKind::InvalidValue),
+            ("hdfs://name/a", ErrorKind::UnsupportedOperation),
+        ] {
+            assert_eq!(Location::parse(root).expect_err("no root").kind(), kind, "{root}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! A state's root: everything that outlives a process, on local disk (or, later, an object store).
+//! A state's root: everything that outlives a process, on a local disk or in an object store.
 //!
 //! ```text
 //! meta.json                            format, query, partitions
@@ -21,8 +21,11 @@
 #[cfg(test)]
 mod careless;
 mod claims;
+mod client;
 mod decided;
 mod failure;
+#[cfg(test)]
+mod faults;
 mod heads;
 mod location;
 mod meta;
@@ -34,20 +37,25 @@ mod snapshots;
 mod spark;
 mod stage;
 mod store;
+mod transfer;
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use holdfast_core::Result;
+use object_store::ObjectStore;
 use parking_lot::Mutex;
 
+pub use client::StorageOptions;
 pub use heads::{ChunkName, Head};
 pub use operators::{Column, KeptOperator, OperatorMeta, Payload};
 pub use owners::{Asking, Ownership};
 pub use snapshots::{Known, Moved, SnapshotId};
 pub use stage::Staged;
 
-use crate::protocol::{Epoch, OperatorName, Partition, RunNumber, Term};
+use crate::protocol::{Digest, Epoch, OperatorName, Partition, RunNumber, Term};
+use location::Location;
 use store::Store;
 
 /// An open root. Cheap to share between threads (`Arc`); one for each root and host process.
@@ -65,18 +73,49 @@ pub struct Root {
 }
 
 impl Root {
-    /// Opens a root: a local path or `file://` URL. The folder is made if it is missing.
+    /// Opens a root: a local path or `file://` URL, whose folder is made if it is missing, or an address such as
+    /// `s3://bucket/prefix`, which is reached with these options. Of a bucket nothing is asked yet.
     ///
     /// # Errors
-    /// `UnsupportedOperation` for another scheme, `Io` if the folder cannot be made.
-    pub fn open(root: &str) -> Result<Self> {
-        let store = Store::open(&location::local(root)?)?;
-        Ok(Self { store, runs: Mutex::default(), operators: Mutex::default(), held: Mutex::default(), synced: Mutex::default() })
+    /// `UnsupportedOperation` for another scheme, `InvalidValue` for an option that there is not, `Io` if the folder cannot be
+    /// made.
+    pub fn open(root: &str, options: &StorageOptions) -> Result<Self> {
+        Ok(Self::of(Store::open(Location::parse(root)?, options)?))
     }
 
-    /// The root on local disk.
+    /// A root over objects that are open already; `path` is what messages call it.
+    #[must_use]
+    pub fn over(objects: Arc<dyn ObjectStore>, path: &Path) -> Self {
+        Self::of(Store::over(objects, path))
+    }
+
+    fn of(store: Store) -> Self {
+        Self { store, runs: Mutex::default(), operators: Mutex::default(), held: Mutex::default(), synced: Mutex::default() }
+    }
+
+    /// Reaches the root with these options from now on; the last request's are the ones to use.
+    ///
+    /// # Errors
+    /// `InvalidValue` for an option that there is not.
+    pub fn renew(&self, options: &StorageOptions) -> Result<()> {
+        self.store.renew(options)
+    }
+
+    /// The root's folder, or its address.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.store.path()
+    }
+
+    /// Below which folder this machine keeps its databases, if a request names none: `<root>/state`, or, for a root in an
+    /// object store, a folder of its own beside this user's sockets, which workers have found to be private.
+    #[must_use]
+    pub fn local_dir(&self) -> PathBuf {
+        if self.store.is_local() {
+            return self.path().join("state");
+        }
+        let address = Digest::of(self.path().as_os_str().as_encoded_bytes());
+        let user = rustix::process::getuid().as_raw();
+        std::env::temp_dir().join(format!("holdfast-{user}")).join("state").join(address.to_string())
     }
 }

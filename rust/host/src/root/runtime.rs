@@ -1,21 +1,31 @@
 //! The runtime under the object store: callers block, the store's futures run here.
 
 use std::future::Future;
-use std::sync::OnceLock;
+use std::process;
 
 use holdfast_core::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
 
-static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+/// The runtime, and the process that made it: a forked child has none of its threads.
+static RUNTIME: Mutex<Option<(u32, &'static Runtime)>> = Mutex::new(None);
 
 /// Runs a future to its end on this thread.
 pub fn block_on<F: Future>(future: F) -> Result<F::Output> {
-    if RUNTIME.get().is_none() {
-        let made = Builder::new_multi_thread().worker_threads(1).thread_name("holdfast-root").build();
-        let runtime = made.map_err(|error| Error::new(ErrorKind::Io, format!("cannot start the state host's I/O threads: {error}")))?;
-        // Another thread may have been faster; then its runtime serves both.
-        let _ = RUNTIME.set(runtime);
+    Ok(runtime()?.block_on(future))
+}
+
+fn runtime() -> Result<&'static Runtime> {
+    let mut made = RUNTIME.lock();
+    if let Some((maker, runtime)) = *made
+        && maker == process::id()
+    {
+        return Ok(runtime);
     }
-    let runtime = RUNTIME.get().ok_or_else(|| Error::new(ErrorKind::Io, "the state host's I/O threads are gone"))?;
-    Ok(runtime.block_on(future))
+    let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("holdfast-root").enable_all().build();
+    let runtime = runtime.map_err(|error| Error::new(ErrorKind::Io, format!("cannot start the state host's I/O threads: {error}")))?;
+    // It lives as long as the process.
+    let runtime = Box::leak(Box::new(runtime));
+    *made = Some((process::id(), runtime));
+    Ok(runtime)
 }

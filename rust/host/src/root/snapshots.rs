@@ -11,7 +11,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +20,7 @@ use std::thread;
 use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3Default;
 
 use super::{Root, failure, names};
 use crate::protocol::{Digest, Epoch, OperatorName, Partition};
@@ -100,7 +101,7 @@ impl Root {
     pub fn put_snapshot(&self, id: &SnapshotId, directory: &Path, known: &mut Known) -> Result<Moved> {
         let mut moved = Moved::default();
         let mut manifest = Manifest { format: FORMAT, files: Vec::new() };
-        let refused = |path: &Path, error: &std::io::Error| failure::os("read", path, error);
+        let refused = |path: &Path, error: &io::Error| failure::os("read", path, error);
         let entries = fs::read_dir(directory).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
         let mut paths: Vec<PathBuf> = entries.map_err(|error| refused(directory, &error))?.iter().map(fs::DirEntry::path).collect();
         paths.sort();
@@ -108,10 +109,9 @@ impl Root {
         for path in paths {
             let found = path.metadata().map_err(|error| refused(&path, &error))?;
             let key = (found.ino(), found.len(), found.mtime_nsec());
-            let mut content = None;
             let digest = match known.get(&key) {
                 Some(digest) => *digest,
-                None => Digest::of(content.insert(fs::read(&path).map_err(|error| refused(&path, &error))?)),
+                None => digest_of(&path).map_err(|error| refused(&path, &error))?,
             };
             seen.insert(key, digest);
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -120,11 +120,7 @@ impl Root {
             moved.bytes += file.bytes;
             let object = file.object(id);
             if !self.store.exists(&object)? {
-                let content = match content {
-                    Some(content) => content,
-                    None => fs::read(&path).map_err(|error| refused(&path, &error))?,
-                };
-                self.store.put_absent(&object, &content)?;
+                self.store.put_file(&object, &path)?;
                 moved.copied += file.bytes;
             }
             manifest.files.push(file);
@@ -171,13 +167,12 @@ impl Root {
         if file.name.contains('/') || file.name.starts_with('.') {
             return Err(wrong("has a name that no database's file has"));
         }
-        let content = self.store.get(&object)?.ok_or_else(|| wrong("is missing"))?;
-        if content.len() as u64 != file.bytes || Digest::of(&content) != file.digest {
+        let mut hasher = Xxh3Default::new();
+        let fetched = self.store.get_file(&object, &directory.join(&file.name), |bytes| hasher.update(bytes))?;
+        if fetched.ok_or_else(|| wrong("is missing"))? != file.bytes || Digest::from_hasher(&hasher) != file.digest {
             return Err(wrong("is damaged: its bytes have another digest"));
         }
-        let path = directory.join(&file.name);
-        let written = File::create(&path).and_then(|mut to| to.write_all(&content).and_then(|()| to.sync_all()));
-        written.map_err(|error| failure::os("write", &path, &error))
+        Ok(())
     }
 
     fn manifest(&self, id: &SnapshotId) -> Result<Manifest> {
@@ -230,5 +225,20 @@ impl Root {
             }
         }
         Ok(forgotten)
+    }
+}
+
+/// The digest of a file, read in pieces.
+fn digest_of(path: &Path) -> io::Result<Digest> {
+    let mut reader = BufReader::with_capacity(256 << 10, File::open(path)?);
+    let mut hasher = Xxh3Default::new();
+    loop {
+        let piece = reader.fill_buf()?;
+        if piece.is_empty() {
+            return Ok(Digest::from_hasher(&hasher));
+        }
+        hasher.update(piece);
+        let length = piece.len();
+        reader.consume(length);
     }
 }

@@ -5,17 +5,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt, future, stream};
 use holdfast_core::{Error, ErrorKind, Result};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as Name;
-use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutPayload};
+use object_store::{ListResult, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
+use parking_lot::RwLock;
 
+use super::client::{self, StorageOptions};
 use super::failure;
+use super::location::{Address, Location};
 use super::runtime::block_on;
 
 /// Put and read lose to each other only when somebody removes objects at the same time.
 const ATTEMPTS: usize = 5;
+/// A put that an object store does not acknowledge is tried once more: the client below has repeated it already where it is
+/// sure that it did not take place.
+const FAILURES: usize = 2;
 
 /// What became of a put if absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,61 +32,133 @@ pub enum Put {
     Other(Bytes),
 }
 
-/// A folder's objects.
+/// The objects of a folder, or below a prefix of a bucket.
 #[derive(Debug)]
 pub struct Store {
-    objects: Arc<dyn ObjectStore>,
+    client: RwLock<Client>,
+    /// Where they lie: a folder, or an address (for messages only).
     path: PathBuf,
-    /// On a local disk durability is ours to ask for; an object store gives it with each put.
+    /// None in a folder.
+    address: Option<Address>,
+    /// In a folder durability is ours to ask for; an object store gives it with each put.
     local: bool,
 }
 
+/// How a store is reached at the moment.
+#[derive(Debug)]
+struct Client {
+    objects: Arc<dyn ObjectStore>,
+    options: StorageOptions,
+}
+
 impl Store {
-    /// Opens a local folder, making it if it is missing. Every write is fsynced, with the folders above it.
-    pub fn open(path: &Path) -> Result<Self> {
-        fs::create_dir_all(path).map_err(|error| failure::os("make the folder", path, &error))?;
-        let local = LocalFileSystem::new_with_prefix(path).map_err(|error| failure::store("open", path, &error))?;
-        Ok(Self { objects: Arc::new(local.with_fsync(true)), path: path.to_owned(), local: true })
+    /// Opens a folder, making it if it is missing, or a bucket's prefix, of which nothing is asked yet. Every write is
+    /// durable, in a folder together with the folders above it.
+    ///
+    /// # Errors
+    /// `InvalidValue` for options that the store does not have, `Io` for a folder that cannot be made.
+    pub fn open(location: Location, options: &StorageOptions) -> Result<Self> {
+        match location {
+            Location::Local(path) => {
+                if let Some(name) = options.0.keys().next() {
+                    let text = format!("storage_options: {name:?} is for an object store, and {} is a local folder", path.display());
+                    return Err(Error::new(ErrorKind::InvalidValue, text));
+                }
+                fs::create_dir_all(&path).map_err(|error| failure::os("make the folder", &path, &error))?;
+                let local = LocalFileSystem::new_with_prefix(&path).map_err(|error| failure::local("open", &path, &error))?;
+                let client = Client { objects: Arc::new(local.with_fsync(true)), options: StorageOptions::default() };
+                Ok(Self { client: RwLock::new(client), path, address: None, local: true })
+            }
+            Location::Bucket(address) => {
+                let client = Client { objects: client::connect(&address, options)?, options: options.clone() };
+                Ok(Self { client: RwLock::new(client), path: address.to_string().into(), address: Some(address), local: false })
+            }
+        }
     }
 
-    /// A store over other objects, to be tried with broken ones.
-    #[cfg(test)]
+    /// A store over other objects.
     pub fn over(objects: Arc<dyn ObjectStore>, path: &Path) -> Self {
-        Self { objects, path: path.to_owned(), local: false }
+        let client = Client { objects, options: StorageOptions::default() };
+        Self { client: RwLock::new(client), path: path.to_owned(), address: None, local: false }
     }
 
-    /// The folder.
+    /// Reaches the store with these options from now on: credentials are renewed.
+    ///
+    /// # Errors
+    /// `InvalidValue` for options that the store does not have.
+    pub fn renew(&self, options: &StorageOptions) -> Result<()> {
+        let Some(address) = self.address.as_ref().filter(|_| self.client.read().options != *options) else { return Ok(()) };
+        let objects = client::connect(address, options)?;
+        *self.client.write() = Client { objects, options: options.clone() };
+        Ok(())
+    }
+
+    /// The objects themselves.
+    pub(super) fn objects(&self) -> Arc<dyn ObjectStore> {
+        Arc::clone(&self.client.read().objects)
+    }
+
+    /// The folder, or the address.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// An object's place on disk, for messages and fsync.
+    /// Whether it is a folder of this machine.
+    pub fn is_local(&self) -> bool {
+        self.local
+    }
+
+    /// Where an object lies, for messages; in a folder its file.
     pub fn place(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// One bare attempt to create: `true` if it was made, `false` if something is there.
-    pub fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+    /// What the store has refused, in words and without secrets. `doing` is a verb.
+    pub(super) fn refused(&self, doing: &str, name: &str, error: &object_store::Error) -> Error {
+        let place = self.place(name);
+        if self.local {
+            return failure::local(doing, &place, error);
+        }
+        let error = failure::remote(doing, &place, error);
+        Error::new(error.kind(), self.client.read().options.hide(error.to_string()))
+    }
+
+    /// One bare attempt to create: `true` if it was made, `false` if something is there. After an error it may have been
+    /// made, or may come to be made later.
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
         let payload = PutPayload::from(Bytes::copy_from_slice(bytes));
         let location = Name::from(name);
-        match block_on(self.objects.put_opts(&location, payload, PutMode::Create.into()))? {
+        match block_on(self.objects().put_opts(&location, payload, PutMode::Create.into()))? {
             Ok(_) => Ok(true),
             Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
-            Err(error) => Err(failure::store("write", &self.place(name), &error)),
+            Err(error) => Err(self.refused("write", name, &error)),
         }
     }
 
     /// Puts an object if it is absent. "Already exists" proves nothing by itself (a retry of our own put may have been
-    /// the first), so what is there is read.
+    /// the first), so what is there is read; likewise where an object store's answer is lost.
+    ///
+    /// # Errors
+    /// `Io` for what the disk or the store refuses. The object may be there all the same, or come to be.
     pub fn put_absent(&self, name: &str, bytes: &[u8]) -> Result<Put> {
+        let mut failures = 0;
         for _ in 0..ATTEMPTS {
-            if self.create(name, bytes)? {
-                return Ok(Put::Own);
-            }
+            let failed = match self.create(name, bytes) {
+                Ok(true) => return Ok(Put::Own),
+                Ok(false) => None,
+                Err(error) if self.local => return Err(error),
+                Err(error) => Some(error),
+            };
             if let Some(found) = self.get(name)? {
                 // Who made it may not have come to its fsync of the folder yet.
                 self.sync_folder_of(name)?;
                 return Ok(if found == bytes { Put::Own } else { Put::Other(found) });
+            }
+            if let Some(error) = failed {
+                failures += 1;
+                if failures == FAILURES {
+                    return Err(error);
+                }
             }
         }
         Err(Error::new(
@@ -93,42 +171,51 @@ impl Store {
         ))
     }
 
+    /// Whether a second create of an object fails, as it must: everything else hangs on it.
+    ///
+    /// # Errors
+    /// `Io` for what the disk or the store refuses, also at the second attempt.
+    pub fn refuses_second(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+        self.put_absent(name, bytes)?;
+        // It is there, so a create whose answer was lost can be tried again.
+        self.create(name, bytes).or_else(|_| self.create(name, bytes)).map(|created| !created)
+    }
+
     /// An object's content.
     pub fn get(&self, name: &str) -> Result<Option<Bytes>> {
-        let read = async { self.objects.get(&Name::from(name)).await?.bytes().await };
+        let objects = self.objects();
+        let read = async { objects.get(&Name::from(name)).await?.bytes().await };
         self.found("read", name, block_on(read)?)
     }
 
     /// Whether an object is there.
     pub fn exists(&self, name: &str) -> Result<bool> {
-        let head = async { self.objects.head(&Name::from(name)).await };
+        let objects = self.objects();
+        let head = async { objects.head(&Name::from(name)).await };
         self.found("look at", name, block_on(head)?).map(|found| found.is_some())
     }
 
     /// File names of the objects right in a folder, in no order; none if there is no such folder.
     pub fn list(&self, folder: &str) -> Result<Vec<String>> {
-        let listing = self.objects.list(Some(&Name::from(folder))).try_collect::<Vec<_>>();
-        let found = block_on(listing)?.map_err(|error| failure::store("list", &self.place(folder), &error))?;
-        let file = |name: &Name| {
-            let rest = name.as_ref().strip_prefix(folder)?.strip_prefix('/')?;
-            (!rest.contains('/')).then(|| rest.to_owned())
-        };
-        Ok(found.iter().filter_map(|meta| file(&meta.location)).collect())
+        Ok(self.listing(folder)?.objects.iter().filter_map(|meta| meta.location.filename().map(str::to_owned)).collect())
     }
 
     /// Names of the folders right in a folder, in no order.
     pub fn folders(&self, folder: &str) -> Result<Vec<String>> {
-        let name = Name::from(folder);
-        let found = block_on(self.objects.list_with_delimiter(Some(&name)))?;
-        let found = found.map_err(|error| failure::store("list", &self.place(folder), &error))?;
-        Ok(found.common_prefixes.iter().filter_map(|prefix| prefix.filename().map(str::to_owned)).collect())
+        Ok(self.listing(folder)?.common_prefixes.iter().filter_map(|prefix| prefix.filename().map(str::to_owned)).collect())
+    }
+
+    fn listing(&self, folder: &str) -> Result<ListResult> {
+        let found = block_on(self.objects().list_with_delimiter(Some(&Name::from(folder))))?;
+        found.map_err(|error| self.refused("list", folder, &error))
     }
 
     /// Removes a folder with all objects right in it.
     pub fn remove_folder(&self, folder: &str) -> Result<()> {
-        for file in self.list(folder)? {
-            self.remove(&format!("{folder}/{file}"))?;
-        }
+        let files = self.listing(folder)?.objects.into_iter().map(|meta| Ok(meta.location));
+        let removed = self.objects().delete_stream(stream::iter(files.collect::<Vec<_>>()).boxed());
+        let ignored = removed.try_for_each(|_| future::ok(()));
+        self.found("empty", folder, block_on(ignored)?)?;
         let path = self.place(folder);
         if self.local
             && let Err(error) = fs::remove_dir(&path)
@@ -141,7 +228,8 @@ impl Store {
 
     /// Removes an object; it may be gone already.
     pub fn remove(&self, name: &str) -> Result<()> {
-        let remove = async { self.objects.delete(&Name::from(name)).await };
+        let objects = self.objects();
+        let remove = async { objects.delete(&Name::from(name)).await };
         self.found("remove", name, block_on(remove)?).map(|_| ())
     }
 
@@ -164,11 +252,11 @@ impl Store {
         File::open(path).and_then(|file| file.sync_all()).map_err(|error| failure::os("fsync", path, &error))
     }
 
-    fn found<T>(&self, doing: &str, name: &str, result: object_store::Result<T>) -> Result<Option<T>> {
+    pub(super) fn found<T>(&self, doing: &str, name: &str, result: object_store::Result<T>) -> Result<Option<T>> {
         match result {
             Ok(found) => Ok(Some(found)),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(failure::store(doing, &self.place(name), &error)),
+            Err(error) => Err(self.refused(doing, name, &error)),
         }
     }
 }
@@ -202,7 +290,7 @@ mod tests {
     #[test]
     fn a_listing_shows_a_folders_own_files() {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = Store::open(folder.path()).expect("opens");
+        let store = Store::open(Location::Local(folder.path().to_owned()), &StorageOptions::default()).expect("opens");
         assert_eq!(store.list("log/1").expect("no folder is an empty one"), Vec::<String>::new());
         for name in ["log/1/a", "log/1/b", "log/1/c/d", "log/10/e"] {
             store.put_absent(name, b"x").expect("puts");

@@ -23,6 +23,17 @@ pub const TOKEN: &str = "a token";
 pub const QUERY: &str = "query-1";
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The S3 server of `scripts/s3`, if the tests run beside it.
+struct S3 {
+    endpoint: String,
+    bucket: PathBuf,
+}
+
+fn on_s3() -> Option<S3> {
+    let bucket = std::env::var_os("HOLDFAST_TEST_S3_FOLDER")?.into();
+    Some(S3 { endpoint: std::env::var("HOLDFAST_TEST_S3").unwrap(), bucket })
+}
+
 /// A root with Spark's checkpoint in it, as the driver writes it.
 pub struct Spark {
     pub root: TempDir,
@@ -30,7 +41,9 @@ pub struct Spark {
 
 impl Spark {
     pub fn new() -> Self {
-        let root = tempfile::tempdir().unwrap();
+        let mut folder = tempfile::Builder::new();
+        folder.prefix("root-");
+        let root = on_s3().map_or_else(|| folder.tempdir(), |s3| folder.tempdir_in(s3.bucket)).unwrap();
         for folder in ["query/offsets", "query/commits"] {
             std::fs::create_dir_all(root.path().join(folder)).unwrap();
         }
@@ -38,8 +51,23 @@ impl Spark {
         Self { root }
     }
 
+    /// The root's objects, which are files also on the server of `scripts/s3`.
     pub fn path(&self) -> &Path {
         self.root.path()
+    }
+
+    /// Where the state is, as a request says it.
+    fn place(&self) -> Value {
+        match on_s3() {
+            None => json!({"root": self.path()}),
+            Some(s3) => json!({
+                "root": format!("s3://test/{}", self.path().file_name().unwrap().to_string_lossy()),
+                "storage_options": {
+                    "endpoint": s3.endpoint, "access_key_id": "test", "secret_access_key": "testtest", "allow_http": "true",
+                },
+                "local_dir": self.path().join("state"),
+            }),
+        }
     }
 
     /// Writes an epoch's offsets: it may be computed now.
@@ -261,14 +289,15 @@ pub struct Task {
 impl Task {
     /// A task of the run `run`, in a state of one partition.
     pub fn new(spark: &Spark, run: &str, epoch: i64) -> Self {
-        Self {
-            request: json!({
-                "root": spark.path(), "local_dir": null, "scratch": false, "query_id": QUERY, "run_id": run, "epoch": epoch,
+        let mut request = json!({
+                "local_dir": null, "scratch": false, "query_id": QUERY, "run_id": run, "epoch": epoch,
                 "partition": 0, "partitions": 1, "attempt": 1, "instance": "call-1",
                 "settings": {"uncommitted_max_bytes": -1, "memory": 1 << 28},
                 "operator": operator("left", 1_000_000),
-            }),
-        }
+        });
+        let Value::Object(place) = spark.place() else { unreachable!("it is an object") };
+        request.as_object_mut().unwrap().extend(place);
+        Self { request }
     }
 
     pub fn scratch() -> Self {

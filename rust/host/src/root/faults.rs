@@ -1,0 +1,176 @@
+//! A store that fails, loses its answers or answers late one time in ten: what comes out is right, or a clear error, and
+//! a task that is retried gets there.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use holdfast_core::{Error, ErrorKind, Result};
+use object_store::path::Path as Name;
+use object_store::{ObjectStore, ObjectStoreExt};
+
+use super::careless::{Careless, Fault};
+use super::runtime::block_on;
+use super::{ChunkName, Root, Staged};
+use crate::log::{HeadHeader, RecordsWriter};
+use crate::protocol::{Attempt, Digest, Epoch, ObjectId, OperatorName, Partition, RunNumber};
+
+const PARTITIONS: u32 = 2;
+const EPOCHS: i64 = 4;
+/// The epoch that a second run replays.
+const REPLAYED: i64 = 2;
+
+/// A root on a careless store, and what its tasks have been told.
+struct Trial {
+    store: Arc<Careless>,
+    root: Root,
+    errors: Vec<String>,
+    attempt: i64,
+}
+
+impl Trial {
+    fn new(seed: u64) -> Self {
+        let store = Arc::new(Careless::new(Fault::OneInTen(seed)));
+        let root = Root::over(Arc::clone(&store) as Arc<dyn ObjectStore>, Path::new("memory"));
+        Self { store, root, errors: Vec::new(), attempt: 0 }
+    }
+
+    /// Does a task's work, again after each error that a retry can heal; each must say where it was and what to do.
+    fn task<T>(&mut self, work: impl Fn(&Root, Attempt) -> Result<T>) -> Result<T> {
+        loop {
+            self.attempt += 1;
+            match work(&self.root, Attempt(self.attempt)) {
+                Err(error) if error.kind() == ErrorKind::Io => {
+                    let text = error.to_string();
+                    assert!(text.contains("memory/") && text.contains("nothing that was committed is lost"), "{text}");
+                    self.errors.push(text);
+                    assert!(self.errors.len() < 1_000, "it never comes to an end");
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Spark writes a file; it has a client of its own.
+    fn spark(&self, name: &str, content: &str) {
+        let name = Name::from(name);
+        let put = || self.store.put(&name, content.to_owned().into());
+        while !matches!(block_on(put()), Ok(Ok(_))) {}
+    }
+}
+
+fn object(partition: i32, run: RunNumber) -> ObjectId {
+    ObjectId { operator: OperatorName::new("join").expect("a name"), partition: Partition(partition), run }
+}
+
+/// What a task stages: a chunk with one record, and the head that names it.
+fn stage(root: &Root, run: RunNumber, epoch: Epoch, partition: i32, attempt: Attempt) -> Result<Staged> {
+    let content = format!("{epoch} {partition}");
+    let mut writer = RecordsWriter::new()?;
+    writer.push("s", b"k", Some(content.as_bytes()), None)?;
+    let payload = writer.finish(&BTreeMap::new(), Digest::ZERO)?.payload;
+    let chunk = ChunkName { epoch, object: object(partition, run), attempt, nonce: format!("n{attempt}"), index: 0 };
+    root.put_chunk(&chunk, &payload)?;
+    let header = HeadHeader {
+        operator: object(partition, run).operator,
+        epoch,
+        partition: Partition(partition),
+        run,
+        attempt,
+        base: Digest::ZERO,
+        digest: Digest::of(content.as_bytes()),
+        input: Digest::of(b"input"),
+        input_rows: 1,
+        output_rows: 1,
+        stream_times: BTreeMap::new(),
+        records: 1,
+        chunks: vec![chunk.to_string()],
+    };
+    root.stage(&header, &[], PARTITIONS)
+}
+
+/// What the decided object of a partition holds.
+fn decided(root: &Root, epoch: Epoch, partition: i32) -> Result<(RunNumber, String)> {
+    let missing = || Error::new(ErrorKind::Restore, "nothing there");
+    let run = root.decided(epoch, PARTITIONS)?.ok_or_else(missing)?;
+    let id = object(partition, run);
+    let head = root.head(&id.operator, epoch, id.partition, run)?.ok_or_else(missing)?;
+    let records = root.chunk(&head.header, &head.header.chunks[0])?;
+    let value = records.iter().next().and_then(|record| record.value).ok_or_else(missing)?;
+    Ok((run, String::from_utf8_lossy(value).into_owned()))
+}
+
+/// A run of the query, from its first epoch on.
+fn run(trial: &mut Trial, id: &str, epochs: std::ops::Range<i64>) -> RunNumber {
+    let first = Epoch(epochs.start);
+    let mut number = RunNumber(0);
+    for epoch in epochs.map(Epoch) {
+        trial.spark(&format!("query/offsets/{epoch}"), "v1");
+        for partition in 0..PARTITIONS as i32 {
+            number = trial
+                .task(|root, attempt| {
+                    root.meta("q", PARTITIONS, epoch)?;
+                    let run = root.claim("q", id, first)?;
+                    if let Some(previous) = epoch.previous() {
+                        assert!(root.spark_committed(previous)?, "a look that fails is no \"no\"");
+                        decided(root, previous, partition)?;
+                    }
+                    stage(root, run, epoch, partition, attempt).map(|_| run)
+                })
+                .expect("staged at last");
+        }
+        // The last epoch of the first run is the one that the second one replays.
+        if id == "b" || epoch < Epoch(REPLAYED) {
+            trial.spark(&format!("query/commits/{epoch}"), "v1");
+        }
+    }
+    number
+}
+
+#[test]
+fn whatever_goes_wrong_one_time_in_ten_comes_out_right() {
+    let (mut told, mut mishaps) = (0, 0);
+    for seed in 0..100 {
+        let mut trial = Trial::new(seed);
+        let first = run(&mut trial, "a", 0..REPLAYED + 1);
+        let second = run(&mut trial, "b", REPLAYED..EPOCHS);
+        assert_eq!((first, second), (RunNumber(1), RunNumber(2)), "seed {seed}: a claim whose answer was lost is no other run's");
+        let stale = trial.task(|root, attempt| stage(root, first, Epoch(EPOCHS - 1), 0, attempt));
+        assert_eq!(stale.expect_err("fenced").kind(), ErrorKind::Fenced, "seed {seed}");
+        mishaps += block_on(trial.store.mend()).expect("runs");
+        told += trial.errors.len();
+        for epoch in (0..EPOCHS).map(Epoch) {
+            let run = if epoch < Epoch(REPLAYED) { first } else { second };
+            for partition in 0..PARTITIONS as i32 {
+                let found = decided(&trial.root, epoch, partition).expect("decided");
+                assert_eq!(found, (run, format!("{epoch} {partition}")), "seed {seed}");
+            }
+        }
+    }
+    assert!(told > 100 && mishaps > told, "{told} errors, {mishaps} mishaps: a test of nothing");
+}
+
+#[test]
+fn a_file_whose_transfer_breaks_off_is_not_taken_for_a_whole_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+    let content: Vec<u8> = (0..20_000_000_u32).map(|at| (at ^ (at >> 9)) as u8).collect();
+    std::fs::write(&from, &content).expect("writes");
+    let mut errors = 0;
+    for seed in 0..20 {
+        let store = Trial::new(seed).root.store;
+        while let Err(error) = store.put_file("files/a", &from) {
+            assert!(error.to_string().contains("memory/files/a"), "{error}");
+            errors += 1;
+        }
+        let got = loop {
+            match store.get_file("files/a", &to, |_| ()) {
+                Ok(got) => break got,
+                Err(_) => errors += 1,
+            }
+        };
+        assert_eq!(got, Some(content.len() as u64));
+        assert!(std::fs::read(&to).expect("reads") == content, "seed {seed}");
+    }
+    assert!(errors > 0, "a test of nothing");
+}
