@@ -7,10 +7,11 @@ ARGS ?=
 ROUNDS ?= 10
 N ?= 1000
 SEED ?=
+SOAK_MINUTES ?= 30
 # The whole workspace, so that crates have the features that they have everywhere: others would compile RocksDB again.
 PROOF := cargo test --release --locked --workspace
 
-.PHONY: help setup build test test-rust test-python lint fmt bench bench-peers bench-full demo crash crash-demo cluster schedules proof s3 ci ci-full lock
+.PHONY: help setup build test test-rust test-python lint fmt bench bench-peers bench-full demo crash crash-demo cluster survive soak schedules proof s3 ci ci-full lock
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -57,6 +58,13 @@ crash-demo: build ## the tests that kill Spark, and the demo killed ROUNDS=10 ti
 cluster: build ## the tests on standalone clusters of several executors, which kill parts of them
 	@$(ENV) pytest -m cluster tests
 
+survive: build ## the long tests of what a query on Spark survives, and the smoke suite on PySpark 4.0
+	@$(ENV) pytest -m survive --timeout 1200 tests $(ARGS)
+	@$(ENV) scripts/pyspark-versions 4.0
+
+soak: build ## SOAK_MINUTES=30 of all faults on a standalone cluster with two workers; SEED= repeats one
+	@$(ENV) python tests/spark/soak.py --minutes $(SOAK_MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
 schedules: setup ## the publish protocol under shuttle: SCHEDULES=2000 orders of the threads, each another one
 	@$(ENV) $(PROOF) --features holdfast-proof/shuttle --test schedules
 
@@ -71,7 +79,7 @@ s3: build ## the tests of roots, sessions and epochs on an S3 server (needs go a
 ci: ## what CI runs
 	@.ci/run
 
-ci-full: ci proof s3 crash-demo cluster bench ## and the long ones
+ci-full: ci proof s3 crash-demo cluster survive bench ## and the long ones
 
 lock: setup ## write the lock files anew
 	@$(ENV) "$$tools/bin/uv" pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header requirements-dev.in -o requirements-dev.lock

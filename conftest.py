@@ -28,6 +28,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory):
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .config("spark.local.dir", str(tmp_path_factory.mktemp("shuffles")))
         # The host must see micro-batches as fast as Spark can start them.
         .config("spark.sql.streaming.pollingDelay", "5ms")
         .getOrCreate()

@@ -124,3 +124,20 @@ class EveryMethod:
         ctx.commit()
         where = [f"{ctx.epoch} {ctx.partition} {ctx.stream_time} {ctx.commits}", str(ctx["kv"].committed_offset(("t", 0)))]
         yield rows(*((line,) for line in given + refused + where), line=pa.string())
+
+
+class Columns:
+    """Counts in the column `n` of a struct, and in each other column since it came to be, as hundreds."""
+
+    def __init__(self, **columns: pa.DataType) -> None:
+        value = hf.serde.struct(pa.schema([pa.field(name, of) for name, of in columns.items()]))
+        self.columns, self.stores = list(columns), (hf.stores.key_value("counts", key=STRING, value=value),)
+
+    def process(self, batch, ctx):
+        for key in batch["k"].to_pylist():
+            kept = ctx["counts"].get(key)
+            before = {name: 0 if kept is None else kept[name] or 0 for name in self.columns}
+            now = {name: count + 1 for name, count in before.items()}
+            ctx["counts"].put(key, now)
+            others = sum(100 * before[name] for name in self.columns[1:])
+            yield rows((key, now["n"] + others), k=pa.string(), n=pa.int64())

@@ -68,7 +68,7 @@ class Stream:
             self.options = {"storage_options": s3_options(), "local_dir": str(self.root / "state")}
         self._clock = time.time() - 100_000
         for side in self.schemas:
-            (base / side).mkdir()
+            (base / side).mkdir(exist_ok=True)
 
     def batch(self, left: Sequence[tuple[Any, ...]] = (), right: Sequence[tuple[Any, ...]] = ()) -> None:
         """What arrives in the next micro-batch."""
@@ -169,8 +169,15 @@ def values(rows: Sequence[tuple[Any, ...]]) -> dict[int, Any]:
 
 def hosts() -> list[int]:
     """The state hosts of this process's Spark."""
-    ours = _below(os.getpid())
-    return [pid for pid, executor in _hosts() if executor in ours]
+    ours = below(os.getpid())
+    return [pid for pid, executor in executors_hosts() if executor in ours]
+
+
+def workers() -> list[int]:
+    """The Python workers of this process's Spark."""
+    ours, found = below(os.getpid()), processes()
+    daemons = {pid for pid, _, command in found if pid in ours and "pyspark.daemon" in command}
+    return [pid for pid, parent, _ in found if parent in daemons]
 
 
 def kill_hosts() -> list[int]:
@@ -191,7 +198,7 @@ def kill_host_of_worker() -> int:
     while at in parents and at > 1:
         above.add(at)
         at = parents[at]
-    killed = [pid for pid, executor in _hosts() if executor in above]
+    killed = [pid for pid, executor in executors_hosts() if executor in above]
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
     return len(killed)
@@ -216,7 +223,8 @@ def in_thread(work: Callable[[], Any]) -> Any:
     return result
 
 
-def _hosts() -> list[tuple[int, int]]:
+def executors_hosts() -> list[tuple[int, int]]:
+    """All state hosts of this machine: id, and that of the executor."""
     found = []
     for pid, _, command in processes():
         # Not the ones that have ended and that nobody has waited for yet.
@@ -225,12 +233,11 @@ def _hosts() -> list[tuple[int, int]]:
     return found
 
 
-def _below(root: int) -> set[int]:
-    now = processes()
-    found, size = {root}, 0
-    while size < len(found):
-        size = len(found)
-        found |= {pid for pid, parent, _ in now if parent in found}
+def below(root: int) -> list[int]:
+    """A process and all below it, parents before children."""
+    everything, found = processes(), [root]
+    for above in found:
+        found.extend(pid for pid, parent, _ in everything if parent == above)
     return found
 
 

@@ -1,16 +1,18 @@
 """Which micro-batch of which run a piece of work belongs to."""
 
-import functools
+import json
 import re
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
-from holdfast.errors import HoldfastError, UnsupportedOperationError
+from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from holdfast.spark.state import State
 
 BATCH_ID: Final = "streaming.sql.batchId"
 QUERY_ID: Final = "sql.streaming.queryId"
@@ -47,12 +49,38 @@ class Epoch(NamedTuple):
         return Epoch(query, run, int(batch))
 
 
-_current: ContextVar[Epoch | None] = ContextVar("holdfast_epoch", default=None)
+class _ConnectBatch(NamedTuple):
+    """A micro-batch under Spark Connect, where nothing says which of the session's queries it is of."""
+
+    session: "SparkSession"
+    running: dict[str, str]
+    """The run ids of the session's queries, by query id."""
+    number: int
+
+    def epoch(self, state: "State") -> Epoch:
+        """The epoch for a state: of several queries that of the one whose checkpoint lies beside the state."""
+        query = next(iter(self.running)) if len(self.running) == 1 else self._query_of(state.checkpoint_location)
+        if query not in self.running:
+            raise HoldfastError(
+                f"{state!r} has the checkpoint of query {query}, which this session does not run: start the query with "
+                '.option("checkpointLocation", state.checkpoint_location)'
+            )
+        return Epoch(query, self.running[query], self.number)
+
+    def _query_of(self, checkpoint: str) -> str:
+        # Spark reads it, wherever it is; it is never written again.
+        lines = self.session.read.text(f"{checkpoint}/metadata").collect()
+        return str(json.loads("".join(line[0] for line in lines))["id"])
 
 
-def current_epoch(spark: "SparkSession") -> Epoch | None:
+_current: ContextVar[Epoch | _ConnectBatch | None] = ContextVar("holdfast_epoch", default=None)
+
+
+def current_epoch(spark: "SparkSession", state: "State") -> Epoch | None:
     """The epoch that surrounds this call: of `hfs.foreach_batch`, or of Spark's own `foreachBatch`."""
     captured = _current.get()
+    if isinstance(captured, _ConnectBatch):
+        return captured.epoch(state)
     if captured is not None or is_connect(spark):
         return captured
     epoch = Epoch.of_properties(spark.sparkContext.getLocalProperty)
@@ -67,15 +95,30 @@ def foreach_batch(fn: "Callable[[DataFrame, int], Any]") -> "Callable[[DataFrame
     The batch id and the run id are taken before `fn` runs, so job groups and jobs from other threads do no harm.
     An operator is called in the thread that `fn` runs in, once an epoch for each name; its result may be evaluated
     anywhere, and more than once.
+
+    Under Spark Connect, `fn` is pickled when the query starts and runs in a process beside the server: what it changes
+    there is not seen here, and holdfast must be installed there.
     """
     if not callable(fn):
         raise TypeError(f"foreach_batch takes a function of a DataFrame and a batch id, not {type(fn).__name__}")
+    return _ForeachBatch(fn)
 
-    @functools.wraps(fn)
-    def with_epoch(frame: "DataFrame", batch_id: int) -> Any:
+
+class _ForeachBatch:
+    """A function of `foreachBatch` with its epoch around it; a class, so that Spark Connect can pickle it by name."""
+
+    def __init__(self, fn: "Callable[[DataFrame, int], Any]", starter: "SparkSession | None" = None) -> None:
+        self._fn: Final = fn
+        self._starter: Final = starter
+        self._running: dict[str, str] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self._fn,)
+
+    def __call__(self, frame: "DataFrame", batch_id: int) -> Any:
         spark = frame.sparkSession
         if is_connect(spark):
-            raise UnsupportedOperationError("hfs.foreach_batch under Spark Connect comes later: use a classic session")
+            return self._call(self._connect_batch(frame, batch_id), frame)
         context = spark.sparkContext
         query_id, number = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
         if query_id is None or number != str(batch_id):
@@ -85,15 +128,43 @@ def foreach_batch(fn: "Callable[[DataFrame, int], Any]") -> "Callable[[DataFrame
             )
         # Not from the job group: an earlier micro-batch of `fn` may have set one of its own.
         run_id = _run_id(spark, query_id)
-        token = _current.set(Epoch(query_id, run_id, batch_id))
         try:
-            return fn(frame, batch_id)
+            return self._call(Epoch(query_id, run_id, batch_id), frame)
         finally:
-            _current.reset(token)
             # Spark stops a query by its job group, and sets it once a run.
             context.setLocalProperty(JOB_GROUP, run_id)
 
-    return with_epoch
+    def _call(self, epoch: Epoch | _ConnectBatch, frame: "DataFrame") -> Any:
+        token = _current.set(epoch)
+        try:
+            return self._fn(frame, epoch.number)
+        finally:
+            _current.reset(token)
+
+    def _connect_batch(self, frame: "DataFrame", batch_id: int) -> _ConnectBatch:
+        session = self._starter or frame.sparkSession
+        # Once a process, and so once a run: a process that outlives its query must not take the next run's id for its own.
+        if not self._running:
+            self._running = {str(query.id): str(query.runId) for query in session.streams.active}
+            # The server knows the frame for as long as its micro-batch runs, and until then no other run of its query.
+            _ = frame.schema
+        if not self._running:
+            raise HoldfastError(
+                f"hfs.foreach_batch was called with batch {batch_id}, but the session runs no streaming query: "
+                "hand it to writeStream.foreachBatch"
+            )
+        return _ConnectBatch(session, self._running, batch_id)
+
+
+def _unpickled(fn: "Callable[[DataFrame, int], Any]") -> _ForeachBatch:
+    """The wrapper in Spark Connect's process for `foreachBatch`.
+
+    Its active session is the one that started the query, as long as functions are unpickled; since 4.3 the frames have a
+    clone of it, which lists no queries.
+    """
+    from pyspark.sql import SparkSession
+
+    return _ForeachBatch(fn, SparkSession.getActiveSession())
 
 
 def is_connect(spark: "SparkSession") -> bool:

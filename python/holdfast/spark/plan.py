@@ -10,6 +10,7 @@ from pyspark.sql import types as sql
 
 from holdfast.errors import HoldfastError, UnsupportedOperationError
 from holdfast.spark.epoch import Epoch, current_epoch
+from holdfast.spark.hashed import members
 from holdfast.spark.schema import arrow_type
 from holdfast.spark.state import State
 from holdfast.spark.task import OperatorTask
@@ -44,7 +45,7 @@ def check_call(state: State, left: "DataFrame", right: "DataFrame | None" = None
         )
     if streaming:
         return None
-    epoch = current_epoch(spark)
+    epoch = current_epoch(spark, state)
     if epoch is None:
         raise HoldfastError(
             f"{state!r} needs an epoch, and a static frame outside a micro-batch has none: read with spark.readStream, "
@@ -88,12 +89,8 @@ class Operator:
         # through, so a batch without rows still has its N tasks; repartitionById gives task p the rows of partition p.
         observed = [F.expr(expression).alias(metric) for metric, expression in metrics.items()]
         application = rows.sparkSession.conf.get("spark.app.id", None)
-        return (
-            rows.select(pid.alias("pid"), *rows.columns)
-            .observe(f"holdfast:{self.name}", *observed)
-            .repartitionById(partitions, F.col("pid"))
-            .mapInArrow(self._task(application), self.output)
-        )
+        numbered = rows.select(pid.alias("pid"), *rows.columns).observe(f"holdfast:{self.name}", *observed)
+        return _to_tasks(numbered, partitions).mapInArrow(self._task(application), self.output)
 
     def _task(self, application: str | None) -> OperatorTask:
         state = self.state
@@ -114,3 +111,12 @@ class Operator:
             layout=self.layout,
             output=output,
         )
+
+
+def _to_tasks(rows: "DataFrame", partitions: int) -> "DataFrame":
+    """The rows, shuffled so that task p has those whose `pid` is p."""
+    if hasattr(type(rows), "repartitionById"):
+        return rows.repartitionById(partitions, F.col("pid"))
+    # PySpark 4.0 has only `repartition`, which hashes: so by a number that it sends to p.
+    numbers = F.array(*(F.lit(number) for number in members(partitions)))
+    return rows.repartition(partitions, F.element_at(numbers, F.col("pid") + 1))

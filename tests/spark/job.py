@@ -1,0 +1,116 @@
+"""A driver that other processes kill: python tests/spark/job.py FOLDER MASTER [NAME=VALUE ...]
+
+It joins and adds up what `sequence.py` writes into FOLDER/in, micro-batch by micro-batch, into FOLDER/joined/N-... and
+FOLDER/totals/N-..., and ends once FOLDER/last exists and all is done. Where FOLDER/raise exists, a task raises.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.pollingDelay": "5ms",
+    "spark.driver.memory": "512m",
+    "spark.executor.memory": "512m",
+}
+
+
+class Results:
+    """The rows of each micro-batch that a sink has; a micro-batch that was replayed it has more than once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.rows: dict[int, list[Any]] = {}
+        self.unequal: set[int] = set()
+        for batch in folder.glob("[0-9]*"):
+            if not (batch / "_SUCCESS").exists():
+                continue
+            number, table = int(batch.name.partition("-")[0]), pq.read_table(batch)
+            rows = sorted(zip(*(column.to_pylist() for column in table.columns), strict=True), key=str)
+            if self.rows.setdefault(number, rows) != rows:
+                self.unequal.add(number)
+
+
+class Raising:
+    """Hands rows on; a task of it raises where the mark is, and takes the mark away."""
+
+    def __init__(self, mark: Path, schema: pa.Schema | None = None) -> None:
+        self.mark = mark
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch
+            with suppress(FileNotFoundError):
+                self.mark.unlink()
+                raise RuntimeError("as asked for")
+
+
+def main() -> int:
+    """Run until all is done."""
+    folder, master = Path(sys.argv[1]), sys.argv[2]
+    from pyspark.sql import SparkSession
+    from pyspark.sql import functions as F
+    from sequence import DDL
+
+    import holdfast.spark as hfs
+
+    builder = SparkSession.builder.master(master).appName("holdfast-survive")
+    given = dict(argument.split("=", 1) for argument in sys.argv[3:])
+    for name, value in {**SETTINGS, "spark.sql.warehouse.dir": str(folder / "warehouse"), **given}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    state = hfs.State(str(folder / "state"), partitions=4, snapshot_interval="5 seconds", retain_epochs=5)
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        joined = hfs.join_asof(
+            frame.where("x >= 0"),
+            frame.where("x < 0").select("k", F.col("t").alias("since"), F.col("x").alias("v")),
+            by="k",
+            left_on="t",
+            right_on="since",
+            history_retention="10000 days",
+            state=state,
+            name="join",
+        )
+        joined = joined.mapInArrow(Raising(folder / "raise"), joined.schema)
+        totals = hfs.aggregate(joined, by="k", aggs={"n": "count", "total": ("sum", "v")}, state=state, name="totals")
+        # The join is evaluated twice. No attempt takes away what another one has written.
+        attempt = f"{batch_id}-{uuid.uuid4().hex}"
+        joined.select("x", "v").write.parquet(str(folder / "joined" / attempt))
+        totals.write.parquet(str(folder / "totals" / attempt))
+
+    rows = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
+    query = (
+        rows.writeStream.foreachBatch(hfs.foreach_batch(write))
+        .option("checkpointLocation", state.checkpoint_location)
+        .trigger(processingTime="0 seconds")
+        .start()
+    )
+    while not (folder / "last").exists():
+        query.awaitTermination(1)  # raises what ended it
+    query.processAllAvailable()
+    query.stop()
+    spark.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
+    sys.exit(main())

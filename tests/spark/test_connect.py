@@ -1,0 +1,43 @@
+"""Spark Connect: every operator in every way, in a process of its own, since a process has one kind of session."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+pytestmark = pytest.mark.timeout(1_200)
+
+
+def run(script: str, folder: Path, *arguments: str) -> str:
+    """What a script says under Spark Connect; its server takes a free port, as Spark's own tests have it."""
+    for attempt in range(3):
+        folder.joinpath(str(attempt)).mkdir()
+        done = subprocess.run(
+            [sys.executable, str(HERE / script), str(folder / str(attempt)), *arguments],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "SPARK_TESTING": "1"},
+        )
+        # Spark gives the process for foreachBatch ten seconds to start, whatever else the machine is doing.
+        if "Python worker failed to connect back" not in done.stderr:
+            break
+    else:
+        pytest.skip("Spark's own limit of ten seconds for a new worker was too short for this machine, three times over")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_every_operator_in_every_way(tmp_path: Path):
+    assert run("smoke.py", tmp_path, "--connect").endswith("Connect: 7 operators in 3 ways\n")
+
+
+@pytest.mark.survive
+@pytest.mark.parametrize("case", ["two_queries", "restarted", "unwrapped", "server_killed"])
+def test_connect(tmp_path: Path, case: str):
+    assert run("connect.py", tmp_path, case).endswith(f"{case}: as it must be\n")

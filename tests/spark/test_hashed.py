@@ -1,0 +1,20 @@
+"""Numbers that Spark's own hash sends where they shall go."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import functions as F
+
+from holdfast.spark.hashed import members, murmur3
+
+
+def test_the_hash_is_sparks(spark):
+    numbers = [0, 1, 2, 41, 65_535, 1 << 30, (1 << 31) - 1]
+    frame = spark.createDataFrame([(number,) for number in numbers], "n int").select(F.hash("n"))
+    assert [murmur3(number) for number in numbers] == [row[0] for row in frame.collect()]
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7, 200])
+def test_each_partition_has_a_number(partitions: int):
+    found = members(partitions)
+    assert [murmur3(number) % partitions for number in found] == list(range(partitions))

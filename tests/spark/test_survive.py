@@ -1,0 +1,414 @@
+"""What a query survives, on the session that all tests share; each is checked against what must come of its input."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pytest
+from processors import OUT, Columns
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from sequence import DDL, Sequence
+from streams import Stream, hosts, kill_hosts, workers
+
+import holdfast.spark as hfs
+
+
+class Query:
+    """A query over a sequence: the join, and the totals of its rows."""
+
+    def __init__(self, spark: Any, base: Path, **of_sequence: int) -> None:
+        self.spark, self.base, self.root = spark, base, base / "state"
+        self.sequence = Sequence(1, **{"rows": 60, "keys": 8, **of_sequence})
+        self.joined: dict[int, list[Any]] = {}
+        self.totals: dict[int, list[Any]] = {}
+        self.settings: dict[str, Any] = {}
+
+    def arrive(self, batches: int) -> None:
+        """So many more micro-batches."""
+        base = self.base / "in"
+        for _ in range(batches):
+            self.sequence.write(base)
+
+    def join(self, frame: DataFrame, state: hfs.State) -> DataFrame:
+        return hfs.join_asof(
+            frame.where("x >= 0"),
+            frame.where("x < 0").select("k", F.col("t").alias("since"), F.col("x").alias("v")),
+            by="k",
+            left_on="t",
+            right_on="since",
+            history_retention="10000 days",
+            state=state,
+            name="join",
+        )
+
+    def start(self, each: Callable[[DataFrame, int], None]) -> Any:
+        rows = self.spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(str(self.base / "in"))
+        writer = rows.writeStream.foreachBatch(each).option("checkpointLocation", str(self.root / "query"))
+        return writer.trigger(processingTime="0 seconds").start()
+
+    def run(self, each: Callable[[DataFrame, int, DataFrame], None] | None = None) -> None:
+        """Process all that has arrived; `each` is given the join, too, and collects nothing else."""
+        query = self.start(self.collecting(each))
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    def collecting(self, each: Callable[[DataFrame, int, DataFrame], None] | None = None) -> Callable[[DataFrame, int], Any]:
+        state = hfs.State(str(self.root), partitions=2, **self.settings)
+
+        def fn(frame: DataFrame, batch: int) -> None:
+            joined = self.join(frame, state)
+            if each is not None:
+                each(frame, batch, joined)
+                return
+            totals = hfs.aggregate(joined, by="k", aggs={"n": "count", "total": ("sum", "v")}, state=state, name="totals")
+            self.joined[batch] = [tuple(row) for row in joined.select("x", "v").collect()]
+            self.totals[batch] = [tuple(row) for row in totals.collect()]
+
+        return hfs.foreach_batch(fn)
+
+    def keep(self, batch: int, rows: list[Any]) -> None:
+        """What `each` found of a micro-batch's join."""
+        self.joined[batch] = [(row["x"], row["v"]) for row in rows]
+
+    def check(self, *, totals: bool = True) -> None:
+        """Everything is as the sequence says, in every micro-batch so far."""
+        told = self.totals
+        if not totals:
+            told = {n: [(key, *group) for key, group in groups.items()] for n, groups in enumerate(self.sequence.totals)}
+        assert self.sequence.differences(self.joined, told) == []
+
+
+@pytest.fixture
+def query(spark, tmp_path: Path) -> Query:
+    return Query(spark, tmp_path)
+
+
+# --- evaluated more than once, or not at all --------------------------------------------------------------------------
+
+
+def test_finished_tasks_that_run_again_after_a_fetch_failure(query: Query):
+    query.arrive(3)
+    marks = query.base / "marks"
+    marks.mkdir()
+
+    def mark(batches):
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        (marks / f"{context.partitionId()}-{context.taskAttemptId()}").touch()
+        yield from batches
+
+    def each(frame: DataFrame, batch: int, joined: DataFrame) -> None:
+        if batch != 1:
+            query.keep(batch, joined.collect())
+            return
+        # An RDD finds its shuffle files again, as a stage does that waits for another one.
+        shuffled = joined.mapInArrow(mark, joined.schema).repartition(3).rdd
+        shuffled.count()
+        for file in Path(query.spark.conf.get("spark.local.dir")).glob("blockmgr-*/*/shuffle_*.data"):
+            file.unlink()
+        query.keep(batch, shuffled.collect())
+
+    query.run(each)
+    assert len(list(marks.iterdir())) > 2, "no task ran again"
+    query.check(totals=False)
+
+
+def test_is_empty_and_then_nothing_is_whole_or_an_error_that_says_so(query: Query):
+    query.arrive(3)
+
+    def each(frame: DataFrame, batch: int, joined: DataFrame) -> None:
+        if batch == 1:
+            # It stops early, but what has gone through the pipe by then may have been all.
+            joined.isEmpty()
+            query.joined[batch] = list(query.sequence.joined[batch].items())
+        else:
+            query.keep(batch, joined.collect())
+
+    try:
+        query.run(each)
+    except StreamingQueryException as error:
+        if "holdfast rewind" not in str(error):
+            raise
+    else:
+        query.check(totals=False)
+
+
+def test_a_count_and_then_two_sinks(query: Query):
+    query.arrive(3)
+    out = query.base / "out"
+
+    def each(frame: DataFrame, batch: int, joined: DataFrame) -> None:
+        assert joined.count() == len(query.sequence.joined[batch])
+        joined.write.parquet(f"{out}/one/{batch}")
+        joined.write.json(f"{out}/other/{batch}")
+
+    query.run(each)
+    for sink, read in (("one", query.spark.read), ("other", query.spark.read.schema("x long, v long").format("json"))):
+        for batch in range(3):
+            folder = f"{out}/{sink}/{batch}"
+            query.keep(batch, (read.parquet(folder) if sink == "one" else read.load(folder)).collect())
+        query.check(totals=False)
+
+
+# --- what lies in the root --------------------------------------------------------------------------------------------
+
+
+def refused(query: Query, *words: str) -> None:
+    """The query fails with these words, and what lies in the root is as it was."""
+    log = sorted(query.root.glob("log/*/*"))
+    with pytest.raises(StreamingQueryException) as refusal:
+        query.run()
+    for word in words:
+        assert word in str(refusal.value)
+    assert sorted(query.root.glob("log/*/*")) == log
+
+
+@pytest.mark.survive
+def test_an_older_checkpoint_that_was_restored(query: Query):
+    query.arrive(2)
+    query.run()
+    checkpoint, older, newer = query.root / "query", query.base / "older", query.base / "newer"
+    shutil.copytree(checkpoint, older)
+    # One epoch would be taken for a commit that was lost, and come out again as it was.
+    query.arrive(4)
+    query.run()
+    checkpoint.rename(newer)
+    shutil.copytree(older, checkpoint)
+    refused(query, "an older checkpoint was restored", "holdfast rewind --epoch 2")
+    shutil.rmtree(checkpoint)
+    newer.rename(checkpoint)
+    query.arrive(1)
+    query.run()
+    query.check()
+
+
+@pytest.mark.survive
+def test_sparks_checkpoint_is_gone_and_the_state_is_not(query: Query):
+    query.arrive(2)
+    query.run()
+    checkpoint, kept = query.root / "query", query.base / "kept"
+    checkpoint.rename(kept)
+    refused(query, "put the checkpoint back")
+    shutil.rmtree(checkpoint)
+    kept.rename(checkpoint)
+    query.arrive(1)
+    query.run()
+    query.check()
+
+
+@pytest.mark.survive
+@pytest.mark.parametrize("host", ["lives", "is killed"])
+def test_the_state_is_gone_and_sparks_checkpoint_is_not(query: Query, host: str):
+    query.arrive(2)
+    query.run()
+    if host == "is killed":
+        assert kill_hosts()
+    kept = query.base / "kept"
+    kept.mkdir()
+    for part in [part for part in query.root.iterdir() if part.name != "query"]:
+        part.rename(kept / part.name)
+    query.arrive(1)
+    refused(query, "the state was deleted")
+    for part in kept.iterdir():
+        shutil.rmtree(query.root / part.name, ignore_errors=True)
+        part.rename(query.root / part.name)
+    query.run()
+    query.check()
+
+
+@pytest.mark.survive
+def test_a_log_object_that_is_missing(query: Query):
+    query.arrive(2)
+    query.run()
+    assert kill_hosts()
+    shutil.rmtree(query.root / "state")
+    victim = sorted(query.root.glob("log/*0/join.*"))[0]
+    kept = victim.read_bytes()
+    victim.unlink()
+    query.arrive(1)
+    refused(query, "join", "holdfast rewind")
+    victim.write_bytes(kept)
+    query.run()
+    query.check()
+
+
+# --- code and queries -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.survive
+def test_new_code_of_a_processor_that_adds_a_value_column(stream: Stream):
+    stream.batch(left=[(key, 1, n) for n, key in enumerate("abcdefgh")])
+
+    def run(**columns: pa.DataType) -> dict[int, list[Any]]:
+        rows = stream.source("left")
+        return stream.run(
+            hfs.process(rows, Columns(**columns), by="k", on="t", state=stream.state(), schema=OUT, name="columns")
+        )
+
+    run(n=pa.int64())
+    stream.batch(left=[(key, 2, n) for n, key in enumerate("abcdefgh")])
+    stream.batch(left=[(key, 3, n) for n, key in enumerate("abcdefgh")])
+    # The first row finds nothing in the new column, the second what the first has put there.
+    given = run(n=pa.int64(), m=pa.int64())
+    assert given == {
+        0: [(key, 1) for key in "abcdefgh"],
+        1: [(key, 2) for key in "abcdefgh"],
+        2: [(key, 103) for key in "abcdefgh"],
+    }
+
+
+def test_two_queries_on_one_spark(spark, tmp_path: Path):
+    both = [Query(spark, tmp_path / name) for name in ("one", "other")]
+    for query in both:
+        query.base.mkdir()
+        query.arrive(3)
+    started = [query.start(query.collecting()) for query in both]
+    for query in started:
+        query.processAllAvailable()
+        query.stop()
+    for query in both:
+        query.check()
+
+
+# --- kills that are aimed ---------------------------------------------------------------------------------------------
+
+
+class Watch:
+    """Kills the state hosts of this Spark at the moment at which a condition holds, `times` times."""
+
+    def __init__(self, condition: Callable[[], Any], times: int = 1) -> None:
+        self.kills = 0
+        self._condition, self._times, self._ended = condition, times, False
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended = True
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended and self.kills < self._times:
+            with suppress(OSError):
+                if not self._condition():
+                    time.sleep(0.0005)
+                    continue
+                stopped = hosts()
+                for pid in stopped:
+                    os.kill(pid, signal.SIGSTOP)
+                # Looked at again while nothing moves: too late is not aimed.
+                aimed = bool(self._condition())
+                for pid in stopped:
+                    os.kill(pid, signal.SIGKILL if aimed else signal.SIGCONT)
+                if aimed and stopped:
+                    self.kills += 1
+                    time.sleep(0.2)
+
+
+def names(folder: Path) -> list[str]:
+    return os.listdir(folder) if folder.exists() else []
+
+
+@pytest.mark.survive
+def test_hosts_killed_while_they_stage(spark, tmp_path: Path):
+    query = Query(spark, tmp_path, rows=60_000, keys=30_000)
+    query.arrive(4)
+    log = query.root / "log"
+
+    def staging() -> bool:
+        """Some object of the newest epoch is being written: it has a temporary name, or a chunk and no head."""
+        epochs = sorted(names(log))
+        objects = names(log / epochs[-1]) if epochs else []
+        heads = {tuple(name.split(".")[:3]) for name in objects if name.count(".") == 2}
+        return any("#" in name or tuple(name.split(".")[:3]) not in heads for name in objects)
+
+    with Watch(staging, times=2) as watch:
+        query.run()
+    assert watch.kills > 0
+    query.check()
+
+
+@pytest.mark.survive
+def test_hosts_killed_while_they_take_a_snapshot(spark, tmp_path: Path):
+    query = Query(spark, tmp_path, rows=20_000, keys=10_000)
+    query.settings = {"snapshot_interval": "0 seconds", "retain_epochs": 2}
+    query.arrive(8)
+    snapshots = query.root / "snapshots"
+
+    def copying() -> bool:
+        """Files are there, and the manifest that names them is not."""
+        for files in snapshots.glob("*/*/files"):
+            manifests = [name for name in names(files.parent) if "." in name]
+            if len(names(files)) > 0 and not manifests:
+                return True
+        return False
+
+    with Watch(copying, times=2) as watch:
+        query.run()
+    assert watch.kills > 0
+    # A new disk begins with what the snapshots are.
+    kill_hosts()
+    shutil.rmtree(query.root / "state")
+    query.arrive(1)
+    query.run()
+    query.check()
+
+
+@pytest.mark.survive
+def test_hosts_killed_while_they_restore(spark, tmp_path: Path):
+    query = Query(spark, tmp_path, rows=20_000, keys=10_000)
+    query.settings = {"snapshot_interval": "0 seconds", "retain_epochs": 2}
+    query.arrive(8)
+    query.run()
+    assert kill_hosts()
+    databases = query.root / "state"
+    shutil.rmtree(databases)
+    query.arrive(1)
+    log = query.root / "log"
+    newest = max(names(log))
+    # The databases are being made, and nothing of the epoch that waits for them is there.
+    with Watch(lambda: any(databases.glob("*/*/*")) and max(names(log)) == newest, times=2) as watch:
+        query.run()
+    assert watch.kills > 0
+    query.check()
+
+
+@pytest.mark.survive
+def test_python_workers_killed_in_mid_batch(spark, tmp_path: Path):
+    query = Query(spark, tmp_path, rows=5_000, keys=500)
+    query.arrive(8)
+    killed: list[int] = []
+    ended = threading.Event()
+
+    def kill() -> None:
+        while not ended.wait(1.5):
+            for pid in workers()[:1]:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        query.run()
+    finally:
+        ended.set()
+        thread.join()
+    assert killed
+    query.check()
