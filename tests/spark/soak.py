@@ -26,6 +26,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import cluster
 import streams
 from cluster import Cluster
 from drivers import Driver, committed, differences
@@ -59,6 +60,7 @@ class Soak:
         self.folder, self.minutes, self.master = folder, minutes, master
         self.random = random.Random(seed)
         self.sequence = Sequence(seed)
+        cluster.PATIENCE = 600.0  # a soak may run beside other work
         self.cluster = None if master else Cluster(folder / "cluster")
         for address in WORKERS if self.cluster else ():
             self.cluster.worker(address)
