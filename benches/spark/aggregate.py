@@ -1,4 +1,7 @@
-"""Count and latest value per key in a stream: against the same plan with an identity function, and against Spark's own state."""
+"""Aggregations of a stream against Spark's own state: count and latest value per key, sessions, an Aggregator in the worker.
+
+Count and latest value also against the same plan with an identity function; the Aggregator against the built-in function.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import numpy as np
+from _mean import Mean
 from _streams import LEFT, left_file, middle, rates, session, source
 from figure import Figure
 
@@ -22,7 +26,7 @@ SKIP = 2
 
 
 def figures(*, quick: bool) -> list[Figure]:
-    """The two ratios."""
+    """The four ratios."""
     spark = session(
         spark__sql__streaming__stateStore__providerClass=(
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -37,16 +41,35 @@ def figures(*, quick: bool) -> list[Figure]:
         ours: list[float] = []
         identity: list[float] = []
         own: list[float] = []
+        sessions: list[float] = []
+        own_sessions: list[float] = []
+        aggregator: list[float] = []
+        built_in: list[float] = []
         # In turns: the speed of the machine drifts.
         for turn in range(1 if quick else 3):
             ours.append(middle(rates(_ours(spark, base, turn), base / f"root{turn}" / "query", skip=SKIP)))
             identity.append(middle(rates(_identity(spark, base), base / f"identity{turn}", skip=SKIP)))
             own.append(middle(rates(_spark(spark, base), base / f"spark{turn}", skip=SKIP, mode="update")))
+            sessions.append(middle(rates(_sessions(spark, base, turn), base / f"s{turn}" / "query", skip=SKIP)))
+            own_sessions.append(middle(rates(_own_sessions(spark, base), base / f"sessions{turn}", skip=SKIP)))
+            aggregator.append(middle(rates(_mean(spark, base, f"a{turn}", Mean()), base / f"a{turn}" / "query", skip=SKIP)))
+            built_in.append(
+                middle(rates(_mean(spark, base, f"b{turn}", ("avg", "x")), base / f"b{turn}" / "query", skip=SKIP))
+            )
     spark.stop()
-    what = f"count and latest value per key on Spark, {rows:,} rows a micro-batch, {keys:,} keys"
+    size = f"{rows:,} rows a micro-batch, {keys:,} keys"
+    what = f"count and latest value per key on Spark, {size}"
     return [
         _figure(what, "the same plan with an identity mapInArrow", ours, identity, ">= 0.6"),
         _figure(what, "Spark's own aggregation in the JVM, state in RocksDB", ours, own, ">= 1"),
+        _figure(
+            f"sessions of 2 hours on Spark, {size}",
+            "Spark's own session_window, state in RocksDB",
+            sessions,
+            own_sessions,
+            "",
+        ),
+        _figure(f"a mean per key by an Aggregator on Spark, {size}", "the built-in avg", aggregator, built_in, ""),
     ]
 
 
@@ -63,6 +86,28 @@ def _ours(spark: SparkSession, base: Path, turn: int) -> DataFrame:
     state = hfs.State(str(base / f"root{turn}"), partitions=2)
     aggs = {"rows": "count", "newest": ("last", "x")}
     return hfs.aggregate(source(spark, base / "left", LEFT), by="k", on="t", aggs=aggs, state=state)
+
+
+def _sessions(spark: SparkSession, base: Path, turn: int) -> DataFrame:
+    import holdfast.spark as hfs
+
+    frame, state = source(spark, base / "left", LEFT), hfs.State(str(base / f"s{turn}"), partitions=2)
+    window = hfs.session_window("2 hours")
+    return hfs.aggregate(frame, by="k", on="t", aggs={"n": "count"}, window=window, emit="close", grace="1 day", state=state)
+
+
+def _own_sessions(spark: SparkSession, base: Path) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    frame = source(spark, base / "left", LEFT).withWatermark("t", "1 day")
+    return frame.groupBy("k", F.session_window("t", "2 hours")).agg(F.count(F.lit(1)).alias("n"))
+
+
+def _mean(spark: SparkSession, base: Path, root: str, how: Any) -> DataFrame:
+    import holdfast.spark as hfs
+
+    frame = source(spark, base / "left", LEFT).select("k", "t", "x")
+    return hfs.aggregate(frame, by="k", on="t", aggs={"mean": how}, state=hfs.State(str(base / root), partitions=2))
 
 
 def _identity(spark: SparkSession, base: Path) -> DataFrame:

@@ -444,6 +444,8 @@ class HostCalls:
         """The next rows in order and their greatest time; no rows at the end."""
     def is_repeated(self) -> bool:
         """Whether the stores have what an earlier session came to with the same input."""
+    def next_task(self, given: Any) -> tuple[str, int | None, ArrowBatch]:
+        """Says what the last task of an aggregation came to, and hears the next: its name, whose it is, its batch."""
     def call(self, store: str, method: str, given: Sequence[_Argument]) -> ArrowBatch:
         """Asks a store."""
     def scan(self, store: str, method: str, given: Sequence[_Argument], batch_rows: int) -> ArrowReader:

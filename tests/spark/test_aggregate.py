@@ -14,7 +14,6 @@ from pyspark.sql import types as sql
 from streams import Stream, at, seconds
 
 import holdfast.spark as hfs
-from holdfast.errors import UnsupportedOperationError
 
 ROWS = pa.schema([("k", pa.string()), ("t", pa.timestamp("us", "UTC")), ("x", pa.int64()), ("y", pa.float64())])
 ALL = {
@@ -32,7 +31,7 @@ ALL = {
 }
 
 
-def _rows(seed: int, count: int, late: int = 0) -> list[tuple[Any, ...]]:
+def rows_of(seed: int, count: int, late: int = 0) -> list[tuple[Any, ...]]:
     """Rows over 100 seconds with nulls in every column but the time, each at most `late` seconds behind the one before."""
     draw = random.Random(seed)
     rows = []
@@ -98,7 +97,7 @@ def _cut(stream: Stream, rows: list[tuple[Any, ...]], parts: int) -> None:
 
 @pytest.mark.parametrize("parts", [1, 4])
 def test_every_function_however_the_stream_is_cut(rows: Stream, parts: int):
-    drawn = _rows(parts, 120, late=20)
+    drawn = rows_of(parts, 120, late=20)
     _cut(rows, drawn, parts)
     frame = _sums(rows, on="t", aggs=ALL)
     assert _last(rows.run(frame)) == _expected(drawn)
@@ -106,7 +105,7 @@ def test_every_function_however_the_stream_is_cut(rows: Stream, parts: int):
 
 
 def test_a_restart_goes_on_where_it_was(rows: Stream):
-    drawn = _rows(7, 90)
+    drawn = rows_of(7, 90)
     _cut(rows, drawn[:60], 2)
 
     def frame() -> Any:
@@ -119,7 +118,7 @@ def test_a_restart_goes_on_where_it_was(rows: Stream):
 
 @pytest.mark.parametrize(("length", "slide"), [(10, 10), (10, 4)])
 def test_windows_that_are_updated(rows: Stream, length: int, slide: int):
-    drawn = _rows(length + slide, 100, late=30)
+    drawn = rows_of(length + slide, 100, late=30)
     _cut(rows, drawn, 3)
     window = hfs.window(timedelta(seconds=length), timedelta(seconds=slide))
     frame = _sums(rows, on="t", window=window, grace="30 seconds", aggs=ALL)
@@ -269,9 +268,6 @@ def test_windows_are_checked_where_they_are_made():
     for length, slide in (("0 seconds", None), ("-1 second", None), ("1 second", "2 seconds"), ("1 second", "0 seconds")):
         with pytest.raises(ValueError, match=r"length|slide"):
             hfs.window(length, slide)
-    for later in (hfs.sliding_window, hfs.session_window):
-        with pytest.raises(UnsupportedOperationError, match="comes later"):
-            later("1 minute")
 
 
 def test_another_function_under_the_same_name_is_refused(rows: Stream):

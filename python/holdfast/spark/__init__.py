@@ -13,6 +13,7 @@ enriched.writeStream.option("checkpointLocation", state.checkpoint_location).sta
 """
 
 from holdfast.spark.aggregate import aggregate
+from holdfast.spark.aggregator import Aggregator
 from holdfast.spark.drop_duplicates import drop_duplicates
 from holdfast.spark.epoch import foreach_batch
 from holdfast.spark.join_asof import join_asof
@@ -23,11 +24,14 @@ from holdfast.spark.process import Processor, process
 from holdfast.spark.processor.context import ProcessorContext
 from holdfast.spark.span import Span
 from holdfast.spark.state import State
-from holdfast.spark.window import Window, session_window, sliding_window, window
+from holdfast.spark.window import SessionWindow, SlidingWindow, Window, session_window, sliding_window, window
 
 __all__ = [
+    "Aggregator",
     "Processor",
     "ProcessorContext",
+    "SessionWindow",
+    "SlidingWindow",
     "Span",
     "State",
     "Window",

@@ -1,21 +1,24 @@
 """Aggregation by key, and by windows of event time."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql import types as sql
 
-from holdfast.errors import UnsupportedOperationError
+from holdfast.spark.aggregator import AggregatorTask, Declared
+from holdfast.spark.one_side import OneSide
 from holdfast.spark.plan import Operator, check_call
-from holdfast.spark.rows import Input, Rows, keys_of
-from holdfast.spark.schema import Side
+from holdfast.spark.rows import Input, Rows
 from holdfast.spark.span import Span, micros
 from holdfast.spark.state import State
-from holdfast.spark.window import Window
+from holdfast.spark.task import OperatorTask
+from holdfast.spark.window import AnyWindow
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 _FUNCTIONS: Final = ("count", "sum", "min", "max", "avg", "first", "last", "count_distinct", "collect_list", "collect_set")
@@ -28,7 +31,7 @@ def aggregate(
     aggs: Mapping[str, Any],
     state: State,
     on: str | None = None,
-    window: Window | None = None,
+    window: AnyWindow | None = None,
     grace: Span | None = None,
     emit: Literal["update", "close"] = "update",
     retention: Span | None = None,
@@ -40,23 +43,21 @@ def aggregate(
     `(function, column)` computes Spark SQL's `count`, `sum`, `min`, `max`, `avg`, `first`, `last`, `count_distinct`,
     `collect_list` or `collect_set` of a column, with its result type and its way with nulls. `on` is the rows' time:
     `first` and `last` go by it (of equal times the least and the greatest value), and lists are ordered by it; without
-    it they go by arrival. A sum that its type cannot hold is an error.
+    it they go by arrival. A sum that its type cannot hold is an error. An `Aggregator` is a function of your own.
 
-    `window` (from `hfs.window`) cuts each group by time: columns `window_start` and `window_end` come after `by`. A
-    window is closed when the stream time, the greatest time seen in a partition, is `grace` past its end; rows that
-    come then are dropped and counted. `emit="update"` gives the groups that a micro-batch changed, `emit="close"` each
-    window once, when it closes (with `grace` 0 if it is not given); a static frame has an end, which closes all.
-    Without `grace`, `emit="update"` takes late rows as long as windows are kept: for `retention`, or always. Without
-    windows `grace` bounds how late a row may be. `name` is the operator's name in the state.
+    `window` (from `hfs.window`, `hfs.sliding_window` or `hfs.session_window`) cuts each group by time: columns
+    `window_start` and `window_end` come after `by`. A window is closed when the stream time, the greatest time seen in a
+    partition, is `grace` past its end; rows that come then are dropped and counted. `emit="update"` gives the groups that a
+    micro-batch changed, `emit="close"` each window once, when it closes (with `grace` 0 if it is not given); a static frame
+    has an end, which closes all. Without `grace`, `emit="update"` takes late rows as long as windows are kept: for
+    `retention`, or always. Without windows `grace` bounds how late a row may be. `name` is the operator's name in the
+    state.
 
     Raises `ValueError` that names the wrong column, function or option, before any job runs.
     """
-    side = Side("input", df)
-    keys = keys_of(side, by)
-    time = None if on is None else side.time(on, "on")
-    if time is not None and time in keys:
-        raise ValueError(f"on: column {time.name!r} is in by, too; a key and a time are two columns")
-    columns = _Columns(side, aggs)
+    given = OneSide(df, by, on)
+    side, keys, time = given.side, given.keys, given.time
+    columns = _Columns(given, aggs)
     settings = _settings(time, window, grace, emit, retention)
     output = [*keys, *([] if window is None or time is None else _window_fields(time)), *columns.results]
     seen: set[str] = set()
@@ -66,6 +67,8 @@ def aggregate(
         seen.add(side.fold(field.name))
     epoch = check_call(state, df)
     rows = Rows(Input(side, keys, time, columns.payload))
+    # The rows as the user's own functions get them: with all columns of the frame.
+    output_of_rows = {"output": given.request["output"]} if columns.own else {}
     operator = Operator(
         kind="aggregate",
         name=name or f"aggregate_{rows.default_name}",
@@ -73,7 +76,8 @@ def aggregate(
         epoch=epoch,
         layout=rows.layout,
         output=sql.StructType([sql.StructField(field.name, field.dataType, nullable=True) for field in output]),
-        request={**rows.request, **settings, "aggregates": columns.aggregates, "last": state.is_scratch},
+        request={**rows.request, **output_of_rows, **settings, "aggregates": columns.aggregates, "last": state.is_scratch},
+        task=partial(AggregatorTask, owns=columns.own) if columns.own else OperatorTask,
     )
     frame = rows.frame()
     operator.claim()
@@ -83,34 +87,49 @@ def aggregate(
 class _Columns:
     """What `aggs` asks for: the columns that it needs, and those that it gives."""
 
-    def __init__(self, side: Side, aggs: Mapping[str, Any]) -> None:
+    def __init__(self, given: OneSide, aggs: Mapping[str, Any]) -> None:
         if not isinstance(aggs, Mapping) or not aggs:
             raise ValueError(f"aggs={aggs!r}: give a dict of the result's columns, such as {{'orders': 'count'}}")
-        self._side: Final = side
+        self._side: Final = given.side
         self.payload: Final[list[sql.StructField]] = []
         self.aggregates: Final[list[dict[str, Any]]] = []
         self.results: Final[list[sql.StructField]] = []
+        self.own: Final[dict[int, tuple[str, bytes, pa.Schema, pa.DataType]]] = {}
+        """The user's own functions, by the number of the result's column."""
+        if any(_is_own(what) for what in aggs.values()):
+            # They get the whole rows; the built-in ones find their columns there, keys and the time among them.
+            self.payload.extend(given.payload)
         for result, what in aggs.items():
-            function, column = self._parse(result, what)
-            index = None
-            if column is not None:
-                field = side.find(column, f"aggs[{result!r}]")
-                if field not in self.payload:
-                    self.payload.append(field)
-                index = self.payload.index(field)
-            self.aggregates.append({"name": result, "function": function, "column": index})
-            self.results.append(sql.StructField(result, self._type(result, function, index)))
+            if _is_own(what):
+                self._add_own(result, what)
+            else:
+                self._add(result, *self._parse(result, what))
+
+    def _add(self, result: str, function: str, column: str | None) -> None:
+        index = None
+        if column is not None:
+            field = self._side.find(column, f"aggs[{result!r}]")
+            if field not in self.payload:
+                self.payload.append(field)
+            index = self.payload.index(field)
+        self.aggregates.append({"name": result, "function": function, "column": index})
+        self.results.append(sql.StructField(result, self._type(result, function, index)))
+
+    def _add_own(self, result: str, what: Any) -> None:
+        declared = Declared(result, what)
+        self.own[len(self.aggregates)] = (result, declared.pickled, declared.states, declared.result)
+        self.aggregates.append({"name": result, "function": "own", "declared": declared.words})
+        self.results.append(sql.StructField(result, declared.result_type))
 
     def _parse(self, result: str, what: Any) -> tuple[str, str | None]:
         if what == "count":
             return "count", None
         if isinstance(what, tuple) and len(what) == 2 and what[0] in _FUNCTIONS and isinstance(what[1], str):
             return what
-        if hasattr(what, "update") and hasattr(what, "result"):
-            raise UnsupportedOperationError(f"aggs[{result!r}]: an Aggregator of your own comes later")
         functions = ", ".join(_FUNCTIONS)
         raise ValueError(
-            f"aggs[{result!r}]={what!r}: give 'count' or a pair of a function and a column; functions: {functions}"
+            f"aggs[{result!r}]={what!r}: give 'count' or a pair of a function and a column, or an Aggregator; "
+            f"functions: {functions}"
         )
 
     def _type(self, result: str, function: str, index: int | None) -> sql.DataType:
@@ -122,6 +141,11 @@ class _Columns:
             raise ValueError(
                 f"aggs[{result!r}]: {function} needs numbers, and column {field.name!r} is {field.dataType.simpleString()}"
             )
+        if function in ("count_distinct", "collect_set") and _has_map(field.dataType):
+            raise ValueError(
+                f"aggs[{result!r}]: {function} cannot take column {field.name!r}: equal maps may list their entries in "
+                "another order; take map_entries of it, sorted"
+            )
         call = getattr(F, function)(self._side.column(field))
         try:
             return self._side.frame.select(call.alias("result")).schema["result"].dataType
@@ -129,17 +153,35 @@ class _Columns:
             raise ValueError(f"aggs[{result!r}]: {function} cannot take column {field.name!r}: {error}") from error
 
 
+def _has_map(data_type: sql.DataType) -> bool:
+    match data_type:
+        case sql.MapType():
+            return True
+        case sql.ArrayType():
+            return _has_map(data_type.elementType)
+        case sql.StructType():
+            return any(_has_map(field.dataType) for field in data_type)
+        case _:
+            return False
+
+
+def _is_own(what: Any) -> bool:
+    return any(hasattr(what, attribute) for attribute in ("state_schema", "result_type", "merge", "result"))
+
+
 def _window_fields(time: sql.StructField) -> list[sql.StructField]:
     return [sql.StructField(name, time.dataType) for name in ("window_start", "window_end")]
 
 
 def _settings(
-    time: sql.StructField | None, window: Window | None, grace: Span | None, emit: str, retention: Span | None
+    time: sql.StructField | None, window: AnyWindow | None, grace: Span | None, emit: str, retention: Span | None
 ) -> dict[str, Any]:
     if emit not in ("update", "close"):
         raise ValueError(f"emit={emit!r}: there are 'update' and 'close'")
-    if window is not None and not isinstance(window, Window):
-        raise ValueError(f"window={window!r}: give hfs.window(length)")
+    if window is not None and not isinstance(window, AnyWindow):
+        raise ValueError(
+            f"window={window!r}: give hfs.window(length), hfs.sliding_window(length) or hfs.session_window(gap)"
+        )
     if window is not None and time is None:
         raise ValueError("window needs a time: name the rows' timestamp column with on=...")
     if window is None and emit == "close":
@@ -156,7 +198,7 @@ def _settings(
         raise ValueError(f"retention={retention!r} is shorter than a window and its grace: it must be kept until it closes")
     return {
         "timed": time is not None,
-        "window": None if window is None else {"length": window.length, "slide": window.slide},
+        "window": None if window is None else window.request,
         "grace": late,
         "emit": emit,
         "retention": kept,

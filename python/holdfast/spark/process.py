@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.errors import PySparkException
-from pyspark.sql import types as sql
 
 from holdfast.errors import UnsupportedOperationError
 from holdfast.spark.one_side import METRICS, OneSide
 from holdfast.spark.plan import Operator, check_call
 from holdfast.spark.processor.task import ProcessTask
+from holdfast.spark.schema import parsed_ddl
 from holdfast.spark.state import State
 from holdfast.stores import StoreBuilder
 
@@ -65,7 +64,7 @@ def process(
     """
     rows = OneSide(df, by, on)
     builders = _stores(processor, timed=on is not None, deterministic=deterministic)
-    output = _schema(schema)
+    output = parsed_ddl(schema, "schema")
     epoch = check_call(state, df, df)
     layout = rows.rows.layout
     keys = pa.schema([pa.field(key.name, layout.field(f"k{index}").type) for index, key in enumerate(rows.keys)])
@@ -123,18 +122,6 @@ def _described(builder: StoreBuilder) -> dict[str, Any]:
     }
     found = {name: value for name, value in settings.items() if value is not None}
     return {"name": builder.name, "kind": builder.kind, "retain_duplicates": builder.retain_duplicates, **found}
-
-
-def _schema(schema: str) -> sql.StructType:
-    if not isinstance(schema, str):
-        raise TypeError(f'schema is a {type(schema).__name__}: write it as SQL does, "key string, hits bigint"')
-    try:
-        found = sql.StructType.fromDDL(schema)
-    except PySparkException as error:
-        raise ValueError(f"schema={schema!r} is no list of columns and types: {error}") from error
-    if not isinstance(found, sql.StructType) or not found.fields:
-        raise ValueError(f'schema={schema!r} has no columns: write it as SQL does, "key string, hits bigint"')
-    return found
 
 
 def _pickled(processor: Any) -> bytes:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyspark.sql.types as sql
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from holdfast.errors import UnsupportedOperationError
@@ -119,6 +120,20 @@ def as_key(column: "Column", field: sql.StructField) -> "Column":
         return column
     zero, nan = (F.lit(value).cast(field.dataType) for value in (0.0, float("nan")))
     return F.when(column == zero, zero).when(F.isnan(column), nan).otherwise(column)
+
+
+def parsed_ddl(text: str, argument: str) -> sql.StructType:
+    """Columns as SQL writes them; `argument` names the text in errors."""
+    example = 'write it as SQL does, "key string, hits bigint"'
+    if not isinstance(text, str):
+        raise TypeError(f"{argument} is a {type(text).__name__}: {example}")
+    try:
+        found = sql.StructType.fromDDL(text)
+    except PySparkException as error:
+        raise ValueError(f"{argument}={text!r} is no list of columns and types: {error}") from error
+    if not isinstance(found, sql.StructType) or not found.fields:
+        raise ValueError(f"{argument}={text!r} has no columns: {example}")
+    return found
 
 
 def arrow_type(data_type: sql.DataType, column: str) -> pa.DataType:

@@ -54,7 +54,10 @@ class OperatorTask:
     def _results(self, client: "HostClient", request: dict[str, Any]) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
         """What the operator gives, once its input has ended; the stage is acknowledged with the last of it."""
         for result in client.finish():
-            yield _conform(pa.record_batch(result), self.output)
+            yield self._conform(pa.record_batch(result))
+
+    def _conform(self, result: pa.RecordBatch) -> pa.RecordBatch:
+        return _conform(result, self.output)
 
     def _session(self, context: "TaskContext") -> dict[str, Any]:
         partition, partitions = context.partitionId(), self.request["partitions"]

@@ -1,8 +1,8 @@
 """Windows of event time that an aggregation cuts its groups into."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from holdfast.errors import UnsupportedOperationError
 from holdfast.spark.span import Span, micros
 
 
@@ -12,6 +12,39 @@ class Window:
 
     length: int
     slide: int
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """As the state host reads it."""
+        return {"kind": "hopping", "length": self.length, "slide": self.slide}
+
+
+@dataclass(frozen=True)
+class SlidingWindow:
+    """Windows of `length` microseconds, both bounds included, that begin and end at rows."""
+
+    length: int
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """As the state host reads it."""
+        return {"kind": "sliding", "length": self.length}
+
+
+@dataclass(frozen=True)
+class SessionWindow:
+    """Windows between pauses of `length` microseconds."""
+
+    length: int
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """As the state host reads it."""
+        return {"kind": "session", "gap": self.length}
+
+
+AnyWindow = Window | SlidingWindow | SessionWindow
+"""What `window`, `sliding_window` and `session_window` make."""
 
 
 def window(length: Span, slide: Span | None = None) -> Window:
@@ -28,16 +61,26 @@ def window(length: Span, slide: Span | None = None) -> Window:
     return Window(size, step)
 
 
-def sliding_window(length: Span) -> Window:
-    """Windows around each row; not there yet: raises `UnsupportedOperationError`."""
-    _positive(length, "length")
-    raise UnsupportedOperationError("sliding_window comes later: use window(length, slide) with a short slide")
+def sliding_window(length: Span) -> SlidingWindow:
+    """Windows that slide along a key's rows, one for each set of rows that lie no more than `length` apart (KIP-450).
+
+    A row at `t` makes two: `[t - length, t]`, which it is the last of, and `[t + 1 microsecond, t + 1 microsecond +
+    length]`, which it has just fallen out of; a window without rows is none. Both bounds are in a window, and they are
+    what `window_start` and `window_end` say.
+
+    Raises `ValueError` for a length that is not above zero.
+    """
+    return SlidingWindow(_positive(length, "length"))
 
 
-def session_window(gap: Span) -> Window:
-    """Windows between pauses of `gap`; not there yet: raises `UnsupportedOperationError`."""
-    _positive(gap, "gap")
-    raise UnsupportedOperationError("session_window comes later: use window(length)")
+def session_window(gap: Span) -> SessionWindow:
+    """Windows between pauses: a row no more than `gap` behind a session's last one belongs to it, as in Spark.
+
+    A session begins with its first row and ends `gap` after its last one. A row that lies near two sessions makes them one.
+
+    Raises `ValueError` for a gap that is not above zero.
+    """
+    return SessionWindow(_positive(gap, "gap"))
 
 
 def _positive(span: Span, argument: str) -> int:

@@ -1,6 +1,7 @@
 //! A session whose operator's code runs in this process: what the code asks of its stores, and what it gives.
 
 use crate::arguments::{Argument, arguments};
+use crate::error::to_python;
 use crate::export::{ArrowBatch, ArrowReader};
 use crate::host::over;
 use crate::run::{Owner, run};
@@ -65,6 +66,15 @@ impl HostCalls {
     fn is_repeated(&self, py: Python<'_>) -> PyResult<bool> {
         let answer = self.ask(py, Message::empty().with("method", "repeated"))?;
         Ok(answer.word("repeated") == Some("true"))
+    }
+
+    /// Says what the last task came to, and hears the next one: its name, the function that it is for, its batch.
+    fn next_task(&self, py: Python<'_>, given: Option<PyRecordBatch>) -> PyResult<(String, Option<usize>, ArrowBatch)> {
+        let call = given.map_or_else(Message::empty, |given| Message::of(given.into_inner()));
+        let answer = self.ask(py, call)?;
+        let task = answer.parsed("task").map_err(|error| to_python(py, &error))?;
+        let aggregate = answer.word("aggregate").and_then(|number| number.parse().ok());
+        Ok((task, aggregate, ArrowBatch::new(answer.batch)))
     }
 
     fn call(&self, py: Python<'_>, store: &str, method: &str, given: Vec<Argument<'_>>) -> PyResult<ArrowBatch> {

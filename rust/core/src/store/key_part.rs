@@ -11,7 +11,7 @@ pub(in crate::store) const END: [u8; 2] = [0x00, 0x01];
 
 /// Appends the key part of a key.
 #[inline]
-pub(crate) fn push_key_part(key: &[u8], out: &mut Vec<u8>) {
+pub fn push_key_part(key: &[u8], out: &mut Vec<u8>) {
     if key.contains(&0) {
         for byte in key {
             if *byte == 0 { out.extend_from_slice(&ESCAPED_ZERO) } else { out.push(*byte) }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 #![allow(missing_docs, reason = "an executable, not a library")]
 
+mod aggregate;
 mod asof_grace;
 mod drop_duplicates;
 mod join_table;

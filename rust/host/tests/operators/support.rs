@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int64Type, TimestampMicrosecondType};
+use arrow_array::types::{Float64Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use holdfast_core::{Commit, Task, TaskOptions, Timestamp, Transaction, VersionRow};
@@ -176,9 +176,21 @@ fn numbers(batch: &RecordBatch) -> Vec<Out> {
         _ if column.is_null(row) => None,
         DataType::Utf8 => Some(column.as_string::<i32>().value(row).parse().unwrap()),
         DataType::Int64 => Some(column.as_primitive::<Int64Type>().value(row)),
+        DataType::Float64 => Some(float(column.as_primitive::<Float64Type>().value(row))),
+        DataType::List(_) => Some(list(column.as_list::<i32>().value(row).as_primitive::<Int64Type>().values().iter().copied())),
         _ => Some(column.as_primitive::<TimestampMicrosecondType>().value(row)),
     };
     (0..batch.num_rows()).map(|row| batch.columns().iter().map(|column| cell(column, row)).collect()).collect()
+}
+
+/// A float as a number of its own.
+pub fn float(value: f64) -> i64 {
+    value.to_bits().cast_signed()
+}
+
+/// A list as one number.
+pub fn list(values: impl IntoIterator<Item = i64>) -> i64 {
+    values.into_iter().fold(1, |hash: i64, value| hash.wrapping_mul(1_000_003).wrapping_add(value))
 }
 
 /// Rows of a side at times from `from` on, with a null now and then.

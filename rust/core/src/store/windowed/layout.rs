@@ -12,9 +12,9 @@ use crate::rocks::FamilyKind;
 use crate::store::key_part::split_key_part;
 use crate::transaction::TIME_BYTES;
 
-/// A time as it stands in a row's key.
+/// A time as it stands in a row's key: 8 bytes that order as times do.
 #[inline]
-pub(crate) fn ordered(time: i64) -> [u8; TIME_BYTES] {
+pub fn ordered(time: i64) -> [u8; TIME_BYTES] {
     (time as u64 ^ (1 << 63)).to_be_bytes()
 }
 

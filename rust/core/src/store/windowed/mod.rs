@@ -9,8 +9,9 @@ mod layout;
 mod scan;
 
 pub(in crate::store) use find::Wanted;
+pub use layout::ordered;
 pub(in crate::store) use layout::time;
-pub(crate) use layout::{expired, ordered, row_time};
+pub(crate) use layout::{expired, row_time};
 pub(in crate::store) use scan::{Row, RowScan, Selection};
 
 use crate::error::{Error, Result};

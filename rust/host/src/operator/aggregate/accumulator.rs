@@ -1,7 +1,7 @@
 //! What a function keeps of each group, and what it says of it: one accumulator a column of the result.
 //!
 //! `number.rs` counts, sums, averages · `pick.rs` one value of many (min, max, first, last) · `items.rs` single values kept in
-//! a store (distinct, lists, sets).
+//! a store (distinct, lists, sets) · `own.rs` the user's own function, in the worker.
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
@@ -11,9 +11,11 @@ use xxhash_rust::xxh3::Xxh3Default;
 use super::groups::Groups;
 use super::items::{Items, Kind};
 use super::number::{Avg, AvgDecimal, Count, Sum};
+use super::own::Own;
 use super::pick::{Pick, Which};
-use super::spec::{Aggregate, Function};
-use crate::operator::rows::{Layout, Place};
+use super::spec::{Aggregate, Function, Spec};
+use crate::operator::Worker;
+use crate::operator::rows::{Layout, Place, Rows};
 
 /// A row and a group that it belongs to.
 #[derive(Clone, Copy)]
@@ -26,6 +28,15 @@ pub struct Assigned {
     pub time: i64,
 }
 
+/// Stored groups that become one.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Merge {
+    /// The group that they become.
+    pub into: usize,
+    /// The groups, in the order of time; `into` may be the first of them, the others are no groups any more.
+    pub parts: Vec<usize>,
+}
+
 /// What an accumulator works on beside its own state.
 pub struct Access<'a> {
     /// The groups.
@@ -34,10 +45,20 @@ pub struct Access<'a> {
     pub items: &'a KeyValueStore,
     /// The epoch's transaction.
     pub tx: &'a mut Transaction,
+    /// Where the user's own functions are.
+    pub worker: &'a mut dyn Worker,
 }
 
 /// One function over all groups of an epoch.
 pub trait Accumulator: Send {
+    /// Takes what the worker says of the user's own functions: a column each, of the type of its state.
+    ///
+    /// # Errors
+    /// `InvalidState` for a worker that says nothing of this one.
+    fn begin(&mut self, _states: &RecordBatch) -> Result<()> {
+        Ok(())
+    }
+
     /// The types of what is kept of a group.
     fn state_types(&self) -> Vec<DataType>;
 
@@ -47,20 +68,30 @@ pub trait Accumulator: Send {
     /// `Serialization` for columns of other types.
     fn load(&mut self, state: &[ArrayRef]) -> Result<()>;
 
-    /// Takes rows, in order. `batches`: the input's, which `Assigned::place` names.
+    /// Takes rows, in order.
     ///
     /// # Errors
     /// `InvalidValue` for a result that its type cannot hold; the store's.
-    fn update(&mut self, batches: &[&RecordBatch], rows: &[Assigned], access: &mut Access<'_>) -> Result<()>;
+    fn update(&mut self, input: &Rows, rows: &[Assigned], access: &mut Access<'_>) -> Result<()>;
 
-    /// What is to be kept: a row a group.
-    fn state(&self) -> Vec<ArrayRef>;
-
-    /// The results of these groups; what they say beyond their state goes into the digest.
+    /// Makes groups one, for good.
     ///
     /// # Errors
-    /// The store's.
-    fn result(&self, groups: &[usize], access: &mut Access<'_>, digest: &mut Xxh3Default) -> Result<ArrayRef>;
+    /// As [`Self::update`].
+    fn merge(&mut self, merges: &[Merge], access: &mut Access<'_>) -> Result<()>;
+
+    /// What is to be kept: a row a group.
+    ///
+    /// # Errors
+    /// `Serialization` for columns that cannot be assembled.
+    fn state(&self) -> Result<Vec<ArrayRef>>;
+
+    /// The results of these unions of groups, each in the order of time; what they say beyond their groups' state goes into
+    /// the digest.
+    ///
+    /// # Errors
+    /// As [`Self::update`].
+    fn result(&mut self, unions: &[&[usize]], access: &mut Access<'_>, digest: &mut Xxh3Default) -> Result<ArrayRef>;
 
     /// Whether something is kept of a group beside its state.
     fn keeps_items(&self) -> bool {
@@ -81,12 +112,17 @@ pub trait Accumulator: Send {
     }
 }
 
-/// The accumulator of a column of the result.
+/// The accumulator of a column of the result; `number` is the column's.
 ///
 /// # Errors
 /// `InvalidType` for a column that the function cannot take.
-pub fn accumulator(number: usize, aggregate: &Aggregate, layout: &Layout, timed: bool) -> Result<Box<dyn Accumulator>> {
-    let Some(index) = aggregate.column else { return Ok(Box::new(Count::new(None))) };
+pub fn accumulator(number: usize, aggregate: &Aggregate, spec: &Spec, layout: &Layout) -> Result<Box<dyn Accumulator>> {
+    let Some(index) = aggregate.column else {
+        return Ok(match aggregate.function {
+            Function::Own => Box::new(Own::new(number, &aggregate.name, &spec.columns, layout)?),
+            _ => Box::new(Count::new(None)),
+        });
+    };
     let column = layout.left.start + index;
     let field = layout.field(column);
     let refused = || {
@@ -94,10 +130,10 @@ pub fn accumulator(number: usize, aggregate: &Aggregate, layout: &Layout, timed:
         let text = format!("{function}: column {:?} is {}, which it cannot take", field.name(), field.data_type());
         Error::new(ErrorKind::InvalidType, text)
     };
-    let pick = |which| Pick::new(which, column, field, timed).map(|pick| -> Box<dyn Accumulator> { Box::new(pick) });
-    let items = |kind| Items::new(kind, number, column, field, timed).map(|items| -> Box<dyn Accumulator> { Box::new(items) });
+    let pick = |which| Pick::new(which, column, field, spec.timed).map(|pick| -> Box<dyn Accumulator> { Box::new(pick) });
+    let items = |kind| Items::new(kind, number, column, field, spec.timed).map(|items| -> Box<dyn Accumulator> { Box::new(items) });
     Ok(match aggregate.function {
-        Function::Count => Box::new(Count::new(Some(column))),
+        Function::Count | Function::Own => Box::new(Count::new(Some(column))),
         Function::Sum => Sum::accumulator(column, field).ok_or_else(refused)?,
         Function::Avg => match field.data_type() {
             DataType::Decimal128(precision, scale) => Box::new(AvgDecimal::new(column, field.name(), *precision, *scale)),
@@ -111,6 +147,11 @@ pub fn accumulator(number: usize, aggregate: &Aggregate, layout: &Layout, timed:
         Function::CollectList => items(Kind::List)?,
         Function::CollectSet => items(Kind::Set)?,
     })
+}
+
+/// A column of every batch of the input.
+pub fn column(input: &Rows, column: usize) -> impl Iterator<Item = &ArrayRef> {
+    input.inputs.iter().map(move |input| input.batch.column(column))
 }
 
 /// A column of a state that was kept as something else.

@@ -53,13 +53,6 @@ impl Groups {
             }
         }
     }
-
-    /// The groups' numbers in the order of (start, key): that in which results come out.
-    pub fn ordered(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.count()).collect();
-        order.sort_unstable_by(|a, b| (self.start(*a), self.key(*a)).cmp(&(self.start(*b), self.key(*b))));
-        order
-    }
 }
 
 #[cfg(test)]
@@ -72,7 +65,6 @@ mod tests {
         let numbers: Vec<u32> =
             [(b"b".as_slice(), 0), (b"a", 0), (b"b", 0), (b"b", -5), (b"", 0)].map(|(key, start)| groups.enter(key, start)).to_vec();
         assert_eq!(numbers, [0, 1, 0, 2, 3]);
-        assert_eq!(groups.ordered(), [2, 3, 1, 0]);
         assert_eq!((groups.key(2), groups.start(2)), (b"b".as_slice(), -5));
     }
 }

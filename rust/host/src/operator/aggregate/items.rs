@@ -6,17 +6,21 @@
 //! how often   8 bytes, big-endian; 1 but in a list
 //! ```
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, Int64Array, ListArray, RecordBatch};
+use arrow_array::types::{Float32Type, Float64Type, Int64Type};
+use arrow_array::{Array, ArrayRef, Int64Array, ListArray};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field};
+use holdfast_core::store::key_part::push_key_part;
+use holdfast_core::store::windowed::ordered;
 use holdfast_core::{Error, ErrorKind, Result, Step};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::accumulator::{Access, Accumulator, Assigned, unreadable};
+use super::accumulator::{Access, Accumulator, Assigned, Merge, column, unreadable};
+use crate::operator::rows::Rows;
 use crate::row::RowCodec;
 
 /// What is made of the values. Nulls are left out of all.
@@ -56,34 +60,74 @@ impl Items {
 
     fn prefix(&self, group: usize, access: &Access<'_>) -> Vec<u8> {
         let mut prefix = Vec::with_capacity(access.groups.key(group).len() + 32);
-        for byte in access.groups.key(group) {
-            prefix.push(*byte);
-            if *byte == 0 {
-                prefix.push(0xff);
-            }
-        }
-        prefix.extend_from_slice(&[0, 1]);
+        push_key_part(access.groups.key(group), &mut prefix);
         prefix.extend_from_slice(&ordered(access.groups.start(group)));
         prefix.extend_from_slice(&self.number.to_be_bytes());
         prefix
     }
 
-    /// The values of a group with how often each is there, in the order of their keys.
-    fn values(&self, group: usize, access: &mut Access<'_>) -> Result<Vec<(Vec<u8>, u64)>> {
+    /// What is kept of a group, in the order of the keys: each without the group's part of the key.
+    fn items(&self, group: usize, access: &mut Access<'_>) -> Result<Vec<Item>> {
         let prefix = self.prefix(group, access);
-        let before = prefix.len() + if self.kind == Kind::List { 8 } else { 0 };
-        let mut values = Vec::new();
+        let mut items = Vec::new();
         access.items.prefix_scan(access.tx, &prefix, false)?.for_each(&mut |key, count| {
-            let count = count.first_chunk().map_or(1, |count| u64::from_be_bytes(*count));
-            values.push((key.get(before..).unwrap_or_default().to_vec(), count));
+            items.push(Item { rest: key.get(prefix.len()..).unwrap_or_default().to_vec(), count: number(count) });
             Step::Next
         })?;
-        Ok(values)
+        Ok(items)
+    }
+
+    /// The bytes of a value in an item.
+    fn value<'a>(&self, item: &'a Item) -> &'a [u8] {
+        let before = if self.kind == Kind::List { 8 } else { 0 };
+        item.rest.get(before..).unwrap_or_default()
+    }
+
+    /// Adds to what is kept: items of groups, each with how often.
+    fn add(&mut self, mut added: Vec<(Vec<u8>, usize, u64)>, access: &mut Access<'_>) -> Result<()> {
+        added.sort_unstable();
+        let distinct: Vec<&[(Vec<u8>, usize, u64)]> = added.chunk_by(|a, b| a.0 == b.0).collect();
+        let keys: Vec<&[u8]> = distinct.iter().map(|same| same[0].0.as_slice()).collect();
+        // One read of what is there, in the order of the keys.
+        let mut found = vec![0; keys.len()];
+        access.items.get_batch(access.tx, &keys, |n, count| found[n] = count.map_or(0, number))?;
+        for (same, found) in distinct.iter().zip(found) {
+            let (key, group, _) = &same[0];
+            let more: u64 = same.iter().map(|(_, _, count)| count).sum();
+            let count = if self.kind == Kind::List { found + more } else { 1 };
+            if self.kind != Kind::List && found == 0 {
+                self.counts[*group] += 1;
+            }
+            if count != found {
+                access.items.put(access.tx, key, Some(&count.to_be_bytes()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The values as they are told apart: as SQL does, 0.0 is -0.0 and all NaNs are one. A list keeps them as they came.
+    fn values(&self, values: &ArrayRef) -> ArrayRef {
+        match values.data_type() {
+            _ if self.kind == Kind::List => Arc::clone(values),
+            DataType::Float32 => {
+                Arc::new(values.as_primitive::<Float32Type>().unary::<_, Float32Type>(|x| if x.is_nan() { f32::NAN } else { x + 0.0 }))
+            }
+            DataType::Float64 => {
+                Arc::new(values.as_primitive::<Float64Type>().unary::<_, Float64Type>(|x| if x.is_nan() { f64::NAN } else { x + 0.0 }))
+            }
+            _ => Arc::clone(values),
+        }
     }
 }
 
-fn ordered(number: i64) -> [u8; 8] {
-    (number as u64 ^ (1 << 63)).to_be_bytes()
+/// A value that is kept: the end of its key, and how often it is there.
+struct Item {
+    rest: Vec<u8>,
+    count: u64,
+}
+
+fn number(count: &[u8]) -> u64 {
+    count.first_chunk().map_or(1, |count| u64::from_be_bytes(*count))
 }
 
 impl Accumulator for Items {
@@ -97,12 +141,10 @@ impl Accumulator for Items {
         Ok(())
     }
 
-    fn update(&mut self, batches: &[&RecordBatch], rows: &[Assigned], access: &mut Access<'_>) -> Result<()> {
-        let column = |batch: &&RecordBatch| Arc::clone(batch.column(self.column));
-        let encoded = batches.iter().map(|batch| self.codec.encode(&[column(batch)])).collect::<Result<Vec<_>>>()?;
-        let nulls: Vec<_> = batches.iter().map(|batch| column(batch).logical_nulls()).collect();
-        // All new values first, then one read of what is there, in the order of the keys.
-        let mut items: Vec<(Vec<u8>, usize)> = Vec::with_capacity(rows.len());
+    fn update(&mut self, input: &Rows, rows: &[Assigned], access: &mut Access<'_>) -> Result<()> {
+        let encoded = column(input, self.column).map(|values| self.codec.encode(&[self.values(values)])).collect::<Result<Vec<_>>>()?;
+        let nulls: Vec<_> = column(input, self.column).map(|values| values.logical_nulls()).collect();
+        let mut added = Vec::with_capacity(rows.len());
         for row in rows {
             let (input, n, group) = (row.place.input(), row.place.row(), row.group as usize);
             if nulls[input].as_ref().is_some_and(|nulls| nulls.is_null(n)) {
@@ -115,47 +157,65 @@ impl Accumulator for Items {
                 self.counts[group] += 1;
             }
             key.extend_from_slice(encoded[input].get(n));
-            items.push((key, group));
+            added.push((key, group, 1));
         }
-        items.sort_unstable();
-        let distinct: Vec<&[(Vec<u8>, usize)]> = items.chunk_by(|a, b| a.0 == b.0).collect();
-        let keys: Vec<&[u8]> = distinct.iter().map(|same| same[0].0.as_slice()).collect();
-        let mut found = vec![0; keys.len()];
-        access.items.get_batch(access.tx, &keys, |n, count| {
-            found[n] = count.and_then(|count| count.first_chunk()).map_or(0, |count| u64::from_be_bytes(*count));
-        })?;
-        for (same, found) in distinct.iter().zip(found) {
-            let (key, group) = &same[0];
-            let count = if self.kind == Kind::List { found + same.len() as u64 } else { 1 };
-            if self.kind != Kind::List && found == 0 {
-                self.counts[*group] += 1;
-            }
-            if count != found {
-                access.items.put(access.tx, key, Some(&count.to_be_bytes()))?;
-            }
-        }
-        Ok(())
+        self.add(added, access)
     }
 
-    fn state(&self) -> Vec<ArrayRef> {
-        vec![Arc::new(Int64Array::from(self.counts.clone()))]
+    fn merge(&mut self, merges: &[Merge], access: &mut Access<'_>) -> Result<()> {
+        let mut added = Vec::new();
+        for merge in merges {
+            let into = self.prefix(merge.into, access);
+            for group in merge.parts.iter().filter(|group| **group != merge.into) {
+                for item in self.items(*group, access)? {
+                    added.push(([into.as_slice(), &item.rest].concat(), merge.into, item.count));
+                }
+                if self.kind == Kind::List {
+                    self.counts[merge.into] += self.counts[*group];
+                }
+                self.forget(*group, access)?;
+            }
+        }
+        self.add(added, access)
     }
 
-    fn result(&self, groups: &[usize], access: &mut Access<'_>, digest: &mut Xxh3Default) -> Result<ArrayRef> {
-        if self.kind == Kind::CountDistinct {
-            return Ok(Arc::new(groups.iter().map(|group| Some(self.counts[*group])).collect::<Int64Array>()));
+    fn state(&self) -> Result<Vec<ArrayRef>> {
+        Ok(vec![Arc::new(Int64Array::from(self.counts.clone()))])
+    }
+
+    fn result(&mut self, unions: &[&[usize]], access: &mut Access<'_>, digest: &mut Xxh3Default) -> Result<ArrayRef> {
+        let is_single = unions.iter().all(|groups| groups.len() == 1);
+        if self.kind == Kind::CountDistinct && is_single {
+            return Ok(Arc::new(unions.iter().map(|groups| groups.first().map(|group| self.counts[*group])).collect::<Int64Array>()));
         }
-        let (mut lengths, mut values) = (Vec::with_capacity(groups.len()), Vec::new());
-        for group in groups {
+        // A group may be part of many unions.
+        let mut items: HashMap<usize, Vec<Item>> = HashMap::new();
+        for group in unions.iter().copied().flatten() {
+            if !items.contains_key(group) {
+                items.insert(*group, self.items(*group, access)?);
+            }
+        }
+        let (mut lengths, mut values) = (Vec::with_capacity(unions.len()), Vec::new());
+        for groups in unions {
             let before = values.len();
-            for (value, count) in self.values(*group, access)? {
-                digest.update(&(value.len() as u64).to_be_bytes());
-                digest.update(&value);
-                values.extend(std::iter::repeat_n(value, usize::try_from(count).unwrap_or(usize::MAX)));
+            let found = groups.iter().filter_map(|group| items.get(group)).flatten();
+            if self.kind == Kind::List {
+                values.extend(
+                    found.flat_map(|item| std::iter::repeat_n(self.value(item), usize::try_from(item.count).unwrap_or(usize::MAX))),
+                );
+            } else {
+                values.extend(found.map(|item| self.value(item)).collect::<BTreeSet<_>>());
             }
             lengths.push(values.len() - before);
         }
-        let elements = self.codec.decode(values.iter().map(|value| Some(value.as_slice())))?.swap_remove(0);
+        for value in &values {
+            digest.update(&(value.len() as u64).to_be_bytes());
+            digest.update(value);
+        }
+        if self.kind == Kind::CountDistinct {
+            return Ok(Arc::new(lengths.into_iter().map(|length| Some(length as i64)).collect::<Int64Array>()));
+        }
+        let elements = self.codec.decode(values.into_iter().map(Some))?.swap_remove(0);
         Ok(Arc::new(ListArray::new(Arc::clone(&self.field), OffsetBuffer::from_lengths(lengths), elements, None)))
     }
 
@@ -165,12 +225,8 @@ impl Accumulator for Items {
 
     fn forget(&self, group: usize, access: &mut Access<'_>) -> Result<()> {
         let prefix = self.prefix(group, access);
-        let mut keys = Vec::new();
-        access.items.prefix_scan(access.tx, &prefix, false)?.for_each(&mut |key, _| {
-            keys.push(key.to_vec());
-            Step::Next
-        })?;
-        keys.iter().try_for_each(|key| access.items.put(access.tx, key, None))
+        let items = self.items(group, access)?;
+        items.iter().try_for_each(|item| access.items.put(access.tx, &[prefix.as_slice(), &item.rest].concat(), None))
     }
 
     fn needs_order(&self) -> bool {

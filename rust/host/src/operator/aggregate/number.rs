@@ -6,13 +6,14 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Decimal128Type, DurationMicrosecondType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
 };
-use arrow_array::{Array, ArrayRef, Decimal128Array, DurationMicrosecondArray, Float64Array, Int64Array, RecordBatch};
+use arrow_array::{Array, ArrayRef, ArrowNativeTypeOp, Decimal128Array, DurationMicrosecondArray, Float64Array, Int64Array};
 use arrow_buffer::i256;
 use arrow_schema::{DataType, Field, TimeUnit};
-use holdfast_core::Result;
+use holdfast_core::{Error, Result};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::accumulator::{Access, Accumulator, Assigned, overflow, unreadable};
+use super::accumulator::{Access, Accumulator, Assigned, Merge, column, overflow, unreadable};
+use crate::operator::rows::Rows;
 
 /// The greatest precision of a decimal.
 const MAX_PRECISION: u8 = 38;
@@ -28,6 +29,10 @@ impl Count {
     pub fn new(column: Option<usize>) -> Self {
         Self { column, counts: Vec::new() }
     }
+
+    fn union(&self, groups: &[usize]) -> i64 {
+        groups.iter().map(|group| self.counts[*group]).sum()
+    }
 }
 
 impl Accumulator for Count {
@@ -41,21 +46,29 @@ impl Accumulator for Count {
         Ok(())
     }
 
-    fn update(&mut self, batches: &[&RecordBatch], rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
-        let nulls: Vec<_> = batches.iter().map(|batch| self.column.and_then(|column| batch.column(column).logical_nulls())).collect();
+    fn update(&mut self, input: &Rows, rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
+        let of = |of: usize| column(input, of).map(|values| values.logical_nulls()).collect();
+        let nulls: Vec<_> = self.column.map_or_else(Vec::new, of);
         for row in rows {
-            let is_null = nulls[row.place.input()].as_ref().is_some_and(|nulls| nulls.is_null(row.place.row()));
-            self.counts[row.group as usize] += i64::from(!is_null);
+            let nulls = nulls.get(row.place.input()).and_then(Option::as_ref);
+            self.counts[row.group as usize] += i64::from(nulls.is_none_or(|nulls| nulls.is_valid(row.place.row())));
         }
         Ok(())
     }
 
-    fn state(&self) -> Vec<ArrayRef> {
-        vec![Arc::new(Int64Array::from(self.counts.clone()))]
+    fn merge(&mut self, merges: &[Merge], _: &mut Access<'_>) -> Result<()> {
+        for merge in merges {
+            self.counts[merge.into] = self.union(&merge.parts);
+        }
+        Ok(())
     }
 
-    fn result(&self, groups: &[usize], _: &mut Access<'_>, _: &mut Xxh3Default) -> Result<ArrayRef> {
-        Ok(Arc::new(groups.iter().map(|group| Some(self.counts[*group])).collect::<Int64Array>()))
+    fn state(&self) -> Result<Vec<ArrayRef>> {
+        Ok(vec![Arc::new(Int64Array::from(self.counts.clone()))])
+    }
+
+    fn result(&mut self, unions: &[&[usize]], _: &mut Access<'_>, _: &mut Xxh3Default) -> Result<ArrayRef> {
+        Ok(Arc::new(unions.iter().map(|groups| Some(self.union(groups))).collect::<Int64Array>()))
     }
 }
 
@@ -67,45 +80,57 @@ pub trait Addable: Send + 'static {
     type Sum: ArrowPrimitiveType;
     /// Whether the order in which numbers are added shows in the sum.
     const ROUNDS: bool = false;
-    /// One more; nothing where the sum does not fit.
-    fn add(
-        sum: <Self::Sum as ArrowPrimitiveType>::Native,
-        value: <Self::Column as ArrowPrimitiveType>::Native,
-    ) -> Option<<Self::Sum as ArrowPrimitiveType>::Native>;
+    /// A number as the sum has it.
+    fn widen(value: <Self::Column as ArrowPrimitiveType>::Native) -> <Self::Sum as ArrowPrimitiveType>::Native;
+    /// Whether a sum has no more digits than a result of this type.
+    fn fits(_sum: <Self::Sum as ArrowPrimitiveType>::Native, _result: &DataType) -> bool {
+        true
+    }
 }
 
 macro_rules! addable {
-    ($name:ident, $column:ty, $sum:ty, $rounds:expr, $add:expr) => {
+    ($name:ident, $column:ty, $sum:ty) => {
+        addable!($name, $column, $sum, {});
+    };
+    ($name:ident, $column:ty, $sum:ty, {$($more:item)*}) => {
         /// Adds numbers of this type.
         pub struct $name;
         impl Addable for $name {
             type Column = $column;
             type Sum = $sum;
-            const ROUNDS: bool = $rounds;
-            fn add(
-                sum: <Self::Sum as ArrowPrimitiveType>::Native,
-                value: <Self::Column as ArrowPrimitiveType>::Native,
-            ) -> Option<<Self::Sum as ArrowPrimitiveType>::Native> {
-                $add(sum, value)
+            fn widen(value: <Self::Column as ArrowPrimitiveType>::Native) -> <Self::Sum as ArrowPrimitiveType>::Native {
+                value.into()
             }
+            $($more)*
         }
     };
 }
 
-addable!(OfInt8, Int8Type, Int64Type, false, |sum: i64, value: i8| sum.checked_add(value.into()));
-addable!(OfInt16, Int16Type, Int64Type, false, |sum: i64, value: i16| sum.checked_add(value.into()));
-addable!(OfInt32, Int32Type, Int64Type, false, |sum: i64, value: i32| sum.checked_add(value.into()));
-addable!(OfInt64, Int64Type, Int64Type, false, |sum: i64, value: i64| sum.checked_add(value));
-addable!(OfFloat32, Float32Type, Float64Type, true, |sum: f64, value: f32| Some(sum + f64::from(value)));
-addable!(OfFloat64, Float64Type, Float64Type, true, |sum: f64, value: f64| Some(sum + value));
-addable!(OfDecimal, Decimal128Type, Decimal128Type, false, |sum: i128, value: i128| sum.checked_add(value));
-addable!(OfDuration, DurationMicrosecondType, DurationMicrosecondType, false, |sum: i64, value: i64| sum.checked_add(value));
+addable!(OfInt8, Int8Type, Int64Type);
+addable!(OfInt16, Int16Type, Int64Type);
+addable!(OfInt32, Int32Type, Int64Type);
+addable!(OfInt64, Int64Type, Int64Type);
+addable!(OfFloat32, Float32Type, Float64Type, {
+    const ROUNDS: bool = true;
+});
+addable!(OfFloat64, Float64Type, Float64Type, {
+    const ROUNDS: bool = true;
+});
+addable!(OfDuration, DurationMicrosecondType, DurationMicrosecondType);
+addable!(OfDecimal, Decimal128Type, Decimal128Type, {
+    // 128 bits hold more digits than the result's type says.
+    fn fits(sum: i128, result: &DataType) -> bool {
+        !matches!(result, DataType::Decimal128(precision, _) if !fits(sum, *precision))
+    }
+});
+
+type SumOf<A> = Option<<<A as Addable>::Sum as ArrowPrimitiveType>::Native>;
 
 /// The sum of a column's values; null where there are none.
 pub struct Sum<A: Addable> {
     column: usize,
     name: String,
-    sums: Vec<Option<<A::Sum as ArrowPrimitiveType>::Native>>,
+    sums: Vec<SumOf<A>>,
     /// The result's type: a decimal's has its own precision and scale.
     data_type: DataType,
 }
@@ -139,6 +164,21 @@ fn fits(value: i128, precision: u8) -> bool {
     value.unsigned_abs() < 10u128.pow(precision.into())
 }
 
+impl<A: Addable> Sum<A> {
+    fn plus(&self, sum: SumOf<A>, more: SumOf<A>) -> Result<SumOf<A>> {
+        let Some(more) = more else { return Ok(sum) };
+        Ok(Some(sum.unwrap_or_default().add_checked(more).map_err(|_| self.overflow())?))
+    }
+
+    fn union(&self, groups: &[usize]) -> Result<SumOf<A>> {
+        groups.iter().try_fold(None, |sum, group| self.plus(sum, self.sums[*group]))
+    }
+
+    fn overflow(&self) -> Error {
+        overflow(&self.name, "sum", &self.data_type.to_string())
+    }
+}
+
 impl<A: Addable> Accumulator for Sum<A> {
     fn state_types(&self) -> Vec<DataType> {
         vec![self.data_type.clone()]
@@ -149,33 +189,34 @@ impl<A: Addable> Accumulator for Sum<A> {
         Ok(())
     }
 
-    fn update(&mut self, batches: &[&RecordBatch], rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
-        let columns: Vec<_> = batches.iter().map(|batch| batch.column(self.column).as_primitive::<A::Column>()).collect();
+    fn update(&mut self, input: &Rows, rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
+        let columns: Vec<_> = column(input, self.column).map(|values| values.as_primitive::<A::Column>()).collect();
         for row in rows {
-            let (column, n) = (columns[row.place.input()], row.place.row());
+            let (column, n, group) = (columns[row.place.input()], row.place.row(), row.group as usize);
             if column.is_valid(n) {
-                let sum = &mut self.sums[row.group as usize];
-                let added = A::add(sum.unwrap_or_default(), column.value(n));
-                *sum = Some(added.ok_or_else(|| overflow(&self.name, "sum", &self.data_type.to_string()))?);
-            }
-        }
-        // A decimal of 128 bits holds more digits than its type says.
-        if let DataType::Decimal128(precision, _) = self.data_type {
-            let sums: Vec<ArrayRef> = self.state();
-            let sums = sums[0].as_primitive::<Decimal128Type>();
-            if rows.iter().any(|row| !fits(sums.value(row.group as usize), precision)) {
-                return Err(overflow(&self.name, "sum", &self.data_type.to_string()));
+                self.sums[group] = self.plus(self.sums[group], Some(A::widen(column.value(n))))?;
             }
         }
         Ok(())
     }
 
-    fn state(&self) -> Vec<ArrayRef> {
-        vec![typed::<A::Sum>(self.sums.iter().copied(), &self.data_type)]
+    fn merge(&mut self, merges: &[Merge], _: &mut Access<'_>) -> Result<()> {
+        for merge in merges {
+            self.sums[merge.into] = self.union(&merge.parts)?;
+        }
+        Ok(())
     }
 
-    fn result(&self, groups: &[usize], _: &mut Access<'_>, _: &mut Xxh3Default) -> Result<ArrayRef> {
-        Ok(typed::<A::Sum>(groups.iter().map(|group| self.sums[*group]), &self.data_type))
+    fn state(&self) -> Result<Vec<ArrayRef>> {
+        Ok(vec![typed::<A::Sum>(self.sums.iter().copied(), &self.data_type)])
+    }
+
+    fn result(&mut self, unions: &[&[usize]], _: &mut Access<'_>, _: &mut Xxh3Default) -> Result<ArrayRef> {
+        let sums = unions.iter().map(|groups| self.union(groups)).collect::<Result<Vec<_>>>()?;
+        if sums.iter().flatten().any(|sum| !A::fits(*sum, &self.data_type)) {
+            return Err(self.overflow());
+        }
+        Ok(typed::<A::Sum>(sums, &self.data_type))
     }
 
     fn needs_order(&self) -> bool {
@@ -183,8 +224,8 @@ impl<A: Addable> Accumulator for Sum<A> {
     }
 }
 
-fn typed<T: ArrowPrimitiveType>(values: impl Iterator<Item = Option<T::Native>>, data_type: &DataType) -> ArrayRef {
-    let array: arrow_array::PrimitiveArray<T> = values.collect();
+fn typed<T: ArrowPrimitiveType>(values: impl IntoIterator<Item = Option<T::Native>>, data_type: &DataType) -> ArrayRef {
+    let array: arrow_array::PrimitiveArray<T> = values.into_iter().collect();
     Arc::new(array.with_data_type(data_type.clone()))
 }
 
@@ -202,6 +243,10 @@ impl Avg {
         let data_type = field.data_type().clone();
         let number = data_type.is_integer() || data_type.is_floating() || data_type == DataType::Duration(TimeUnit::Microsecond);
         number.then(|| Self { column, data_type, sums: Vec::new(), counts: Vec::new() })
+    }
+
+    fn union(&self, groups: &[usize]) -> (f64, i64) {
+        groups.iter().fold((0.0, 0), |(sum, count), group| (sum + self.sums[*group], count + self.counts[*group]))
     }
 }
 
@@ -230,8 +275,8 @@ impl Accumulator for Avg {
         Ok(())
     }
 
-    fn update(&mut self, batches: &[&RecordBatch], rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
-        let columns: Vec<&ArrayRef> = batches.iter().map(|batch| batch.column(self.column)).collect();
+    fn update(&mut self, input: &Rows, rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
+        let columns: Vec<&ArrayRef> = column(input, self.column).collect();
         for row in rows {
             let (column, n, group) = (columns[row.place.input()], row.place.row(), row.group as usize);
             if column.is_valid(n) {
@@ -242,14 +287,21 @@ impl Accumulator for Avg {
         Ok(())
     }
 
-    fn state(&self) -> Vec<ArrayRef> {
-        vec![Arc::new(Float64Array::from(self.sums.clone())), Arc::new(Int64Array::from(self.counts.clone()))]
+    fn merge(&mut self, merges: &[Merge], _: &mut Access<'_>) -> Result<()> {
+        for merge in merges {
+            (self.sums[merge.into], self.counts[merge.into]) = self.union(&merge.parts);
+        }
+        Ok(())
     }
 
-    fn result(&self, groups: &[usize], _: &mut Access<'_>, _: &mut Xxh3Default) -> Result<ArrayRef> {
-        let means = groups.iter().map(|group| {
-            let count = self.counts[*group];
-            (count > 0).then(|| self.sums[*group] / count as f64)
+    fn state(&self) -> Result<Vec<ArrayRef>> {
+        Ok(vec![Arc::new(Float64Array::from(self.sums.clone())), Arc::new(Int64Array::from(self.counts.clone()))])
+    }
+
+    fn result(&mut self, unions: &[&[usize]], _: &mut Access<'_>, _: &mut Xxh3Default) -> Result<ArrayRef> {
+        let means = unions.iter().map(|groups| {
+            let (sum, count) = self.union(groups);
+            (count > 0).then(|| sum / count as f64)
         });
         Ok(match self.data_type {
             // Spark rounds an interval's average half away from zero.
@@ -283,8 +335,17 @@ impl AvgDecimal {
         Self { column, name: name.to_owned(), sums: Vec::new(), counts: Vec::new(), scale, result }
     }
 
-    fn mean(&self, group: usize) -> Result<Option<i128>> {
-        let (sum, count) = (self.sums[group], self.counts[group]);
+    fn plus(&self, sum: i128, more: i128) -> Result<i128> {
+        sum.checked_add(more).filter(|sum| fits(*sum, Self::SUM)).ok_or_else(|| overflow(&self.name, "avg", "decimal(38)"))
+    }
+
+    fn union(&self, groups: &[usize]) -> Result<(i128, i64)> {
+        let sum = groups.iter().try_fold(0, |sum, group| self.plus(sum, self.sums[*group]))?;
+        Ok((sum, groups.iter().map(|group| self.counts[*group]).sum()))
+    }
+
+    fn mean(&self, groups: &[usize]) -> Result<Option<i128>> {
+        let (sum, count) = self.union(groups)?;
         if count == 0 {
             return Ok(None);
         }
@@ -313,26 +374,33 @@ impl Accumulator for AvgDecimal {
         Ok(())
     }
 
-    fn update(&mut self, batches: &[&RecordBatch], rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
-        let columns: Vec<_> = batches.iter().map(|batch| batch.column(self.column).as_primitive::<Decimal128Type>()).collect();
+    fn update(&mut self, input: &Rows, rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
+        let columns: Vec<_> = column(input, self.column).map(|values| values.as_primitive::<Decimal128Type>()).collect();
         for row in rows {
             let (column, n, group) = (columns[row.place.input()], row.place.row(), row.group as usize);
             if column.is_valid(n) {
-                let sum = self.sums[group].checked_add(column.value(n)).filter(|sum| fits(*sum, Self::SUM));
-                self.sums[group] = sum.ok_or_else(|| overflow(&self.name, "avg", "decimal(38)"))?;
+                self.sums[group] = self.plus(self.sums[group], column.value(n))?;
                 self.counts[group] += 1;
             }
         }
         Ok(())
     }
 
-    fn state(&self) -> Vec<ArrayRef> {
-        let sums: Decimal128Array = self.sums.iter().map(|sum| Some(*sum)).collect();
-        vec![Arc::new(sums.with_data_type(DataType::Decimal128(Self::SUM, self.scale))), Arc::new(Int64Array::from(self.counts.clone()))]
+    fn merge(&mut self, merges: &[Merge], _: &mut Access<'_>) -> Result<()> {
+        for merge in merges {
+            (self.sums[merge.into], self.counts[merge.into]) = self.union(&merge.parts)?;
+        }
+        Ok(())
     }
 
-    fn result(&self, groups: &[usize], _: &mut Access<'_>, _: &mut Xxh3Default) -> Result<ArrayRef> {
-        let means = groups.iter().map(|group| self.mean(*group)).collect::<Result<Vec<_>>>()?;
+    fn state(&self) -> Result<Vec<ArrayRef>> {
+        let sums: Decimal128Array = self.sums.iter().map(|sum| Some(*sum)).collect();
+        let sums = sums.with_data_type(DataType::Decimal128(Self::SUM, self.scale));
+        Ok(vec![Arc::new(sums), Arc::new(Int64Array::from(self.counts.clone()))])
+    }
+
+    fn result(&mut self, unions: &[&[usize]], _: &mut Access<'_>, _: &mut Xxh3Default) -> Result<ArrayRef> {
+        let means = unions.iter().map(|groups| self.mean(groups)).collect::<Result<Vec<_>>>()?;
         let (precision, scale) = self.result;
         Ok(Arc::new(Decimal128Array::from(means).with_data_type(DataType::Decimal128(precision, scale))))
     }

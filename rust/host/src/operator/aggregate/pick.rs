@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, Int64Array, RecordBatch};
+use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, Int64Array};
 use arrow_schema::{DataType, Field};
 use holdfast_core::Result;
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::accumulator::{Access, Accumulator, Assigned, unreadable};
+use super::accumulator::{Access, Accumulator, Assigned, Merge, column, unreadable};
+use crate::operator::rows::Rows;
 use crate::row::RowCodec;
 
 /// Which value.
@@ -53,6 +54,18 @@ impl Pick {
     fn is_by_time(&self) -> bool {
         matches!(self.which, Which::First | Which::Last)
     }
+
+    /// The one of two values; groups are only united where rows have times.
+    fn better<T: Ord>(&self, a: T, b: T) -> T {
+        match self.which {
+            Which::Min | Which::First => a.min(b),
+            Which::Max | Which::Last => a.max(b),
+        }
+    }
+
+    fn union(&self, groups: &[usize]) -> Option<&Picked> {
+        groups.iter().filter_map(|group| self.picked[*group].as_ref()).reduce(|a, b| self.better(a, b))
+    }
 }
 
 impl Accumulator for Pick {
@@ -68,10 +81,10 @@ impl Accumulator for Pick {
         Ok(())
     }
 
-    fn update(&mut self, batches: &[&RecordBatch], rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
-        let column = |batch: &&RecordBatch| Arc::clone(batch.column(self.column));
-        let encoded = batches.iter().map(|batch| self.codec.encode(&[column(batch)])).collect::<Result<Vec<_>>>()?;
-        let nulls: Vec<_> = batches.iter().map(|batch| column(batch).logical_nulls()).collect();
+    fn update(&mut self, input: &Rows, rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
+        let values = || column(input, self.column);
+        let encoded = values().map(|values| self.codec.encode(&[Arc::clone(values)])).collect::<Result<Vec<_>>>()?;
+        let nulls: Vec<_> = values().map(|values| values.logical_nulls()).collect();
         let by_time = self.is_by_time();
         for row in rows {
             let (input, n) = (row.place.input(), row.place.row());
@@ -101,15 +114,22 @@ impl Accumulator for Pick {
         Ok(())
     }
 
-    fn state(&self) -> Vec<ArrayRef> {
+    fn merge(&mut self, merges: &[Merge], _: &mut Access<'_>) -> Result<()> {
+        for merge in merges {
+            self.picked[merge.into] = self.union(&merge.parts).cloned();
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> Result<Vec<ArrayRef>> {
         let there: BooleanArray = self.picked.iter().map(|picked| Some(picked.is_some())).collect();
         let times: Int64Array = self.picked.iter().map(|picked| Some(picked.as_ref().map_or(0, |picked| picked.time))).collect();
         let values: BinaryArray = self.picked.iter().map(|picked| picked.as_ref().and_then(|picked| picked.value.as_deref())).collect();
-        vec![Arc::new(there), Arc::new(times), Arc::new(values)]
+        Ok(vec![Arc::new(there), Arc::new(times), Arc::new(values)])
     }
 
-    fn result(&self, groups: &[usize], _: &mut Access<'_>, _: &mut Xxh3Default) -> Result<ArrayRef> {
-        let values = groups.iter().map(|group| self.picked[*group].as_ref().and_then(|picked| picked.value.as_deref()));
+    fn result(&mut self, unions: &[&[usize]], _: &mut Access<'_>, _: &mut Xxh3Default) -> Result<ArrayRef> {
+        let values = unions.iter().map(|groups| self.union(groups).and_then(|picked| picked.value.as_deref()));
         Ok(self.codec.decode(values)?.swap_remove(0))
     }
 

@@ -3,7 +3,9 @@
 use holdfast_core::{Error, ErrorKind, Result, StoreKind, StoreSpec};
 use serde::Deserialize;
 
-use super::{GROUPS, ITEMS, PROGRESS};
+use super::windows::{GROUPS, HoppingWindow};
+use super::{ITEMS, PROGRESS};
+use crate::operator::OutputColumn;
 use crate::operator::rows::RowsSpec;
 
 /// What the driver says about the aggregation.
@@ -32,6 +34,9 @@ pub struct Spec {
     /// No epoch follows this one: a static frame.
     #[serde(default)]
     pub last: bool,
+    /// The columns of the rows that the user's own functions get.
+    #[serde(default, rename = "output")]
+    pub columns: Vec<OutputColumn>,
 }
 
 /// One column of the result.
@@ -41,9 +46,12 @@ pub struct Aggregate {
     pub name: String,
     /// What is computed.
     pub function: Function,
-    /// Of which payload column; none: of the row itself (`count`).
+    /// Of which payload column; none: of the row itself (`count`, the user's own).
     #[serde(default)]
     pub column: Option<usize>,
+    /// What the user's own function keeps and gives, for what the root remembers.
+    #[serde(default)]
+    pub declared: Option<String>,
 }
 
 /// The built-in functions, with Spark SQL's meaning: nulls are left out by all but `count` of rows, `first` and `last`.
@@ -61,6 +69,8 @@ pub enum Function {
     CountDistinct,
     CollectList,
     CollectSet,
+    /// The user's own, which runs in the worker.
+    Own,
 }
 
 impl Function {
@@ -77,17 +87,49 @@ impl Function {
             Self::CountDistinct => "count_distinct",
             Self::CollectList => "collect_list",
             Self::CollectSet => "collect_set",
+            Self::Own => "aggregator",
         }
     }
 }
 
-/// Windows of one length: tumbling where they do not overlap, else hopping. They start at multiples of `slide`.
+/// The windows that a group is cut into. Durations are microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub struct Window {
-    /// From a window's start to its end, which is not in it: microseconds.
-    pub length: i64,
-    /// From one window's start to the next one's: microseconds, at most the length.
-    pub slide: i64,
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Window {
+    /// Of one length, at fixed places.
+    Hopping(HoppingWindow),
+    /// Of one length, beginning and ending at rows.
+    Sliding {
+        /// From a window's first moment to its last one, both of which are in it.
+        length: i64,
+    },
+    /// Between pauses.
+    Session {
+        /// How long nothing comes after a session's last row.
+        gap: i64,
+    },
+}
+
+impl Window {
+    /// How long after its time a row may still be of use, the grace left out.
+    fn reach(self) -> i64 {
+        match self {
+            Self::Hopping(window) => window.length,
+            // The windows that it is in, and the one that begins right behind it.
+            Self::Sliding { length } => length.saturating_add(2),
+            // A row at the very end of a session is of it.
+            Self::Session { gap } => gap.saturating_add(1),
+        }
+    }
+
+    /// As the root remembers them.
+    pub fn settings(self) -> Vec<(&'static str, i64)> {
+        match self {
+            Self::Hopping(HoppingWindow { length, slide }) => vec![("length", length), ("slide", slide)],
+            Self::Sliding { length } => vec![("sliding", length)],
+            Self::Session { gap } => vec![("gap", gap)],
+        }
+    }
 }
 
 /// When results come out.
@@ -104,8 +146,13 @@ pub enum Emit {
 impl Spec {
     /// How late a row may be: microseconds. Windows that are kept for a time only take rows for that time only.
     pub fn grace(&self) -> Option<i64> {
-        let kept = self.window.zip(self.retention).map(|(window, retention)| retention.saturating_sub(window.length).max(0));
+        let kept = self.window.zip(self.retention).map(|(window, retention)| retention.saturating_sub(window.reach()).max(0));
         self.grace.or(kept)
+    }
+
+    /// Whether a function is the user's own.
+    pub fn has_own(&self) -> bool {
+        self.aggregates.iter().any(|aggregate| aggregate.function == Function::Own)
     }
 
     /// Refuses what cannot be.
@@ -114,10 +161,14 @@ impl Spec {
     /// `InvalidValue` names the setting.
     pub fn check(&self) -> Result<()> {
         let wrong = |what: String| Err(Error::new(ErrorKind::InvalidValue, format!("aggregate: {what}")));
-        if let Some(Window { length, slide }) = self.window
-            && !(0 < slide && slide <= length)
-        {
-            return wrong(format!("a window of {length} microseconds that slides by {slide}; it must slide by 1 to its length"));
+        match self.window {
+            Some(Window::Hopping(HoppingWindow { length, slide })) if !(0 < slide && slide <= length) => {
+                return wrong(format!("a window of {length} microseconds that slides by {slide}; it must slide by 1 to its length"));
+            }
+            Some(Window::Sliding { length: span } | Window::Session { gap: span }) if span <= 0 => {
+                return wrong(format!("a window of {span} microseconds; it must last at least 1"));
+            }
+            _ => {}
         }
         if self.window.is_none() && self.emit == Emit::Close {
             return wrong("emit is close, but without windows nothing closes".to_owned());
@@ -127,7 +178,7 @@ impl Spec {
         }
         match self.aggregates.iter().find(|aggregate| match aggregate.column {
             Some(column) => column >= self.rows.left.len(),
-            None => aggregate.function != Function::Count,
+            None => !matches!(aggregate.function, Function::Count | Function::Own),
         }) {
             Some(aggregate) => wrong(format!("column {:?} is computed of {:?}, which is not there", aggregate.name, aggregate.column)),
             None => Ok(()),
@@ -136,13 +187,16 @@ impl Spec {
 
     /// The stores that it keeps: the groups' states, single values of some functions, the stream time.
     pub fn stores(&self) -> Vec<StoreSpec> {
+        let kept = self.window.map_or(i64::MAX, |window| {
+            let needed = self.grace().map_or(i64::MAX, |grace| window.reach().saturating_add(grace));
+            needed.max(self.retention.unwrap_or(0))
+        });
+        let by_time = |window_size| StoreKind::Window { retention: kept, window_size, retain_duplicates: false, timestamped: false };
         let groups = match self.window {
             None => StoreKind::KeyValue,
-            Some(window) => {
-                let closes = self.grace().map(|grace| window.length.saturating_add(grace));
-                let kept = closes.map_or(i64::MAX, |closes| closes.max(self.retention.unwrap_or(0)));
-                StoreKind::Window { retention: kept, window_size: window.length, retain_duplicates: false, timestamped: false }
-            }
+            Some(Window::Hopping(window)) => by_time(window.length),
+            Some(Window::Sliding { .. }) => by_time(0),
+            Some(Window::Session { .. }) => StoreKind::Session { retention: kept },
         };
         [(GROUPS, groups), (ITEMS, StoreKind::KeyValue), (PROGRESS, StoreKind::KeyValue)]
             .map(|(name, kind)| StoreSpec::new(name, kind))

@@ -1,0 +1,297 @@
+//! Aggregation by windows of each kind against its definition, which remembers every row.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::support::{Done, Job, Out, Row, cut, float, list, row, rows, sorted};
+
+const LENGTH: i64 = 8;
+const SLIDE: i64 = 3;
+const FUNCTIONS: [&str; 9] = ["count", "sum", "min", "max", "first", "last", "count_distinct", "collect_list", "collect_set"];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Hopping,
+    Sliding,
+    Session,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Settings {
+    kind: Kind,
+    emit: &'static str,
+    grace: Option<i64>,
+    last: bool,
+}
+
+impl Settings {
+    fn new(kind: Kind, emit: &'static str, grace: i64) -> Self {
+        Self { kind, emit, grace: Some(grace), last: false }
+    }
+
+    fn request(self) -> Value {
+        let window = match self.kind {
+            Kind::Hopping => json!({"kind": "hopping", "length": LENGTH, "slide": SLIDE}),
+            Kind::Sliding => json!({"kind": "sliding", "length": LENGTH}),
+            Kind::Session => json!({"kind": "session", "gap": LENGTH}),
+        };
+        let mut aggregates = vec![json!({"name": "rows", "function": "count"}), json!({"name": "avg", "function": "avg", "column": 0})];
+        aggregates.extend(FUNCTIONS.map(|name| json!({"name": name, "function": name, "column": 0})));
+        json!({
+            "kind": "aggregate", "keys": ["k"], "left": ["x"], "aggregates": aggregates, "window": window, "timed": true,
+            "grace": self.grace, "emit": self.emit, "last": self.last,
+        })
+    }
+
+    fn job(self, partitions: usize) -> Job {
+        Job::new(&self.request(), 1, partitions)
+    }
+
+    /// Whether what ends with this moment, the first one behind it, is closed at a stream time.
+    fn is_closed(self, end: i64, stream_time: Option<i64>) -> bool {
+        let grace = self.grace.or((self.emit == "close").then_some(0));
+        grace.zip(stream_time).is_some_and(|(grace, now)| end + grace <= now)
+    }
+}
+
+/// A row of the result over these rows, by SQL's definitions; `end`: as the column says it.
+fn answer(key: Option<u8>, start: i64, end: i64, members: &[Row]) -> Out {
+    let mut members = members.to_vec();
+    members.sort_by_key(|row| (row.time, row.number));
+    let present: Vec<i64> = members.iter().filter_map(|row| row.number).collect();
+    let distinct: BTreeSet<i64> = present.iter().copied().collect();
+    let mean = (!present.is_empty()).then(|| present.iter().sum::<i64>() as f64 / present.len() as f64);
+    vec![
+        key.map(i64::from),
+        Some(start),
+        Some(end),
+        Some(members.len() as i64),
+        mean.map(float),
+        Some(present.len() as i64),
+        (!present.is_empty()).then(|| present.iter().sum()),
+        present.iter().min().copied(),
+        present.iter().max().copied(),
+        members[0].number,
+        members[members.len() - 1].number,
+        Some(distinct.len() as i64),
+        Some(list(present.iter().copied())),
+        Some(list(distinct)),
+    ]
+}
+
+/// The windows that rows of one key make, by start: those that hold rows, each with its rows.
+fn windows(kind: Kind, rows: &[Row]) -> BTreeMap<i64, Vec<Row>> {
+    let times = || rows.iter().filter_map(|row| row.time);
+    let starts: BTreeSet<i64> = match kind {
+        Kind::Hopping => (-100..100).map(|n| n * SLIDE).collect(),
+        Kind::Sliding => times().flat_map(|time| [time - LENGTH, time + 1]).collect(),
+        Kind::Session => times().filter(|time| !times().any(|other| other < *time && other >= time - LENGTH)).collect(),
+    };
+    let mut found = BTreeMap::new();
+    for (n, start) in starts.iter().enumerate() {
+        let end = match kind {
+            Kind::Hopping => start + LENGTH,
+            Kind::Sliding => start + LENGTH + 1,
+            Kind::Session => starts.iter().nth(n + 1).copied().unwrap_or(i64::MAX),
+        };
+        let members: Vec<Row> = rows.iter().filter(|row| row.time.is_some_and(|time| (*start..end).contains(&time))).copied().collect();
+        if !members.is_empty() {
+            found.insert(*start, members);
+        }
+    }
+    found
+}
+
+/// The first moment behind a window.
+fn behind(kind: Kind, start: i64, members: &[Row]) -> i64 {
+    match kind {
+        Kind::Hopping => start + LENGTH,
+        Kind::Sliding => start + LENGTH + 1,
+        Kind::Session => members.iter().filter_map(|row| row.time).max().unwrap() + LENGTH + 1,
+    }
+}
+
+fn out(kind: Kind, key: Option<u8>, start: i64, members: &[Row]) -> Out {
+    let end = behind(kind, start, members) - i64::from(kind != Kind::Hopping);
+    answer(key, start, end, members)
+}
+
+/// The aggregation of static rows.
+fn of_static(kind: Kind, rows: &[Row]) -> Vec<Out> {
+    let keys: BTreeSet<Option<u8>> = rows.iter().map(|row| row.key).collect();
+    let of_key = |key: Option<u8>| rows.iter().filter(move |row| row.key == key && row.time.is_some()).copied().collect::<Vec<_>>();
+    let all = keys.into_iter().map(|key| (key, windows(kind, &of_key(key))));
+    sorted(all.flat_map(|(key, windows)| windows.into_iter().map(move |(start, members)| out(kind, key, start, &members))))
+}
+
+/// One partition's rows: those that were taken, key by key. What has closed is set apart, and never looked at again.
+#[derive(Default)]
+struct Model {
+    time: Option<i64>,
+    taken: BTreeMap<Option<u8>, Vec<Row>>,
+    late: u64,
+}
+
+impl Model {
+    fn epoch(&mut self, settings: Settings, given: &[Row]) -> Vec<Out> {
+        let before = self.time;
+        self.time = before.max(given.iter().filter_map(|row| row.time).max());
+        let keys: BTreeSet<Option<u8>> = self.taken.keys().copied().chain(given.iter().map(|row| row.key)).collect();
+        let mut result = Vec::new();
+        for key in keys {
+            let new: Vec<Row> = given.iter().filter(|row| row.key == key && row.time.is_some()).copied().collect();
+            result.extend(self.key(settings, before, key, &new));
+        }
+        result
+    }
+
+    fn key(&mut self, settings: Settings, before: Option<i64>, key: Option<u8>, new: &[Row]) -> Vec<Out> {
+        let kind = settings.kind;
+        let old = self.taken.remove(&key).unwrap_or_default();
+        let was_closed = |(start, members): &(&i64, &Vec<Row>)| settings.is_closed(behind(kind, **start, members), before);
+        // A closed session takes part in nothing.
+        let open_rows: Vec<Row> = match kind {
+            Kind::Session => {
+                windows(kind, &old).iter().filter(|window| !was_closed(window)).flat_map(|(_, members)| members.clone()).collect()
+            }
+            _ => old.clone(),
+        };
+        let mut all: Vec<Row> = [open_rows.clone(), new.to_vec()].concat();
+        // Rows of which every window was closed are late.
+        let whole = windows(kind, &all);
+        let is_late = |row: &Row| !whole.iter().any(|window| window.1.contains(row) && !was_closed(&window));
+        let late = match kind {
+            // Of the windows that hold the row, the last one to close begins with it.
+            Kind::Sliding => new.iter().filter(|row| settings.is_closed(row.time.unwrap() + LENGTH + 1, before)).copied().collect(),
+            _ => new.iter().filter(|row| is_late(row)).copied().collect::<Vec<_>>(),
+        };
+        self.late += late.len() as u64;
+        all = open_rows.clone();
+        all.extend(new.iter().filter(|row| !late.contains(row)));
+        let (earlier, later) = (windows(kind, &open_rows), windows(kind, &all));
+        let is_out = |start: i64, members: &Vec<Row>| {
+            let end = behind(kind, start, members);
+            let is_open = !settings.is_closed(end, before);
+            match settings.emit {
+                "update" => is_open && earlier.get(&start).is_none_or(|members| members.len() != later[&start].len()),
+                _ => is_open && settings.is_closed(end, self.time),
+            }
+        };
+        let result =
+            later.iter().filter(|(start, members)| is_out(**start, members)).map(|(start, members)| out(kind, key, *start, members));
+        let result = result.collect();
+        self.taken.insert(key, all);
+        result
+    }
+}
+
+fn kinds() -> impl Strategy<Value = Kind> + Clone {
+    prop_oneof![Just(Kind::Hopping), Just(Kind::Sliding), Just(Kind::Session)]
+}
+
+/// Sums of floats, and with them averages, may be added up in another order.
+fn check(found: Vec<Out>, expected: Vec<Out>) -> Result<(), TestCaseError> {
+    prop_assert_eq!(sorted(found), sorted(expected));
+    Ok(())
+}
+
+#[test]
+fn a_row_between_two_sessions_makes_them_one() {
+    let job = Settings::new(Kind::Session, "update", 100).job(1);
+    let starts = |done: Done| done.rows.iter().map(|row| (row[1].unwrap(), row[2].unwrap(), row[3].unwrap())).collect::<Vec<_>>();
+    assert_eq!(starts(job.epoch(&[row(1, 0, 1), row(1, 10, 2), row(2, 5, 3)], false)), [(0, 8, 1), (5, 13, 1), (10, 18, 1)]);
+    // The session that is swallowed is not mentioned: the one that swallowed it begins no later and ends no earlier.
+    assert_eq!(starts(job.epoch(&[row(1, 5, 4)], false)), [(0, 18, 3)]);
+    // A row at the very end of a session would be of it.
+    assert_eq!(starts(job.epoch(&[row(1, 19, 5)], true)), [(19, 27, 1)]);
+    assert_eq!(starts(job.epoch(&[row(1, 18, 6)], false)), [(0, 27, 5)]);
+}
+
+#[test]
+fn a_session_comes_out_once_when_it_closes_and_is_never_opened_again() {
+    let job = Settings::new(Kind::Session, "close", 2).job(1);
+    let out = |done: Done| (done.rows.iter().map(|row| (row[1].unwrap(), row[3].unwrap())).collect::<Vec<_>>(), done.counts.late);
+    assert_eq!(out(job.epoch(&[row(1, 0, 1), row(2, 9, 1)], false)), (vec![], 0));
+    assert_eq!(out(job.epoch(&[row(2, 11, 1)], false)), (vec![(0, 1)], 0));
+    // 0 lies in the closed session; with 8 it makes one that is open.
+    assert_eq!(out(job.epoch(&[row(1, 0, 1)], false)), (vec![], 1));
+    assert_eq!(out(job.epoch(&[row(1, 0, 1), row(1, 8, 1)], false)), (vec![], 0));
+    assert_eq!(out(job.epoch(&[row(2, 40, 1)], false)), (vec![(0, 2), (9, 2)], 0));
+}
+
+#[test]
+fn sliding_windows_are_those_of_kip_450() {
+    let job = Settings { kind: Kind::Sliding, emit: "update", grace: None, last: true }.job(1);
+    let given = [row(1, 0, 1), row(1, 6, 2), row(1, 8, 3), row(1, 20, 4)];
+    let found: Vec<Vec<i64>> = job.epoch(&given, false).rows.iter().map(|row| [1, 2, 3, 6].map(|n| row[n].unwrap()).to_vec()).collect();
+    // By start: the window that ends with each row, and the one that begins behind it.
+    assert_eq!(found, [[-8, 0, 1, 1], [-2, 6, 2, 3], [0, 8, 3, 6], [1, 9, 2, 5], [7, 15, 1, 3], [12, 20, 1, 4]]);
+}
+
+#[test]
+fn the_state_forgets_windows_with_all_that_is_kept_of_them() {
+    for kind in [Kind::Hopping, Kind::Sliding, Kind::Session] {
+        for emit in ["update", "close"] {
+            let job = Settings::new(kind, emit, 3).job(1);
+            for time in 0..200 {
+                job.epoch(&[row((time % 5) as u8, time * 7, time)], false);
+            }
+            let mut tx = job.tasks[0].begin().unwrap();
+            let mut kept = 0;
+            let mut scan = job.tasks[0].key_value("items").unwrap().range(&mut tx, None, None, false).unwrap();
+            scan.for_each(&mut |_, _| {
+                kept += 1;
+                holdfast_core::Step::Next
+            })
+            .unwrap();
+            assert!((1..50).contains(&kept), "{kind:?} {emit}: {kept}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rows_however_late_and_cut_give_what_the_definition_gives(
+        epochs in rows(Just(true), 1, 50).prop_flat_map(|rows| cut(rows, 40)), partitions in 1..4_usize, kind in kinds(),
+        emit in prop::sample::select(vec!["update", "close"]), grace in prop::option::of(0..12_i64),
+    ) {
+        let settings = Settings { kind, emit, grace, last: false };
+        let job = settings.job(partitions);
+        let mut models: Vec<Model> = (0..partitions).map(|_| Model::default()).collect();
+        for (rows, replay) in &epochs {
+            let ours = |partition: usize| rows.iter().filter(|row| job.partition(row.key) == partition).copied().collect::<Vec<_>>();
+            let expected = models.iter_mut().enumerate().flat_map(|(partition, model)| model.epoch(settings, &ours(partition)));
+            check(job.epoch(rows, *replay).rows, expected.collect())?;
+        }
+    }
+
+    #[test]
+    fn rows_within_their_grace_give_what_a_static_frame_gives(
+        (all, epochs) in rows(Just(true), 1, 50).prop_flat_map(|rows| (Just(rows.clone()), cut(rows, 10))),
+        partitions in 1..4_usize, kind in kinds(),
+    ) {
+        let of_static = of_static(kind, &all);
+        let whole = Settings { kind, emit: "close", grace: None, last: true }.job(1);
+        check(whole.epoch(&all, false).rows, of_static.clone())?;
+        let job = Settings::new(kind, "close", 10).job(partitions);
+        let mut found: Vec<Out> = epochs.iter().flat_map(|(rows, replay)| job.epoch(rows, *replay).rows).collect();
+        let ends: Vec<Row> = (100..100 + partitions as u8).map(|key| row(key, 10_000, 0)).collect();
+        found.extend(job.epoch(&ends, false).rows);
+        check(found, of_static.clone())?;
+        let job = Settings::new(kind, "update", 10).job(partitions);
+        let mut latest: BTreeMap<(Option<i64>, Option<i64>), Out> = BTreeMap::new();
+        for (rows, replay) in &epochs {
+            for row in job.epoch(rows, *replay).rows {
+                if kind == Kind::Session {
+                    latest.retain(|(key, start), _| *key != row[0] || *start < row[1] || *start >= row[2]);
+                }
+                latest.insert((row[0], row[1]), row);
+            }
+        }
+        check(latest.into_values().collect(), of_static)?;
+    }
+}
