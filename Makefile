@@ -8,10 +8,11 @@ ROUNDS ?= 10
 N ?= 1000
 SEED ?=
 SOAK_MINUTES ?= 30
+EXAMPLES ?= 20
 # The whole workspace, so that crates have the features that they have everywhere: others would compile RocksDB again.
 PROOF := cargo test --release --locked --workspace
 
-.PHONY: help setup build test test-rust test-python lint fmt bench bench-peers bench-full demo crash crash-demo cluster survive soak schedules proof s3 ci ci-full lock
+.PHONY: help setup build test test-rust test-python lint fmt bench bench-peers bench-full demo crash crash-demo cluster survive soak schedules proof s3 oracles ci ci-full lock
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -76,10 +77,13 @@ s3: build ## the tests of roots, sessions and epochs on an S3 server (needs go a
 	@$(ENV) scripts/s3 $(PROOF) --test root --test session
 	@$(ENV) scripts/s3 pytest tests/spark/test_epochs.py $(ARGS)
 
+oracles: build ## operators on EXAMPLES=20 random streams each, on Spark, against polars
+	@$(ENV) HOLDFAST_EXAMPLES=$(EXAMPLES) pytest --timeout 0 tests/spark/test_oracles.py
+
 ci: ## what CI runs
 	@.ci/run
 
-ci-full: ci proof s3 crash-demo cluster survive bench ## and the long ones
+ci-full: ci proof oracles s3 crash-demo cluster survive bench ## and the long ones
 
 lock: setup ## write the lock files anew
 	@$(ENV) "$$tools/bin/uv" pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header requirements-dev.in -o requirements-dev.lock

@@ -16,10 +16,12 @@ from holdfast.spark.aggregate import aggregate
 from holdfast.spark.aggregator import Aggregator
 from holdfast.spark.drop_duplicates import drop_duplicates
 from holdfast.spark.epoch import foreach_batch
+from holdfast.spark.heartbeat import heartbeat
 from holdfast.spark.join_asof import join_asof
 from holdfast.spark.join_table import join_table
 from holdfast.spark.join_window import join_window
 from holdfast.spark.materialize import materialize
+from holdfast.spark.materialized import Materialized
 from holdfast.spark.process import Processor, process
 from holdfast.spark.processor.context import ProcessorContext
 from holdfast.spark.span import Span
@@ -28,6 +30,7 @@ from holdfast.spark.window import SessionWindow, SlidingWindow, Window, session_
 
 __all__ = [
     "Aggregator",
+    "Materialized",
     "Processor",
     "ProcessorContext",
     "SessionWindow",
@@ -38,6 +41,7 @@ __all__ = [
     "aggregate",
     "drop_duplicates",
     "foreach_batch",
+    "heartbeat",
     "join_asof",
     "join_table",
     "join_window",

@@ -9,7 +9,8 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql import types as sql
 
 from holdfast.spark.aggregator import AggregatorTask, Declared
-from holdfast.spark.one_side import OneSide
+from holdfast.spark.materialized import Materialized, history_of, operator_name
+from holdfast.spark.one_side import METRICS, OneSide
 from holdfast.spark.plan import Operator, check_call
 from holdfast.spark.rows import Input, Rows
 from holdfast.spark.span import Span, micros
@@ -35,6 +36,8 @@ def aggregate(
     grace: Span | None = None,
     emit: Literal["update", "close"] = "update",
     retention: Span | None = None,
+    max_ahead: Span | None = None,
+    materialized: Materialized | None = None,
     name: str | None = None,
 ) -> "DataFrame":
     """One row a group with the values of `aggs`, kept from micro-batch to micro-batch.
@@ -53,6 +56,9 @@ def aggregate(
     `retention`, or always. Without windows `grace` bounds how late a row may be. `name` is the operator's name in the
     state.
 
+    `max_ahead` sets rows aside that are dated further than that past their micro-batch's own time (`docs/spark/README.md`);
+    `materialized` says how the state is kept.
+
     Raises `ValueError` that names the wrong column, function or option, before any job runs.
     """
     given = OneSide(df, by, on)
@@ -65,23 +71,27 @@ def aggregate(
         if side.fold(field.name) in seen:
             raise ValueError(f"the result would have two columns named {field.name!r}: rename the one in aggs")
         seen.add(side.fold(field.name))
+    history_of(None, materialized, kept="each group has one value")
     epoch = check_call(state, df)
     rows = Rows(Input(side, keys, time, columns.payload))
     # The rows as the user's own functions get them: with all columns of the frame.
     output_of_rows = {"output": given.request["output"]} if columns.own else {}
     operator = Operator(
         kind="aggregate",
-        name=name or f"aggregate_{rows.default_name}",
+        name=operator_name(name, materialized, f"aggregate_{rows.default_name}"),
         state=state,
         epoch=epoch,
         layout=rows.layout,
+        timed=time is not None,
+        max_ahead=max_ahead,
+        materialized=materialized,
         output=sql.StructType([sql.StructField(field.name, field.dataType, nullable=True) for field in output]),
         request={**rows.request, **output_of_rows, **settings, "aggregates": columns.aggregates, "last": state.is_scratch},
         task=partial(AggregatorTask, owns=columns.own) if columns.own else OperatorTask,
     )
     frame = rows.frame()
     operator.claim()
-    return operator.over(frame, keys=len(keys), metrics={"rows": "count(*)"})
+    return operator.over(frame, keys=len(keys), metrics=METRICS)
 
 
 class _Columns:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.spark.materialized import Materialized, history_of, operator_name
 from holdfast.spark.one_side import METRICS, OneSide
 from holdfast.spark.plan import Operator, check_call
 from holdfast.spark.span import Span, micros
@@ -19,6 +20,8 @@ def drop_duplicates(
     on: str,
     within: Span,
     state: State,
+    max_ahead: Span | None = None,
+    materialized: Materialized | None = None,
     name: str | None = None,
 ) -> "DataFrame":
     """Each row of which no row with the same key came before within `within` of its own time, to either side.
@@ -31,18 +34,24 @@ def drop_duplicates(
     Null equals null among keys; rows whose time is null are dropped. `name` is the operator's name in the state, which
     keeps one time a key, for `2 * within`.
 
+    `max_ahead` sets rows aside that are dated further than that past their micro-batch's own time (`docs/spark/README.md`);
+    `materialized` says how the state is kept.
+
     Returns the frame's columns. Raises `ValueError` that names the wrong column, type or option, before any job runs.
     """
     rows = OneSide(df, by, on)
     near = micros(within, "within")
+    history_of(None, materialized, kept="one time a key is kept")
     epoch = check_call(state, df, df)
     operator = Operator(
         kind="drop_duplicates",
-        name=name or f"drop_duplicates_{rows.rows.default_name}",
+        name=operator_name(name, materialized, f"drop_duplicates_{rows.rows.default_name}"),
         state=state,
         epoch=epoch,
         layout=rows.rows.layout,
         output=rows.output,
+        max_ahead=max_ahead,
+        materialized=materialized,
         request={"within": near, **rows.request},
     )
     frame = rows.rows.frame()

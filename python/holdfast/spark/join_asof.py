@@ -7,6 +7,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql import types as sql
 
+from holdfast.spark.materialized import Materialized, history_of, operator_name
 from holdfast.spark.plan import Operator, check_call
 from holdfast.spark.span import Span, micros
 from holdfast.spark.state import State
@@ -31,6 +32,8 @@ def join_asof(
     delete_when: "str | Column | None" = None,
     order_by: Sequence[str] = (),
     suffix: str = "_right",
+    max_ahead: Span | None = None,
+    materialized: Materialized | None = None,
     name: str | None = None,
 ) -> "DataFrame":
     """Each left row with the right row of the same key that was in force at the left row's time.
@@ -47,6 +50,9 @@ def join_asof(
     `delete_when` (SQL or a Column, over the right frame) marks right rows that end the value. `name` is the operator's
     name in the state.
 
+    `max_ahead` sets rows aside that are dated further than that past their micro-batch's own time (`docs/spark/README.md`);
+    `materialized` says how the state is kept.
+
     Returns the left frame's columns, then the right frame's without `by`; where a name is taken, `suffix` is added.
     Left rows whose key or time is null match nothing; right rows whose key or time is null are dropped.
     Raises `ValueError` that names the wrong column, type or option, before any job runs.
@@ -54,7 +60,7 @@ def join_asof(
     join = _JoinAsof(left, right, by=by, left_on=left_on, right_on=right_on, order_by=order_by, suffix=suffix)
     if how not in ("inner", "left"):
         raise ValueError(f"how={how!r}: there are 'inner' and 'left'")
-    retention = micros(history_retention, "history_retention")
+    retention = micros(history_of(history_retention, materialized) or history_retention, "history_retention")
     held = 0 if grace is None else micros(grace, "grace")
     if held > retention:
         raise ValueError(
@@ -65,11 +71,13 @@ def join_asof(
     epoch = check_call(state, left, right)
     operator = Operator(
         kind="join_asof",
-        name=name or f"join_asof_{join.rows.default_name}",
+        name=operator_name(name, materialized, f"join_asof_{join.rows.default_name}"),
         state=state,
         epoch=epoch,
         layout=join.rows.layout,
         output=join.output,
+        max_ahead=max_ahead,
+        materialized=materialized,
         request={
             "how": how,
             "history_retention": retention,

@@ -1,16 +1,20 @@
 """The join of two tables that come as change streams."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from holdfast.errors import UnsupportedOperationError
+from holdfast.spark.foreign_key import ForeignKey, by_foreign_key
+from holdfast.spark.materialized import Materialized, history_of, operator_name
 from holdfast.spark.plan import Operator, check_call
 from holdfast.spark.span import Span, micros
 from holdfast.spark.state import State
-from holdfast.spark.two_sides import METRICS, TwoSides
+from holdfast.spark.two_sides import METRICS, TwoSides, check_both_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+_HISTORY: Final = "1 day"
 
 
 def join_table(
@@ -23,14 +27,16 @@ def join_table(
     state: State,
     foreign_key: str | None = None,
     how: Literal["inner", "left", "outer"] = "inner",
-    history_retention: Span = "1 day",
+    history_retention: Span | None = None,
+    max_ahead: Span | None = None,
+    materialized: Materialized | None = None,
     name: str | None = None,
 ) -> "DataFrame":
     """Two tables joined by their key, as a change stream of the result.
 
     Both frames are change streams: a row is its key's value from its time (`left_on`, `right_on`) on, until the next one
     of the key; one whose columns but key and time are all null deletes. Both are kept as versioned tables in `state`,
-    for `history_retention`.
+    for `history_retention` (a day, if it is not given).
 
     A row that is the newest of its key changes the result: it goes out joined with the other side as of its own time, and
     once more for each later change of the other side, if there is one. A row older than the newest of its key is kept in its
@@ -39,25 +45,43 @@ def join_table(
     The time of a row of the result is the greater of its two times; the last one to come for a key and a time holds.
     A row whose value columns are all null says that the key has no row in the result from then on.
 
-    Returns the left frame's columns, then the right frame's without `by`; where a name is taken, `_right` is added. Rows
+    With `foreign_key`, a column of the left frame that names the right frame's key, `by` is the left frame's own key and
+    the result's: many left rows may have one right row. The right frame's key is its column `by`, or, if it has none, the
+    one that is called as `foreign_key`. A left row whose foreign key is null matches nothing; `how` is inner or left. Of
+    the result's rows for a key the one with the greatest left time holds, of those the last one to come.
+
+    `max_ahead` sets rows aside that are dated further than that past their micro-batch's own time (`docs/spark/README.md`);
+    `materialized` says how the state is kept.
+
+    Returns the left frame's columns, then the right frame's without its key; where a name is taken, `_right` is added. Rows
     whose key or time is null are dropped. Both frames are streams, or both are static. `name` is the operator's name.
     Raises `ValueError` that names the wrong column, type or option, before any job runs.
     """
     if how not in ("inner", "left", "outer"):
         raise ValueError(f"how={how!r}: there are 'inner', 'left' and 'outer'")
+    retention = micros(history_of(history_retention, materialized) or _HISTORY, "history_retention")
     if foreign_key is not None:
-        raise UnsupportedOperationError("foreign_key comes later: leave it out to join two tables by the key of both")
+        return by_foreign_key(
+            ForeignKey(left, right, by=by, left_on=left_on, right_on=right_on, foreign_key=foreign_key),
+            how=how,
+            retention=retention,
+            state=state,
+            max_ahead=max_ahead,
+            materialized=materialized,
+            name=name,
+        )
     join = TwoSides(left, right, by=by, left_on=left_on, right_on=right_on, left_only=False)
-    retention = micros(history_retention, "history_retention")
-    join.check_both_stream("change the table again")
+    check_both_stream(left, right, "change the table again")
     epoch = check_call(state, left, right)
     operator = Operator(
         kind="join_table",
-        name=name or f"join_table_{join.rows.default_name}",
+        name=operator_name(name, materialized, f"join_table_{join.rows.default_name}"),
         state=state,
         epoch=epoch,
         layout=join.rows.layout,
         output=join.output,
+        max_ahead=max_ahead,
+        materialized=materialized,
         request={
             "how": how,
             "history_retention": retention,

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from holdfast.spark.materialized import Materialized, history_of, operator_name
 from holdfast.spark.plan import Operator, check_call
 from holdfast.spark.span import Span, micros
 from holdfast.spark.state import State
-from holdfast.spark.two_sides import METRICS, TwoSides
+from holdfast.spark.two_sides import METRICS, TwoSides, check_both_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,6 +25,8 @@ def join_window(
     state: State,
     how: Literal["inner", "left", "right", "outer"] = "inner",
     grace: Span | None = None,
+    max_ahead: Span | None = None,
+    materialized: Materialized | None = None,
     name: str | None = None,
 ) -> "DataFrame":
     """Each left row with each right row of the same key whose time is in [left time - `before`, left time + `after`].
@@ -37,6 +40,9 @@ def join_window(
     whatever `how` is. For rows that are not, the result is that of the join of all rows at once, however they are cut
     into micro-batches.
 
+    `max_ahead` sets rows aside that are dated further than that past their micro-batch's own time (`docs/spark/README.md`);
+    `materialized` says how the state is kept.
+
     Returns the left frame's columns, then the right frame's without `by`; where a name is taken, `_right` is added. The
     key of a right row without a match is in the left frame's columns. Rows whose key or time is null match nothing.
     Both frames are streams, or both are static. `name` is the operator's name in the state.
@@ -47,15 +53,18 @@ def join_window(
     join = TwoSides(left, right, by=by, left_on=left_on, right_on=right_on, left_only=how in ("inner", "left"))
     spans = {"before": micros(before, "before"), "after": micros(after, "after")}
     spans["grace"] = 0 if grace is None else micros(grace, "grace")
-    join.check_both_stream("join all its rows again")
+    check_both_stream(left, right, "join all its rows again")
+    history_of(None, materialized, kept="rows wait as long as they can be matched")
     epoch = check_call(state, left, right)
     operator = Operator(
         kind="join_window",
-        name=name or f"join_window_{join.rows.default_name}",
+        name=operator_name(name, materialized, f"join_window_{join.rows.default_name}"),
         state=state,
         epoch=epoch,
         layout=join.rows.layout,
         output=join.output,
+        max_ahead=max_ahead,
+        materialized=materialized,
         request={"how": how, "last": state.is_scratch, **spans, **join.request},
     )
     rows = join.rows.frame()

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from holdfast.spark.materialized import Materialized, history_of, operator_name
 from holdfast.spark.one_side import METRICS, OneSide
 from holdfast.spark.plan import Operator, check_call
 from holdfast.spark.span import Span, micros
@@ -20,6 +21,8 @@ def materialize(
     name: str,
     on: str | None = None,
     history_retention: Span | None = None,
+    max_ahead: Span | None = None,
+    materialized: Materialized | None = None,
 ) -> "DataFrame":
     """Keep a change stream as a table by key, under `name` in the state; returns the rows that the table took.
 
@@ -33,9 +36,13 @@ def materialize(
     handed on like any other; where there are no such columns, no row does. Rows whose key or time is null are dropped.
     A table without history forgets the time of what was deleted, so an older row of the key that comes then is taken.
 
+    `max_ahead` sets rows aside that are dated further than that past their micro-batch's own time (`docs/spark/README.md`);
+    `materialized` says how the state is kept.
+
     Returns the frame's columns. Raises `ValueError` that names the wrong column, type or option, before any job runs.
     """
     rows = OneSide(df, by, on)
+    history_retention = history_of(history_retention, materialized)
     if history_retention is not None and on is None:
         raise ValueError("history_retention needs on: name the column whose time orders a key's versions")
     table: dict[str, Any] = {"form": "key_value" if on is None else "timestamped"}
@@ -44,11 +51,14 @@ def materialize(
     epoch = check_call(state, df, df)
     operator = Operator(
         kind="materialize",
-        name=name,
+        name=operator_name(name, materialized, name),
         state=state,
         epoch=epoch,
         layout=rows.rows.layout,
         output=rows.output,
+        timed=on is not None,
+        max_ahead=max_ahead,
+        materialized=materialized,
         request={"table": table, "values": rows.values, **rows.request},
     )
     frame = rows.rows.frame()

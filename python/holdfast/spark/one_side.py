@@ -12,7 +12,7 @@ from holdfast.spark.schema import Side
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-METRICS: Final = {"rows": "count(1)"}
+METRICS: Final = {"rows": "count(side)"}
 
 
 class OneSide:

@@ -11,7 +11,9 @@ from pyspark.sql import types as sql
 from holdfast.errors import HoldfastError, UnsupportedOperationError
 from holdfast.spark.epoch import Epoch, current_epoch
 from holdfast.spark.hashed import members
-from holdfast.spark.schema import arrow_type
+from holdfast.spark.materialized import Materialized
+from holdfast.spark.schema import arrow_type, instant
+from holdfast.spark.span import Span, micros
 from holdfast.spark.state import State
 from holdfast.spark.task import OperatorTask
 
@@ -67,14 +69,27 @@ class Operator:
         layout: pa.Schema,
         output: sql.StructType,
         request: Mapping[str, Any],
+        timed: bool = True,
+        max_ahead: Span | None = None,
+        materialized: Materialized | None = None,
         task: Callable[..., OperatorTask] = OperatorTask,
     ) -> None:
+        """`timed`: the rows have times, without which there is no `max_ahead`."""
+        if max_ahead is not None and not timed:
+            raise ValueError("max_ahead needs a time: name the rows' timestamp column with on=...")
+        self.max_ahead: Final = None if max_ahead is None else micros(max_ahead, "max_ahead")
         self.name: Final = name
         self.state: Final = state
         self.epoch: Final = epoch
         self.layout: Final = layout
         self.output: Final = output
-        self.request: Final = {"name": name, "kind": kind, **request}
+        self.request: Final = {
+            "name": name,
+            "kind": kind,
+            "max_ahead": self.max_ahead,
+            "persistent": materialized is None or materialized.persistent,
+            **request,
+        }
         self.task: Final = task
 
     def claim(self) -> None:
@@ -85,10 +100,19 @@ class Operator:
         """The operator's result over rows in its layout (all columns but `pid`; keys are `k0`, `k1`, ...)."""
         partitions = self.state.partitions
         pid = F.pmod(F.xxhash64(*(f"k{index}" for index in range(keys))), F.lit(partitions)).cast("int")
+        # Rows without a side are heartbeats, which go to all partitions.
+        if rows.schema["side"].nullable:
+            everywhere = F.sequence(F.lit(0), F.lit(partitions - 1))
+            pid = F.explode(F.when(F.isnull("side"), everywhere).otherwise(F.array(pid)))
         # Each step has a reason, told in docs/design/spark-plan.md: observe() is a node that no optimiser rule sees
         # through, so a batch without rows still has its N tasks; repartitionById gives task p the rows of partition p.
         observed = [F.expr(expression).alias(metric) for metric, expression in metrics.items()]
         application = rows.sparkSession.conf.get("spark.app.id", None)
+        if self.max_ahead is not None and rows.isStreaming:
+            # In a streaming plan the current time is the micro-batch's, which the host goes by, too.
+            latest = F.expr(f"current_timestamp() + make_dt_interval(0, 0, 0, {self.max_ahead} / 1000000BD)")
+            ahead = F.col("side").isNotNull() & (F.col("t") > instant(latest, rows.schema["t"].dataType))
+            observed.append(F.count_if(ahead).alias("ahead"))
         numbered = rows.select(pid.alias("pid"), *rows.columns).observe(f"holdfast:{self.name}", *observed)
         return _to_tasks(numbered, partitions).mapInArrow(self._task(application), self.output)
 

@@ -12,6 +12,7 @@ from holdfast.spark.one_side import METRICS, OneSide
 from holdfast.spark.plan import Operator, check_call
 from holdfast.spark.processor.task import ProcessTask
 from holdfast.spark.schema import parsed_ddl
+from holdfast.spark.span import Span
 from holdfast.spark.state import State
 from holdfast.stores import StoreBuilder
 
@@ -44,6 +45,7 @@ def process(
     schema: str,
     on: str | None = None,
     deterministic: bool = True,
+    max_ahead: Span | None = None,
     name: str | None = None,
 ) -> "DataFrame":
     """Rows through code of your own, which keeps its state in stores that are as exactly-once as any operator's.
@@ -58,6 +60,8 @@ def process(
     stores is gone after its micro-batch's partition. Given the same rows it must do the same, since Spark may run a task
     twice; of one that cannot (it asks a service, or the clock) say `deterministic=False`: then its output is kept with the
     state, and a second run of a task gives what the first one gave.
+
+    `max_ahead` sets rows aside that are dated further than that past their micro-batch's own time (`docs/spark/README.md`).
 
     Returns a frame with the columns of `schema`. Raises `ValueError` or `TypeError` that names the wrong column, store or
     option, before any job runs.
@@ -75,6 +79,8 @@ def process(
         epoch=epoch,
         layout=layout,
         output=output,
+        timed=on is not None,
+        max_ahead=max_ahead,
         request={
             **rows.request,
             "stores": [_described(builder) for builder in builders],

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql import types as sql
 
 from holdfast.spark import schema
+from holdfast.spark.heartbeat import HEARTBEAT
 from holdfast.spark.schema import Side
 
 if TYPE_CHECKING:
@@ -32,11 +33,16 @@ class Input:
         """The frame's rows, with nulls for the payload of the other frame."""
         take = self.side.column
         time = F.lit(None).cast(time_type) if self.time is None else take(self.time)
+        side: Column = F.lit(col=is_left)
+        if self.side.has_heartbeats:
+            beat = F.col(HEARTBEAT)
+            side = F.when(beat.isNull(), side)
+            time = F.when(beat.isNull(), time).otherwise(schema.instant(beat, time_type))
         own = [take(column) for column in self.payload]
         nulls = [F.lit(None).cast(column.dataType) for column in others]
         left, right = (own, nulls) if is_left else (nulls, own)
         return self.side.frame.select(
-            F.lit(col=is_left).alias("side"),
+            side.alias("side"),
             deleted.alias("deleted"),
             time.alias("t"),
             *(schema.as_key(take(column), column).alias(f"k{index}") for index, column in enumerate(self.keys)),
@@ -51,6 +57,8 @@ class Rows:
 
     left: Input
     right: Input | None = None
+    made: Sequence[sql.StructField] = ()
+    """Where there is no right side: right columns that the operator makes, null in what comes in."""
 
     @property
     def time_type(self) -> sql.DataType:
@@ -92,7 +100,7 @@ class Rows:
         return "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in text)[:80]
 
     def frame(self, deleted: "Column | None" = None) -> "DataFrame":
-        """All rows in the layout, without `pid`. `deleted` marks right rows that end the value."""
+        """All rows in the layout, without `pid`; heartbeats have no `side`. `deleted` marks right rows that end a value."""
         nothing = F.lit(None).cast("boolean")
         left = self.left.rows(is_left=True, deleted=nothing, others=self._right_payload, time_type=self.time_type)
         if self.right is None:
@@ -102,7 +110,7 @@ class Rows:
 
     @property
     def _right_payload(self) -> list[sql.StructField]:
-        return [] if self.right is None else self.right.payload
+        return list(self.made) if self.right is None else self.right.payload
 
 
 def keys_of(side: Side, by: str | Sequence[str]) -> list[sql.StructField]:

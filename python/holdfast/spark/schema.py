@@ -8,6 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from holdfast.errors import UnsupportedOperationError
+from holdfast.spark.heartbeat import HEARTBEAT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -53,7 +54,8 @@ class Side:
     def __init__(self, name: str, frame: "DataFrame") -> None:
         self.name: Final = name
         self.frame: Final = frame
-        self.fields: Final = list(frame.schema.fields)
+        self.fields: Final = [field for field in frame.schema.fields if field.name != HEARTBEAT]
+        self.has_heartbeats: Final = len(self.fields) < len(frame.schema.fields)
         self._any_case: Final = frame.sparkSession.conf.get("spark.sql.caseSensitive", "false") != "true"
         seen: set[str] = set()
         for field in self.fields:
@@ -100,12 +102,21 @@ def check_same_key(left: sql.StructField, right: sql.StructField) -> None:
         )
 
 
-def check_key_type(column: sql.StructField) -> None:
+def check_same_time(left: sql.StructField, right: sql.StructField) -> None:
+    """Refuse times of two kinds."""
+    if left.dataType != right.dataType:
+        raise ValueError(
+            f"left_on {left.name!r} is {left.dataType.simpleString()} and right_on "
+            f"{right.name!r} is {right.dataType.simpleString()}: cast one to the other's type"
+        )
+
+
+def check_key_type(column: sql.StructField, argument: str = "by") -> None:
     """Refuse keys whose equal values may look different, or that have no order."""
     if type(column.dataType) not in _KEYS or _collation(column.dataType) is not None:
         raise ValueError(
-            f"by: column {column.name!r} is {column.dataType.simpleString()}, which cannot be a key: take a number, a "
-            "string (UTF8_BINARY), a binary, a boolean, a date or a timestamp"
+            f"{argument}: column {column.name!r} is {column.dataType.simpleString()}, which cannot be a key: take a "
+            "number, a string (UTF8_BINARY), a binary, a boolean, a date or a timestamp"
         )
 
 
@@ -134,6 +145,11 @@ def parsed_ddl(text: str, argument: str) -> sql.StructType:
     if not isinstance(found, sql.StructType) or not found.fields:
         raise ValueError(f"{argument}={text!r} has no columns: {example}")
     return found
+
+
+def instant(column: "Column", time_type: sql.DataType) -> "Column":
+    """A moment as a time of that type; without a zone, it is UTC's."""
+    return F.convert_timezone(None, F.lit("UTC"), column) if isinstance(time_type, sql.TimestampNTZType) else column
 
 
 def arrow_type(data_type: sql.DataType, column: str) -> pa.DataType:

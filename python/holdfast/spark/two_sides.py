@@ -43,11 +43,7 @@ class TwoSides:
             schema.check_key_type(theirs)
         self.left_time: Final = self.left.time(left_on, "left_on")
         self.right_time: Final = self.right.time(right_on, "right_on")
-        if self.left_time.dataType != self.right_time.dataType:
-            raise ValueError(
-                f"left_on {self.left_time.name!r} is {self.left_time.dataType.simpleString()} and right_on "
-                f"{self.right_time.name!r} is {self.right_time.dataType.simpleString()}: cast one to the other's type"
-            )
+        schema.check_same_time(self.left_time, self.right_time)
         for argument, time, keys in (
             ("left_on", self.left_time, self.keys),
             ("right_on", self.right_time, self.right_keys),
@@ -95,22 +91,15 @@ class TwoSides:
     def _output(self, suffix: str, *, left_only: bool) -> tuple[sql.StructType, list[dict[str, Any]], str]:
         fields: list[sql.StructField] = []
         sources: list[dict[str, Any]] = []
-        taken: set[str] = set()
         right_time_name = ""
+        names = taken_names(self.left, [field for field in self.right.fields if field not in self.right_keys], suffix)
         for field in self.left.fields:
-            taken.add(self.left.fold(field.name))
             fields.append(field if left_only else sql.StructField(field.name, field.dataType, nullable=True))
             sources.append({"name": field.name, **self._left_source(field)})
         for field in self.right.fields:
             if field in self.right_keys:
                 continue
-            name = field.name if self.left.fold(field.name) not in taken else field.name + suffix
-            if self.left.fold(name) in taken:
-                raise ValueError(
-                    f"suffix={suffix!r}: the result would have two columns named {name!r}; "
-                    "give another suffix, or rename a column"
-                )
-            taken.add(self.left.fold(name))
+            name = names[field.name]
             fields.append(sql.StructField(name, field.dataType, nullable=True))
             if field == self.right_time:
                 right_time_name = name
@@ -126,17 +115,34 @@ class TwoSides:
             return {"from": "left", "index": self.left_payload.index(field)}
         return {"from": "key", "index": self.keys.index(field)}
 
-    def check_both_stream(self, consequence: str) -> None:
-        """Refuse a static frame beside a stream; `consequence` says what every micro-batch would do."""
-        streams = self.left.frame.isStreaming, self.right.frame.isStreaming
-        if streams[0] != streams[1]:
-            static = "right" if streams[0] else "left"
-            raise ValueError(
-                f"{static} is a static frame and the other one a stream, so every micro-batch would {consequence}: "
-                "read it with spark.readStream, too, or join with join_asof"
-            )
-
     @property
     def request(self) -> dict[str, Any]:
         """What the state host must know of the columns."""
         return {**self.rows.request, "output": self.sources}
+
+
+def taken_names(left: Side, right: Sequence[sql.StructField], suffix: str = "_right") -> dict[str, str]:
+    """What right columns are called beside the left ones, by their own names."""
+    taken = {left.fold(field.name) for field in left.fields}
+    names: dict[str, str] = {}
+    for field in right:
+        name = field.name if left.fold(field.name) not in taken else field.name + suffix
+        if left.fold(name) in taken:
+            raise ValueError(
+                f"suffix={suffix!r}: the result would have two columns named {name!r}; "
+                "give another suffix, or rename a column"
+            )
+        taken.add(left.fold(name))
+        names[field.name] = name
+    return names
+
+
+def check_both_stream(left: "DataFrame", right: "DataFrame", consequence: str) -> None:
+    """Refuse a static frame beside a stream; `consequence` says what every micro-batch would do."""
+    streams = left.isStreaming, right.isStreaming
+    if streams[0] != streams[1]:
+        static = "right" if streams[0] else "left"
+        raise ValueError(
+            f"{static} is a static frame and the other one a stream, so every micro-batch would {consequence}: "
+            "read it with spark.readStream, too, or join with join_asof"
+        )

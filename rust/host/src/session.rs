@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use crate::host::Host;
 use crate::log::{HeadHeader, RecordsWriter};
+use crate::operator::rows::Gate;
 use crate::operator::{Operator, Outcome, Worker};
 use crate::partition::{Partition, Prepared, View, Wanted, apply_object};
 use crate::protocol::{Digest, Epoch, ObjectId, Owner, RunNumber};
@@ -46,6 +47,7 @@ enum Home {
 /// What a session has once it knows its columns.
 struct Work {
     operator: Box<dyn Operator>,
+    gate: Gate,
     stores: Vec<StoreSpec>,
     view: View,
     partition: Option<Arc<Partition>>,
@@ -97,7 +99,9 @@ impl Session {
     /// The operator's for rows that do not fit, and those of [`Session::columns`].
     pub fn push(&mut self, batch: RecordBatch) -> Result<()> {
         let only = matches!(self.home, Home::Kept { .. }).then_some(self.request.partition.0);
-        self.work(&batch.schema())?.operator.push(batch, only)
+        let work = self.work(&batch.schema())?;
+        let batch = work.gate.admit(batch)?;
+        work.operator.push(batch, only)
     }
 
     /// Ends the input: runs the operator, hands its output on, stages what it changed.
@@ -114,17 +118,23 @@ impl Session {
         self.work(schema)?;
         let Self { host, request, home, work } = self;
         let Some(mut work) = work else { return Err(Error::new(ErrorKind::InvalidState, "the session has no work")) };
+        if let Some(time) = work.gate.heartbeat() {
+            work.operator.set_heartbeat(time);
+        }
         if let (Some(input), Home::Kept { root, run, place }) = (work.operator.repeats(), &home)
-            && let Some(head) = earlier(root, &request, *run, place.epoch, input, work.view.base)?
+            && let Some(head) = earlier(root, &request, *run, place.epoch, work.gate.digest(input), work.view.base)?
         {
             apply_object(root, &work.view.task, &mut work.view.transaction, &head)?;
             work.operator.set_repeated();
         }
-        let outcome = work.operator.run(&work.view.task, &mut work.view.transaction, worker)?;
+        let mut outcome = work.operator.run(&work.view.task, &mut work.view.transaction, worker)?;
+        outcome.input = work.gate.digest(outcome.input);
+        outcome.counts.ahead = work.gate.aside().iter().map(|rows| rows.num_rows() as u64).sum();
         let Home::Kept { root, run, place } = home else {
             return Ok(Staged { epoch: None, digest: None, adopted: false, records: 0, counts: outcome.counts });
         };
         worker.check_alive()?;
+        set_aside(&request, &root, place.epoch, schema, work.gate.aside())?;
         stage(&host, &request, &root, run, place.epoch, work, &outcome)
     }
 
@@ -138,7 +148,7 @@ impl Session {
 
     fn start(&self, schema: &Schema) -> Result<Work> {
         let mut operator = self.request.operator.kind.start(schema)?;
-        let stores = self.request.operator.kind.stores();
+        let stores = self.request.operator.stores();
         let options = self.request.settings.task_options();
         self.request.settings.apply_memory();
         match &self.home {
@@ -151,10 +161,12 @@ impl Session {
                 })?;
                 let task = Task::open(folder.path(), &stores, options)?;
                 let view = View { transaction: task.begin()?, task, base: Digest::ZERO };
-                Ok(Work { operator, stores, view, partition: None, _scratch: Some(folder) })
+                // A static frame has no time of its own to go by.
+                Ok(Work { operator, gate: Gate::default(), stores, view, partition: None, _scratch: Some(folder) })
             }
             Home::Kept { root, run, place } => {
-                let kept = root.operator(&self.request.operator.name, &operator.meta(place.epoch), *run)?;
+                let meta = self.request.operator.meta(&*operator, place.epoch);
+                let kept = root.operator(&self.request.operator.name, &meta, *run)?;
                 operator.rows().layout.set_kept(&kept)?;
                 let partition = self.host.partition(&self.request, root, &place.query_id);
                 let view = partition.view(&Wanted {
@@ -167,7 +179,9 @@ impl Session {
                     executor: self.host.executor(),
                     snapshots: self.request.settings.snapshots(),
                 })?;
-                Ok(Work { operator, stores, view, partition: Some(partition), _scratch: None })
+                let ahead = self.request.operator.max_ahead;
+                let latest = ahead.map(|ahead| root.batch_time(place.epoch).map(|now| now.saturating_add(ahead))).transpose()?;
+                Ok(Work { operator, gate: Gate::new(latest), stores, view, partition: Some(partition), _scratch: None })
             }
         }
     }
@@ -186,6 +200,26 @@ fn earlier(root: &Root, request: &Request, run: RunNumber, epoch: Epoch, input: 
         }
     }
     Ok(None)
+}
+
+/// Keeps rows that were dated too far ahead where people find them, and says so.
+fn set_aside(request: &Request, root: &Root, epoch: Epoch, schema: &Schema, rows: &[RecordBatch]) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let schema = Arc::new(request.operator.kind.rows().named(schema));
+    let named = rows.iter().map(|batch| RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec()));
+    let named = named
+        .collect::<std::result::Result<Vec<_>, _>>()
+        .map_err(|error| Error::new(ErrorKind::Serialization, format!("rows that are set aside cannot be written: {error}")))?;
+    let operator = &request.operator.name;
+    let place = root.put_aside(operator, epoch, request.partition, &named)?;
+    let count: usize = rows.iter().map(RecordBatch::num_rows).sum();
+    log::warn!(
+        "operator {operator}, partition {}, epoch {epoch}: {count} rows are dated more than max_ahead past the micro-batch; they are set aside in {place}",
+        request.partition
+    );
+    Ok(())
 }
 
 /// Writes a session's changes into the log and keeps them prepared. Once this returns, the task may be acknowledged.

@@ -51,10 +51,17 @@ class ProcessTask(OperatorTask):
             keys=self.keys,
             timed=self.timed,
         )
-        while len((rows := calls.rows())[0]):
-            batch = pa.record_batch(rows[0])
-            context.begin_batch(batch, rows[1])
-            yield from self._batches(processor.process(batch, context))
+        is_last = False
+        while not is_last:
+            rows, time = calls.rows()
+            is_last = not len(rows)
+            # At the end there are no rows, but a heartbeat may have come.
+            if is_last and time is None:
+                break
+            batch = pa.record_batch(rows)
+            context.begin_batch(batch, time)
+            if not is_last:
+                yield from self._batches(processor.process(batch, context))
             for key, at in context.due():
                 yield from self._batches(processor.on_timer(key, at, context))
         context.flush()

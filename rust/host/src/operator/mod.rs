@@ -3,6 +3,7 @@
 pub mod aggregate;
 pub mod asof_join;
 pub mod drop_duplicates;
+pub mod join_foreign_key;
 pub mod join_table;
 pub mod join_window;
 pub mod materialize;
@@ -23,6 +24,7 @@ use crate::message::Message;
 use crate::protocol::{Digest, Epoch, OperatorName};
 use crate::root::OperatorMeta;
 use output::Output;
+use rows::RowsSpec;
 
 /// Rows that go through a store, or out, at once. Fixed, so that every attempt at an epoch does the same.
 const BATCH_ROWS: usize = 10_000;
@@ -32,9 +34,36 @@ const BATCH_ROWS: usize = 10_000;
 pub struct OperatorSpec {
     /// Its name in the state.
     pub name: OperatorName,
+    /// How far past its micro-batch's timestamp a row may be dated: microseconds; none: any.
+    #[serde(default)]
+    pub max_ahead: Option<i64>,
+    /// Its stores are in files; else in memory, and made anew from the log where a host begins.
+    #[serde(default = "yes")]
+    pub persistent: bool,
     /// Which operator it is, with its settings.
     #[serde(flatten)]
     pub kind: OperatorKind,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl OperatorSpec {
+    /// The stores that the operator keeps.
+    pub fn stores(&self) -> Vec<StoreSpec> {
+        let stores = self.kind.stores().into_iter();
+        stores.map(|store| StoreSpec { persistent: store.persistent && self.persistent, ..store }).collect()
+    }
+
+    /// What the root remembers of the operator.
+    pub fn meta(&self, operator: &dyn Operator, first_epoch: Epoch) -> OperatorMeta {
+        let mut meta = operator.meta(first_epoch);
+        if !self.persistent {
+            meta.settings.insert("persistent".to_owned(), self.persistent.into());
+        }
+        meta
+    }
 }
 
 /// The operators.
@@ -45,6 +74,10 @@ pub enum OperatorKind {
     JoinAsof(asof_join::Spec),
     /// The join of two tables.
     JoinTable(join_table::Spec),
+    /// The first stage of a join of two tables by a foreign key.
+    ForeignLeft(join_foreign_key::LeftSpec),
+    /// Its second stage.
+    ForeignJoin(join_foreign_key::JoinSpec),
     /// The join of two streams within a window.
     JoinWindow(join_window::Spec),
     /// Rows of which no like came before.
@@ -65,6 +98,8 @@ impl OperatorKind {
     pub fn start(&self, schema: &Schema) -> Result<Box<dyn Operator>> {
         match self {
             Self::JoinAsof(spec) => Ok(Box::new(asof_join::AsofJoin::new(spec, schema)?)),
+            Self::ForeignLeft(spec) => Ok(Box::new(join_foreign_key::ForeignLeft::new(spec, schema)?)),
+            Self::ForeignJoin(spec) => Ok(Box::new(join_foreign_key::ForeignJoin::new(spec, schema)?)),
             Self::JoinTable(spec) => Ok(Box::new(join_table::JoinTable::new(spec, schema)?)),
             Self::JoinWindow(spec) => Ok(Box::new(join_window::JoinWindow::new(spec, schema)?)),
             Self::DropDuplicates(spec) => Ok(Box::new(drop_duplicates::DropDuplicates::new(spec, schema)?)),
@@ -74,10 +109,27 @@ impl OperatorKind {
         }
     }
 
+    /// The input's columns.
+    pub fn rows(&self) -> &RowsSpec {
+        match self {
+            Self::JoinAsof(spec) => &spec.rows,
+            Self::ForeignLeft(spec) => &spec.rows,
+            Self::ForeignJoin(spec) => &spec.rows,
+            Self::JoinTable(spec) => &spec.rows,
+            Self::JoinWindow(spec) => &spec.rows,
+            Self::DropDuplicates(spec) => &spec.rows,
+            Self::Materialize(spec) => &spec.rows,
+            Self::Aggregate(spec) => &spec.rows,
+            Self::Process(spec) => &spec.rows,
+        }
+    }
+
     /// The stores that the operator keeps.
     pub fn stores(&self) -> Vec<StoreSpec> {
         match self {
             Self::JoinAsof(spec) => spec.stores(),
+            Self::ForeignLeft(spec) => spec.stores(),
+            Self::ForeignJoin(spec) => spec.stores(),
             Self::JoinTable(spec) => spec.stores(),
             Self::JoinWindow(spec) => spec.stores(),
             Self::DropDuplicates(spec) => spec.stores(),
@@ -101,6 +153,9 @@ pub trait Operator: Send {
     /// # Errors
     /// `InvalidState` names the rows of another partition.
     fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()>;
+
+    /// Once the input's rows are worked on, the stream time is at least this: what waits for it must not wait for rows.
+    fn set_heartbeat(&mut self, _time: i64) {}
 
     /// The input's digest, if an earlier session's results are to be given again rather than worked out anew.
     fn repeats(&self) -> Option<Digest> {
@@ -187,6 +242,8 @@ pub struct Counts {
     pub dropped: u64,
     /// Rows that came too late: older than what is kept, or behind their grace.
     pub late: u64,
+    /// Rows that were dated too far ahead, and were set aside.
+    pub ahead: u64,
 }
 
 const SECOND: i64 = 1_000_000;

@@ -186,6 +186,10 @@ impl Partition {
             inner.rebuilds += 1;
         })?;
         inner.open = Some(Open { task, directory, checked: None, flushed: Instant::now() });
+        // Stores in memory are empty now, and the offset with them, but what was committed beside them is still there.
+        if self.applied(inner.task()?)?.is_none() && chain(inner.task()?)? != Digest::ZERO {
+            self.rebuild(inner, wanted, "its stores in memory are gone")?;
+        }
         let query = inner.task()?.property(QUERY)?;
         if query.is_some_and(|query| query != self.query_id.as_bytes()) {
             self.rebuild(inner, wanted, "it holds the state of another query (two queries share one local_dir)")?;

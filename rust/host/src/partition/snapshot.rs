@@ -48,6 +48,10 @@ impl Partition {
     pub(super) fn snapshot_if_due(self: &Arc<Self>, inner: &mut Inner, wanted: &Wanted<'_>) {
         let last = *inner.snapshots.last.get_or_insert_with(Instant::now);
         let applied = wanted.epoch.previous();
+        // Files have no copy of a store in memory: without snapshots the log stays whole, which brings it back.
+        if wanted.stores.iter().any(|store| !store.persistent) {
+            return;
+        }
         if inner.snapshots.busy || last.elapsed() < wanted.snapshots.interval || applied.is_none() || applied <= inner.snapshots.epoch {
             return;
         }

@@ -9,6 +9,7 @@
 //! log/<epoch, 20 digits>/<operator>.<partition>.<run>                          heads
 //! log/<epoch, 20 digits>/<operator>.<partition>.<run>.<attempt>-<nonce>.<k>    chunks
 //! snapshots/<operator>/<partition>/…   databases at some epoch (`snapshots.rs`)
+//! ahead/<operator>/<epoch, 20 digits>.<partition>.arrow    rows dated too far ahead, set aside for people (`aside.rs`)
 //! query/                               Spark's checkpoint
 //! ```
 //!
@@ -18,6 +19,7 @@
 //!
 //! All calls block. Objects are written once and never changed: put if absent, then read what is there.
 
+mod aside;
 #[cfg(test)]
 mod careless;
 mod claims;

@@ -48,6 +48,11 @@ pub fn epoch(epoch: Epoch) -> String {
     format!("{LOG}/{:020}", epoch.0)
 }
 
+/// Rows that were set aside.
+pub fn aside(operator: &OperatorName, epoch: Epoch, partition: Partition) -> String {
+    format!("ahead/{operator}/{:020}.{partition}.arrow", epoch.0)
+}
+
 pub fn snapshots(operator: &OperatorName, partition: Partition) -> String {
     format!("snapshots/{operator}/{partition}")
 }

@@ -12,6 +12,13 @@ struct Metadata {
     id: String,
 }
 
+/// What an epoch's offsets begin with.
+#[derive(Deserialize)]
+struct Offsets {
+    #[serde(rename = "batchTimestampMs")]
+    batch_timestamp: i64,
+}
+
 impl Root {
     /// Whether Spark's commit log holds an epoch.
     ///
@@ -27,6 +34,26 @@ impl Root {
     /// `Io` for what the disk refuses.
     pub fn spark_offsets(&self, epoch: Epoch) -> Result<Option<Bytes>> {
         self.store.get(&offsets(epoch))
+    }
+
+    /// The batch timestamp of an epoch in Spark's offset log, in microseconds: the only wall clock that may change a result,
+    /// since a replay finds the same.
+    ///
+    /// # Errors
+    /// `Restore` if the epoch's offsets are missing, or have none.
+    pub fn batch_time(&self, epoch: Epoch) -> Result<i64> {
+        let offsets = self.spark_offsets(epoch)?.unwrap_or_default();
+        // A line with the version, then one with the metadata, then one for each source.
+        let metadata = offsets.split(|byte| *byte == b'\n').nth(1).and_then(|line| serde_json::from_slice(line).ok());
+        let Some(Offsets { batch_timestamp }) = metadata else {
+            let place = self.store.place(&self::offsets(epoch));
+            let text = format!(
+                "Spark's checkpoint: {} has no batch timestamp, which max_ahead goes by: restore it from a backup",
+                place.display()
+            );
+            return Err(Error::new(ErrorKind::Restore, text));
+        };
+        Ok(batch_timestamp.saturating_mul(1_000))
     }
 
     /// The id of the query whose checkpoint lies in the root.

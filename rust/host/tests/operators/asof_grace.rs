@@ -102,6 +102,17 @@ fn right_rows_alone_let_nobody_go_and_the_end_of_a_static_frame_lets_all() {
 }
 
 #[test]
+fn a_heartbeat_lets_left_rows_go_and_expires_no_history() {
+    let job = job(5);
+    job.epoch(&[right(1, 0, 10), right(1, 3, 30), row(1, 2, 1)], false);
+    assert_eq!(job.beat(6).rows, Vec::<Out>::new());
+    assert_eq!(joined(&job.beat(7).rows), [(1, Some(10))]);
+    assert_eq!(job.beat(10_000).rows, Vec::<Out>::new());
+    // Late for the clock, not for the table.
+    assert_eq!(joined(&job.epoch(&[row(1, 1, 2)], true).rows), [(2, Some(10))]);
+}
+
+#[test]
 fn a_grace_beyond_the_history_is_refused() {
     // J07
     let kind: holdfast_host::operator::OperatorKind = serde_json::from_value(request("left", 10, 11, false)).unwrap();

@@ -80,6 +80,15 @@ fn nulls_are_a_key_and_a_row_without_time_is_dropped() {
 }
 
 #[test]
+fn a_heartbeat_makes_older_rows_late() {
+    let job = job();
+    job.epoch(&[row(1, 0, 1)], false);
+    assert_eq!(job.beat(20).rows, Vec::<Out>::new());
+    let Done { rows, counts } = job.epoch(&[row(2, 11, 2), row(2, 12, 3)], true);
+    assert_eq!((rows, counts.late), (out(&[row(2, 12, 3)]), 1));
+}
+
+#[test]
 fn the_state_forgets_keys() {
     let job = job();
     for time in 0..2_000_i64 {

@@ -131,6 +131,16 @@ fn rows_without_a_match_go_out_when_their_window_has_closed() {
 }
 
 #[test]
+fn a_heartbeat_lets_rows_go_alone_and_makes_others_late() {
+    let job = job("left", 2, false);
+    job.epoch(&[row(1, 0, 1)], false);
+    assert_eq!(job.beat(7).rows, Vec::<Out>::new());
+    assert_eq!(job.beat(8).rows, [alone(&row(1, 0, 1))]);
+    let Done { rows, counts } = job.epoch(&[row(1, 5, 2), row(1, 6, 3)], true);
+    assert_eq!((rows, counts.late), (Vec::<Out>::new(), 1));
+}
+
+#[test]
 fn late_rows_are_refused_beyond_the_grace() {
     let job = job("left", 2, false);
     job.epoch(&[row(1, 10, 1)], false);

@@ -7,6 +7,7 @@
 mod aggregate;
 mod asof_grace;
 mod drop_duplicates;
+mod join_foreign_key;
 mod join_table;
 mod join_window;
 mod materialize;

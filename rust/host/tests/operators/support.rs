@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, TimestampMicrosecondType};
-use arrow_array::{Array, ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray, UInt32Array,
+};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_select::take::take_record_batch;
 use holdfast_core::{Commit, Task, TaskOptions, Timestamp, Transaction, VersionRow};
 use holdfast_host::operator::{Counts, OperatorKind, Outcome};
 use proptest::prelude::*;
@@ -36,7 +39,7 @@ pub type Out = Vec<Option<i64>>;
 /// An operator over stores in memory.
 pub struct Job {
     kind: OperatorKind,
-    sides: usize,
+    schema: SchemaRef,
     pub tasks: Vec<Arc<Task>>,
 }
 
@@ -50,9 +53,14 @@ pub struct Done {
 impl Job {
     /// An operator of this request, of one side or of two.
     pub fn new(request: &Value, sides: usize, partitions: usize) -> Self {
+        Self::over(request, schema(sides), partitions)
+    }
+
+    /// An operator of this request over these columns.
+    pub fn over(request: &Value, schema: SchemaRef, partitions: usize) -> Self {
         let kind: OperatorKind = serde_json::from_value(request.clone()).unwrap();
         let task = |_| Task::open_in_memory(&kind.stores(), TaskOptions::default()).unwrap();
-        Self { tasks: (0..partitions).map(task).collect(), kind, sides }
+        Self { tasks: (0..partitions).map(task).collect(), kind, schema }
     }
 
     /// Changes the operator's settings from the next epoch on.
@@ -65,44 +73,65 @@ impl Job {
         key.map_or(0, |key| 1 + usize::from(key)) % self.tasks.len()
     }
 
-    /// Runs an epoch in all partitions. Each runs twice, with its rows the other way round and otherwise cut, as a retry
-    /// would, and must do the same. `replay`: what it changed comes back from the log's records.
+    /// Runs an epoch in all partitions. `replay`: what it changed comes back from the log's records.
     pub fn epoch(&self, rows: &[Row], replay: bool) -> Done {
         let mut done = Done::default();
-        for (partition, task) in self.tasks.iter().enumerate() {
-            let mut ours: Vec<Row> = rows.iter().filter(|row| self.partition(row.key) == partition).copied().collect();
-            let mut tx = task.begin().unwrap();
-            let (out, outcome) = self.run(task, &mut tx, &ours, 3);
-            ours.reverse();
-            let mut other = task.begin().unwrap();
-            let (again, retried) = self.run(task, &mut other, &ours, 2);
-            assert_eq!((&out, outcome.output, outcome.input), (&again, retried.output, retried.input), "a retry does the same");
-            let (changes, same) = (self.changes(task, &mut tx), self.changes(task, &mut other));
-            assert_eq!(changes, same, "a retry changes the same");
-            if replay {
-                tx = task.begin().unwrap();
-                for (store, rows, time) in &changes {
-                    let rows: Vec<VersionRow<'_>> = rows.iter().map(borrowed).collect();
-                    task.apply_changes(store, &mut tx, &rows, *time).unwrap();
-                }
-            }
-            task.commit_transaction(tx, Commit::default()).unwrap();
-            done.rows.extend(out);
-            done.counts = sum(done.counts, outcome.counts);
+        for partition in 0..self.tasks.len() {
+            let ours: Vec<Row> = rows.iter().filter(|row| self.partition(row.key) == partition).copied().collect();
+            let (out, counts) = self.partition_epoch(partition, &batch_of(&self.schema, &ours), None, replay);
+            done.rows.extend(out.iter().flat_map(numbers));
+            done.counts = sum(done.counts, counts);
         }
         done
     }
 
-    fn run(&self, task: &Task, tx: &mut Transaction, rows: &[Row], batch: usize) -> (Vec<Out>, Outcome) {
-        let schema = schema(self.sides);
-        let mut operator = self.kind.start(&schema).unwrap();
-        operator.push(RecordBatch::new_empty(Arc::clone(&schema)), Some(0)).unwrap();
-        for rows in rows.chunks(batch) {
-            operator.push(batch_of(&schema, rows), Some(0)).unwrap();
+    /// As [`Self::epoch`], without rows: a heartbeat reaches all partitions.
+    pub fn beat(&self, time: i64) -> Done {
+        let mut done = Done::default();
+        for partition in 0..self.tasks.len() {
+            let (out, counts) = self.partition_epoch(partition, &RecordBatch::new_empty(Arc::clone(&self.schema)), Some(time), false);
+            done.rows.extend(out.iter().flat_map(numbers));
+            done.counts = sum(done.counts, counts);
+        }
+        done
+    }
+
+    /// Runs an epoch in one partition, twice: with its rows the other way round and otherwise cut, as a retry would, it must
+    /// do the same.
+    pub fn partition_epoch(&self, partition: usize, rows: &RecordBatch, beat: Option<i64>, replay: bool) -> (Vec<RecordBatch>, Counts) {
+        let task = &self.tasks[partition];
+        let mut tx = task.begin().unwrap();
+        let (out, outcome) = self.run(task, &mut tx, rows, beat, 3);
+        let backwards: UInt32Array = (0..rows.num_rows() as u32).rev().collect();
+        let mut other = task.begin().unwrap();
+        let (again, retried) = self.run(task, &mut other, &take_record_batch(rows, &backwards).unwrap(), beat, 2);
+        assert_eq!((&out, outcome.output, outcome.input), (&again, retried.output, retried.input), "a retry does the same");
+        let (changes, same) = (self.changes(task, &mut tx), self.changes(task, &mut other));
+        assert_eq!(changes, same, "a retry changes the same");
+        if replay {
+            tx = task.begin().unwrap();
+            for (store, rows, time) in &changes {
+                let rows: Vec<VersionRow<'_>> = rows.iter().map(borrowed).collect();
+                task.apply_changes(store, &mut tx, &rows, *time).unwrap();
+            }
+        }
+        // A property beside the changes, as a host has it.
+        task.commit_transaction(tx, Commit { properties: vec![("chain".to_owned(), Vec::new())], ..Commit::default() }).unwrap();
+        (out, outcome.counts)
+    }
+
+    fn run(&self, task: &Task, tx: &mut Transaction, rows: &RecordBatch, beat: Option<i64>, size: usize) -> (Vec<RecordBatch>, Outcome) {
+        let mut operator = self.kind.start(&self.schema).unwrap();
+        operator.push(RecordBatch::new_empty(Arc::clone(&self.schema)), Some(0)).unwrap();
+        for first in (0..rows.num_rows()).step_by(size) {
+            operator.push(rows.slice(first, size.min(rows.num_rows() - first)), Some(0)).unwrap();
+        }
+        if let Some(time) = beat {
+            operator.set_heartbeat(time);
         }
         let mut out = Vec::new();
         let outcome = operator.run(task, tx, &mut |batch: RecordBatch| {
-            out.extend(numbers(&batch));
+            out.push(batch);
             Ok(())
         });
         (out, outcome.unwrap())
@@ -136,6 +165,7 @@ fn sum(a: Counts, b: Counts) -> Counts {
         matched: a.matched + b.matched,
         dropped: a.dropped + b.dropped,
         late: a.late + b.late,
+        ahead: a.ahead + b.ahead,
     }
 }
 
@@ -171,7 +201,7 @@ fn batch_of(schema: &SchemaRef, rows: &[Row]) -> RecordBatch {
     RecordBatch::try_new(Arc::clone(schema), columns).unwrap()
 }
 
-fn numbers(batch: &RecordBatch) -> Vec<Out> {
+pub fn numbers(batch: &RecordBatch) -> Vec<Out> {
     let cell = |column: &ArrayRef, row: usize| match column.data_type() {
         _ if column.is_null(row) => None,
         DataType::Utf8 => Some(column.as_string::<i32>().value(row).parse().unwrap()),

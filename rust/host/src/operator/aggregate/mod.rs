@@ -47,6 +47,7 @@ pub struct Aggregation {
     rows: Rows,
     accumulators: Vec<Box<dyn Accumulator>>,
     counts: Counts,
+    heartbeat: Option<i64>,
 }
 
 impl Aggregation {
@@ -62,7 +63,7 @@ impl Aggregation {
             numbered.map(|(number, aggregate)| accumulator(number, aggregate, spec, &layout)).collect::<Result<_>>()?;
         // What is kept of the user's own functions is known once the worker has said it.
         codec(&accumulators)?;
-        Ok(Self { spec: spec.clone(), rows: Rows::new(layout), accumulators, counts: Counts::default() })
+        Ok(Self { spec: spec.clone(), rows: Rows::new(layout), accumulators, counts: Counts::default(), heartbeat: None })
     }
 
     /// The rows, in order where that matters, and the greatest time, of those before them too.
@@ -160,6 +161,10 @@ impl Operator for Aggregation {
         self.rows.push(batch, partition, &mut self.counts)
     }
 
+    fn set_heartbeat(&mut self, time: i64) {
+        self.heartbeat = Some(time);
+    }
+
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
         if self.spec.has_own() {
             let states = own::begin(worker)?;
@@ -170,6 +175,7 @@ impl Operator for Aggregation {
         let before =
             progress.get(tx, STREAM_TIME, |time| time.and_then(|time| time.first_chunk().map(|time| i64::from_be_bytes(*time))))?;
         let (places, stream_time) = self.places(before);
+        let stream_time = stream_time.max(self.heartbeat);
         let mut windows = windows(&self.spec, task, Clock::new(&self.spec, before, stream_time))?;
         let mut groups = Groups::default();
         let assigned = windows.assign(&self.rows, &places, tx, &mut groups, &mut self.counts)?;

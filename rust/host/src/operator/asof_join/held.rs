@@ -1,14 +1,14 @@
 //! The join with grace: left rows wait until the left side's stream time is `grace` past them, so that right rows which come
 //! late, but by less, still count for them.
 //!
-//! With `T` the greatest left time, a left row goes out in the epoch in which `T >= time + grace`; one that is that late
+//! With `T` the greatest left time (or heartbeat's), a left row goes out in the epoch in which `T >= time + grace`; one that is that late
 //! already, when it comes. It is joined as of its own time, in the order of times among that epoch's right rows.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
-use holdfast_core::{Applied, Op, Result, Task, Timestamp, Transaction, VersionedStore};
+use holdfast_core::{Op, Result, Task, Timestamp, Transaction, VersionedStore};
 
+use super::lookup::Found;
 use super::{AsofJoin, HELD, How, TABLE};
 use crate::operator::pairs::Emitter;
 use crate::operator::rows::{self, Place};
@@ -40,7 +40,7 @@ impl AsofJoin {
         let mut counts = self.counts;
         let ordered = rows::order(&self.rows.inputs, &mut counts);
         let newest = ordered.iter().filter_map(|place| self.waits(*place)).map(|(_, time)| time).max();
-        let stream_time = held.stream_time(tx).max(newest);
+        let stream_time = held.stream_time(tx).max(newest).max(self.heartbeat);
         let limit = match stream_time {
             Some(time) => Limit::Before(time.saturating_sub(self.layout.grace).saturating_add(1)),
             None => Limit::Before(i64::MIN),
@@ -104,31 +104,20 @@ impl AsofJoin {
         counts: &mut Counts,
     ) -> Result<()> {
         let op = |(n, step): (usize, &Step<'a>)| match *step {
-            Step::Put { key, time, value } => Some((n, Op::Put { key, value, timestamp: Timestamp(time) })),
-            Step::Get { key, time, .. } => Some((n, Op::Get { key, as_of: Timestamp(time) })),
+            Step::Put { key, time, value } => Some((Op::Put { key, value, timestamp: Timestamp(time) }, n)),
+            Step::Get { key, time, .. } => Some((Op::Get { key, as_of: Timestamp(time) }, n)),
             Step::Alone { .. } => None,
         };
-        let (numbers, ops): (Vec<usize>, Vec<Op<'_>>) = steps.iter().enumerate().filter_map(op).unzip();
-        let mut bytes = Vec::new();
-        let mut found: Vec<Option<(i64, Range<usize>)>> = vec![None; steps.len()];
-        table.apply_batch(tx, &ops, false, &mut |n, applied| match applied {
-            Applied::Put(put) => counts.late += u64::from(!put.accepted),
-            Applied::Get(None) => {}
-            Applied::Get(Some(version)) => {
-                let start = bytes.len();
-                bytes.extend_from_slice(version.value);
-                found[numbers[n]] = Some((version.timestamp.0, start..bytes.len()));
-            }
-        })?;
-        for (step, found) in steps.iter().zip(found) {
-            let (key, time, payload, found) = match *step {
+        let mut found = Found::default();
+        found.run(table, tx, steps.len(), steps.iter().enumerate().filter_map(op).collect(), counts)?;
+        for (n, step) in steps.iter().enumerate() {
+            let (key, time, payload) = match *step {
                 Step::Put { .. } => continue,
-                Step::Get { key, time, payload } => (key, Some(time), payload, found),
-                Step::Alone { key, time, payload } => (key, time, payload, None),
+                Step::Get { key, time, payload } => (key, Some(time), payload),
+                Step::Alone { key, time, payload } => (key, time, payload),
             };
-            counts.matched += u64::from(found.is_some());
-            if found.is_some() || self.layout.how == How::Left {
-                let right = found.map(|(time, value)| (Some(time), &bytes[value]));
+            let right = found.get(n).map(|(time, value)| (Some(time), value));
+            if right.is_some() || self.layout.how == How::Left {
                 emitter.push(key, Some((time, payload)), right)?;
             }
         }

@@ -9,33 +9,70 @@ use crate::operator::Counts;
 use crate::operator::output::Right;
 use crate::operator::rows::{Input, Layout, Place, Rows};
 
+/// What reads of the table have found, by number. Reused from batch to batch.
+#[derive(Default)]
+pub struct Found {
+    /// A version's time, and where its value lies in `bytes`.
+    versions: Vec<Option<(i64, Range<usize>)>>,
+    bytes: Vec<u8>,
+}
+
+impl Found {
+    /// Puts and reads in order; each comes with the number that a read finds its version under, below `count`.
+    pub fn run(
+        &mut self,
+        table: &VersionedStore,
+        tx: &mut Transaction,
+        count: usize,
+        ops: Vec<(Op<'_>, usize)>,
+        counts: &mut Counts,
+    ) -> Result<()> {
+        self.bytes.clear();
+        self.versions.clear();
+        self.versions.resize(count, None);
+        let (ops, numbers): (Vec<Op<'_>>, Vec<usize>) = ops.into_iter().unzip();
+        table.apply_batch(tx, &ops, false, &mut |n, applied| match applied {
+            Applied::Put(put) => counts.late += u64::from(!put.accepted),
+            Applied::Get(None) => {}
+            Applied::Get(Some(version)) => {
+                let start = self.bytes.len();
+                self.bytes.extend_from_slice(version.value);
+                self.versions[numbers[n]] = Some((version.timestamp.0, start..self.bytes.len()));
+                counts.matched += 1;
+            }
+        })
+    }
+
+    /// The time and the value that a read has found.
+    pub fn get(&self, number: usize) -> Option<(i64, &[u8])> {
+        self.versions[number].as_ref().map(|(time, range)| (*time, &self.bytes[range.clone()]))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Option<(i64, &[u8])>> {
+        (0..self.versions.len()).map(|number| self.get(number))
+    }
+}
+
 /// The left rows that go out, each with what it matched. Reused from batch to batch.
 #[derive(Default)]
 pub struct Matches {
     /// The left rows, in order.
     pub rows: Vec<Place>,
-    /// Where the matched right row's value lies in `bytes`, and its time.
-    found: Vec<Option<(Range<usize>, i64)>>,
-    bytes: Vec<u8>,
+    found: Found,
 }
 
 impl Matches {
     /// What was matched, column by column.
     pub fn right(&self, layout: &Layout) -> Result<Right> {
-        Ok(Right { values: layout.right_codec.decode(self.values())?, times: self.times().collect() })
-    }
-
-    fn values(&self) -> impl Iterator<Item = Option<&[u8]>> {
-        self.found.iter().map(|found| found.as_ref().map(|(range, _)| &self.bytes[range.clone()]))
-    }
-
-    fn times(&self) -> impl Iterator<Item = Option<i64>> {
-        self.found.iter().map(|found| found.as_ref().map(|(_, time)| *time))
+        let values = self.found.iter().map(|found| found.map(|(_, value)| value));
+        let times = self.found.iter().map(|found| found.map(|(time, _)| time));
+        Ok(Right { values: layout.right_codec.decode(values)?, times: times.collect() })
     }
 
     /// Adds the output rows, in order, to a digest.
     pub fn digest(&self, inputs: &[Input], digest: &mut Xxh3Default) {
-        for ((place, value), time) in self.rows.iter().zip(self.values()).zip(self.times()) {
+        for (place, found) in self.rows.iter().zip(self.found.iter()) {
+            let (time, value) = found.unzip();
             // Fixed width first: with the value's length in it, no two outputs give the same bytes.
             let mut fixed = [0; 33];
             fixed[..16].copy_from_slice(&inputs[place.input()].hashes[place.row()].to_be_bytes());
@@ -47,10 +84,11 @@ impl Matches {
         }
     }
 
-    fn clear(&mut self) {
-        self.rows.clear();
-        self.found.clear();
-        self.bytes.clear();
+    /// Leaves out the left rows that matched nothing.
+    pub fn drop_unmatched(&mut self) {
+        let mut kept = self.found.versions.iter().map(Option::is_some);
+        self.rows.retain(|_| kept.next().unwrap_or(false));
+        self.found.versions.retain(Option::is_some);
     }
 }
 
@@ -63,48 +101,24 @@ pub fn apply(
     matches: &mut Matches,
     counts: &mut Counts,
 ) -> Result<()> {
-    matches.clear();
+    let Matches { rows: lefts, found } = matches;
+    lefts.clear();
     let mut ops = Vec::with_capacity(places.len());
     for place in places {
         let (input, row) = (&rows.inputs[place.input()], place.row());
         let (key, time) = (input.keys.get(row), input.time(row).map(Timestamp));
         match (key, time) {
             (Some(key), Some(as_of)) if place.is_left() => {
-                matches.rows.push(*place);
-                matches.found.push(None);
-                ops.push((Op::Get { key, as_of }, matches.rows.len() - 1));
+                ops.push((Op::Get { key, as_of }, lefts.len()));
+                lefts.push(*place);
             }
             (Some(key), Some(timestamp)) => {
                 let value = (!input.is_deleted(row)).then(|| rows.payload(*place));
                 ops.push((Op::Put { key, value, timestamp }, usize::MAX));
             }
             // Without key or time: a left row, since such right rows were left out. It matches nothing.
-            _ => {
-                matches.rows.push(*place);
-                matches.found.push(None);
-            }
+            _ => lefts.push(*place),
         }
     }
-    let (ops, slots): (Vec<Op<'_>>, Vec<usize>) = ops.into_iter().unzip();
-    let Matches { found, bytes, .. } = matches;
-    table.apply_batch(tx, &ops, false, &mut |n, applied| match applied {
-        Applied::Put(put) => counts.late += u64::from(!put.accepted),
-        Applied::Get(None) => {}
-        Applied::Get(Some(version)) => {
-            let start = bytes.len();
-            bytes.extend_from_slice(version.value);
-            found[slots[n]] = Some((start..bytes.len(), version.timestamp.0));
-            counts.matched += 1;
-        }
-    })?;
-    Ok(())
-}
-
-impl Matches {
-    /// Leaves out the left rows that matched nothing.
-    pub fn drop_unmatched(&mut self) {
-        let mut kept = self.found.iter().map(Option::is_some);
-        self.rows.retain(|_| kept.next().unwrap_or(false));
-        self.found.retain(Option::is_some);
-    }
+    found.run(table, tx, lefts.len(), ops, counts)
 }

@@ -34,6 +34,7 @@ pub struct AsofJoin {
     layout: Layout,
     rows: Rows,
     counts: Counts,
+    heartbeat: Option<i64>,
 }
 
 impl AsofJoin {
@@ -45,7 +46,7 @@ impl AsofJoin {
         let rows = rows::Layout::new("join_asof", &spec.rows, schema)?;
         let layout = Layout::new(spec, &rows)?;
         // Left rows' payloads only if they may have to wait.
-        Ok(Self { rows: Rows::with_payloads(rows, layout.holds, true), layout, counts: Counts::default() })
+        Ok(Self { rows: Rows::with_payloads(rows, layout.holds, true), layout, counts: Counts::default(), heartbeat: None })
     }
 }
 
@@ -60,6 +61,10 @@ impl Operator for AsofJoin {
 
     fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {
         self.rows.push(batch, partition, &mut self.counts)
+    }
+
+    fn set_heartbeat(&mut self, time: i64) {
+        self.heartbeat = Some(time);
     }
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {

@@ -50,6 +50,7 @@ pub struct DropDuplicates {
     output: Output,
     rows: Rows,
     counts: Counts,
+    heartbeat: Option<i64>,
 }
 
 /// A key's newest time.
@@ -70,7 +71,7 @@ impl DropDuplicates {
         }
         let layout = Layout::new("drop_duplicates", &spec.rows, schema)?;
         let output = Output::new("drop_duplicates", &spec.output, &layout)?;
-        Ok(Self { within: spec.within, output, rows: Rows::new(layout), counts: Counts::default() })
+        Ok(Self { within: spec.within, output, rows: Rows::new(layout), counts: Counts::default(), heartbeat: None })
     }
 
     /// The rows that are taken, in order, each with its time.
@@ -113,6 +114,10 @@ impl Operator for DropDuplicates {
         self.rows.push(batch, partition, &mut self.counts)
     }
 
+    fn set_heartbeat(&mut self, time: i64) {
+        self.heartbeat = Some(time);
+    }
+
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
         let seen = task.window(SEEN)?;
         let taken = self.taken(seen.stream_time(tx).map(|time| time.0));
@@ -138,7 +143,7 @@ impl Operator for DropDuplicates {
             (!is_near).then_some(place)
         });
         let fresh: Vec<Place> = fresh.collect();
-        keep(&seen, tx, &keys, &newest, taken.last().map(|(_, time)| *time))?;
+        keep(&seen, tx, &keys, &newest, taken.last().map(|(_, time)| *time).max(self.heartbeat))?;
         let mut digest = Xxh3Default::new();
         for places in fresh.chunks(BATCH_ROWS) {
             digest_places(inputs, places, &mut digest);
@@ -171,5 +176,7 @@ fn keep(seen: &WindowStore, tx: &mut Transaction, keys: &[&[u8]], newest: &[Newe
     let old = changed().filter_map(|(key, newest)| Some(put(*key, newest.stored.filter(|time| *time >= oldest)?, None)));
     seen.put_batch(tx, old)?;
     let new = changed().filter_map(|(key, newest)| Some(put(*key, newest.now.filter(|time| *time >= oldest)?, Some(&[][..]))));
-    seen.put_batch(tx, new)
+    seen.put_batch(tx, new)?;
+    seen.advance_stream_time(tx, Timestamp(stream_time));
+    Ok(())
 }

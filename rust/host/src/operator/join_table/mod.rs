@@ -6,7 +6,7 @@
 //! `spec.rs` settings · `timeline.rs` the other side from a time on.
 
 mod spec;
-mod timeline;
+pub mod timeline;
 
 pub use spec::{How, Spec};
 
@@ -25,9 +25,9 @@ use crate::root::{OperatorMeta, Payload};
 use timeline::Stretch;
 
 /// The store of the left table.
-const LEFT: &str = "left";
+pub const LEFT: &str = "left";
 /// The store of the right table.
-const RIGHT: &str = "right";
+pub const RIGHT: &str = "right";
 
 /// One session of a join of tables.
 pub struct JoinTable {

@@ -39,6 +39,7 @@ pub struct JoinWindow {
     output: Output,
     rows: Rows,
     counts: Counts,
+    heartbeat: Option<i64>,
 }
 
 /// The new rows of a key, in order.
@@ -57,7 +58,7 @@ impl JoinWindow {
         spec.check()?;
         let layout = Layout::new("join_window", &spec.rows, schema)?;
         let output = Output::new("join_window", &spec.output, &layout)?;
-        Ok(Self { spec: spec.clone(), output, rows: Rows::with_payloads(layout, true, true), counts: Counts::default() })
+        Ok(Self { spec: spec.clone(), output, rows: Rows::with_payloads(layout, true, true), counts: Counts::default(), heartbeat: None })
     }
 
     fn time(&self, place: Place) -> Option<i64> {
@@ -143,9 +144,14 @@ impl Operator for JoinWindow {
         self.rows.push(batch, partition, &mut self.counts)
     }
 
+    fn set_heartbeat(&mut self, time: i64) {
+        self.heartbeat = Some(time);
+    }
+
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
         let (mut left, mut right) = (Shelf::new(task, LEFT)?, Shelf::new(task, RIGHT)?);
-        let sorted = self.sort_out(left.stream_time(tx).max(right.stream_time(tx)));
+        let mut sorted = self.sort_out(left.stream_time(tx).max(right.stream_time(tx)));
+        sorted.stream_time = sorted.stream_time.max(self.heartbeat);
         let mut counts = Counts { late: sorted.late, ..self.counts };
         let mut emitter = Emitter::new(&self.output, &self.rows.layout, worker);
         counts.dropped += self.alone(&sorted.alone, &mut emitter)?;

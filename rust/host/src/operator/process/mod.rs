@@ -32,6 +32,7 @@ pub struct Process {
     /// The columns of the processor's batches.
     columns: Output,
     counts: Counts,
+    heartbeat: Option<i64>,
     /// The transaction has what an earlier session came to.
     is_repeated: bool,
 }
@@ -44,15 +45,19 @@ impl Process {
     pub fn new(spec: &Spec, schema: &Schema) -> Result<Self> {
         let layout = rows::Layout::new("process", &spec.rows, schema)?;
         let columns = Output::new("process", &spec.columns, &layout)?;
-        Ok(Self { spec: spec.clone(), rows: Rows::new(layout), columns, counts: Counts::default(), is_repeated: false })
+        Ok(Self { spec: spec.clone(), rows: Rows::new(layout), columns, counts: Counts::default(), heartbeat: None, is_repeated: false })
     }
 
-    /// The next rows in order, and the greatest time of all rows so far; no rows at the end.
+    /// The next rows in order, and the greatest time of all rows so far; no rows at the end, and the heartbeat's time.
     fn next_rows(&self, places: &mut Chunks<'_, Place>) -> Result<Message> {
-        let Some(places) = places.next() else { return Ok(Message::of(RecordBatch::new_empty(self.columns.schema()))) };
-        let message = Message::of(self.columns.of_places(&self.rows, places, &Right::none())?);
-        // Rows are in the order of their times: the last one's is the greatest.
-        let time = places.last().and_then(|place| self.rows.inputs[place.input()].time(place.row()));
+        let (message, time) = match places.next() {
+            None => (Message::of(RecordBatch::new_empty(self.columns.schema())), self.heartbeat),
+            Some(places) => {
+                let message = Message::of(self.columns.of_places(&self.rows, places, &Right::none())?);
+                // Rows are in the order of their times: the last one's is the greatest.
+                (message, places.last().and_then(|place| self.rows.inputs[place.input()].time(place.row())))
+            }
+        };
         Ok(match time {
             Some(time) => message.with("time", time),
             None => message,
@@ -86,6 +91,10 @@ impl Operator for Process {
 
     fn set_repeated(&mut self) {
         self.is_repeated = true;
+    }
+
+    fn set_heartbeat(&mut self, time: i64) {
+        self.heartbeat = Some(time);
     }
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {

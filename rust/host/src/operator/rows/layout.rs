@@ -2,7 +2,7 @@
 //!
 //! In this order: `pid` int32 · `side` bool (true: left, the stream; false: right, the table) · `deleted` bool, nullable (a
 //! right row that ends the value) · `t` timestamp · key columns · left payload (null on right rows) · right payload (null on
-//! left rows). An operator of one side has left rows only.
+//! left rows). An operator of one side has left rows only. A row whose `side` is null is a heartbeat (`gate.rs`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -39,6 +39,16 @@ pub struct RowsSpec {
     /// Right payload columns that order rows of equal times.
     #[serde(default)]
     pub order_right: Vec<usize>,
+}
+
+impl RowsSpec {
+    /// Input columns under the user's names.
+    pub fn named(&self, schema: &Schema) -> Schema {
+        let fixed = schema.fields().iter().take(FIXED).map(|field| Field::clone(field));
+        let named = self.keys.iter().chain(&self.left).chain(&self.right);
+        let others = schema.fields().iter().skip(FIXED).zip(named).map(|(field, name)| Field::clone(field).with_name(name));
+        Schema::new(fixed.chain(others).collect::<Vec<Field>>())
+    }
 }
 
 /// Where each column lies, and how rows are encoded.
@@ -104,10 +114,7 @@ impl Layout {
         let (order_left, order_right) = (order(&spec.order_left, &left)?, order(&spec.order_right, &right)?);
         let picked = |columns: &[usize]| columns.iter().map(|column| schema.field(*column).clone()).collect::<Vec<Field>>();
         // Under the user's names, for messages and for what the root remembers.
-        let fixed = schema.fields()[..FIXED].iter().map(|field| Field::clone(field));
-        let named = spec.keys.iter().chain(&spec.left).chain(&spec.right);
-        let fields: Vec<Field> =
-            fixed.chain(schema.fields()[FIXED..].iter().zip(named).map(|(field, name)| Field::clone(field).with_name(name))).collect();
+        let fields: Vec<Field> = spec.named(schema).fields().iter().map(|field| Field::clone(field)).collect();
         Ok(Self {
             order_left_codec: RowCodec::new(&picked(&order_left))?,
             order_right_codec: RowCodec::new(&picked(&order_right))?,

@@ -1,12 +1,14 @@
 //! The rows that come to an operator: their columns, their bytes, their order.
 //!
-//! All operators take rows in one form (`layout.rs`), of one side or of two. `input.rs` one batch, encoded · `order.rs` the
+//! All operators take rows in one form (`layout.rs`), of one side or of two. `gate.rs` what they never see · `input.rs` one batch, encoded · `order.rs` the
 //! order in which an epoch's rows are worked on, whatever order the shuffle gave.
 
+mod gate;
 mod input;
 mod layout;
 mod order;
 
+pub use gate::Gate;
 pub use input::{Fingerprint, Input};
 pub use layout::{Layout, RowsSpec, TIME};
 pub use order::{Place, order, order_all, unordered};

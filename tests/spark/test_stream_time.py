@@ -1,0 +1,205 @@
+"""What moves the stream time beside rows, and what must not: heartbeats, and rows dated too far ahead."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.feather
+import pytest
+from streams import LEFT, Stream, kill_hosts, seconds
+
+import holdfast.spark as hfs
+from holdfast.errors import UnsupportedOperationError
+
+BEAT = LEFT.append(pa.field("holdfast_heartbeat", pa.timestamp("us", "UTC")))
+NEAR = {"by": "k", "left_on": "t", "right_on": "since"}
+FAR = datetime(2999, 1, 1, tzinfo=UTC)
+
+
+class Minutes:
+    """A row a minute after each row, by a timer."""
+
+    stores = ()
+
+    def process(self, batch, ctx):
+        for key, moment in zip(batch.column("k").to_pylist(), batch.column("t").cast(pa.int64()).to_pylist(), strict=True):
+            ctx.set_timer(key, moment + 60_000_000)
+        return ()
+
+    def on_timer(self, key, moment, ctx):
+        yield pa.record_batch({"k": [key], "at": pa.array([moment], pa.timestamp("us", "UTC"))})
+
+
+def counted(stream: Stream, state: hfs.State, **options):
+    asked = {"by": "k", "on": "t", "aggs": {"n": "count"}, "window": hfs.window("10 seconds"), "emit": "close", **options}
+    return hfs.aggregate(stream.source("left"), state=state, **asked)
+
+
+def joined(stream: Stream, state: hfs.State, join=hfs.join_asof, **options):
+    asked = {"history_retention": "1 day"} if join is hfs.join_asof else {"before": "1 second", "after": "1 second"}
+    return join(stream.source("left"), stream.source("right"), state=state, **NEAR, how="left", **asked, **options)
+
+
+# What waits for the stream time, and what does not, in each operator.
+WAITING = {
+    "aggregate": counted,
+    "join_asof": lambda stream, state: joined(stream, state, grace="1 hour"),
+    "join_window": lambda stream, state: joined(stream, state, hfs.join_window),
+    "process": lambda stream, state: hfs.process(
+        stream.source("left"), Minutes(), by="k", on="t", schema="k string, at timestamp", state=state
+    ),
+}
+PASSING = {
+    "drop_duplicates": lambda stream, state: hfs.drop_duplicates(
+        stream.source("left"), by="k", on="t", within="1 second", state=state
+    ),
+    "materialize": lambda stream, state: hfs.materialize(stream.source("left"), by="k", on="t", name="op", state=state),
+    "join_table": lambda stream, state: hfs.join_table(
+        stream.source("left"), stream.source("right"), state=state, how="left", **NEAR
+    ),
+}
+
+
+@pytest.mark.parametrize("operator", [*WAITING, *PASSING])
+def test_a_heartbeat_lets_go_in_every_partition_and_is_no_row(spark, tmp_path: Path, operator: str):
+    stream = Stream(spark, tmp_path, left=BEAT)
+    stream.partitions = 3
+    keys = list("abcdef")
+    stream.batch(left=[(key, 1, n) for n, key in enumerate(keys)])
+    stream.batch(left=[(None, None, None, 4_000), (None, None, None, 10)])
+    frame = {**WAITING, **PASSING}[operator](stream, stream.state())
+    assert "holdfast_heartbeat" not in frame.columns
+    batches = stream.run(frame)
+    given = [sorted(row[0] for row in batches[epoch]) for epoch in (0, 1)]
+    assert given == ([[], keys] if operator in WAITING else [keys, []])
+    rows = [progress.observedMetrics for progress in stream.last.recentProgress]
+    (metrics,) = rows[1].values()
+    assert metrics[0] == 0
+
+
+def test_rows_after_a_heartbeat_are_late_and_rows_beside_it_are_not(spark, tmp_path: Path):
+    stream = Stream(spark, tmp_path, left=BEAT)
+    stream.batch(left=[("a", 1, 1), (None, None, None, 100)])
+    stream.batch(left=[("a", 2, 2), ("a", 120, 3)])
+    stream.batch(left=[(None, None, None, 200)])
+    batches = stream.run(counted(stream, stream.state()))
+    assert [[(row[0], seconds(row[1]), row[3]) for row in batches[epoch]] for epoch in range(3)] == [
+        [("a", 0, 1)],
+        [],
+        [("a", 120, 1)],
+    ]
+
+
+def test_the_clock_beats_and_its_beats_are_the_same_in_a_replay(stream: Stream):
+    left = stream.source("left").unionByName(hfs.heartbeat(stream.spark, "1 second"), allowMissingColumns=True)
+    stream.batch(left=[("a", 1, 1)])
+    frame = hfs.aggregate(
+        left,
+        by="k",
+        on="t",
+        aggs={"n": "count"},
+        window=hfs.window("10 seconds"),
+        emit="close",
+        state=stream.state(),
+    )
+    query = (
+        frame.writeStream.foreachBatch(stream.collect)
+        .option("checkpointLocation", str(stream.root / "query"))
+        .trigger(processingTime="200 milliseconds")
+        .start()
+    )
+    deadline = time.monotonic() + 60
+    while not any(stream.batches.values()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    query.stop()
+    assert [row[0] for rows in stream.batches.values() for row in rows] == ["a"]
+
+
+@pytest.mark.parametrize("every", ["0 seconds", "1500 milliseconds"])
+def test_a_heartbeat_of_no_whole_seconds_is_refused(spark, every: str):
+    with pytest.raises(ValueError, match="give a whole number of seconds"):
+        hfs.heartbeat(spark, every)
+
+
+def test_one_row_dated_too_far_ahead_is_set_aside_and_expires_no_history(stream: Stream):
+    stream.partitions = 1
+    options = {"max_ahead": "1 day", "history_retention": "1 hour", "name": "join"}
+    stream.batch(right=[("k", 1, "a"), ("k", 5, "b")])
+    stream.batch(right=[("k", FAR, "z")], left=[("k", FAR, 9)])
+    stream.batch(left=[("k", 3, 1), ("k", 9, 2)])
+    batches = stream.run(
+        hfs.join_asof(stream.source("left"), stream.source("right"), state=stream.state(), **NEAR, **options)
+    )
+    assert batches[1] == []
+    assert [(row[2], row[4]) for row in batches[2]] == [(1, "a"), (2, "b")]
+    progress = next(found for found in stream.last.recentProgress if found.batchId == 1)
+    assert progress.observedMetrics["holdfast:join"]["ahead"] == 2
+    (file,) = (stream.root / "ahead" / "join").iterdir()
+    assert file.name == f"{1:020}.0.arrow"
+    rows = pyarrow.feather.read_table(file).sort_by("side").to_pylist()
+    assert [(row["side"], row["k"], row["t"], row["v"], row["x"]) for row in rows] == [
+        (False, "k", FAR, "z", None),
+        (True, "k", FAR, None, 9),
+    ]
+
+
+@pytest.mark.parametrize("operator", ["materialize", "aggregate", "process"])
+def test_max_ahead_needs_a_time(stream: Stream, operator: str):
+    call = {
+        "materialize": lambda **given: hfs.materialize(stream.source("left"), by="k", name="op", **given),
+        "aggregate": lambda **given: hfs.aggregate(stream.source("left"), by="k", aggs={"n": "count"}, **given),
+        "process": lambda **given: hfs.process(stream.source("left"), Minutes(), by="k", schema="k string", **given),
+    }[operator]
+    with pytest.raises(ValueError, match="max_ahead needs a time"):
+        call(state=stream.state(), max_ahead="1 day")
+
+
+def test_stores_in_memory_come_back_from_the_log(stream: Stream):
+    def frame():
+        kept = hfs.Materialized("first", persistent=False)
+        return hfs.drop_duplicates(
+            stream.source("left"),
+            by="k",
+            on="t",
+            within="1 minute",
+            materialized=kept,
+            state=stream.state(snapshot_interval="0 seconds"),
+        )
+
+    stream.batch(left=[("a", 1, 1), ("b", 2, 2)])
+    stream.batch(left=[("c", 3, 3)])
+    stream.run(frame())
+    assert kill_hosts()
+    stream.batch(left=[("a", 4, 4), ("c", 5, 5), ("d", 6, 6)])
+    batches = stream.run(frame())
+    assert [[row[0] for row in batches[epoch]] for epoch in range(3)] == [["a", "b"], ["c"], ["d"]]
+    assert not (stream.root / "snapshots").exists()
+
+
+def test_stores_without_transactions_are_refused():
+    with pytest.raises(UnsupportedOperationError, match="a retry must find the state"):
+        hfs.Materialized(transactional=False)
+
+
+def test_materialized_says_nothing_else_than_the_operators_own_options(stream: Stream):
+    state, left, right = stream.state(), stream.source("left"), stream.source("right")
+    with pytest.raises(ValueError, match="name one operator differently"):
+        hfs.materialize(left, by="k", name="a", materialized=hfs.Materialized("b"), state=state)
+    with pytest.raises(ValueError, match="history_retention='1 day' and .* differ"):
+        hfs.join_asof(
+            left,
+            right,
+            history_retention="1 day",
+            materialized=hfs.Materialized(history_retention="2 days"),
+            state=state,
+            **NEAR,
+        )
+    with pytest.raises(UnsupportedOperationError, match="so it has no history"):
+        hfs.drop_duplicates(
+            left, by="k", on="t", within="1 day", materialized=hfs.Materialized(history_retention="2 days"), state=state
+        )
+    with pytest.raises(TypeError, match="materialized is a str"):
+        hfs.join_table(left, right, materialized="a", state=state, **NEAR)
