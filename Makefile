@@ -71,6 +71,7 @@ schedules: setup ## the publish protocol under shuttle: SCHEDULES=2000 orders of
 
 proof: setup ## the proofs of `make test` at ten to twenty times their length
 	@$(ENV) CRASH_KILLS=1000 POWER_LOSSES=2000 DAMAGE_PLACES=1000 DISK_ERRORS=1000 FAILPOINT_ROUNDS=10 FUZZ_TIMES=20 $(PROOF) --test kill --test power_loss --test damage --test disk_errors --test failpoints --test threads --test decoders
+	@$(ENV) EPOCHS=10000 $(PROOF) --test session bounded
 	@$(ENV) SCHEDULES=20000 $(PROOF) --features holdfast-proof/shuttle --test schedules
 
 s3: build ## the tests of roots, sessions and epochs on an S3 server (needs go and Maven, which fetch it and Spark's client)

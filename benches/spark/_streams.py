@@ -13,7 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
+
+    from holdfast.spark.rows import Rows
 
 DAY = 86_400_000_000
 LEFT = "k long, t timestamp, x long, note string"
@@ -77,28 +81,51 @@ def source(spark: SparkSession, folder: Path, ddl: str) -> DataFrame:
     return spark.readStream.schema(ddl).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
-def same_plan(spark: SparkSession, base: Path, function: Any) -> DataFrame:
-    """What `Operator.over` plans for `join_asof`, with a function that hands every batch back."""
+def same(batches: Any) -> Any:
+    """A task function that hands every batch back."""
+    yield from batches
+
+
+def same_plan(rows: Rows, metrics: Mapping[str, str], function: Any = same) -> DataFrame:
+    """What `Operator.over` plans for an operator over these rows, with a function that hands every batch back."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from holdfast.spark.join_asof import _METRICS, _JoinAsof
+    frame = rows.frame()
+    pid = F.pmod(F.xxhash64("k0"), F.lit(2)).cast("int").alias("pid")
+    observed = [F.expr(expression).alias(metric) for metric, expression in metrics.items()]
+    shuffled = frame.select(pid, *frame.columns).observe("identity", *observed).repartitionById(2, F.col("pid"))
+    return shuffled.mapInArrow(function, shuffled.schema)
+
+
+def same_join(spark: SparkSession, base: Path, function: Any = same) -> DataFrame:
+    """`same_plan` of `join_asof` over the folder's two sides."""
+    from holdfast.spark.two_sides import METRICS, TwoSides
 
     left, right = source(spark, base / "left", LEFT), source(spark, base / "right", RIGHT)
-    join = _JoinAsof(left, right, by="k", left_on="t", right_on="since", order_by=(), suffix="_right")
-    rows = join.rows.frame()
-    pid = F.pmod(F.xxhash64("k0"), F.lit(2)).cast("int").alias("pid")
-    observed = [F.expr(expression).alias(metric) for metric, expression in _METRICS.items()]
-    shuffled = rows.select(pid, *rows.columns).observe("identity", *observed).repartitionById(2, F.col("pid"))
-    return shuffled.mapInArrow(function, shuffled.schema)
+    return same_plan(TwoSides(left, right, by="k", left_on="t", right_on="since").rows, METRICS, function)
+
+
+def join_asof(spark: SparkSession, base: Path, root: Path) -> DataFrame:
+    """The as-of join of the folder's two sides, its state in `root`."""
+    import holdfast.spark as hfs
+
+    left, right = source(spark, base / "left", LEFT), source(spark, base / "right", RIGHT)
+    state = hfs.State(str(root), partitions=2)
+    return hfs.join_asof(left, right, by="k", left_on="t", right_on="since", history_retention="36500 days", state=state)
+
+
+def progress(frame: DataFrame, checkpoint: str | Path, *, skip: int = 0, mode: str = "append") -> list[Any]:
+    """Run all micro-batches into nowhere; Spark's report of those with rows, the first `skip` of the query left out."""
+    query = frame.writeStream.format("noop").outputMode(mode).option("checkpointLocation", str(checkpoint)).start()
+    query.processAllAvailable()
+    query.stop()
+    return [p for p in query.recentProgress if p.numInputRows > 0 and p.batchId >= skip]
 
 
 def rates(frame: DataFrame, checkpoint: str | Path, *, skip: int, mode: str = "append") -> list[float]:
     """Run all micro-batches into nowhere; the rows a second of those behind the first `skip`."""
-    query = frame.writeStream.format("noop").outputMode(mode).option("checkpointLocation", str(checkpoint)).start()
-    query.processAllAvailable()
-    query.stop()
-    progress = [p for p in query.recentProgress if p.numInputRows > 0]
-    return [p.numInputRows / (p.durationMs["addBatch"] / 1000) for p in progress if p.batchId >= skip]
+    reports = progress(frame, checkpoint, skip=skip, mode=mode)
+    return [p.numInputRows / (p.durationMs["addBatch"] / 1000) for p in reports]
 
 
 def middle(values: list[float]) -> float:

@@ -14,7 +14,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import numpy as np
 from _mean import Mean
-from _streams import LEFT, left_file, middle, rates, session, source
+from _streams import LEFT, left_file, middle, rates, same_plan, session, source
 from figure import Figure
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def figures(*, quick: bool) -> list[Figure]:
         built_in: list[float] = []
         # In turns: the speed of the machine drifts.
         for turn in range(1 if quick else 3):
-            ours.append(middle(rates(_ours(spark, base, turn), base / f"root{turn}" / "query", skip=SKIP)))
+            ours.append(middle(rates(ours_of(spark, base, turn), base / f"root{turn}" / "query", skip=SKIP)))
             identity.append(middle(rates(_identity(spark, base), base / f"identity{turn}", skip=SKIP)))
             own.append(middle(rates(_spark(spark, base), base / f"spark{turn}", skip=SKIP, mode="update")))
             sessions.append(middle(rates(_sessions(spark, base, turn), base / f"s{turn}" / "query", skip=SKIP)))
@@ -80,7 +80,8 @@ def _figure(what: str, against: str, ours: list[float], theirs: list[float], rea
     return Figure(what, against, middle(shares), reach, "rows/s", note)
 
 
-def _ours(spark: SparkSession, base: Path, turn: int) -> DataFrame:
+def ours_of(spark: SparkSession, base: Path, turn: int) -> DataFrame:
+    """Count and latest value per key."""
     import holdfast.spark as hfs
 
     state = hfs.State(str(base / f"root{turn}"), partitions=2)
@@ -112,21 +113,12 @@ def _mean(spark: SparkSession, base: Path, root: str, how: Any) -> DataFrame:
 
 def _identity(spark: SparkSession, base: Path) -> DataFrame:
     """What `Operator.over` plans for `aggregate`, with a function that hands every batch back."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     from holdfast.spark.rows import Input, Rows, keys_of
     from holdfast.spark.schema import Side
 
     side = Side("input", source(spark, base / "left", LEFT))
-    rows = Rows(Input(side, keys_of(side, "k"), side.time("t", "on"), [side.find("x", "aggs")])).frame()
-    pid = F.pmod(F.xxhash64("k0"), F.lit(2)).cast("int").alias("pid")
-    shuffled = rows.select(pid, *rows.columns).observe("identity", F.count(F.lit(1)).alias("rows"))
-    shuffled = shuffled.repartitionById(2, F.col("pid"))
-    return shuffled.mapInArrow(_same, shuffled.schema)
-
-
-def _same(batches: Any) -> Any:
-    yield from batches
+    rows = Rows(Input(side, keys_of(side, "k"), side.time("t", "on"), [side.find("x", "aggs")]))
+    return same_plan(rows, {"rows": "count(1)"})
 
 
 def _spark(spark: SparkSession, base: Path) -> DataFrame:

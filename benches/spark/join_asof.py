@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import numpy as np
-from _streams import LEFT, RIGHT, left_file, middle, rates, right_file, same_plan, session, source
+from _streams import LEFT, RIGHT, join_asof, left_file, middle, rates, right_file, same_join, session, source
 from figure import Figure
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 KEYS = 100_000
 ROWS = 100_000
@@ -41,8 +41,9 @@ def figures(*, quick: bool) -> list[Figure]:
         identity: list[float] = []
         # In turns: the speed of the machine drifts.
         for turn in range(1 if quick else 3):
-            ours.append(middle(rates(_join(spark, base, turn), base / f"root{turn}" / "query", skip=SKIP)))
-            identity.append(middle(rates(same_plan(spark, base, _same), base / f"identity{turn}", skip=SKIP)))
+            root = base / f"root{turn}"
+            ours.append(middle(rates(join_asof(spark, base, root), root / "query", skip=SKIP)))
+            identity.append(middle(rates(same_join(spark, base), base / f"identity{turn}", skip=SKIP)))
         against = _transform_with_state(spark, base, rows, keys, quick=quick)
     spark.stop()
     shares = [a / b for a, b in zip(ours, identity, strict=True)]
@@ -66,18 +67,6 @@ def figures(*, quick: bool) -> list[Figure]:
             f"{middle(ours):,.0f} rows/s against {against:,.0f} (which keeps the newest rate only)",
         ),
     ]
-
-
-def _join(spark: SparkSession, base: Path, turn: int) -> DataFrame:
-    import holdfast.spark as hfs
-
-    state = hfs.State(str(base / f"root{turn}"), partitions=2)
-    left, right = source(spark, base / "left", LEFT), source(spark, base / "right", RIGHT)
-    return hfs.join_asof(left, right, by="k", left_on="t", right_on="since", history_retention="365 days", state=state)
-
-
-def _same(batches: Any) -> Any:
-    yield from batches
 
 
 def _transform_with_state(spark: SparkSession, base: Path, rows: int, keys: int, *, quick: bool) -> float:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import numpy as np
-from _streams import LEFT, RIGHT, left_file, right_file, same_plan, session, source
+from _streams import join_asof, left_file, right_file, same_join, session
 from _timed import PLACE, TimedTask, identity
 from figure import Figure
 
@@ -135,7 +135,7 @@ def _run(base: Path, plan: str, times: Path) -> None:
         spark__eventLog__compress="false",
         spark__eventLog__rolling__enabled="false",
     )
-    frame = _join(spark, base) if plan == "join" else same_plan(spark, base, identity)
+    frame = _join(spark, base) if plan == "join" else same_join(spark, base, identity)
     query = frame.writeStream.format("noop").option("checkpointLocation", str(base / "root/query")).start()
     query.processAllAvailable()
     print("DONE", flush=True)
@@ -143,13 +143,12 @@ def _run(base: Path, plan: str, times: Path) -> None:
 
 
 def _join(spark: SparkSession, base: Path) -> DataFrame:
-    import holdfast.spark as hfs
-    import holdfast.spark.plan
+    from holdfast.spark.plan import Operator
 
-    holdfast.spark.plan.OperatorTask = TimedTask
-    state = hfs.State(str(base / "root"), partitions=2)
-    left, right = source(spark, base / "left", LEFT), source(spark, base / "right", RIGHT)
-    return hfs.join_asof(left, right, by="k", left_on="t", right_on="since", history_retention="36500 days", state=state)
+    # The operator's task by default, which its plan is made with.
+    defaults = Operator.__init__.__kwdefaults__
+    defaults["task"] = TimedTask
+    return join_asof(spark, base, base / "root")
 
 
 if __name__ == "__main__":

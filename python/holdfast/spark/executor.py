@@ -145,6 +145,8 @@ def _start(place: Place, executor: Executor) -> "HostClient":
     # The host must find the package that this worker has found, wherever that was.
     paths = [str(Path(errors.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+    # Each session has a thread of its own: with an arena of malloc for each, what is freed would not come back.
+    environment.setdefault("MALLOC_ARENA_MAX", "2")
     with _open_log(place.log) as log:
         start = log.tell()
         # A session of its own: signals to Spark's process group do not reach it, it watches the executor itself.

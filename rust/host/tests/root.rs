@@ -11,7 +11,7 @@ use arrow_schema::{DataType, Field};
 use holdfast_core::{Error, ErrorKind};
 use holdfast_host::log::{HeadHeader, RecordsWriter};
 use holdfast_host::protocol::{Attempt, Digest, Epoch, ObjectId, OperatorName, Partition, RunNumber};
-use holdfast_host::root::{ChunkName, Column, OperatorMeta, Payload, Root, Staged, StorageOptions};
+use holdfast_host::root::{ChunkName, Column, Known, OperatorMeta, Payload, Root, SnapshotId, Staged, StorageOptions};
 use tempfile::TempDir;
 
 const E: Epoch = Epoch(5);
@@ -461,4 +461,24 @@ fn filler(root: &Path) {
     for epoch in 100..2_100 {
         fs::create_dir_all(root.join(format!("log/{epoch:020}"))).expect("makes");
     }
+}
+
+#[test]
+fn a_snapshot_copies_only_the_files_that_are_not_there() {
+    let (root, folder) = (root(), tempfile::tempdir().expect("a folder"));
+    let database = folder.path();
+    let file = |name: &str, content: &[u8]| fs::write(database.join(name), content).expect("writes");
+    let mut known = Known::new();
+    let mut put = |epoch| {
+        let id = SnapshotId { operator: name("join"), partition: Partition(0), epoch: Epoch(epoch), chain: Digest::of(b"chain") };
+        let moved = root.put_snapshot(&id, database, &mut known).expect("puts");
+        (moved.files, moved.bytes, moved.copied)
+    };
+    file("1.sst", &[1; 1_000]);
+    file("MANIFEST", &[2; 10]);
+    assert_eq!(put(1), (2, 1_010, 1_010));
+    assert_eq!(put(2), (2, 1_010, 0), "nothing has changed");
+    file("2.sst", &[3; 500]);
+    file("MANIFEST", &[2; 20]);
+    assert_eq!(put(3), (3, 1_520, 520), "the new file, and the one that has grown");
 }

@@ -1,31 +1,40 @@
 //! A root, and an as-of join's rows for it.
+#![allow(dead_code, reason = "each bench uses some of it")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const KEYS: u64 = 100_000;
 
 /// A root with Spark's checkpoint in it, as the driver writes it.
 pub struct Root {
-    folder: TempDir,
+    path: PathBuf,
+    /// Removed with it, if it is its own.
+    _folder: Option<TempDir>,
 }
 
 impl Root {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        for folder in ["query/offsets", "query/commits"].map(|name| folder.path().join(name)) {
+        let path = Self::at(folder.path()).path;
+        Self { path, _folder: Some(folder) }
+    }
+
+    /// One that another process has begun, or begins now.
+    pub fn at(path: &Path) -> Self {
+        for folder in ["query/offsets", "query/commits"].map(|name| path.join(name)) {
             std::fs::create_dir_all(folder).unwrap();
         }
-        std::fs::write(folder.path().join("query/metadata"), r#"{"id":"bench"}"#).unwrap();
-        Self { folder }
+        std::fs::write(path.join("query/metadata"), r#"{"id":"bench"}"#).unwrap();
+        Self { path: path.to_owned(), _folder: None }
     }
 
     pub fn path(&self) -> &Path {
-        self.folder.path()
+        &self.path
     }
 
     pub fn begin(&self, epoch: usize) {
@@ -39,9 +48,14 @@ impl Root {
 
 /// A join's session of an epoch.
 pub fn request(root: &Root, epoch: usize) -> String {
+    request_of(root, epoch, (0, 1), &json!({}))
+}
+
+/// The session of one of so many partitions.
+pub fn request_of(root: &Root, epoch: usize, (partition, partitions): (usize, usize), settings: &Value) -> String {
     json!({
-        "root": root.path(), "local_dir": null, "scratch": false, "query_id": "bench", "run_id": "run", "epoch": epoch, "partition": 0,
-        "partitions": 1, "attempt": epoch, "instance": "call", "settings": {},
+        "root": root.path(), "local_dir": null, "scratch": false, "query_id": "bench", "run_id": "run", "epoch": epoch,
+        "partition": partition, "partitions": partitions, "attempt": epoch, "instance": "call", "settings": settings,
         "operator": {
             "name": "join", "kind": "join_asof", "keys": ["currency"], "left": ["id", "amount"], "right": ["rate"], "how": "left",
             "history_retention": 86_400_000_000_i64, "order_left": [], "order_right": [],
@@ -57,14 +71,19 @@ pub fn request(root: &Root, epoch: usize) -> String {
 
 /// Half of the rows are rates, half are orders; keys at random, times in a shuffled second of the epoch.
 pub fn batch(epoch: usize, start: usize, rows: usize) -> RecordBatch {
+    batch_of(0, epoch, start, rows, true)
+}
+
+/// Such rows of a partition; all are rates without `orders`.
+pub fn batch_of(partition: usize, epoch: usize, start: usize, rows: usize, orders: bool) -> RecordBatch {
     let random = |row: usize, salt: u64| {
         let mut x = ((epoch as u64) << 32 | (start + row) as u64).wrapping_add(salt).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         x = (x ^ (x >> 31)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         x ^ (x >> 29)
     };
-    let left = |row: usize| row.is_multiple_of(2);
+    let left = |row: usize| orders && row.is_multiple_of(2);
     let columns: [(&str, ArrayRef); 8] = [
-        ("pid", Arc::new(Int32Array::from(vec![0; rows]))),
+        ("pid", Arc::new(Int32Array::from(vec![i32::try_from(partition).unwrap(); rows]))),
         ("side", Arc::new((0..rows).map(|row| Some(left(row))).collect::<BooleanArray>())),
         ("deleted", Arc::new(BooleanArray::from(vec![false; rows]))),
         (

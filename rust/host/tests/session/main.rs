@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 #![allow(missing_docs, reason = "an executable, not a library")]
 
+mod bounded;
 mod epochs;
 mod failures;
 mod oracle;

@@ -1,0 +1,61 @@
+"""Count and latest value per key, against the three ways to keep state in PySpark itself."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+
+import numpy as np
+from _processors import RESULT, STATE, CountRows, CountTables, count_groups
+from _streams import LEFT, left_file, middle, rates, session, source
+from aggregate import KEYS, ROWS, ours_of
+from figure import Figure
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SKIP = 1
+REACH = {"transformWithState (Row)": 25, "transformWithStateInPandas": 80, "applyInPandasWithState": 50}
+
+
+def figures(*, quick: bool) -> list[Figure]:
+    """One figure for each way. Few micro-batches: each takes a minute there."""
+    spark = session(
+        spark__sql__streaming__stateStore__providerClass=(
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        )
+    )
+    keys, rows = (KEYS // 50, ROWS // 50) if quick else (KEYS, ROWS)
+    found: list[Figure] = []
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        base = Path(folder)
+        random = np.random.default_rng(7)
+        for number in range(SKIP + 2):
+            left_file(base / "left", number, rows, keys, random)
+        for turn, (name, reach) in enumerate(REACH.items()):
+            ours = middle(rates(ours_of(spark, base, turn), base / f"root{turn}" / "query", skip=SKIP))
+            mode = "append" if name == "transformWithState (Row)" else "update"
+            theirs = middle(rates(_theirs(spark, base, name, mode), base / f"theirs{turn}", skip=SKIP, mode=mode))
+            what = f"count and latest value per key on Spark, {rows:,} rows a micro-batch, {keys:,} keys"
+            note = f"{ours:,.0f} rows/s against {theirs:,.0f}"
+            found.append(Figure(what, f"PySpark's {name}", ours / theirs, f">= {reach}", "rows/s", note))
+    spark.stop()
+    return found
+
+
+def _theirs(spark: SparkSession, base: Path, name: str, mode: str) -> DataFrame:
+    grouped = source(spark, base / "left", LEFT).groupBy("k")
+    if name == "transformWithState (Row)":
+        return grouped.transformWithState(CountRows(), RESULT, mode, "none")
+    if name == "transformWithStateInPandas":
+        return grouped.transformWithStateInPandas(CountTables(), RESULT, mode, "none")
+    return grouped.applyInPandasWithState(count_groups, RESULT, STATE, mode, "NoTimeout")
+
+
+if __name__ == "__main__":
+    for figure in figures(quick="--quick" in sys.argv):
+        print(figure)

@@ -1,0 +1,101 @@
+//! A host's memory over a load, against its setting: partitions that take turns on two threads, a state that outgrows all caches.
+//!
+//! `cargo bench -p holdfast-host --bench memory --profile release -- 600` runs for 600 seconds (60 without a number). The load runs in a
+//! process of its own, started as the Spark layer starts a host; its resident memory is looked at all the time.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot go on stops")]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use holdfast_host::host::Host;
+use holdfast_host::session::{Opening, Session};
+use serde_json::json;
+use support::{Root, batch_of, request_of};
+
+const PARTITIONS: usize = 8;
+const THREADS: usize = 2;
+const EPOCH_ROWS: usize = 100_000;
+const ARROW_ROWS: usize = 10_000;
+const MEMORY: u64 = 512 << 20;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    if let [word, root, seconds] = arguments.as_slice()
+        && word == "load"
+    {
+        return load(Path::new(root), Duration::from_secs(seconds.parse().unwrap()));
+    }
+    let quick = std::env::var_os("HOLDFAST_BENCH_QUICK").is_some();
+    let default = if quick { 10 } else { 60 };
+    let seconds: u64 = arguments.iter().find_map(|argument| argument.parse().ok()).unwrap_or(default);
+    let root = Root::new();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["load", root.path().to_str().unwrap(), &seconds.to_string()])
+        .env("MALLOC_ARENA_MAX", "2")
+        .spawn()
+        .unwrap();
+    let (started, mut seen) = (Instant::now(), Vec::new());
+    while child.try_wait().unwrap().is_none() {
+        thread::sleep(Duration::from_millis(200));
+        if let Some(bytes) = resident(child.id()) {
+            seen.push((started.elapsed(), bytes));
+        }
+    }
+    let most = |from: u32, to: u32| {
+        let part = |at: Duration| at >= started.elapsed() * from / 4 && at < started.elapsed() * to / 4;
+        seen.iter().filter(|(at, _)| part(*at)).map(|(_, bytes)| *bytes).max().unwrap_or(0) >> 20
+    };
+    let quarters: Vec<u64> = (0..4).map(|quarter| most(quarter, quarter + 1)).collect();
+    let epochs = fs::read_dir(root.path().join("query/commits")).unwrap().count();
+    let figure = json!({
+        "measured": format!("resident memory of a state host, {PARTITIONS} partitions, {seconds} s, {epochs} epochs of {EPOCH_ROWS} rows in each"),
+        "against": format!("its setting, {} MiB", MEMORY >> 20),
+        "ratio": most(0, 4) as f64 / (MEMORY >> 20) as f64,
+        "reach": "<= 1.1",
+        "unit": "memory",
+        "note": format!("the most in each quarter of the time: {quarters:?} MiB"),
+    });
+    println!("FIGURE {figure}");
+}
+
+fn resident(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    Some(text.split_whitespace().nth(1)?.parse::<u64>().ok()? * 4096)
+}
+
+fn load(root: &Path, time: Duration) {
+    let (host, started) = (Arc::new(Host::new(None, None)), Instant::now());
+    let mut epoch = 0;
+    while started.elapsed() < time {
+        fs::write(root.join(format!("query/offsets/{epoch}")), "v1").unwrap();
+        for first in (0..PARTITIONS).step_by(THREADS) {
+            thread::scope(|scope| {
+                for partition in first..first + THREADS {
+                    let host = &host;
+                    scope.spawn(move || run(host, root, epoch, partition));
+                }
+            });
+        }
+        fs::write(root.join(format!("query/commits/{epoch}")), "v1").unwrap();
+        epoch += 1;
+    }
+    host.close();
+}
+
+fn run(host: &Arc<Host>, root: &Path, epoch: usize, partition: usize) {
+    let settings = json!({"memory": MEMORY, "snapshot_interval": 20_000_000, "retain_epochs": 5});
+    let request = request_of(&Root::at(root), epoch, (partition, PARTITIONS), &settings);
+    let Opening::Here(mut session, _) = Session::open(host, request.as_bytes()).unwrap() else { panic!("no other host") };
+    let rows = |start: usize| batch_of(partition, epoch, start, ARROW_ROWS, true);
+    session.columns(&rows(0).schema()).unwrap();
+    for start in (0..EPOCH_ROWS).step_by(ARROW_ROWS) {
+        session.push(rows(start)).unwrap();
+    }
+    session.finish(Some(&rows(0).schema()), &mut |_| Ok(())).unwrap();
+}

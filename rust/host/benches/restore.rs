@@ -1,0 +1,227 @@
+//! How long a partition's state takes to be there again: restart on the same disk after SIGKILL, and a new disk.
+//!
+//! `cargo bench -p holdfast-host --bench restore --profile release`; arguments are numbers of records. Everything that is timed runs in
+//! a process of its own, so that nothing is open or in memory yet. A new disk is compared with plain copies of the
+//! snapshot's files in as many threads, each file fsynced, in turns.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot go on stops")]
+
+mod support;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use arrow_array::RecordBatch;
+use holdfast_host::host::Host;
+use holdfast_host::protocol::{OperatorName, Partition};
+use holdfast_host::root::{Root, StorageOptions};
+use holdfast_host::session::{Opening, Session};
+use serde_json::{Value, json};
+use support::{Root as Place, batch_of, request_of};
+
+const EPOCH_ROWS: usize = 500_000;
+const ARROW_ROWS: usize = 10_000;
+/// Epochs behind the snapshot.
+const TAIL: usize = 3;
+const ROUNDS: usize = 3;
+const LANES: usize = 4;
+/// What the rows of a restart are more than: the first micro-batch of a query that goes on.
+const FIRST_ROWS: usize = 1_000;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["load", root, records] => load(Path::new(root), records.parse().unwrap()),
+        ["restart", root, epoch] => restart(Path::new(root), epoch.parse().unwrap()),
+        ["fetch", root, to] => fetch(Path::new(root), Path::new(to)),
+        ["copy", root, to] => copy(Path::new(root), Path::new(to)),
+        _ => {
+            let quick = std::env::var_os("HOLDFAST_BENCH_QUICK").is_some();
+            let full = std::env::var_os("HOLDFAST_BENCH_FULL").is_some();
+            let given: Vec<usize> = arguments.iter().filter_map(|argument| argument.parse().ok()).collect();
+            let default = match (quick, full) {
+                (true, _) => vec![200_000],
+                (false, false) => vec![1_000_000, 10_000_000],
+                (false, true) => vec![1_000_000, 10_000_000, 50_000_000],
+            };
+            let sizes = if given.is_empty() { default } else { given };
+            sizes.into_iter().for_each(measure);
+        }
+    }
+}
+
+fn measure(records: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, to) = (folder.path().join("root"), folder.path().join("to"));
+    Place::at(&root);
+    let mut epoch: usize = child(&["load", root.to_str().unwrap(), &records.to_string()])["epochs"].as_u64().unwrap() as usize;
+    let bytes = size(&root.join("snapshots"));
+    let mut again = |wipe: bool| {
+        if wipe {
+            fs::remove_dir_all(root.join("state")).unwrap();
+        }
+        let times = child(&["restart", root.to_str().unwrap(), &epoch.to_string()]);
+        fs::write(root.join(format!("query/commits/{epoch}")), "v1").unwrap();
+        epoch += 1;
+        times
+    };
+    let restarts: Vec<Value> = (0..ROUNDS).map(|_| again(false)).collect();
+    let what = format!("the state host, {records} records ({} MiB)", bytes >> 20);
+    let middle = |times: &[Value], of: &str| median(times.iter().map(|time| time[of].as_f64().unwrap()).collect());
+    let note = format!(
+        "from the start of the host's process {:.3} s; state ready in {:.3} s of it",
+        middle(&restarts, "process"),
+        middle(&restarts, "state")
+    );
+    figure(
+        &format!("{what}, restart after SIGKILL on the same disk: from the request to the first row"),
+        "nothing (absolute)",
+        middle(&restarts, "row"),
+        "< 1",
+        "s",
+        &note,
+    );
+    let (mut copied, mut fetched, mut whole) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        for (command, times) in [("copy", &mut copied), ("fetch", &mut fetched)] {
+            times.push(child(&[command, root.to_str().unwrap(), to.to_str().unwrap()])["seconds"].as_f64().unwrap());
+            fs::remove_dir_all(&to).unwrap();
+        }
+        whole.push(again(true)["state"].as_f64().unwrap());
+    }
+    let shares = |times: &[f64]| median(copied.iter().zip(times).map(|(copy, time)| copy / time).collect());
+    let note = format!(
+        "{:.2} s against {:.2} s to copy the files; files alone {:.2} of its speed",
+        median(whole.clone()),
+        median(copied.clone()),
+        shares(&fetched)
+    );
+    figure(
+        &format!("{what}, new disk: snapshot, {TAIL} epochs behind it, first state"),
+        "copying the same bytes, fsynced",
+        shares(&whole),
+        ">= 0.7",
+        "speed",
+        &note,
+    );
+}
+
+fn figure(measured: &str, against: &str, ratio: f64, reach: &str, unit: &str, note: &str) {
+    println!("FIGURE {}", json!({"measured": measured, "against": against, "ratio": ratio, "reach": reach, "unit": unit, "note": note}));
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+/// Runs this program in another process; what it printed.
+fn child(arguments: &[&str]) -> Value {
+    let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros().to_string();
+    let output =
+        Command::new(std::env::current_exe().unwrap()).args(arguments).env("STARTED", started).stderr(Stdio::inherit()).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Says what was measured, and ends as SIGKILL would: nothing is flushed or closed.
+fn done(message: &Value) {
+    println!("{message}");
+    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL).unwrap();
+}
+
+/// Runs one epoch; the seconds until the state was there, and until the first row.
+fn epoch(host: &Arc<Host>, root: &Path, epoch: usize, rows: usize, orders: bool, snapshot: bool) -> (f64, f64) {
+    fs::write(root.join(format!("query/offsets/{epoch}")), "v1").unwrap();
+    let interval: u64 = if snapshot { 0 } else { 1 << 50 };
+    let batches: Vec<RecordBatch> =
+        (0..rows).step_by(ARROW_ROWS).map(|start| batch_of(0, epoch, start, ARROW_ROWS.min(rows - start), orders)).collect();
+    let request = request_of(&Place::at(root), epoch, (0, 1), &json!({"snapshot_interval": interval}));
+    let started = Instant::now();
+    let Opening::Here(mut session, _) = Session::open(host, request.as_bytes()).unwrap() else { panic!("no other host") };
+    session.columns(&batches[0].schema()).unwrap();
+    let state = started.elapsed().as_secs_f64();
+    let schema = batches[0].schema();
+    batches.into_iter().for_each(|batch| session.push(batch).unwrap());
+    let mut first = None;
+    session
+        .finish(Some(&schema), &mut |_| {
+            first.get_or_insert_with(|| started.elapsed().as_secs_f64());
+            Ok(())
+        })
+        .unwrap();
+    (state, first.unwrap_or(0.0))
+}
+
+fn load(root: &Path, records: usize) {
+    let host = Arc::new(Host::new(None, None));
+    let mut next = 0;
+    let mut run = |rows: usize, snapshot: bool| {
+        epoch(&host, root, next, rows, false, snapshot);
+        fs::write(root.join(format!("query/commits/{next}")), "v1").unwrap();
+        next += 1;
+        next
+    };
+    for start in (0..records).step_by(EPOCH_ROWS) {
+        run(EPOCH_ROWS.min(records - start), false);
+    }
+    // The next epoch applies the last one and begins a snapshot of it.
+    let mut epochs = run(FIRST_ROWS, true);
+    while manifests(root) == 0 {
+        thread::sleep(Duration::from_millis(10));
+    }
+    for _ in 0..TAIL {
+        epochs = run(FIRST_ROWS, false);
+    }
+    done(&json!({"epochs": epochs}));
+}
+
+fn restart(root: &Path, number: usize) {
+    let started = Duration::from_micros(std::env::var("STARTED").unwrap().parse().unwrap());
+    let begun = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().saturating_sub(started).as_secs_f64();
+    let host = Arc::new(Host::new(None, None));
+    let (state, row) = epoch(&host, root, number, FIRST_ROWS, true, false);
+    done(&json!({"state": state, "row": row, "process": begun + row}));
+}
+
+fn fetch(root: &Path, to: &Path) {
+    let root = Root::open(root.to_str().unwrap(), &StorageOptions::default()).unwrap();
+    let snapshots = root.snapshots(&OperatorName::new("join").unwrap(), Partition(0)).unwrap();
+    let started = Instant::now();
+    root.fetch_snapshot(&snapshots[0], to).unwrap();
+    done(&json!({"seconds": started.elapsed().as_secs_f64()}));
+}
+
+fn copy(root: &Path, to: &Path) {
+    let files: Vec<PathBuf> = fs::read_dir(root.join("snapshots/join/0/files")).unwrap().map(|file| file.unwrap().path()).collect();
+    let started = Instant::now();
+    fs::create_dir_all(to).unwrap();
+    let next = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..LANES {
+            scope.spawn(|| {
+                while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let mut copy = File::create(to.join(file.file_name().unwrap())).unwrap();
+                    io::copy(&mut File::open(file).unwrap(), &mut copy).unwrap();
+                    copy.sync_all().unwrap();
+                }
+            });
+        }
+    });
+    File::open(to).unwrap().sync_all().unwrap();
+    done(&json!({"seconds": started.elapsed().as_secs_f64()}));
+}
+
+fn manifests(root: &Path) -> usize {
+    let Ok(folder) = fs::read_dir(root.join("snapshots/join/0")) else { return 0 };
+    folder.filter(|file| file.as_ref().unwrap().path().is_file()).count()
+}
+
+fn size(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    entries.map(|entry| if entry.path().is_dir() { size(&entry.path()) } else { entry.metadata().unwrap().len() }).sum()
+}

@@ -1,0 +1,79 @@
+//! Many small epochs: what lies in the root and on the local disk does not grow with them.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use holdfast_host::host::Host;
+use holdfast_host::session::{Opening, Session};
+use serde_json::json;
+
+use crate::support::{Spark, Task, batch, left, right, schema};
+
+/// How many epochs; `make ci-full` asks for 10,000.
+fn epochs() -> i64 {
+    std::env::var("EPOCHS").ok().and_then(|epochs| epochs.parse().ok()).unwrap_or(200)
+}
+
+const RETAINED: i64 = 20;
+/// Runs beside the epochs, so it may be behind by some.
+const BEHIND: usize = 100;
+
+/// Files below a folder, and their bytes.
+fn held(folder: &Path) -> (usize, u64) {
+    let Ok(entries) = fs::read_dir(folder) else { return (0, 0) };
+    entries.flatten().fold((0, 0), |(files, bytes), entry| {
+        let (more, and) = match entry.metadata() {
+            Ok(found) if found.is_dir() => held(&entry.path()),
+            Ok(found) => (1, found.len()),
+            // Removed meanwhile.
+            Err(_) => (0, 0),
+        };
+        (files + more, bytes + and)
+    })
+}
+
+fn run(host: &Arc<Host>, spark: &Spark, epoch: i64) {
+    spark.begin(epoch);
+    let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28, "snapshot_interval": 10_000, "retain_epochs": RETAINED});
+    let request = Task::new(spark, "a", epoch).with("/settings", settings).attempt(epoch).request.to_string();
+    let Opening::Here(mut session, _) = Session::open(host, request.as_bytes()).unwrap() else { panic!("no other host") };
+    // The same keys over and over, and a history of 50 epochs: the state stays as large as it is.
+    let rows: Vec<_> =
+        (0..20).map(|key| right(&format!("key-{key}"), epoch * 20_000, epoch)).chain([left("key-3", epoch * 20_000, 7)]).collect();
+    session.push(batch(0, &rows)).unwrap();
+    let staged = session.finish(Some(&*schema()), &mut |_| Ok(())).unwrap();
+    assert_eq!(staged.counts.matched, 1);
+    spark.commit(epoch);
+}
+
+#[test]
+fn root_and_disk_stay_as_large_as_they_are_over_many_epochs() {
+    let (spark, host, epochs) = (Spark::new(), Arc::new(Host::new(None, None)), epochs());
+    let mut quarters = [Duration::ZERO; 4];
+    let mut early = None;
+    for epoch in 0..epochs {
+        let started = Instant::now();
+        run(&host, &spark, epoch);
+        quarters[usize::try_from(epoch * 4 / epochs).unwrap()] += started.elapsed();
+        if epoch == epochs / 4 {
+            early = Some(held(&spark.path().join("state")));
+        }
+    }
+    // Snapshots are taken beside the epochs: a few more epochs, until one has been taken and the log behind it is gone.
+    let (started, mut epoch) = (Instant::now(), epochs);
+    let logged = || fs::read_dir(spark.path().join("log")).unwrap().count();
+    while logged() > BEHIND && started.elapsed() < Duration::from_secs(30) {
+        run(&host, &spark, epoch);
+        epoch += 1;
+    }
+    let (log, snapshots, local) = (logged(), held(&spark.path().join("snapshots")), held(&spark.path().join("state")));
+    println!("{epoch} epochs: {log} epochs in the log, snapshots {snapshots:?}, local {early:?} then {local:?} (files, bytes)");
+    println!("seconds of each quarter: {:?}", quarters.map(|time| time.as_secs_f64()));
+    assert!((1..=BEHIND).contains(&log), "{log} epochs are in the log");
+    // Two snapshots, and perhaps one that is being taken.
+    assert!(snapshots.0 < 300 && snapshots.1 < 32 << 20, "snapshots have {snapshots:?} files and bytes");
+    assert!(local.0 < 300 && local.1 < 32 << 20, "the local disk has {local:?} files and bytes");
+    host.close();
+}
