@@ -32,9 +32,11 @@ __all__ = [
     "check_root",
     "decode_batch",
     "decode_reader",
+    "drop_epoch",
     "host_main",
     "open_task",
     "read_offsets",
+    "rewind",
     "write_offsets",
 ]
 
@@ -399,6 +401,12 @@ def decode_reader(stored: ArrowReader, key: Serde | None, value: Serde | None, s
 
 def check_root(root: str, storage_options: Mapping[str, str]) -> None:
     """Proves that a state's root can be reached and written, and that its store lets nothing be created twice."""
+
+def drop_epoch(root: str, epoch: int, storage_options: Mapping[str, str]) -> tuple[int, int]:
+    """Take away what was staged of an epoch that Spark has not committed: the run claimed for it, how many objects."""
+
+def rewind(root: str, epoch: int, storage_options: Mapping[str, str]) -> tuple[int, int]:
+    """Take state and checkpoint back to where an epoch is computed next: the run claimed for it, how many objects."""
 
 def host_main(argv: Sequence[str]) -> int:
     """The state host's process: `--socket S --token-file F --executor-pid P --idle-seconds N`.

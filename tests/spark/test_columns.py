@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import functions as F
-from tests.spark.streams import Stream, seconds
+from streams import Stream, seconds
 
 
 @pytest.fixture

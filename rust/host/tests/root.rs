@@ -108,7 +108,7 @@ fn a_root_belongs_to_one_query_with_one_partition_count() {
     root.meta("q", 4, Epoch(0)).expect("taken");
     root.meta("q", 4, Epoch(9)).expect("still its own");
     refused(root.meta("other", 4, Epoch(0)), ErrorKind::TaskCorrupted, &["query q", "query other", "a root of its own"]);
-    refused(root.meta("q", 8, Epoch(9)), ErrorKind::TaskCorrupted, &["has 4 partitions", "asks for 8", "holdfast state repartition"]);
+    refused(root.meta("q", 8, Epoch(9)), ErrorKind::TaskCorrupted, &["has 4 partitions", "asks for 8", "another root"]);
     fs::write(root.files().join("meta.json"), r#"{"format":9,"new":true}"#).expect("writes");
     refused(root.meta("q", 4, Epoch(9)), ErrorKind::FormatVersion, &["format 9"]);
     fs::write(root.files().join("meta.json"), "{").expect("writes");

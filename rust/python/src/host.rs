@@ -8,6 +8,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 use holdfast_host::client::{Client, Output};
 use holdfast_host::executor::Executor;
 use holdfast_host::logging;
+use holdfast_host::protocol::Epoch;
 use holdfast_host::root::{Root, StorageOptions};
 use holdfast_host::server::{ServerOptions, TcpPlace, serve};
 use parking_lot::Mutex;
@@ -108,6 +109,24 @@ impl HostOutput {
 #[pyfunction]
 pub fn check_root(py: Python<'_>, root: &str, storage_options: BTreeMap<String, String>) -> PyResult<()> {
     run(py, Owner::current(), || Root::open(root, &StorageOptions(storage_options))?.probe())
+}
+
+/// `holdfast epoch drop`: the run that was claimed for it, and how many objects it took away.
+#[pyfunction]
+pub fn drop_epoch(py: Python<'_>, root: &str, epoch: i64, storage_options: BTreeMap<String, String>) -> PyResult<(u64, usize)> {
+    run(py, Owner::current(), || {
+        let taken = Root::open(root, &StorageOptions(storage_options))?.drop_epoch(Epoch(epoch))?;
+        Ok((taken.run.0, taken.objects))
+    })
+}
+
+/// `holdfast rewind`: the same.
+#[pyfunction]
+pub fn rewind(py: Python<'_>, root: &str, epoch: i64, storage_options: BTreeMap<String, String>) -> PyResult<(u64, usize)> {
+    run(py, Owner::current(), || {
+        let taken = Root::open(root, &StorageOptions(storage_options))?.rewind(Epoch(epoch))?;
+        Ok((taken.run.0, taken.objects))
+    })
 }
 
 /// The state host's process: `--socket S --token-file F --executor-pid P --idle-seconds N`, and for executors elsewhere

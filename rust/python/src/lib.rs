@@ -34,7 +34,7 @@ mod _core {
     #[pymodule_export]
     use crate::export::{ArrowArray, ArrowBatch, ArrowReader};
     #[pymodule_export]
-    use crate::host::{HostClient, HostOutput, check_root, host_main};
+    use crate::host::{HostClient, HostOutput, check_root, drop_epoch, host_main, rewind};
     #[pymodule_export]
     use crate::key_value::{KeyValueIterator, KeyValueStore};
     #[pymodule_export]

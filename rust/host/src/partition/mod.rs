@@ -167,6 +167,9 @@ impl Partition {
                     inner.flush_if_due()?;
                 }
                 OpenStep::Rebuild { reason } => self.rebuild(inner, wanted, &reason)?,
+                OpenStep::Error(Violation::StateAhead { applied, .. }) if self.root.was_taken_back(applied)? => {
+                    self.rebuild(inner, wanted, "the state was taken back (`holdfast rewind`)")?;
+                }
                 OpenStep::Error(violation) => return Err(violation.into()),
             }
         }
@@ -252,6 +255,8 @@ impl Partition {
             inner.prepared.clear();
             let task = directory.wipe(&task, wanted)?;
             inner.open = Some(Open { task, directory, checked: None, flushed: Instant::now() });
+            // The log may not reach back to the first epoch any more.
+            self.restore_from_snapshot(inner, wanted)?;
         }
         Ok(())
     }

@@ -65,7 +65,20 @@ impl Root {
         Ok(())
     }
 
-    fn check(&self, found: &[u8], query_id: &str, partitions: u32) -> Result<()> {
+    /// Which query this root is of, and how many partitions its state has.
+    ///
+    /// # Errors
+    /// `TaskCorrupted` if it holds no state, `FormatVersion` for another format, `Restore` if it cannot be read.
+    pub fn query(&self) -> Result<(String, u32)> {
+        let found = self.store.get(names::META)?.ok_or_else(|| {
+            let text = "there is no state here (meta.json is missing): give the root that State(...) was given";
+            Error::new(ErrorKind::TaskCorrupted, text).path(self.path())
+        })?;
+        let Meta { query_id, partitions, .. } = self.parse(&found)?;
+        Ok((query_id, partitions))
+    }
+
+    fn parse(&self, found: &[u8]) -> Result<Meta> {
         let Format { format } = serde_json::from_slice(found).map_err(|error| self.unreadable(names::META, &error))?;
         if format != FORMAT {
             return Err(Error::new(
@@ -77,7 +90,11 @@ impl Root {
                 ),
             ));
         }
-        let meta: Meta = serde_json::from_slice(found).map_err(|error| self.unreadable(names::META, &error))?;
+        serde_json::from_slice(found).map_err(|error| self.unreadable(names::META, &error))
+    }
+
+    fn check(&self, found: &[u8], query_id: &str, partitions: u32) -> Result<()> {
+        let meta = self.parse(found)?;
         if meta.query_id != query_id {
             return Err(Error::new(
                 ErrorKind::TaskCorrupted,
@@ -95,7 +112,7 @@ impl Root {
                 ErrorKind::TaskCorrupted,
                 format!(
                     "the state in {} has {} partitions, the query asks for {partitions}: start it with partitions={}, or \
-                     change the state with `holdfast state repartition`",
+                     begin anew with another root",
                     self.path().display(),
                     meta.partitions,
                     meta.partitions

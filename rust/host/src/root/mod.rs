@@ -10,6 +10,8 @@
 //! log/<epoch, 20 digits>/<operator>.<partition>.<run>.<attempt>-<nonce>.<k>    chunks
 //! snapshots/<operator>/<partition>/…   databases at some epoch (`snapshots.rs`)
 //! ahead/<operator>/<epoch, 20 digits>.<partition>.arrow    rows dated too far ahead, set aside for people (`aside.rs`)
+//! rewinds/<run, 20 digits>             the state was taken back to an epoch, by hand
+//! removed/<run>/…                      what was taken away then (`rewind.rs`)
 //! query/                               Spark's checkpoint
 //! ```
 //!
@@ -34,6 +36,7 @@ mod meta;
 mod names;
 mod operators;
 mod owners;
+mod rewind;
 mod runtime;
 mod snapshots;
 mod spark;
@@ -53,6 +56,7 @@ pub use client::StorageOptions;
 pub use heads::{ChunkName, Head};
 pub use operators::{Column, KeptOperator, OperatorMeta, Payload};
 pub use owners::{Asking, Ownership};
+pub use rewind::TakenBack;
 pub use snapshots::{Known, Moved, SnapshotId};
 pub use stage::Staged;
 

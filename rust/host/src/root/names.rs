@@ -13,17 +13,21 @@ pub const RUNS: &str = "runs";
 pub const LOG: &str = "log";
 /// The query id in Spark's checkpoint.
 pub const SPARK_METADATA: &str = "query/metadata";
+/// The folder of operators.
+pub const OPERATORS: &str = "operators";
+/// The folder of marks that the state was taken back.
+pub const REWINDS: &str = "rewinds";
 /// Spark's commit log.
 pub const SPARK_COMMITS: &str = "query/commits";
 /// Spark's offset log.
 pub const SPARK_OFFSETS: &str = "query/offsets";
 
 pub fn operator(name: &OperatorName) -> String {
-    format!("operators/{name}.json")
+    format!("{OPERATORS}/{name}.json")
 }
 
 pub fn operator_payload(name: &OperatorName, version: u16) -> String {
-    format!("operators/{name}.{version}.json")
+    format!("{OPERATORS}/{name}.{version}.json")
 }
 
 pub fn claim(number: RunNumber) -> String {
@@ -42,6 +46,14 @@ pub fn owner(operator: &OperatorName, partition: Partition, term: Term) -> Strin
 pub fn parse_owner(file: &str) -> Option<Term> {
     let (run, generation) = file.split_once('.')?;
     Some(Term { run: RunNumber(run.parse().ok()?), generation: Generation(generation.parse().ok()?) })
+}
+
+pub fn rewind(run: RunNumber) -> String {
+    format!("{REWINDS}/{:020}", run.0)
+}
+
+pub fn removed(run: RunNumber, name: &str) -> String {
+    format!("removed/{run}/{name}")
 }
 
 pub fn epoch(epoch: Epoch) -> String {

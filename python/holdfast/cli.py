@@ -1,0 +1,86 @@
+"""`holdfast` on the command line: what an operator of a query does by hand, while it is stopped."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from holdfast import _core
+from holdfast.errors import HoldfastError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns 0, or 1 with what went wrong on stderr."""
+    asked = _parser().parse_args(arguments)
+    try:
+        asked.run(asked)
+    except (HoldfastError, OSError, ValueError) as error:
+        print(f"holdfast: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="holdfast", description="State of PySpark queries, operated by hand.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    rewind = commands.add_parser(
+        "rewind",
+        help="take state and checkpoint back to where an epoch is computed next",
+        description="Take a stopped query's state, and Spark's checkpoint with it, back to where an epoch is computed next. "
+        "Sinks are not rewound: they see that epoch and later ones a second time.",
+    )
+    _takes_root(rewind, _core.rewind)
+    rewind.add_argument("--epoch", type=_epoch, required=True, help="the epoch to compute next")
+
+    epoch = commands.add_parser("epoch", help="one epoch of a query").add_subparsers(required=True, metavar="COMMAND")
+    drop = epoch.add_parser(
+        "drop",
+        help="take away what was staged of an epoch",
+        description="Take away what was staged of an epoch that Spark has not committed, so that new code may come to other "
+        "results. Only where the old code's output has reached no sink.",
+    )
+    _takes_root(drop, _core.drop_epoch)
+    drop.add_argument("epoch", type=_epoch, help="the epoch")
+    return parser
+
+
+def _takes_root(command: argparse.ArgumentParser, take_back: Callable[..., tuple[int, int]]) -> None:
+    command.add_argument("root", help="the state's root, as State(...) was given it")
+    command.add_argument(
+        "--storage-option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        type=_option,
+        help="as in State(storage_options=...)",
+    )
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def run(asked: Any) -> None:
+        number, objects = take_back(asked.root, asked.epoch, dict(asked.storage_option))
+        if asked.json:
+            print(json.dumps({"root": asked.root, "epoch": asked.epoch, "run": number, "objects": objects}))
+            return
+        kept = f"{objects} objects are now in removed/{number}/ of" if objects else "nothing had to be taken away of"
+        print(f"{kept} {asked.root}: start the query, epoch {asked.epoch} is next")
+
+    command.set_defaults(run=run)
+
+
+def _epoch(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no epoch: give Spark's batch id")
+    return int(text)
+
+
+def _option(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return key, value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,195 @@
+//! Epochs taken back: by hand, while the query is stopped (`spark.md` sections 3 and 7).
+//!
+//! Both commands claim a run of their own first, so that a driver which lives on is fenced from then on. What they take
+//! away goes to `removed/<that run>/`, under the name that it had.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+
+use holdfast_core::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+use super::{OperatorMeta, Root, names};
+use crate::protocol::{self, Claim, ClaimStep, Epoch, OperatorName, Partition, RunNumber};
+
+/// What a command took away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TakenBack {
+    /// The run that it claimed.
+    pub run: RunNumber,
+    /// How many objects are now below `removed/<run>/`.
+    pub objects: usize,
+}
+
+/// `rewinds/<run>`: the state was taken back, so databases that are ahead are of no use any more.
+#[derive(Serialize, Deserialize)]
+struct Rewind {
+    epoch: Epoch,
+}
+
+impl Root {
+    /// Takes away what was staged of an epoch that Spark has not committed, so that other code may compute it anew.
+    ///
+    /// # Errors
+    /// `InvalidState` if Spark has committed the epoch, `TaskCorrupted` if the root holds no state; `Io`.
+    pub fn drop_epoch(&self, epoch: Epoch) -> Result<TakenBack> {
+        let (query, _) = self.query()?;
+        if self.spark_committed(epoch)? {
+            let text = format!(
+                "Spark has committed epoch {epoch}, so its output is in the sink: it cannot be dropped. To compute it again, take the \
+                 state back with `holdfast rewind --epoch {epoch}`"
+            );
+            return Err(Error::new(ErrorKind::InvalidState, text).path(self.path()));
+        }
+        let run = self.claim_for("holdfast epoch drop", &query, epoch)?;
+        let objects = self.take_folder(run, &names::epoch(epoch))?;
+        Ok(TakenBack { run, objects })
+    }
+
+    /// Takes the state, and Spark's checkpoint with it, back to where `epoch` is computed next. Spark's offsets of that epoch
+    /// stay, so it has the rows that it had.
+    ///
+    /// Checked before anything is touched: the state before `epoch` can be restored, from snapshots and the log.
+    ///
+    /// # Errors
+    /// `Restore` if snapshots and log do not reach back as far; `InvalidState` if Spark's checkpoint does not; `TaskCorrupted` if the
+    /// root holds no state; `Io`.
+    pub fn rewind(&self, epoch: Epoch) -> Result<TakenBack> {
+        let (query, partitions) = self.query()?;
+        if let Some(previous) = epoch.previous() {
+            if !self.spark_committed(previous)? {
+                let text = format!(
+                    "Spark's commit log does not hold epoch {previous} (query/commits/{previous}), so the query cannot go on with epoch \
+                     {epoch}: give an epoch that it has come to, or one that its checkpoint still knows"
+                );
+                return Err(Error::new(ErrorKind::InvalidState, text).path(self.path()));
+            }
+            self.check_restorable(previous, partitions)?;
+        }
+        let run = self.claim_for("holdfast rewind", &query, epoch)?;
+        let json = serde_json::to_vec(&Rewind { epoch }).map_err(|error| self.unreadable(names::REWINDS, &error))?;
+        self.store.put_absent(&names::rewind(run), &json)?;
+        // Spark's files first, the newest before the others: a command that is cut off leaves a checkpoint that is whole.
+        let mut objects = 0;
+        for (folder, first) in [(names::SPARK_COMMITS, epoch), (names::SPARK_OFFSETS, epoch.next())] {
+            let mut files: Vec<(Epoch, String)> = self.store.list(folder)?.into_iter().filter_map(numbered).collect();
+            files.retain(|(number, _)| *number >= first);
+            files.sort_unstable_by_key(|(number, _)| std::cmp::Reverse(*number));
+            for (_, file) in files {
+                // On a local disk Spark keeps a checksum beside each.
+                objects += self.take(run, &format!("{folder}/{file}"))? + self.take(run, &format!("{folder}/.{file}.crc"))?;
+            }
+        }
+        for operator in self.operators()? {
+            for number in 0..partitions {
+                for id in self.snapshots(&operator, Partition(number.cast_signed()))? {
+                    if id.epoch >= epoch {
+                        objects += self.take(run, &names::snapshot(&id))?;
+                    }
+                }
+            }
+            // It takes part anew, with whatever it is then.
+            if self.first_epoch(&operator)? >= epoch {
+                objects += self.take_files(run, names::OPERATORS, |file| file.split('.').next() == Some(operator.as_str()))?;
+            }
+        }
+        for folder in self.store.folders(names::LOG)? {
+            if folder.parse().is_ok_and(|number: i64| number >= epoch.0) {
+                objects += self.take_folder(run, &format!("{}/{folder}", names::LOG))?;
+            }
+        }
+        Ok(TakenBack { run, objects })
+    }
+
+    /// Whether a database that holds this epoch is of a time that was taken back.
+    ///
+    /// # Errors
+    /// `Restore` for a mark that cannot be read, `Io`.
+    pub fn was_taken_back(&self, applied: Epoch) -> Result<bool> {
+        for file in self.store.list(names::REWINDS)? {
+            let name = format!("{}/{file}", names::REWINDS);
+            let Some(bytes) = self.store.get(&name)? else { continue };
+            let rewind: Rewind = serde_json::from_slice(&bytes).map_err(|error| self.unreadable(&name, &error))?;
+            if rewind.epoch <= applied {
+                return self.objects(None, applied).map(|objects| objects.is_empty());
+            }
+        }
+        Ok(false)
+    }
+
+    fn check_restorable(&self, epoch: Epoch, partitions: u32) -> Result<()> {
+        let present = self.objects(None, epoch)?;
+        for operator in self.operators()? {
+            // One that had left the query by then is not needed.
+            if present.iter().all(|object| object.operator != operator) {
+                continue;
+            }
+            let mut from = epoch;
+            for number in 0..partitions {
+                let snapshots = self.snapshots(&operator, Partition(number.cast_signed()))?;
+                let newest = snapshots.into_iter().find(|id| id.epoch <= epoch);
+                from = from.min(newest.map_or(self.first_epoch(&operator)?, |id| id.epoch));
+            }
+            while from <= epoch {
+                self.decided_for(&operator, from, partitions).map_err(|error| {
+                    let text = format!("the state cannot be taken back to where epoch {} is next: {error}", epoch.next());
+                    Error::new(ErrorKind::Restore, text).path(self.path())
+                })?;
+                from = from.next();
+            }
+        }
+        Ok(())
+    }
+
+    fn claim_for(&self, command: &str, query_id: &str, first_epoch: Epoch) -> Result<RunNumber> {
+        let run_id = format!("`{command}` {:016x}", RandomState::new().build_hasher().finish());
+        loop {
+            match protocol::next_claim(&self.claims()?, &run_id, first_epoch, false) {
+                ClaimStep::Known(number) => return Ok(number),
+                ClaimStep::Put(number) => {
+                    self.put_claim(&Claim { number, run_id: run_id.clone(), first_epoch, query_id: query_id.to_owned() })?;
+                }
+                ClaimStep::Refused { .. } => {}
+            }
+        }
+    }
+
+    fn operators(&self) -> Result<Vec<OperatorName>> {
+        let files = self.store.list(names::OPERATORS)?;
+        // Names have no dot: `<name>.<version>.json` is none.
+        Ok(files.iter().filter_map(|file| OperatorName::new(file.strip_suffix(".json")?).ok()).collect())
+    }
+
+    fn first_epoch(&self, operator: &OperatorName) -> Result<Epoch> {
+        let name = names::operator(operator);
+        let bytes = self.store.get(&name)?.ok_or_else(|| {
+            Error::new(ErrorKind::Restore, format!("{} is missing: restore it from a backup", self.store.place(&name).display()))
+        })?;
+        let meta: OperatorMeta = serde_json::from_slice(&bytes).map_err(|error| self.unreadable(&name, &error))?;
+        Ok(meta.first_epoch)
+    }
+
+    fn take_folder(&self, run: RunNumber, folder: &str) -> Result<usize> {
+        let objects = self.take_files(run, folder, |_| true)?;
+        self.store.remove_folder(folder)?;
+        Ok(objects)
+    }
+
+    fn take_files(&self, run: RunNumber, folder: &str, wanted: impl Fn(&str) -> bool) -> Result<usize> {
+        let files = self.store.list(folder)?;
+        files.iter().filter(|file| wanted(file)).try_fold(0, |taken, file| Ok(taken + self.take(run, &format!("{folder}/{file}"))?))
+    }
+
+    /// Moves an object to what was removed: there before it is gone here.
+    fn take(&self, run: RunNumber, name: &str) -> Result<usize> {
+        let Some(content) = self.store.get(name)? else { return Ok(0) };
+        self.store.put_absent(&names::removed(run, name), &content)?;
+        self.store.remove(name)?;
+        Ok(1)
+    }
+}
+
+/// A file of Spark's logs, by its epoch; none for anything else.
+fn numbered(file: String) -> Option<(Epoch, String)> {
+    Some((Epoch(file.parse().ok()?), file))
+}

@@ -1,0 +1,174 @@
+//! Epochs taken back by hand.
+
+use std::fs;
+
+use holdfast_core::ErrorKind;
+use holdfast_host::protocol::{Epoch, RunNumber};
+use holdfast_host::root::{Root, StorageOptions};
+
+use crate::support::{Done, Host, Row, Spark, Task, left, matched, refused, right};
+
+fn root(spark: &Spark) -> Root {
+    Root::open(&spark.path().display().to_string(), &StorageOptions::default()).unwrap()
+}
+
+/// An epoch's rate, and what joins it: `rate` says which code computed it.
+fn rows(epoch: i64, rate: i64) -> Vec<Row> {
+    vec![right("EUR", epoch * 10, rate), left("EUR", epoch * 10 + 5, epoch)]
+}
+
+fn run(spark: &Spark, host: &Host, run: &str, epoch: i64, rows: &[Row]) -> Done {
+    spark.begin(epoch);
+    let done = Task::new(spark, run, epoch).run(host.connect(), rows).unwrap();
+    spark.commit(epoch);
+    done
+}
+
+fn files(spark: &Spark, folder: &str) -> Vec<String> {
+    let Ok(files) = fs::read_dir(spark.path().join(folder)) else { return Vec::new() };
+    let mut names: Vec<String> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_state_that_was_taken_back_goes_on_with_other_code() {
+    for host_lives in [true, false] {
+        let (spark, mut host) = (Spark::new(), Host::start());
+        for epoch in 0..6 {
+            run(&spark, &host, "old", epoch, &rows(epoch, epoch));
+        }
+        // What was staged and not committed goes, too.
+        spark.begin(6);
+        Task::new(&spark, "old", 6).run(host.connect(), &rows(6, 6)).unwrap();
+        if !host_lives {
+            host.stop();
+            host = Host::start();
+        }
+        let taken = root(&spark).rewind(Epoch(3)).unwrap();
+        assert_eq!(taken.run, RunNumber(2));
+        assert_eq!((files(&spark, "query/commits"), files(&spark, "query/offsets")), (numbers(0..3), numbers(0..4)));
+        assert_eq!(files(&spark, "removed/2/query/offsets"), numbers(4..7));
+        assert_eq!(files(&spark, "removed/2/log").len(), 4);
+        // A driver that lives on is told.
+        spark.begin(3);
+        let late = Task::new(&spark, "old", 3).run(host.connect(), &rows(3, 3));
+        assert!(refused(late).to_string().contains("holdfast rewind"));
+
+        let done = run(&spark, &host, "new", 3, &[left("EUR", 45, 45), left("EUR", 25, 25)]);
+        assert_eq!(done.rows, [matched(25, 2, 20), matched(45, 2, 20)]);
+        let done = run(&spark, &host, "new", 4, &rows(4, 400));
+        assert_eq!(done.rows, [matched(4, 400, 40)]);
+        // And what the new code computed stays, also for a host that has nothing.
+        host.stop();
+        spark.delete_local();
+        let done = run(&spark, &Host::start(), "new", 5, &[left("EUR", 38, 1), left("EUR", 60, 2)]);
+        assert_eq!(done.rows, [matched(1, 2, 20), matched(2, 400, 40)]);
+    }
+}
+
+fn numbers(range: std::ops::Range<i64>) -> Vec<String> {
+    range.map(|number| number.to_string()).collect()
+}
+
+#[test]
+fn a_state_goes_back_to_its_very_beginning() {
+    let (spark, host) = (Spark::new(), Host::start());
+    for epoch in 0..3 {
+        run(&spark, &host, "old", epoch, &rows(epoch, epoch));
+    }
+    root(&spark).rewind(Epoch(0)).unwrap();
+    let done = run(&spark, &host, "new", 0, &[left("EUR", 25, 1), right("EUR", 30, 7), left("EUR", 35, 2)]);
+    assert_eq!(done.rows.iter().map(|row| row.id).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(done.rows[1], matched(2, 7, 30));
+    assert_eq!(done.rows[0].rate, None, "nothing of the old state is left");
+}
+
+#[test]
+fn an_operator_that_came_later_begins_anew() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let other = |run: &str, epoch: i64, rows: &[Row]| {
+        Task::new(&spark, run, epoch).with("/operator/name", "other").with("/instance", "call-2").run(host.connect(), rows).unwrap()
+    };
+    for epoch in 0..5 {
+        spark.begin(epoch);
+        Task::new(&spark, "old", epoch).run(host.connect(), &rows(epoch, epoch)).unwrap();
+        if epoch >= 3 {
+            other("old", epoch, &rows(epoch, epoch));
+        }
+        spark.commit(epoch);
+    }
+    root(&spark).rewind(Epoch(2)).unwrap();
+    for epoch in 2..4 {
+        spark.begin(epoch);
+        Task::new(&spark, "new", epoch).run(host.connect(), &[]).unwrap();
+        let done = other("new", epoch, &rows(epoch, 100 + epoch));
+        assert_eq!(done.rows, [matched(epoch, 100 + epoch, epoch * 10)]);
+        spark.commit(epoch);
+    }
+    // What it put in epoch 2 is there, although it had come in epoch 3 before.
+    spark.begin(4);
+    assert_eq!(other("new", 4, &[left("EUR", 27, 1)]).rows, [matched(1, 102, 20)]);
+}
+
+#[test]
+fn what_cannot_be_restored_is_refused_and_nothing_is_touched() {
+    let (spark, host) = (Spark::new(), Host::start());
+    for epoch in 0..4 {
+        run(&spark, &host, "a", epoch, &rows(epoch, epoch));
+    }
+    let error = refused(root(&spark).rewind(Epoch(9)));
+    assert_eq!(error.kind(), ErrorKind::InvalidState);
+    assert!(error.to_string().contains("query/commits/8"), "{error}");
+    fs::remove_dir_all(spark.path().join(format!("log/{:020}", 0))).unwrap();
+    let error = refused(root(&spark).rewind(Epoch(2)));
+    assert_eq!(error.kind(), ErrorKind::Restore, "{error}");
+    assert!(error.to_string().contains("epoch 2"), "{error}");
+    assert_eq!((files(&spark, "removed"), files(&spark, "rewinds"), files(&spark, "runs").len()), (vec![], vec![], 1));
+    let nowhere = tempfile::tempdir().unwrap();
+    let error = refused(Root::open(&nowhere.path().display().to_string(), &StorageOptions::default()).unwrap().rewind(Epoch(0)));
+    assert_eq!(error.kind(), ErrorKind::TaskCorrupted, "{error}");
+}
+
+#[test]
+fn a_database_that_is_ahead_without_a_rewind_stays_an_error() {
+    let (spark, host) = (Spark::new(), Host::start());
+    for epoch in 0..4 {
+        run(&spark, &host, "a", epoch, &rows(epoch, epoch));
+    }
+    root(&spark).rewind(Epoch(3)).unwrap();
+    for epoch in 3..6 {
+        run(&spark, &host, "b", epoch, &rows(epoch, epoch));
+    }
+    spark.begin(6);
+    Task::new(&spark, "b", 6).run(host.connect(), &[]).unwrap();
+    // An older checkpoint is put back: the log still has what the state has.
+    for epoch in 4..7 {
+        fs::remove_file(spark.path().join(format!("query/offsets/{epoch}"))).unwrap();
+    }
+    for epoch in 3..6 {
+        fs::remove_file(spark.path().join(format!("query/commits/{epoch}"))).unwrap();
+    }
+    let error = refused(Task::new(&spark, "c", 3).run(host.connect(), &rows(3, 3)));
+    assert!(error.to_string().contains("`holdfast rewind --epoch 3`"), "{error}");
+    root(&spark).rewind(Epoch(3)).unwrap();
+    assert_eq!(run(&spark, &host, "d", 3, &[left("EUR", 55, 1)]).rows, [matched(1, 2, 20)]);
+}
+
+#[test]
+fn a_dropped_epoch_may_come_to_other_results() {
+    let (spark, host) = (Spark::new(), Host::start());
+    run(&spark, &host, "a", 0, &rows(0, 1));
+    spark.begin(1);
+    let task = |run: &str, epoch| Task::new(&spark, run, epoch);
+    task("a", 1).run(host.connect(), &rows(1, 2)).unwrap();
+    let error = refused(task("b", 1).run(host.connect(), &rows(1, 3)));
+    assert!(error.to_string().contains("holdfast epoch drop 1"), "{error}");
+    let taken = root(&spark).drop_epoch(Epoch(1)).unwrap();
+    assert_eq!((taken.objects, files(&spark, &format!("removed/3/log/{:020}", 1)).len()), (1, 1));
+    assert_eq!(run(&spark, &host, "c", 1, &rows(1, 3)).rows, [matched(1, 3, 10)]);
+    let error = refused(root(&spark).drop_epoch(Epoch(1)));
+    assert_eq!(error.kind(), ErrorKind::InvalidState);
+    assert!(error.to_string().contains("`holdfast rewind --epoch 1`"), "{error}");
+    assert_eq!(run(&spark, &host, "c", 2, &[left("EUR", 15, 9)]).rows, [matched(9, 3, 10)]);
+}

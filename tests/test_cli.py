@@ -1,0 +1,43 @@
+"""`holdfast` on the command line; tests/spark/test_epochs.py takes a query back with it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "COMMAND"),
+        (["rewind", "/nowhere"], "--epoch"),
+        (["rewind", "/nowhere", "--epoch", "-1"], "is no epoch"),
+        (["epoch", "drop", "/nowhere", "x"], "is no epoch: give Spark's batch id"),
+        (["epoch", "drop", "/nowhere", "1", "--storage-option", "region"], "is not KEY=VALUE"),
+    ],
+)
+def test_wrong_arguments_say_what_belongs_there(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_folder_without_state_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    for command in (["rewind", str(tmp_path), "--epoch", "3"], ["epoch", "drop", str(tmp_path), "3"]):
+        assert main(command) == 1
+        assert "there is no state here" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_root_is_an_error_and_no_traceback(capsys: pytest.CaptureFixture[str]):
+    assert main(["rewind", "ftp://example/state", "--epoch", "3"]) == 1
+    assert capsys.readouterr().err.startswith("holdfast: ")
+
+
+def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "meta.json").write_text('{"format": 1, "query_id": "q", "partitions": 2}')
+    assert main(["epoch", "drop", str(tmp_path), "0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"root": str(tmp_path), "epoch": 0, "run": 1, "objects": 0}
