@@ -9,8 +9,86 @@ use rust_rocksdb::{AsColumnFamilyRef, DB, DBRawIteratorWithThreadMode, ReadOptio
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The crate's iterator, seen only while its database is held open.
-pub(crate) type RawIterator = DBRawIteratorWithThreadMode<'static, DB>;
+/// The crate's iterator, seen only while its database is held open. An error of the disk ends it, and the crate's forgets that at
+/// its next seek: rows would be missing from an answer. This one remembers the error until it is asked for.
+pub(crate) struct RawIterator {
+    rows: DBRawIteratorWithThreadMode<'static, DB>,
+    /// Sought since it was last asked.
+    sought: bool,
+    failed: Option<rust_rocksdb::Error>,
+}
+
+impl RawIterator {
+    fn new(rows: DBRawIteratorWithThreadMode<'static, DB>) -> Self {
+        Self { rows, sought: false, failed: None }
+    }
+
+    /// To be called before a seek.
+    #[inline]
+    fn remember(&mut self) {
+        if std::mem::replace(&mut self.sought, true) && !self.rows.valid() && self.failed.is_none() {
+            self.failed = self.rows.status().err();
+        }
+    }
+
+    /// The first error since it was last asked.
+    fn status(&mut self) -> std::result::Result<(), rust_rocksdb::Error> {
+        self.sought = false;
+        self.failed.take().map_or_else(|| self.rows.status(), Err)
+    }
+
+    pub(crate) fn seek_to_first(&mut self) {
+        self.remember();
+        self.rows.seek_to_first()
+    }
+
+    pub(crate) fn seek_to_last(&mut self) {
+        self.remember();
+        self.rows.seek_to_last()
+    }
+
+    #[inline]
+    pub(crate) fn seek(&mut self, key: &[u8]) {
+        self.remember();
+        self.rows.seek(key)
+    }
+
+    #[inline]
+    pub(crate) fn seek_for_prev(&mut self, key: &[u8]) {
+        self.remember();
+        self.rows.seek_for_prev(key)
+    }
+
+    #[inline]
+    pub(crate) fn next(&mut self) {
+        self.rows.next()
+    }
+
+    #[inline]
+    pub(crate) fn prev(&mut self) {
+        self.rows.prev()
+    }
+
+    #[inline]
+    pub(crate) fn valid(&self) -> bool {
+        self.rows.valid()
+    }
+
+    #[inline]
+    pub(crate) fn key(&self) -> Option<&[u8]> {
+        self.rows.key()
+    }
+
+    #[inline]
+    pub(crate) fn value(&self) -> Option<&[u8]> {
+        self.rows.value()
+    }
+
+    #[inline]
+    pub(crate) fn item(&self) -> Option<(&[u8], &[u8])> {
+        self.rows.item()
+    }
+}
 
 /// Where an iterator lives, so that closing the database can take it away.
 pub(super) type Slot = Mutex<Option<RawIterator>>;
@@ -54,7 +132,7 @@ impl Cursor {
         // SAFETY: the iterator is used only under the guard of an open database, and destroyed by `close` before the database.
         let db: &'static DB = unsafe { &*std::ptr::from_ref(db) };
         debug_assert!(!family.handle.inner().is_null());
-        let slot = Arc::new(Mutex::new(Some(db.raw_iterator_cf_opt(&family.handle, options))));
+        let slot = Arc::new(Mutex::new(Some(RawIterator::new(db.raw_iterator_cf_opt(&family.handle, options)))));
         let id = database.next_slot.fetch_add(1, Ordering::Relaxed);
         database.slots.lock().insert(id, Arc::clone(&slot));
         drop(guard);
@@ -62,7 +140,10 @@ impl Cursor {
     }
 
     /// Works on the iterator, held open for the length of the call.
-    pub fn with<R>(&self, f: impl FnOnce(&mut RawIterator) -> R) -> Result<R> {
+    ///
+    /// # Errors
+    /// Whatever the disk refused in any of its moves; what it showed is then not all that is there.
+    pub(crate) fn with<R>(&self, f: impl FnOnce(&mut RawIterator) -> R) -> Result<R> {
         let database = self.snapshot.database();
         let _guard = database.guard()?;
         let mut slot = self.slot.lock();

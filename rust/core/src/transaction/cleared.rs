@@ -110,13 +110,13 @@ impl Transaction {
         Ok(keys)
     }
 
-    /// Stages a delete of each stored row that a range delete hides, instead of the range.
+    /// Stages a delete of each stored row that a range delete hides, instead of the range; after an error there is the range still.
     pub(super) fn expand_cleared(&mut self, table: Table) -> Result<()> {
-        for Interval { from, to } in self.buffers[table.number].take_cleared().iter() {
+        let buffer = &mut self.buffers[table.number];
+        buffer.catch_up();
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        for Interval { from, to } in buffer.cleared().iter() {
             let bounds = Bounds { lower: Some(from.clone()), upper: Some(to.clone()), within_key: false };
-            let buffer = &mut self.buffers[table.number];
-            buffer.catch_up();
-            let mut keys: Vec<Vec<u8>> = Vec::new();
             self.base.cursor(table, &bounds)?.with(|rows| {
                 rows.seek_to_first();
                 while let Some(key) = rows.key() {
@@ -126,9 +126,10 @@ impl Transaction {
                     rows.next();
                 }
             })?;
-            for key in keys {
-                buffer.push(&[&key], None, false);
-            }
+        }
+        buffer.take_cleared();
+        for key in keys {
+            buffer.push(&[&key], None, false);
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ mod spill;
 mod table;
 mod wire;
 
-pub(crate) use base::{Base, Cursor, SpilledRows};
+pub(crate) use base::{Base, SpilledRows};
 pub(crate) use memory::MemoryTable;
 pub use scan::{Scan, Step};
 pub(crate) use spill::{Spiller, Target};
@@ -25,6 +25,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::offset::{Offset, TopicPartition};
 use crate::position::Position;
 use crate::rocks::{Bounds, Family, FamilyKind};
+use base::{Cursor, Rows};
 use layer::Layer;
 use std::sync::Arc;
 use table::TableBuffer;
@@ -300,17 +301,23 @@ impl Transaction {
         (buffer.at_or_after(key).filter(same), buffer.before(key).filter(same))
     }
 
-    /// A cursor over stored rows; it is reused. With `within_key` (versioned tables) a seek stays within the key that it names
-    /// and the files' filters are asked first; such a cursor cannot go backward.
-    pub(crate) fn seeker(&mut self, table: Table, within_key: bool) -> Result<&mut Cursor> {
+    /// Works on a cursor over stored rows, which is reused. With `within_key` (versioned tables) a seek stays within the key that it
+    /// names and the files' filters are asked first; such a cursor cannot go backward.
+    pub(crate) fn with_seeker<R>(&mut self, table: Table, within_key: bool, f: impl FnOnce(&mut Rows<'_>) -> R) -> Result<R> {
         let slot = &mut self.seekers[table.number][usize::from(within_key)];
-        match slot {
-            Some(cursor) => Ok(cursor),
+        let cursor = match slot {
+            Some(cursor) => cursor,
             None => {
                 let bounds = Bounds { within_key, ..Bounds::default() };
-                Ok(slot.insert(self.base.cursor(table, &bounds)?))
+                slot.insert(self.base.cursor(table, &bounds)?)
             }
+        };
+        let result = cursor.with(f);
+        if result.is_err() {
+            // RocksDB's may go on to tell of an error of the disk that is long mended.
+            *slot = None;
         }
+        result
     }
 
     /// A scan of staged and stored rows as they are now.

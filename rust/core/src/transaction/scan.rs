@@ -265,7 +265,7 @@ impl Scan {
                     for layer in layers.iter_mut() {
                         layer.at = layer.layer.run_position(&key).clamp(layer.low, layer.end).max(layer.at);
                     }
-                    // One that has ended stays so: it may have ended with an error, which another seek would forget.
+                    // One that has ended has nothing ahead either.
                     if let Some(stored) = stored.as_mut().filter(|stored| stored.rows.valid()) {
                         stored.rows.seek(&key);
                         stored.pass_cleared(reverse);

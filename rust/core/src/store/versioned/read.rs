@@ -133,7 +133,7 @@ impl VersionedStore {
             seek.truncate(part.len());
             seek.extend_from_slice(&layout::inverted(*from));
             found = Found::default();
-            walked_out = tx.seeker(self.inner.versions, true)?.with(|cursor| {
+            walked_out = tx.with_seeker(self.inner.versions, true, |cursor| {
                 cursor.seek(&seek);
                 for _ in 0..WALK {
                     let Some((key, row)) = cursor.item() else { return false };
@@ -161,7 +161,7 @@ impl VersionedStore {
             seek.extend_from_slice(&layout::inverted(at));
             found = Found::default();
             let same = |key: &[u8]| key.len() == seek.len() && key.starts_with(part);
-            tx.seeker(self.inner.versions, false)?.with(|cursor| {
+            tx.with_seeker(self.inner.versions, false, |cursor| {
                 cursor.seek_for_prev(&seek);
                 // An exact hit is the version in force; the next newer one lies before it.
                 if let Some((key, row)) = cursor.item()
