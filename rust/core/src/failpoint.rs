@@ -47,6 +47,8 @@ pub enum Action {
     Panic,
     /// The process dies.
     Abort,
+    /// Nothing but that [`Failpoint::is_armed`] turns false.
+    Mark,
 }
 
 /// How many times the armed point is passed before something happens there, then the action, then the point; 0 is unarmed.
@@ -91,6 +93,11 @@ impl Failpoint {
         ARMED.swap(0, Ordering::SeqCst) == 0
     }
 
+    /// Whether a point is armed that has not been reached.
+    pub fn is_armed() -> bool {
+        ARMED.load(Ordering::SeqCst) != 0
+    }
+
     #[inline]
     pub(crate) fn reached(self) -> Result<()> {
         if ARMED.load(Ordering::Relaxed) == 0 { Ok(()) } else { self.act() }
@@ -110,6 +117,7 @@ impl Failpoint {
         }
         match (armed >> 8) as u8 {
             action if action == Action::Abort as u8 => std::process::abort(),
+            action if action == Action::Mark as u8 => Ok(()),
             action if action == Action::Panic as u8 => std::panic::panic_any(format!("failpoint {self:?}")),
             _ => Err(Error::new(ErrorKind::Io, format!("failpoint {self:?}"))),
         }

@@ -1,5 +1,5 @@
 //! Window and session stores, and the timestamped key-value store, against plain maps: random operations with commits,
-//! rollbacks, reopens, compactions and readers' views.
+//! rollbacks, reopens, compactions, and readers of both levels whose views must stay as they were.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
@@ -29,7 +29,7 @@ enum Step {
     Rollback,
     Reopen,
     Compact,
-    Freeze,
+    Views,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -45,7 +45,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Rollback),
         1 => Just(Step::Reopen),
         1 => Just(Step::Compact),
-        1 => Just(Step::Freeze),
+        3 => Just(Step::Views),
     ]
 }
 
@@ -108,6 +108,8 @@ struct Pair {
     task: Arc<Task>,
     open: Model,
     committed: Model,
+    /// Readers' views, and what each must show for as long as it lives.
+    views: Vec<(Transaction, Model)>,
 }
 
 fn open(dir: &std::path::Path, kind: Kind, durability: Durability, uncommitted_max_bytes: i64) -> Arc<Task> {
@@ -188,12 +190,6 @@ impl Pair {
         rows.map(|(row, value)| self.row(row, *value)).collect()
     }
 
-    fn check_all(&self, tx: &mut Transaction, model: &Model, what: &str) -> Result<(), TestCaseError> {
-        let rows = self.scan(tx, None, None, i64::MIN, i64::MAX, false);
-        prop_assert_eq!(rows, self.expected(model, None, None, i64::MIN, i64::MAX), "{}", what);
-        Ok(())
-    }
-
     fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
         match step {
             Step::Puts(puts) => {
@@ -272,6 +268,7 @@ impl Pair {
                 self.open = self.committed.clone();
             }
             Step::Reopen => {
+                self.views.clear();
                 self.task.close().unwrap();
                 self.task = open(self.dir.path(), self.kind, self.durability, self.limit);
                 self.open = self.committed.clone();
@@ -280,12 +277,20 @@ impl Pair {
                 self.task.flush(true).unwrap();
                 self.task.compact("s").unwrap();
             }
-            Step::Freeze => {
-                let mut uncommitted = self.task.transaction().unwrap().reader();
-                self.check_all(&mut uncommitted, &self.open, "a reader of the open transaction")?;
-                self.check_all(&mut self.task.begin().unwrap(), &self.committed, "a reader of the last commit")?;
+            Step::Views => {
+                let uncommitted = self.task.transaction().unwrap().reader();
+                self.views.push((uncommitted, self.open.clone()));
+                self.views.push((self.task.begin().unwrap(), self.committed.clone()));
             }
         }
+        let mut views = std::mem::take(&mut self.views);
+        for (view, model) in &mut views {
+            let mut expected = self.expected(model, None, None, i64::MIN, i64::MAX);
+            prop_assert_eq!(&self.scan(view, None, None, i64::MIN, i64::MAX, false), &expected);
+            expected.reverse();
+            prop_assert_eq!(self.scan(view, None, None, i64::MIN, i64::MAX, true), expected);
+        }
+        self.views = views;
         Ok(())
     }
 }
@@ -304,7 +309,7 @@ proptest! {
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let durability = if sync { Durability::Sync } else { Durability::Changelog };
         let task = open(dir.path(), kind, durability, limit);
-        let mut pair = Pair { kind, dir, durability, limit, task, open: Model::default(), committed: Model::default() };
+        let mut pair = Pair { kind, dir, durability, limit, task, open: Model::default(), committed: Model::default(), views: Vec::new() };
         for step in steps {
             pair.step(step)?;
         }

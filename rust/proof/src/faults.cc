@@ -270,6 +270,11 @@ int holdfast_faults_sync_directory(holdfast_faults* faults, const char* director
   return status.ok() ? 0 : -1;
 }
 
+// The same for a file.
+int holdfast_faults_sync_file(holdfast_faults* faults) {
+  return faults->disk->plan.Check(kSync).ok() && faults->lossy->IsFilesystemActive() ? 0 : -1;
+}
+
 void holdfast_faults_power_off(holdfast_faults* faults, int64_t after) {
   if (after < 0) {
     faults->disk->plan.PowerOff();

@@ -1,6 +1,7 @@
 //! A disk that loses power and fails on command (`faults.cc`).
 #![allow(unsafe_code, reason = "the interface of the C++ file")]
 
+use crate::commit_folder::CommitFolder;
 use holdfast_core::rocks::Environment;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -17,6 +18,7 @@ unsafe extern "C" {
     fn holdfast_faults_free(faults: *mut Raw);
     fn holdfast_faults_env(faults: *mut Raw) -> *mut c_void;
     fn holdfast_faults_sync_directory(faults: *mut Raw, directory: *const c_char) -> c_int;
+    fn holdfast_faults_sync_file(faults: *mut Raw) -> c_int;
     fn holdfast_faults_power_off(faults: *mut Raw, after: i64);
     fn holdfast_faults_powered(faults: *mut Raw) -> c_int;
     fn holdfast_faults_fail(faults: *mut Raw, operation: c_int, after: i64, keeps_failing: c_int);
@@ -54,7 +56,10 @@ pub struct Faults {
     disk: Arc<Disk>,
 }
 
-struct Disk(*mut Raw);
+struct Disk {
+    raw: *mut Raw,
+    commit: CommitFolder,
+}
 
 // SAFETY: all of the C++ object's members are atomics or behind a mutex.
 unsafe impl Send for Disk {}
@@ -64,22 +69,32 @@ unsafe impl Sync for Disk {}
 impl Drop for Disk {
     fn drop(&mut self) {
         // SAFETY: freed once, here.
-        unsafe { holdfast_faults_free(self.0) }
+        unsafe { holdfast_faults_free(self.raw) }
     }
 }
 
 impl Disk {
-    fn sync_directory(&self, directory: &Path) -> bool {
-        let Ok(name) = CString::new(directory.as_os_str().as_bytes()) else { return false };
-        // SAFETY: the pointer is alive, `name` ends with a NUL.
-        unsafe { holdfast_faults_sync_directory(self.0, name.as_ptr()) == 0 }
+    /// What a sync does outside of RocksDB.
+    fn sync(&self, path: &Path) -> bool {
+        let synced = if path.is_dir() {
+            let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return false };
+            // SAFETY: the pointer is alive, `name` ends with a NUL.
+            unsafe { holdfast_faults_sync_directory(self.raw, name.as_ptr()) == 0 }
+        } else {
+            // SAFETY: the pointer is alive.
+            unsafe { holdfast_faults_sync_file(self.raw) == 0 }
+        };
+        if synced {
+            self.commit.synced(path);
+        }
+        synced
     }
 }
 
 impl Default for Faults {
     fn default() -> Self {
         // SAFETY: no preconditions.
-        Self { disk: Arc::new(Disk(unsafe { holdfast_faults_new() })) }
+        Self { disk: Arc::new(Disk { raw: unsafe { holdfast_faults_new() }, commit: CommitFolder::default() }) }
     }
 }
 
@@ -87,53 +102,53 @@ impl Faults {
     /// For [`holdfast_core::TaskOptions`].
     pub fn environment(&self) -> Environment {
         // SAFETY: the pointer is alive; the environment is new and has no other owner, and shares in the disk that it needs.
-        let environment = unsafe { Environment::from_raw(holdfast_faults_env(self.disk.0)) };
+        let environment = unsafe { Environment::from_raw(holdfast_faults_env(self.disk.raw)) };
         let disk = Arc::clone(&self.disk);
-        environment.with_directory_sync(move |directory| disk.sync_directory(directory))
+        environment.with_sync(move |path| disk.sync(path))
     }
 
     /// From now on every operation fails, until [`Faults::lose`].
     pub fn power_off(&self) {
         // SAFETY: the pointer is alive.
-        unsafe { holdfast_faults_power_off(self.disk.0, -1) }
+        unsafe { holdfast_faults_power_off(self.disk.raw, -1) }
     }
 
     /// The power goes before the n-th write or sync from here.
     pub fn power_off_after(&self, operations: u64) {
         // SAFETY: the pointer is alive.
-        unsafe { holdfast_faults_power_off(self.disk.0, operations as i64) }
+        unsafe { holdfast_faults_power_off(self.disk.raw, operations as i64) }
     }
 
     /// Whether there is power.
     pub fn powered(&self) -> bool {
         // SAFETY: the pointer is alive.
-        unsafe { holdfast_faults_powered(self.disk.0) != 0 }
+        unsafe { holdfast_faults_powered(self.disk.raw) != 0 }
     }
 
     /// The n-th operation of a kind from here fails, and with `keeps_failing` all that follow.
     pub fn fail(&self, operation: Operation, after: u64, keeps_failing: bool) {
         // SAFETY: the pointer is alive.
-        unsafe { holdfast_faults_fail(self.disk.0, operation as c_int, after as i64, c_int::from(keeps_failing)) }
+        unsafe { holdfast_faults_fail(self.disk.raw, operation as c_int, after as i64, c_int::from(keeps_failing)) }
     }
 
     /// No more errors.
     pub fn heal(&self) {
         for operation in [Operation::Read, Operation::Write, Operation::Sync] {
             // SAFETY: the pointer is alive.
-            unsafe { holdfast_faults_fail(self.disk.0, operation as c_int, -1, 0) }
+            unsafe { holdfast_faults_fail(self.disk.raw, operation as c_int, -1, 0) }
         }
     }
 
     /// How many operations of a kind there were.
     pub fn seen(&self, operation: Operation) -> u64 {
         // SAFETY: the pointer is alive.
-        unsafe { holdfast_faults_seen(self.disk.0, operation as c_int) }
+        unsafe { holdfast_faults_seen(self.disk.raw, operation as c_int) }
     }
 
     /// How many errors were injected.
     pub fn failed(&self) -> u64 {
         // SAFETY: the pointer is alive.
-        unsafe { holdfast_faults_failed(self.disk.0) }
+        unsafe { holdfast_faults_failed(self.disk.raw) }
     }
 
     /// Makes a database's directory what a machine finds that lost its power, and switches it on again. The database must be
@@ -141,7 +156,8 @@ impl Faults {
     pub fn lose(&self, directory: &Path, kept: Kept, entries: bool, seed: u64) {
         let Ok(name) = CString::new(directory.as_os_str().as_bytes()) else { return };
         // SAFETY: the pointer is alive, `name` ends with a NUL.
-        let failed = unsafe { holdfast_faults_lose(self.disk.0, name.as_ptr(), kept as c_int, c_int::from(entries), seed as u32) };
+        let failed = unsafe { holdfast_faults_lose(self.disk.raw, name.as_ptr(), kept as c_int, c_int::from(entries), seed as u32) };
+        self.disk.commit.lose(directory, kept, entries);
         assert_eq!(failed, 0, "the loss of power could not be simulated in {}", directory.display());
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! A new kind of store takes part by one implementation of [`Subject`] and a line in [`subject::all`].
 
+mod commit_folder;
 pub mod faults;
 pub mod runner;
 pub mod subject;

@@ -75,7 +75,7 @@ pub struct World {
     property: Option<Vec<u8>>,
     /// The transaction behind which the stores without transactions were last emptied.
     emptied: u64,
-    /// What the world is if the commit that was last attempted has happened, and has not returned.
+    /// What the world is if the commit or the write that was last attempted has happened, and has not returned.
     attempted: Option<Box<World>>,
 }
 
@@ -191,7 +191,7 @@ impl World {
         Ok(())
     }
 
-    /// The commit that was last attempted has happened, whatever it returned.
+    /// The commit that was last attempted, or the write past it, has happened, whatever it returned.
     pub fn go_forward(&mut self) {
         if let Some(attempted) = self.attempted.take() {
             *self = *attempted;
@@ -225,21 +225,34 @@ impl World {
 
     /// A transaction's writes. `through` is the world that keeps what goes straight through.
     fn writes(&mut self, rng: &mut Rng, mut open: Option<&mut Open<'_>>, mut through: Option<&mut Self>) -> Outcome {
-        // The uncommitted state is read now and then; those draws must not disturb the writes'.
+        // The uncommitted state is read and spilled now and then; those draws must not disturb the writes'.
         let mut reads = crate::generator(self.seed, READS + self.n);
         let count = if rng.u8(..20) == 0 { rng.usize(200..800) } else { rng.usize(1..40) };
-        for _ in 0..count {
+        let spills = if reads.u8(..12) == 0 { reads.usize(..count) } else { usize::MAX };
+        for write in 0..count {
+            if write == spills
+                && let Some(open) = &mut open
+            {
+                open.tx.spill()?;
+            }
             let n = rng.usize(..self.stores.len());
             let store = &mut self.stores[n].0;
             // What one store draws may hang on what it holds, which must not change what the next one draws.
             store.subject.write(&mut rng.fork(), self.n, open.as_deref_mut()).map_err(|fault| fault.of(store))?;
             if let Some(through) = &mut through {
-                if let Some(open) = &mut open {
-                    open.task.write_through(open.tx)?;
-                }
+                let written = open.as_deref_mut().map_or(Ok(()), |open| open.task.write_through(open.tx));
                 if store.keeping == Keeping::Direct {
-                    through.stores[n].0 = store.copy();
+                    match written {
+                        Ok(()) => through.stores[n].0 = store.copy(),
+                        // It may have happened all the same.
+                        Err(_) => {
+                            let mut happened = through.copy();
+                            happened.stores[n].0 = store.copy();
+                            through.attempted = Some(Box::new(happened));
+                        }
+                    }
                 }
+                written?;
             }
             if let Some(open) = &mut open
                 && reads.u8(..12) == 0

@@ -2,7 +2,7 @@
 //! and after a rollback or a reopen everything as it was.
 
 use holdfast_core::{Durability, ErrorKind, Task, TaskOptions};
-use holdfast_proof::{Fault, Faults, Kept, Operation, Reached, Runner, World, directory, generator, rounds, runner};
+use holdfast_proof::{Fault, Faults, Kept, Note, Operation, Reached, Runner, World, directory, generator, rounds, runner};
 
 /// Errors in one database, one after the other.
 const ERRORS_EACH: u64 = 4;
@@ -120,4 +120,68 @@ fn an_error_of_the_disk_loses_nothing_and_commits_nothing() {
     }
     println!("disk errors: {counts:?}");
     assert!(counts.refused > seeds, "most of the errors were never met: {counts:?}");
+}
+
+/// Errors until one comes too late for the close; how many there were.
+fn refuse_closes(durability: Durability, operation: Operation) -> u64 {
+    let mut refused = 0;
+    for after in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233] {
+        let told = format!("{operation:?} {after} from the close on; {durability:?}");
+        let faults = Faults::default();
+        let options = TaskOptions { environment: Some(faults.environment()), ..runner::options(durability) };
+        let dir = directory().expect("a temporary directory");
+        let path = dir.path().join("task");
+        let mut reached = Reached::default();
+        let mut note = |note| reached.note(note);
+        let mut runner = Runner::open(&path, options.clone(), World::new(after), after, &mut note).expect("a new database");
+        (0..8).try_for_each(|_| runner.step()).unwrap_or_else(|e| panic!("{told}: {e}"));
+        let last = runner.world.n();
+        faults.fail(operation, after, true);
+        let closed = runner.task().close();
+        let met = faults.failed() > 0;
+        faults.heal();
+        let is_refused = closed.is_err();
+        if let Err(error) = closed {
+            assert_eq!(error.kind(), ErrorKind::Io, "{told}: {error}");
+            let says = match durability {
+                Durability::Sync => "no commit is lost",
+                Durability::Changelog => "the changelog brings back what came",
+            };
+            assert!(error.to_string().contains(says), "{told}: {error}");
+            refused += 1;
+        }
+        runner.task().close().unwrap_or_else(|e| panic!("{told}: closed again: {e}"));
+        let error = runner.task().begin().err().map(|e| e.kind());
+        assert_eq!(error, Some(ErrorKind::StoreClosed), "{told}");
+        drop(runner);
+        // The stop may count as a clean one or not: the marker that tells may have been removed.
+        reached.note(Note::Closing);
+        faults.lose(&path, Kept::All, false, after);
+        let mut world = World::new(after);
+        let task = Task::open(&path, &world.specs(), options).unwrap_or_else(|e| panic!("{told}: reopened: {e}"));
+        let n = World::transaction_of(&task).unwrap_or_else(|e| panic!("{told}: {e}"));
+        let least = if is_refused { reached.durable } else { last };
+        assert!(least <= n && n <= last, "{told}: the task stands at {n}, of {least} durable and {last} attempted");
+        world.advance_to(n);
+        if is_refused {
+            world.lose_as_stopped(&task, &reached);
+        } else {
+            world.lose(true);
+        }
+        world.check(&task).unwrap_or_else(|e| panic!("{told}: reopened at {n}: {e}"));
+        if !met {
+            break;
+        }
+    }
+    refused
+}
+
+#[test]
+fn a_close_that_the_disk_refuses_is_an_error_and_loses_nothing() {
+    for durability in [Durability::Sync, Durability::Changelog] {
+        for operation in [Operation::Write, Operation::Sync] {
+            let refused = refuse_closes(durability, operation);
+            assert!(refused > 1, "{durability:?}, {operation:?}: {refused} closes were refused");
+        }
+    }
 }

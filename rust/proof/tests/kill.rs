@@ -2,10 +2,12 @@
 //!
 //! The child is this program again. It works through a seed's transactions and notes beside the database what it attempts and
 //! what has returned; a plain write is enough, since a kill loses no page cache. It kills itself, from a second thread: some time after
-//! it was opened, or at an aimed moment, so long after "attempting n" or after a flush, a compaction or a reopen began.
+//! it was opened, or at an aimed moment, so long after "attempting n" or after a flush, a compaction or a reopen began, or between the
+//! steps of a spilled transaction's commit.
 //!
 //! `make crash N=1000` runs as many kills as one likes and goes on where it was stopped.
 
+use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{Durability, ErrorKind, Task};
 use holdfast_proof::{Note, Reached, Runner, World, directory, generator, rounds, runner};
 use std::fs::OpenOptions;
@@ -48,16 +50,40 @@ enum Moment {
     AtCommit(u64, Duration),
     /// So long after the n-th flush, compaction, checkpoint or reopen began.
     AtUpkeep(u64, Duration),
+    /// So long after a point was passed so many times and reached again.
+    AtPoint(Failpoint, u32, Duration),
+}
+
+/// Families that the commit of a spilled transaction takes files in for.
+const FAMILIES: u32 = 10;
+
+/// The steps of a spill and of the commit of a spilled transaction: rows in sorted files; those merged and the earlier commits in
+/// files; the commit file written; so many families' files taken in, and after the last the write of the metadata; all but the
+/// removal of the commit's folder.
+fn step_of_a_spilled_commit(rng: &mut fastrand::Rng) -> (Failpoint, u32) {
+    match rng.u8(..8) {
+        0 => (Failpoint::BeforeSpill, 0),
+        1 => (Failpoint::AfterSpill, 0),
+        2 => (Failpoint::BeforeCommitFile, 0),
+        3 => (Failpoint::AfterCommitFile, 0),
+        4 => (Failpoint::BetweenIngests, rng.u32(..FAMILIES)),
+        5 | 6 => (Failpoint::BetweenIngests, FAMILIES - 1),
+        _ => (Failpoint::BeforeCommitFileRemoval, 0),
+    }
 }
 
 fn moment(seed: u64, kill: u64) -> Moment {
     let mut rng = generator(seed, (1 << 60) + kill);
-    let mut micros = |most: u64| Duration::from_micros(rng.u64(..most));
-    match generator(seed, (1 << 59) + kill).u8(..10) {
-        0..=2 => Moment::AfterStart(micros(60_000)),
-        3 => Moment::AtOpen(micros(20_000)),
-        4..=6 => Moment::AtCommit(micros(100).as_micros() as u64, micros(1_500)),
-        _ => Moment::AtUpkeep(micros(8).as_micros() as u64, micros(6_000)),
+    let micros = |rng: &mut fastrand::Rng, most: u64| Duration::from_micros(rng.u64(..most));
+    match rng.u8(..12) {
+        0..=2 => Moment::AfterStart(micros(&mut rng, 60_000)),
+        3 => Moment::AtOpen(micros(&mut rng, 20_000)),
+        4..=6 => Moment::AtCommit(rng.u64(..100), micros(&mut rng, 1_500)),
+        7..=9 => Moment::AtUpkeep(rng.u64(..8), micros(&mut rng, 6_000)),
+        _ => {
+            let (point, passed) = step_of_a_spilled_commit(&mut rng);
+            Moment::AtPoint(point, passed, micros(&mut rng, 800))
+        }
     }
 }
 
@@ -67,6 +93,10 @@ fn notes(path: &Path) -> PathBuf {
 
 fn die_after(delay: Duration) {
     std::thread::spawn(move || {
+        // At once, but for an aim at a point.
+        while Failpoint::is_armed() {
+            std::thread::sleep(Duration::from_micros(10));
+        }
         // Sleeping is too coarse for microseconds.
         let start = Instant::now();
         while start.elapsed() < delay {
@@ -100,8 +130,13 @@ fn child(path: &Path, seed: u64, kill: u64, world: World) -> ExitCode {
             _ => {}
         }
     };
-    if let Moment::AtOpen(delay) = moment {
-        die_after(delay);
+    match moment {
+        Moment::AtOpen(delay) => die_after(delay),
+        Moment::AtPoint(point, passed, delay) => {
+            point.arm(Action::Mark, passed);
+            die_after(delay);
+        }
+        _ => {}
     }
     let worked = Runner::open(path, runner::options(durability(seed)), world, seed * 1_000 + kill, &mut note).and_then(|mut runner| {
         runner.world.check(runner.task())?;

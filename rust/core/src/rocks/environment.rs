@@ -13,17 +13,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Environment {
     pub(super) env: rust_rocksdb::Env,
     pub(super) in_memory: bool,
-    sync_directory: Option<SyncDirectory>,
+    sync: Option<Sync>,
 }
 
-/// Makes the entries of a directory safe; false if that failed.
-type SyncDirectory = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
+/// Makes a file's bytes or a directory's entries safe; false if that failed.
+type Sync = Arc<dyn Fn(&Path) -> bool + Send + std::marker::Sync>;
 
 impl Environment {
     /// Files in memory, gone with the last database that has them. A path in it must be absolute.
     pub fn in_memory() -> Result<Self> {
         let env = rust_rocksdb::Env::mem_env().map_err(|e| failure("making room in memory", Path::new(""), e))?;
-        Ok(Self { env, in_memory: true, sync_directory: None })
+        Ok(Self { env, in_memory: true, sync: None })
     }
 
     /// Whether the files are in memory.
@@ -38,22 +38,22 @@ impl Environment {
     pub unsafe fn from_raw(raw: *mut c_void) -> Self {
         // SAFETY: as the caller promises.
         let env = unsafe { rust_rocksdb::Env::from_raw(raw.cast()) };
-        Self { env, in_memory: false, sync_directory: None }
+        Self { env, in_memory: false, sync: None }
     }
 
-    /// Has this asked, too, where directories are synced that are not a database's own.
+    /// Has this asked, too, where files and directories are synced that are not a database's own.
     #[must_use]
-    pub fn with_directory_sync(mut self, sync: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
-        self.sync_directory = Some(Arc::new(sync));
+    pub fn with_sync(mut self, sync: impl Fn(&Path) -> bool + Send + std::marker::Sync + 'static) -> Self {
+        self.sync = Some(Arc::new(sync));
         self
     }
 }
 
-/// Makes safe which files a directory has.
-pub(crate) fn sync_directory(path: &Path, environment: Option<&Environment>) -> std::io::Result<()> {
+/// Makes safe which files a directory has, or what is in a file.
+pub(crate) fn sync_path(path: &Path, environment: Option<&Environment>) -> std::io::Result<()> {
     std::fs::File::open(path)?.sync_all()?;
-    match environment.and_then(|environment| environment.sync_directory.as_ref()) {
-        Some(sync) if !sync(path) => Err(std::io::Error::other("the file system beneath the database refused to sync a directory")),
+    match environment.and_then(|environment| environment.sync.as_ref()) {
+        Some(sync) if !sync(path) => Err(std::io::Error::other("the file system beneath the database refused to sync")),
         _ => Ok(()),
     }
 }

@@ -25,7 +25,7 @@ pub use cursor::{Bounds, Cursor};
 pub use database::Database;
 #[doc(hidden)]
 pub use environment::Environment;
-pub(crate) use environment::sync_directory;
+pub(crate) use environment::sync_path;
 pub use family::{Family, FamilyKind, FamilySpec};
 pub(crate) use kept::{KEPT, kept_key};
 pub use options::DatabaseOptions;

@@ -8,10 +8,8 @@
 //! It comes under its name by a rename, after the files and itself are on disk: under that name it is whole, or damaged.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::rocks::{Environment, refused, sync_directory};
+use crate::rocks::{Environment, refused, sync_path};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -90,7 +88,7 @@ fn damaged(path: &Path, why: &str) -> Error {
 pub(super) fn make_folder(task: &Path, environment: Option<&Environment>) -> Result<PathBuf> {
     remove(task, environment)?;
     let folder = folder(task);
-    let made = std::fs::create_dir(&folder).and_then(|()| sync_directory(task, None));
+    let made = std::fs::create_dir(&folder).and_then(|()| sync_path(task, None));
     made.map_err(|e| refused("making room for a commit", &folder, &e))?;
     Ok(folder)
 }
@@ -104,7 +102,7 @@ pub(super) fn remove(task: &Path, environment: Option<&Environment>) -> Result<(
     let remove = || -> std::io::Result<()> {
         match std::fs::remove_file(folder.join(NAME)) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
-            _ => sync_directory(&folder, environment)?,
+            _ => sync_path(&folder, environment)?,
         }
         std::fs::remove_dir_all(&folder)
     };
@@ -157,13 +155,12 @@ impl CommitFile {
         let bytes = self.encode()?;
         let write = || -> std::io::Result<()> {
             let draft = folder.join(DRAFT);
-            let mut file = File::create(&draft)?;
-            file.write_all(&bytes)?;
-            file.sync_all()?;
+            std::fs::write(&draft, &bytes)?;
+            sync_path(&draft, environment)?;
             // The names of the sorted files before the name that speaks of them.
-            sync_directory(&folder, environment)?;
+            sync_path(&folder, environment)?;
             std::fs::rename(draft, folder.join(NAME))?;
-            sync_directory(&folder, environment)
+            sync_path(&folder, environment)
         };
         write().map_err(|e| refused("writing a commit file", &folder, &e))
     }

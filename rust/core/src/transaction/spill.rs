@@ -203,8 +203,12 @@ impl Transaction {
         buffers.filter_map(|((table, buffer), target)| Some((*table, buffer, target.as_ref()?)))
     }
 
-    /// Moves what is staged into sorted files. After an error it is still staged.
-    pub(crate) fn spill(&mut self) -> Result<()> {
+    /// Moves what is staged into sorted files, as the transaction does by itself when it outgrows its memory; nothing in a task that
+    /// never spills. After an error it is still staged.
+    ///
+    /// # Errors
+    /// `Io` for a full disk, or whatever the disk refuses.
+    pub fn spill(&mut self) -> Result<()> {
         let Some(spiller) = self.spiller.clone() else { return Ok(()) };
         if self.spillable(&spiller).all(|(_, buffer, _)| buffer.is_empty()) {
             return Ok(());

@@ -25,7 +25,7 @@ pub enum Decision {
 /// A run is whole when each operator with objects of that run has all `partitions`, and no operator of a whole run below
 /// it is left out. Without the second half a run that was killed between two operators' stages would count as whole: it
 /// would hide the complete run below it, whose output may have reached the sink, from the next run, which then need not
-/// reproduce it (`tests/protocol_model.rs`, `ForgetsOperators`).
+/// reproduce it (`tests/protocol_model/`, `ForgetsOperators`).
 #[must_use]
 pub fn decide(objects: &[ObjectId], partitions: u32) -> Decision {
     let mut runs: BTreeMap<RunNumber, Operators<'_>> = BTreeMap::new();

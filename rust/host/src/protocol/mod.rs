@@ -1,7 +1,7 @@
 //! Who decides an epoch, who is fenced, and what is an error: `spark.md` section 3 as pure functions, without any I/O.
 //!
 //! Everything here is a function from what was read (claims, object names, Spark's logs) to the next step, so that a
-//! test can walk through every interleaving of runs, attempts and crashes (`tests/protocol_model.rs`). [`crate::root`]
+//! test can walk through every interleaving of runs, attempts and crashes (`tests/protocol_model/`). [`crate::root`]
 //! does the reading and writing, in the order that these rules need.
 //!
 //! An epoch's life: a run claims its number ([`next_claim`]); a session opens ([`open_step`]) once the epoch before is

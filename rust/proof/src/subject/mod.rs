@@ -1,5 +1,6 @@
 //! The kinds of store under proof: each with its model.
 
+mod history;
 mod key_value;
 mod session;
 mod timestamped;
@@ -8,6 +9,7 @@ mod window;
 
 use crate::world::{Fault, Outcome};
 use fastrand::Rng;
+pub use history::{History, VersionRow};
 use holdfast_core::{StoreKind, StoreSpec, Task, Transaction};
 use key_value::KeyValue;
 use session::Session;

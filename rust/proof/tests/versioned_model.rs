@@ -1,9 +1,10 @@
-//! The versioned store against a plain map, over random operations with commits, rollbacks, reopens, compactions and batches.
+//! The versioned store against its model, over random operations with commits, rollbacks, reopens, compactions and batches, and
+//! readers of both levels whose views must stay as they were.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use holdfast_core::{Applied, Durability, OffsetChange, Op, StoreKind, StoreSpec, Task, TaskOptions, Timestamp};
+use holdfast_core::{Applied, Durability, OffsetChange, Op, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Transaction};
+use holdfast_proof::subject::{History, VersionRow as Row};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const RETENTION: i64 = 40;
@@ -18,7 +19,7 @@ enum Step {
     Rollback,
     Reopen,
     Compact,
-    Freeze,
+    Views,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -32,59 +33,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Rollback),
         1 => Just(Step::Reopen),
         1 => Just(Step::Compact),
-        1 => Just(Step::Freeze),
+        3 => Just(Step::Views),
     ]
-}
-
-/// key → begin → value, and the stream time: the contract in twenty lines.
-#[derive(Clone, Default, Debug)]
-struct Model {
-    keys: BTreeMap<Vec<u8>, BTreeMap<i64, Option<u8>>>,
-    stream_time: Option<i64>,
-}
-
-type Row = (Vec<u8>, i64, Option<i64>);
-
-impl Model {
-    fn horizon(&self) -> i64 {
-        self.stream_time.map_or(i64::MIN, |time| time - RETENTION)
-    }
-
-    fn put(&mut self, key: &[u8], value: Option<u8>, at: i64) -> (bool, Option<i64>) {
-        if at < self.horizon() {
-            return (false, None);
-        }
-        let versions = self.keys.entry(key.to_vec()).or_default();
-        versions.insert(at, value);
-        let next = versions.range(at + 1..).next().map(|(begin, _)| *begin);
-        self.stream_time = self.stream_time.max(Some(at));
-        (true, next)
-    }
-
-    fn row(versions: &BTreeMap<i64, Option<u8>>, begin: i64) -> Option<Row> {
-        let value = versions[&begin]?;
-        Some((vec![value], begin, versions.range(begin + 1..).next().map(|(begin, _)| *begin)))
-    }
-
-    fn get(&self, key: &[u8], at: i64) -> Option<Row> {
-        let versions = self.keys.get(key)?;
-        let (newest, _) = versions.last_key_value()?;
-        if at < self.horizon() && *newest > at {
-            return None;
-        }
-        let (begin, _) = versions.range(..=at).next_back()?;
-        Self::row(versions, *begin)
-    }
-
-    fn versions(&self, key: &[u8], from: i64, to: i64) -> Vec<Row> {
-        let Some(versions) = self.keys.get(key) else { return Vec::new() };
-        let rows = versions.keys().filter_map(|begin| Self::row(versions, *begin));
-        rows.filter(|(_, begin, end)| {
-            let newest_only = to < self.horizon();
-            from <= to && *begin <= to && end.is_none_or(|end| !newest_only && end > from && end >= self.horizon())
-        })
-        .collect()
-    }
 }
 
 fn key(n: u8) -> Vec<u8> {
@@ -96,8 +46,10 @@ struct Pair {
     dir: tempfile::TempDir,
     place: Place,
     task: Arc<Task>,
-    open: Model,
-    committed: Model,
+    open: History,
+    committed: History,
+    /// Readers' views, and what each must show for as long as it lives.
+    views: Vec<(Transaction, History)>,
 }
 
 /// Where the store is; in memory it is empty after a reopen.
@@ -130,12 +82,12 @@ impl Pair {
         match step {
             Step::Batch(rows) => {
                 let keys: Vec<_> = rows.iter().map(|(n, _, _)| key(*n)).collect();
-                let values: Vec<_> = rows.iter().map(|(_, _, put)| put.flatten().map(|v| [v])).collect();
+                let values: Vec<_> = rows.iter().map(|(_, _, put)| put.flatten().map(|v| vec![v])).collect();
                 let ops: Vec<_> = rows
                     .iter()
                     .enumerate()
                     .map(|(n, (_, at, put))| match put {
-                        Some(_) => Op::Put { key: &keys[n], value: values[n].as_ref().map(|v| v.as_slice()), timestamp: Timestamp(*at) },
+                        Some(_) => Op::Put { key: &keys[n], value: values[n].as_deref(), timestamp: Timestamp(*at) },
                         None => Op::Get { key: &keys[n], as_of: Timestamp(*at) },
                     })
                     .collect();
@@ -145,18 +97,18 @@ impl Pair {
                     .apply_batch(&mut tx, &ops, true, &mut |_, applied| {
                         results.push(match applied {
                             Applied::Put(put) => (Some((put.accepted, put.valid_to.map(|t| t.0))), None),
-                            Applied::Get(found) => (None, found.map(|v| (v.value.to_vec(), v.timestamp.0, v.valid_to.map(|t| t.0)))),
+                            Applied::Get(found) => (None, found.map(owned)),
                         });
                     })
                     .unwrap();
                 for (n, (_, at, put)) in rows.iter().enumerate() {
                     let expected = match put {
-                        Some(value) => (Some(self.open.put(&keys[n], *value, *at)), None),
+                        Some(value) => (Some(self.open.put(&keys[n], value.map(|v| vec![v]), *at)), None),
                         None => (None, self.open.get(&keys[n], *at)),
                     };
                     prop_assert_eq!(&results[n], &expected, "row {} of {:?}", n, rows);
                 }
-                prop_assert_eq!(store.stream_time(&tx).map(|t| t.0), self.open.stream_time);
+                prop_assert_eq!(store.stream_time(&tx).map(|t| t.0), self.open.stream_time());
             }
             Step::Versions { key: n, from, span, ascending } => {
                 let mut tx = self.task.transaction().unwrap();
@@ -171,19 +123,14 @@ impl Pair {
                 let mut tx = self.task.transaction().unwrap();
                 let (low, high) = (key(1), key(4));
                 let mut scan = store.versions_range(&mut tx, Some(&low), Some(&high), Timestamp(from), Timestamp(from + span)).unwrap();
-                let keys = self.open.keys.range(low..=high).map(|(key, _)| key);
-                let expected: Vec<_> = keys
-                    .flat_map(|key| self.open.versions(key, from, from + span).into_iter().map(move |row| (key.clone(), row)))
-                    .collect();
-                prop_assert_eq!(rows(&mut scan), expected);
+                let inside = |key: &[u8]| (low.as_slice()..=high.as_slice()).contains(&key);
+                prop_assert_eq!(rows(&mut scan), all_versions(&self.open, inside, from, from + span));
             }
             Step::Scan(at) => {
                 let mut tx = self.task.transaction().unwrap();
                 let mut scan = store.scan(&mut tx, at.map(Timestamp)).unwrap();
                 let at = at.unwrap_or(i64::MAX);
-                let expected: Vec<_> =
-                    self.open.keys.keys().filter_map(|key| self.open.get(key, at).map(|row| (key.clone(), row))).collect();
-                prop_assert_eq!(rows(&mut scan), expected);
+                prop_assert_eq!(rows(&mut scan), as_of(&self.open, at));
             }
             Step::Commit => {
                 self.task.commit(OffsetChange::Keep).unwrap();
@@ -194,10 +141,11 @@ impl Pair {
                 self.open = self.committed.clone();
             }
             Step::Reopen => {
+                self.views.clear();
                 self.task.close().unwrap();
                 self.task = open(self.dir.path(), self.place);
                 if !matches!(self.place, Place::Files(..)) {
-                    self.committed = Model::default();
+                    self.committed = History::new(RETENTION);
                 }
                 self.open = self.committed.clone();
             }
@@ -205,10 +153,39 @@ impl Pair {
                 self.task.flush(true).unwrap();
                 self.task.compact("s").unwrap();
             }
-            Step::Freeze => drop(self.task.transaction().unwrap().reader()),
+            Step::Views => {
+                let uncommitted = self.task.transaction().unwrap().reader();
+                self.views.push((uncommitted, self.open.clone()));
+                self.views.push((self.task.begin().unwrap(), self.committed.clone()));
+            }
+        }
+        for (view, model) in &mut self.views {
+            let mut scan = store.versions_range(view, None, None, Timestamp(-100), Timestamp(1_000)).unwrap();
+            prop_assert_eq!(rows(&mut scan), all_versions(model, |_| true, -100, 1_000));
+            prop_assert_eq!(rows(&mut store.scan(view, None).unwrap()), as_of(model, i64::MAX));
+            let at = model.stream_time().unwrap_or(0) - RETENTION / 2;
+            for n in 0..6 {
+                let found = store.get_as_of(view, &key(n), Timestamp(at), |v| v.map(owned)).unwrap();
+                prop_assert_eq!(found, model.get(&key(n), at));
+            }
         }
         Ok(())
     }
+}
+
+fn owned(version: holdfast_core::Version<'_>) -> Row {
+    (version.value.to_vec(), version.timestamp.0, version.valid_to.map(|t| t.0))
+}
+
+/// All versions of some keys between two moments.
+fn all_versions(model: &History, inside: impl Fn(&[u8]) -> bool, from: i64, to: i64) -> Vec<(Vec<u8>, Row)> {
+    let keys = model.keys().filter(|key| inside(key));
+    keys.flat_map(|key| model.versions(key, from, to).into_iter().map(move |row| (key.to_vec(), row))).collect()
+}
+
+/// The table as it was at a moment.
+fn as_of(model: &History, at: i64) -> Vec<(Vec<u8>, Row)> {
+    model.keys().filter_map(|key| model.get(key, at).map(|row| (key.to_vec(), row))).collect()
 }
 
 fn rows(scan: &mut holdfast_core::VersionScan) -> Vec<(Vec<u8>, Row)> {
@@ -216,7 +193,7 @@ fn rows(scan: &mut holdfast_core::VersionScan) -> Vec<(Vec<u8>, Row)> {
     // Stops after every row, so that resuming is tested too.
     while scan
         .for_each(&mut |key, v| {
-            rows.push((key.to_vec(), (v.value.to_vec(), v.timestamp.0, v.valid_to.map(|t| t.0))));
+            rows.push((key.to_vec(), owned(v)));
             false
         })
         .unwrap()
@@ -239,7 +216,8 @@ proptest! {
         // Every spill syncs files; memory makes that cheap.
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let task = open(dir.path(), place);
-        let mut pair = Pair { dir, place, task, open: Model::default(), committed: Model::default() };
+        let model = History::new(RETENTION);
+        let mut pair = Pair { dir, place, task, open: model.clone(), committed: model, views: Vec::new() };
         for step in steps {
             pair.step(step)?;
         }

@@ -1,0 +1,153 @@
+//! A state of the model: runs claimed, objects put, drivers at work, what the sink was given.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+pub(crate) const RUNS: usize = 3;
+pub(crate) const SLOTS: usize = 4;
+pub(crate) const TWINS: usize = 2;
+
+/// A rule that is taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    Nothing,
+    NoReadAfterPut,
+    ListBeforeClaim,
+    NoReproduction,
+    LowestWholeDecides,
+    NoDoubts,
+    AdoptUnseen,
+    ForgetsOperators,
+}
+
+/// What the model is let loose on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct World {
+    pub(crate) drivers: usize,
+    pub(crate) operators: usize,
+    pub(crate) partitions: usize,
+    /// How many attempts at a task may run side by side.
+    pub(crate) twins: usize,
+    pub(crate) repeatable: bool,
+    pub(crate) file_sink: bool,
+    /// What `foreachBatch` may do: for each job, whether it evaluates everything.
+    pub(crate) plans: &'static [&'static [bool]],
+    pub(crate) broken: Broken,
+}
+
+/// A result, as the digest that it stands for; 0 is "none".
+pub(crate) type Content = u8;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum Session {
+    /// Not begun, or failed: another attempt may come.
+    #[default]
+    Idle,
+    /// Has a result and has listed: no older whole run has another one.
+    Listed(Content),
+    /// Its object, or an equal one, is there.
+    Put(Content),
+    Acknowledged(Content),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum Phase {
+    #[default]
+    NotStarted,
+    /// Has read the claims: there were so many.
+    Claiming(u8),
+    Running(u8),
+    /// The job's output is with the sink.
+    Delivered(u8),
+    Committed,
+    Dead,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Driver {
+    pub(crate) phase: Phase,
+    pub(crate) plan: u8,
+    /// Its run number, 0 before the claim.
+    pub(crate) run: u8,
+    pub(crate) sessions: [[Session; TWINS]; SLOTS],
+    /// Results of partial jobs, as bits: they count if this driver commits.
+    pub(crate) partial: [u8; SLOTS],
+    /// With `ListBeforeClaim`: what it saw then.
+    pub(crate) early: [Content; SLOTS],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct State {
+    /// Which driver has claimed which number.
+    pub(crate) claims: [u8; RUNS],
+    pub(crate) claimed: u8,
+    pub(crate) objects: [[Content; SLOTS]; RUNS],
+    pub(crate) drivers: [Driver; RUNS],
+    pub(crate) sink_has_epoch: bool,
+    pub(crate) committed: bool,
+    /// A job over all partitions reached the sink.
+    pub(crate) whole: bool,
+    /// What whole jobs gave to the sink, by slot, as bits of contents.
+    pub(crate) given: [u8; SLOTS],
+    /// The run of the driver that wrote Spark's commit log.
+    pub(crate) committer: u8,
+    /// What that driver's partial jobs gave away.
+    pub(crate) given_in_part: [u8; SLOTS],
+}
+
+impl State {
+    /// What identifies a state: the same for states that differ only in the order of like slots, in which driver is
+    /// which, and in which of the two results is called 1.
+    pub(crate) fn fingerprint(&self, orders: &[[usize; SLOTS]]) -> u64 {
+        let mut drivers = self.drivers;
+        drivers.sort_unstable_by_key(|driver| (if driver.run == 0 { u8::MAX } else { driver.run }, driver.phase.code()));
+        let names = [[0, 1, 2, 3], [0, 2, 1, 3]];
+        let each = orders.iter().flat_map(|order| names.iter().map(move |names| (order, names)));
+        let all = each.map(|(order, names)| self.code(&drivers, order, names));
+        all.min().map_or(0, |code| xxh3_64(&code))
+    }
+
+    fn code(&self, drivers: &[Driver; RUNS], order: &[usize; SLOTS], names: &[u8; 4]) -> [u8; 8 + 3 * RUNS + SLOTS * (2 + 5 * RUNS)] {
+        let mut code = [0; 8 + 3 * RUNS + SLOTS * (2 + 5 * RUNS)];
+        let mut bytes = code.iter_mut();
+        let mut push = |byte: u8| bytes.next().map_or((), |place| *place = byte);
+        let flags = [self.sink_has_epoch, self.committed, self.whole].map(u8::from);
+        flags.into_iter().chain([self.claimed, self.committer]).for_each(&mut push);
+        drivers.iter().for_each(|driver| [driver.phase.code(), driver.plan, driver.run].into_iter().for_each(&mut push));
+        let name = |content: u8| names[usize::from(content)];
+        for &slot in order {
+            push(name(self.given[slot]));
+            push(name(self.given_in_part[slot]));
+            (0..RUNS).for_each(|run| push(name(self.objects[run][slot])));
+            for driver in drivers {
+                driver.sessions[slot].iter().for_each(|session| push(session.code(names)));
+                push(name(driver.partial[slot]));
+                push(name(driver.early[slot]));
+            }
+        }
+        code
+    }
+}
+
+impl Phase {
+    fn code(self) -> u8 {
+        match self {
+            Self::NotStarted => 0,
+            Self::Committed => 1,
+            Self::Dead => 2,
+            Self::Claiming(seen) => 0x10 | seen,
+            Self::Running(job) => 0x20 | job,
+            Self::Delivered(job) => 0x30 | job,
+        }
+    }
+}
+
+impl Session {
+    fn code(self, names: &[u8; 4]) -> u8 {
+        match self {
+            Self::Idle => 0,
+            Self::Listed(content) => 0x10 | names[usize::from(content)],
+            Self::Put(content) => 0x20 | names[usize::from(content)],
+            Self::Acknowledged(content) => 0x30 | names[usize::from(content)],
+        }
+    }
+}

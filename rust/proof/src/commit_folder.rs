@@ -1,0 +1,79 @@
+//! What a loss of power leaves of a commit file, which is written outside of RocksDB and so past its simulated disk.
+
+use crate::faults::Kept;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io::Result;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+const FOLDER: &str = "+commit";
+
+/// What of the folder's files is on the disk for certain; its sorted files are RocksDB's.
+#[derive(Default)]
+pub(crate) struct CommitFolder {
+    synced: Mutex<Synced>,
+}
+
+#[derive(Default)]
+struct Synced {
+    /// Files whose bytes are, by inode: they may get another name.
+    files: BTreeSet<u64>,
+    /// Names that are, and what they name.
+    entries: BTreeMap<OsString, (u64, Vec<u8>)>,
+}
+
+fn files(folder: &Path) -> Result<BTreeMap<OsString, (u64, Vec<u8>)>> {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_none_or(|extension| extension != "sst") {
+            files.insert(path.file_name().unwrap_or_default().to_owned(), (std::fs::metadata(&path)?.ino(), std::fs::read(&path)?));
+        }
+    }
+    Ok(files)
+}
+
+impl CommitFolder {
+    fn of<R>(&self, f: impl FnOnce(&mut Synced) -> R) -> R {
+        f(&mut self.synced.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A file or a directory was synced.
+    pub(crate) fn synced(&self, path: &Path) {
+        let note = |synced: &mut Synced| -> Result<()> {
+            if path.ends_with(FOLDER) {
+                synced.entries = files(path)?;
+            } else if path.is_file() {
+                synced.files.insert(std::fs::metadata(path)?.ino());
+            }
+            Ok(())
+        };
+        // What is not there any more is not lost either.
+        let _ = self.of(note);
+    }
+
+    /// Takes away what was not synced; with `entries` names go, and come back, as they were at the folder's last sync.
+    pub(crate) fn lose(&self, task: &Path, kept: Kept, entries: bool) {
+        let folder = task.join(FOLDER);
+        let synced = self.of(std::mem::take);
+        let lose = || -> Result<()> {
+            let now = files(&folder)?;
+            for (name, (inode, bytes)) in &now {
+                if entries && synced.entries.get(name).is_none_or(|(before, _)| before != inode) {
+                    std::fs::remove_file(folder.join(name))?;
+                } else if kept != Kept::All && !synced.files.contains(inode) {
+                    let half = if kept == Kept::Nothing { 0 } else { bytes.len() / 2 };
+                    std::fs::write(folder.join(name), &bytes[..half])?;
+                }
+            }
+            for (name, (_, bytes)) in synced.entries.iter().filter(|(name, _)| entries && !now.contains_key(*name)) {
+                std::fs::write(folder.join(name), bytes)?;
+            }
+            Ok(())
+        };
+        // Without the folder there is nothing to lose.
+        let _ = lose();
+    }
+}
