@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,14 @@ from tasks import Bench
 def place() -> str:
     """Where the stores are; the contract's tests run with all of them."""
     return "files"
+
+
+@pytest.fixture
+def memory_path() -> Iterator[Path]:
+    """As `tmp_path`, in memory where there is a file system of it: a spill syncs files, and here no power is lost."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as path:
+        yield Path(path)
 
 
 @pytest.fixture
