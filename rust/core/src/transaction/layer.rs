@@ -40,6 +40,8 @@ pub(super) struct Layer {
     late_index: Option<OnceLock<HashTable<u32>>>,
     runs: Vec<Vec<Entry>>,
     ordered: usize,
+    /// The one run of a frozen layer that nobody had read in order before.
+    late_run: Option<OnceLock<Vec<Entry>>>,
     deletes: usize,
     family: u32,
     /// Bytes at a key's end that the index leaves out.
@@ -56,6 +58,7 @@ impl Layer {
             late_index: None,
             runs: Vec::new(),
             ordered: 0,
+            late_run: None,
             deletes: 0,
             family,
             suffix,
@@ -110,7 +113,7 @@ impl Layer {
             + self.records.capacity() * size_of::<Record>()
             + self.index.allocation_size()
             + self.late_index.as_ref().and_then(OnceLock::get).map_or(0, HashTable::allocation_size)
-            + self.runs.iter().map(|run| run.capacity() * size_of::<Entry>()).sum::<usize>()
+            + self.runs.iter().chain(self.late_run.as_ref().and_then(OnceLock::get)).map(Vec::capacity).sum::<usize>() * size_of::<Entry>()
     }
 
     /// Brings the index up to date.
@@ -147,9 +150,14 @@ impl Layer {
         }
     }
 
-    /// Nothing more is added: the order is made now, the index when a key is first looked for, unless there is one already.
+    /// Nothing more is added: index and order, if there is none yet, are made when somebody first asks, by whoever asks: a
+    /// reader takes its view under the writer's lock, and sorts outside of it.
     pub(super) fn freeze(&mut self) {
-        self.order_fully();
+        if self.ordered > 0 {
+            self.order_fully();
+        } else {
+            self.late_run = Some(OnceLock::new());
+        }
         if self.indexed > 0 {
             self.catch_up();
         } else {
@@ -255,7 +263,8 @@ impl Layer {
     }
 
     fn nearest(&self, candidate: impl Fn(&[Entry]) -> Option<u32>, compare: impl Fn(u32, u32) -> Ordering) -> Option<u32> {
-        let candidates = self.runs.iter().filter_map(|run| candidate(run));
+        let late = self.late_run.is_some().then(|| self.run());
+        let candidates = self.runs.iter().map(Vec::as_slice).chain(late).filter_map(candidate);
         candidates.reduce(|best, next| match compare(best, next) {
             Ordering::Less => best,
             Ordering::Equal | Ordering::Greater => next,
@@ -273,6 +282,9 @@ impl Layer {
 
     /// The one run of a fully ordered layer.
     pub(super) fn run(&self) -> &[Entry] {
+        if let Some(late) = &self.late_run {
+            return late.get_or_init(|| self.sorted(0));
+        }
         debug_assert!(self.runs.len() <= 1 && self.ordered == self.records.len());
         self.runs.first().map_or(&[], Vec::as_slice)
     }
@@ -294,8 +306,10 @@ impl Layer {
 
     /// The keys' last records in key order, without keeping the order: what a commit needs.
     pub(super) fn commit_order(&self) -> Vec<u32> {
-        match self.runs.as_slice() {
-            [run] if self.ordered == self.records.len() => run.iter().map(|entry| entry.record).collect(),
+        let late = self.late_run.as_ref().and_then(OnceLock::get);
+        let whole = if self.ordered == self.records.len() { self.runs.as_slice() } else { &[] };
+        match (late, whole) {
+            (Some(run), _) | (None, [run]) => run.iter().map(|entry| entry.record).collect(),
             _ => self.sorted_for_commit(),
         }
     }
@@ -355,9 +369,40 @@ mod tests {
                     prop_assert_eq!(before, expected);
                 }
             }
-            let order = layer.commit_order();
-            let rows: Vec<_> = order.iter().map(|n| (layer.key(*n).to_vec(), layer.value(*n).map(|v| v[0]))).collect();
-            prop_assert_eq!(rows, model.into_iter().collect::<Vec<_>>());
+            let rows = |order: &[u32]| -> Vec<_> { order.iter().map(|n| (layer.key(*n).to_vec(), layer.value(*n).map(|v| v[0]))).collect() };
+            prop_assert_eq!(rows(&layer.commit_order()), model.clone().into_iter().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn a_frozen_layer_answers_as_a_map(
+            rows in prop::collection::vec((prop::collection::vec(0u8..3, 0..11), prop::option::of(0u8..9)), 0..100),
+            ordered_at in prop::option::of(0usize..100),
+            asked in prop::collection::vec(prop::collection::vec(0u8..3, 0..11), 10),
+            run_first in any::<bool>(),
+        ) {
+            let mut layer = Layer::new(7, 0);
+            let mut model: BTreeMap<Vec<u8>, Option<u8>> = BTreeMap::new();
+            for (n, (key, value)) in rows.into_iter().enumerate() {
+                layer.push(&[&key], value.as_ref().map(std::slice::from_ref).as_ref().map(std::slice::from_ref), false);
+                model.insert(key, value);
+                if ordered_at == Some(n) {
+                    layer.order();
+                }
+            }
+            layer.freeze();
+            let row = |n: u32| (layer.key(n).to_vec(), layer.value(n).map(|v| v[0]));
+            let all: Vec<_> = model.clone().into_iter().collect();
+            if run_first {
+                prop_assert_eq!(&layer.run().iter().map(|entry| row(entry.record())).collect::<Vec<_>>(), &all);
+            }
+            prop_assert_eq!(&layer.commit_order().into_iter().map(row).collect::<Vec<_>>(), &all);
+            for key in asked {
+                let map = |(key, value): (&Vec<u8>, &Option<u8>)| (key.clone(), *value);
+                prop_assert_eq!(layer.find(&key).map(row), model.get_key_value(&key).map(map));
+                prop_assert_eq!(layer.at_or_after(&key).map(row), model.range(key.clone()..).next().map(map));
+                prop_assert_eq!(layer.before(&key).map(row), model.range(..key.clone()).next_back().map(map));
+            }
+            prop_assert_eq!(&layer.run().iter().map(|entry| row(entry.record())).collect::<Vec<_>>(), &all);
         }
     }
 }
