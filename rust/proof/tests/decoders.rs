@@ -183,7 +183,7 @@ fn stored_rows() {
         for (family, key, value) in rows(bytes) {
             batch.push(database.family(&family).expect("a family").id, key, Some(value));
         }
-        database.write(batch.finish()).expect("a write");
+        database.write(&mut batch).expect("a write");
         database.flush(true).expect("a flush");
         database.close();
         drop(database);

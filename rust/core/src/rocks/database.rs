@@ -5,6 +5,7 @@
 //! call finds no database and says `StoreClosed`. After a fork the child must not touch any of it: RocksDB's threads did not
 //! survive, so nothing is destroyed there.
 
+use super::batch::Batch;
 use super::commit_number::{self, CommitNumber};
 use super::cursor::Slot;
 use super::environment;
@@ -234,8 +235,9 @@ impl Database {
         Ok(())
     }
 
-    /// Writes a batch in RocksDB's own wire format, whole or not at all; with `Durability::Sync` it is on disk when this returns.
-    pub fn write(&self, wire: &[u8]) -> Result<()> {
+    /// Writes a batch, and the number of the commit with it, whole or not at all; with `Durability::Sync` it is on disk when this
+    /// returns.
+    pub fn write(&self, batch: &mut Batch) -> Result<()> {
         let guard = self.guard()?;
         Failpoint::BeforeCommit.reached()?;
         let mut options = WriteOptions::default();
@@ -245,13 +247,13 @@ impl Database {
             options.disable_wal(true);
         }
         let db = self.opened(&guard)?;
-        let mut batch = WriteBatch::from_data(wire);
         let metadata = self.family(&FamilySpec::new(FamilyKind::Metadata, ""))?;
         let number = self
             .commits
             .next(|number| {
-                batch.put_cf(&metadata.handle, commit_number::KEY, number.to_be_bytes());
-                db.write_opt(&batch, &options)
+                // Here, where there is room: RocksDB's own copy has none left, and would be copied once more to grow.
+                batch.push(metadata.id, commit_number::KEY, Some(&number.to_be_bytes()));
+                db.write_opt(&WriteBatch::from_data(batch.finish()), &options)
             })
             .map_err(|e| failure("a commit", &self.path, e))?;
         if self.sync {

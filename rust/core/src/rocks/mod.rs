@@ -5,6 +5,7 @@
 //! that made it. `database.rs` says how closing stays safe.
 #![allow(unsafe_code)]
 
+pub(crate) mod batch;
 mod commit_number;
 mod cursor;
 mod database;
@@ -20,6 +21,7 @@ mod snapshot;
 mod sorted_files;
 mod statistics;
 
+pub use batch::Batch;
 pub(crate) use cursor::RawIterator;
 pub use cursor::{Bounds, Cursor};
 pub use database::Database;

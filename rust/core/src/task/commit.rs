@@ -135,9 +135,8 @@ impl Task {
         if batch.is_empty() {
             return Ok(0);
         }
-        let wire = batch.finish();
-        self.database.write(wire)?;
-        Ok(wire.len())
+        self.database.write(batch)?;
+        Ok(batch.len())
     }
 
     /// Makes a written commit what new views see.

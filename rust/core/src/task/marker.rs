@@ -72,7 +72,7 @@ impl Marker {
         let mut batch = Batch::with_capacity(64);
         let value = std::iter::once(&self.guarantee).chain(&self.stores).cloned().collect::<Vec<_>>().join("\n");
         batch.push(metadata.id, metadata::OPEN_KEY, Some(value.as_bytes()));
-        database.write(batch.finish())?;
+        database.write(&mut batch)?;
         database.flush(true)
     }
 }
@@ -81,5 +81,5 @@ impl Marker {
 pub(super) fn remove(database: &Arc<Database>, metadata: Family) -> Result<()> {
     let mut batch = Batch::with_capacity(32);
     batch.push(metadata.id, metadata::OPEN_KEY, None);
-    database.write(batch.finish())
+    database.write(&mut batch)
 }

@@ -112,7 +112,7 @@ pub(super) fn move_in(database: &Arc<Database>, metadata: Family, offsets: Famil
             batch.push(metadata.id, &key, Some(&offset.0.to_be_bytes()));
         }
     }
-    database.write(batch.finish())?;
+    database.write(&mut batch)?;
     database.flush(true)?;
     Failpoint::AfterMoveIn.reached()?;
     text_file::remove(files.paths.iter().map(PathBuf::as_path))

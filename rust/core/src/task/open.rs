@@ -355,7 +355,7 @@ impl Opening {
         if is_new {
             let mut batch = Batch::with_capacity(64);
             batch.push(self.metadata.id, FORMAT_KEY, Some(&FORMAT.to_be_bytes()));
-            self.database.write(batch.finish())?;
+            self.database.write(&mut batch)?;
             // A crash right after must find a database of ours, not an empty one.
             self.database.flush(true)?;
         }
@@ -400,7 +400,7 @@ impl Opening {
             states.push(self.store_state(spec, discarded.contains(&spec.name), &mut batch)?);
         }
         let position = self.position()?;
-        self.database.write(batch.finish())?;
+        self.database.write(&mut batch)?;
         let marker = Marker::of(stores, self.options.guarantee);
         match &marker {
             Some(marker) => marker.write(&self.database, self.metadata)?,

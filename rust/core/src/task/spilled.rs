@@ -120,7 +120,7 @@ fn roll_forward(database: &Arc<Database>, metadata: Family, file: &CommitFile) -
         database.ingest(database.family(&spec)?, &family.paths(database.path())?, true)?;
         Failpoint::BetweenIngests.reached()?;
     }
-    database.write(&file.batch)?;
+    database.write(&mut Batch::from_finished(file.batch.clone()))?;
     database.flush(true)
 }
 

@@ -1,6 +1,6 @@
 //! Append-only memory for staged records: a record never moves and is never copied.
 
-use super::wire;
+use crate::rocks::batch;
 
 const FIRST_CHUNK: usize = 16 << 10;
 const CHUNK: usize = 1 << 20;
@@ -35,7 +35,7 @@ impl Arena {
         let number = self.chunks.len() - 1;
         let chunk = &mut self.chunks[number];
         let start = chunk.len();
-        let key_start = wire::push_record(chunk, family, key, value);
+        let key_start = batch::push_record(chunk, family, key, value);
         Record {
             chunk: number as u32,
             start: start as u32,
@@ -61,11 +61,11 @@ impl Arena {
     #[inline]
     pub(super) fn value(&self, record: Record) -> Option<&[u8]> {
         let encoded = self.encoded(record);
-        if encoded[0] == wire::DELETE {
+        if encoded[0] == batch::DELETE {
             return None;
         }
         let rest = &encoded[record.key_start as usize + record.key_len as usize..];
-        let (len, at) = wire::read_varint(rest);
+        let (len, at) = batch::read_varint(rest);
         Some(&rest[at..at + len as usize])
     }
 

@@ -12,18 +12,17 @@ mod merged;
 mod scan;
 mod spill;
 mod table;
-mod wire;
 
 pub(crate) use base::{Base, SpilledRows};
 pub(crate) use memory::MemoryTable;
 pub use scan::{Scan, Step};
 pub(crate) use spill::{Spiller, Target};
 pub(crate) use table::Staged;
-pub use wire::Batch;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::offset::{Offset, TopicPartition};
 use crate::position::Position;
+pub use crate::rocks::Batch;
 use crate::rocks::{Bounds, Family, FamilyKind};
 use base::{Cursor, Rows};
 use layer::Layer;

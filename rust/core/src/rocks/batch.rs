@@ -9,12 +9,12 @@
 //! ```
 
 /// Bytes of the header.
-pub const HEADER: usize = 12;
-pub(super) const DELETE: u8 = 0x04;
-pub(super) const PUT: u8 = 0x05;
+const HEADER: usize = 12;
+pub(crate) const DELETE: u8 = 0x04;
+const PUT: u8 = 0x05;
 const DELETE_RANGE: u8 = 0x0e;
 
-pub(super) fn push_varint(out: &mut Vec<u8>, mut n: u32) {
+fn push_varint(out: &mut Vec<u8>, mut n: u32) {
     while n >= 0x80 {
         out.push((n as u8) | 0x80);
         n >>= 7;
@@ -23,7 +23,7 @@ pub(super) fn push_varint(out: &mut Vec<u8>, mut n: u32) {
 }
 
 /// The number at the start of `bytes` and how many bytes it takes.
-pub(super) fn read_varint(bytes: &[u8]) -> (u32, usize) {
+pub(crate) fn read_varint(bytes: &[u8]) -> (u32, usize) {
     let mut n = 0u32;
     for (i, byte) in bytes.iter().take(5).enumerate() {
         n |= u32::from(byte & 0x7f) << (7 * i);
@@ -36,7 +36,7 @@ pub(super) fn read_varint(bytes: &[u8]) -> (u32, usize) {
 
 /// Appends a put (or, for `None`, a delete); returns where the key starts, counted from the record's start.
 #[inline]
-pub(super) fn push_record(out: &mut Vec<u8>, family: u32, key: &[&[u8]], value: Option<&[&[u8]]>) -> usize {
+pub(crate) fn push_record(out: &mut Vec<u8>, family: u32, key: &[&[u8]], value: Option<&[&[u8]]>) -> usize {
     let start = out.len();
     out.push(if value.is_some() { PUT } else { DELETE });
     push_varint(out, family);
@@ -68,6 +68,13 @@ impl Batch {
         Self { bytes: batch, count: 0 }
     }
 
+    /// The batch that has these bytes: what [`Batch::finish`] gave.
+    pub(crate) fn from_finished(mut bytes: Vec<u8>) -> Self {
+        bytes.resize(bytes.len().max(HEADER), 0);
+        let count = bytes[..HEADER].last_chunk::<4>().map_or(0, |count| u32::from_le_bytes(*count));
+        Self { bytes, count }
+    }
+
     /// Adds a put (or, for `None`, a delete).
     pub fn push(&mut self, family: u32, key: &[u8], value: Option<&[u8]>) {
         push_record(&mut self.bytes, family, &[key], value.as_ref().map(std::slice::from_ref));
@@ -81,7 +88,7 @@ impl Batch {
     }
 
     /// Adds a delete of all keys from `from`, inclusive, to `to`, exclusive.
-    pub(super) fn push_delete_range(&mut self, family: u32, from: &[u8], to: &[u8]) {
+    pub(crate) fn push_delete_range(&mut self, family: u32, from: &[u8], to: &[u8]) {
         self.bytes.push(DELETE_RANGE);
         push_varint(&mut self.bytes, family);
         for key in [from, to] {
@@ -99,9 +106,14 @@ impl Batch {
 
     /// Adds a record that is in the format already.
     #[inline]
-    pub(super) fn push_encoded(&mut self, record: &[u8]) {
+    pub(crate) fn push_encoded(&mut self, record: &[u8]) {
         self.bytes.extend_from_slice(record);
         self.count += 1;
+    }
+
+    /// Its bytes so far.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Whether nothing was added.
@@ -127,5 +139,17 @@ mod tests {
             push_varint(&mut bytes, n);
             assert_eq!(read_varint(&bytes), (n, bytes.len()));
         }
+    }
+
+    #[test]
+    fn a_batch_goes_on_from_its_bytes() {
+        let mut batch = Batch::with_capacity(0);
+        batch.push(1, b"a", Some(b"b"));
+        let mut again = Batch::from_finished(batch.finish().to_vec());
+        for batch in [&mut batch, &mut again] {
+            batch.push(300, b"c", None);
+        }
+        assert_eq!(batch.finish(), again.finish());
+        assert!(Batch::from_finished(Vec::new()).is_empty());
     }
 }
