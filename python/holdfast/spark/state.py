@@ -32,11 +32,12 @@ class State:
     `access_key_id`, ...: the names of the object_store library); what they leave out comes from the environment of
     driver and executors. They are kept in memory only, and are no options of Spark's own client of the store.
     `partitions` is fixed with the first run. `local_dir` is where executors keep their databases (default: under
-    `root`, or in the temporary folder if that is no local path). `memory` ("512m") is one state
-    host's block cache and write buffers, `uncommitted_max_bytes` what its open epochs may hold, shared fairly by its
-    partitions. Every `snapshot_interval` a partition's database is copied into the root, new files only; a new
-    machine begins with the newest copy and replays the changelog behind it. `retain_epochs` is how many epochs of the
-    changelog are kept at least; older ones go once every partition has two snapshots behind them.
+    `root`, or in the temporary folder if that is no local path). `memory` ("512m") is one state host's: a quarter each
+    for its block cache, its write buffers and rows that are put in order; `uncommitted_max_bytes` of the rest is what its
+    open epochs may hold. Its partitions share them fairly; what is beyond goes to disk. Every `snapshot_interval` a
+    partition's database is copied into the root, new files only; a new machine begins with the newest copy and replays
+    the changelog behind it. `retain_epochs` is how many epochs of the changelog are kept at least; older ones go once
+    every partition has two snapshots behind them.
 
     Raises `ValueError` or `TypeError` naming the argument, `HoldfastError` where the root cannot be written, and
     `UnsupportedOperationError` for a store that lets an object be created twice.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 
+use crate::budget::Budget;
 use crate::executor::Executor;
 use crate::partition::Partition;
 use crate::protocol::{Attempt, Epoch, HostId, OperatorName, Owner, Partition as Number, RunNumber, Term};
@@ -29,6 +30,10 @@ pub struct Host {
     roots: Mutex<HashMap<String, Arc<Root>>>,
     partitions: Mutex<HashMap<PartitionKey, Slot>>,
     instances: Mutex<HashMap<(PathBuf, OperatorName), Instance>>,
+    /// For rows that are being put in order.
+    pub(crate) sorting: Arc<Budget>,
+    /// For what is staged and not committed.
+    pub(crate) uncommitted: Arc<Budget>,
     random: RandomState,
     counter: AtomicU64,
 }
@@ -94,6 +99,8 @@ impl Host {
             roots: Mutex::default(),
             partitions: Mutex::default(),
             instances: Mutex::default(),
+            sorting: Budget::new(usize::MAX),
+            uncommitted: Budget::new(usize::MAX),
             random: RandomState::new(),
             counter: AtomicU64::new(0),
         }

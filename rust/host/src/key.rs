@@ -56,6 +56,11 @@ impl Keys {
         }
     }
 
+    /// All keys, nulls being values like others.
+    pub fn rows(&self) -> &EncodedRows {
+        &self.rows
+    }
+
     /// The key of a row, nulls being values like others: what groups are made by.
     #[inline]
     pub fn with_nulls(&self, row: usize) -> &[u8] {

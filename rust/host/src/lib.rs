@@ -30,6 +30,7 @@
 //! # }
 //! ```
 
+pub mod budget;
 pub mod client;
 pub mod connection;
 pub mod executor;

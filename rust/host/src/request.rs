@@ -8,6 +8,7 @@ use holdfast_core::rocks::{SharedMemory, configure_shared_memory, shared_memory}
 use holdfast_core::{Durability, Error, ErrorKind, Result, TaskOptions};
 use serde::{Deserialize, Serialize};
 
+use crate::host::Host;
 use crate::operator::{Counts, OperatorSpec};
 use crate::partition::SnapshotPolicy;
 use crate::protocol::{Attempt, Digest, Epoch, HostId, Partition, RunNumber};
@@ -60,7 +61,7 @@ pub struct Request {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Memory of uncommitted data at which a commit is asked for; -1: never.
+    /// Memory of a host for what is staged and not committed, in bytes; what is above it goes to disk. -1: without a limit.
     pub uncommitted_max_bytes: i64,
     /// Memory of a host, in bytes.
     pub memory: i64,
@@ -77,14 +78,17 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Sets the host's caches: half of its memory for blocks and for rows that are not in files yet, the rest for open
-    /// sessions and what they read. The last request wins; queries of one executor share one host.
-    pub fn apply_memory(&self) {
-        let share = usize::try_from(self.memory / 4).unwrap_or(0).max(MIN_CACHE);
-        let wanted = SharedMemory { block_cache: share, write_buffers: share };
+    /// Divides the host's memory: a quarter each for blocks of files, for rows that are not in files yet, and for rows that are
+    /// being put in order; what is left, for what is staged and what a session works with. The last request wins; queries of one
+    /// executor share one host.
+    pub(crate) fn apply_memory(&self, host: &Host) {
+        let quarter = usize::try_from(self.memory / 4).unwrap_or(0);
+        let wanted = SharedMemory { block_cache: quarter.max(MIN_CACHE), write_buffers: quarter.max(MIN_CACHE) };
         if shared_memory() != wanted {
             configure_shared_memory(wanted);
         }
+        host.sorting.set_limit(quarter);
+        host.uncommitted.set_limit(usize::try_from(self.uncommitted_max_bytes).unwrap_or(usize::MAX));
     }
 
     /// When snapshots are taken, and how much log is kept.

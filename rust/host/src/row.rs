@@ -84,6 +84,11 @@ impl EncodedRows {
     pub fn get(&self, row: usize) -> &[u8] {
         self.rows.as_ref().map_or(&[], |rows| rows.row(row).data())
     }
+
+    /// How much memory they take, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.rows.as_ref().map_or(0, Rows::size)
+    }
 }
 
 fn not_encoded(error: &ArrowError) -> Error {

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::host::Host;
 use crate::log::{HeadHeader, RecordsWriter};
-use crate::operator::rows::Gate;
+use crate::operator::rows::{Gate, Intake};
 use crate::operator::{Operator, Outcome, Worker};
 use crate::partition::{Partition, Prepared, View, Wanted, apply_object};
 use crate::protocol::{Digest, Epoch, ObjectId, Owner, RunNumber};
@@ -51,6 +51,7 @@ struct Work {
     stores: Vec<StoreSpec>,
     view: View,
     partition: Option<Arc<Partition>>,
+    intake: Intake,
     /// The scratch database's folder; removed behind the database, so it comes last.
     _scratch: Option<TempDir>,
 }
@@ -98,10 +99,8 @@ impl Session {
     /// # Errors
     /// The operator's for rows that do not fit, and those of [`Session::columns`].
     pub fn push(&mut self, batch: RecordBatch) -> Result<()> {
-        let only = matches!(self.home, Home::Kept { .. }).then_some(self.request.partition.0);
-        let work = self.work(&batch.schema())?;
-        let batch = work.gate.admit(batch)?;
-        work.operator.push(batch, only)
+        let Work { operator, gate, intake, .. } = self.work(&batch.schema())?;
+        operator.push(gate.admit(batch)?, intake)
     }
 
     /// Ends the input: runs the operator, hands its output on, stages what it changed.
@@ -150,7 +149,8 @@ impl Session {
         let mut operator = self.request.operator.kind.start(schema)?;
         let stores = self.request.operator.stores();
         let options = self.request.settings.task_options();
-        self.request.settings.apply_memory();
+        self.request.settings.apply_memory(&self.host);
+        let intake = |partition, folder| Intake { partition, memory: Arc::clone(&self.host.sorting), folder };
         match &self.home {
             Home::Scratch => {
                 let folder = tempfile::Builder::new().prefix("holdfast-scratch-").tempdir().map_err(|error| {
@@ -160,14 +160,15 @@ impl Session {
                     )
                 })?;
                 let task = Task::open(folder.path(), &stores, options)?;
-                let view = View { transaction: task.begin()?, task, base: Digest::ZERO };
+                let view = View::new(task, &self.host.uncommitted)?;
+                let intake = intake(None, folder.path().to_owned());
                 // A static frame has no time of its own to go by.
-                Ok(Work { operator, gate: Gate::default(), stores, view, partition: None, _scratch: Some(folder) })
+                Ok(Work { operator, gate: Gate::default(), stores, view, partition: None, intake, _scratch: Some(folder) })
             }
             Home::Kept { root, run, place } => {
                 let meta = self.request.operator.meta(&*operator, place.epoch);
                 let kept = root.operator(&self.request.operator.name, &meta, *run)?;
-                operator.rows().layout.set_kept(&kept)?;
+                operator.rows().layout_mut()?.set_kept(&kept)?;
                 let partition = self.host.partition(&self.request, root, &place.query_id);
                 let view = partition.view(&Wanted {
                     run: *run,
@@ -178,10 +179,12 @@ impl Session {
                     options: &options,
                     executor: self.host.executor(),
                     snapshots: self.request.settings.snapshots(),
+                    memory: &self.host.uncommitted,
                 })?;
                 let ahead = self.request.operator.max_ahead;
                 let latest = ahead.map(|ahead| root.batch_time(place.epoch).map(|now| now.saturating_add(ahead))).transpose()?;
-                Ok(Work { operator, gate: Gate::new(latest), stores, view, partition: Some(partition), _scratch: None })
+                let intake = intake(Some(self.request.partition.0), partition.home().to_owned());
+                Ok(Work { operator, gate: Gate::new(latest), stores, view, partition: Some(partition), intake, _scratch: None })
             }
         }
     }
@@ -224,7 +227,7 @@ fn set_aside(request: &Request, root: &Root, epoch: Epoch, schema: &Schema, rows
 
 /// Writes a session's changes into the log and keeps them prepared. Once this returns, the task may be acknowledged.
 fn stage(host: &Host, request: &Request, root: &Root, run: RunNumber, epoch: Epoch, work: Work, outcome: &Outcome) -> Result<Staged> {
-    let Work { stores, view: View { task, mut transaction, base }, partition, .. } = work;
+    let Work { stores, view: View { task, mut transaction, memory, base }, partition, .. } = work;
     let object = ObjectId { operator: request.operator.name.clone(), partition: request.partition, run };
     let nonce = host.nonce();
     let mut chunks: Vec<String> = Vec::new();
@@ -267,7 +270,7 @@ fn stage(host: &Host, request: &Request, root: &Root, run: RunNumber, epoch: Epo
     root.fsync_spark(run, epoch)?;
     let staged = root.stage(&header, &collected.payload, request.partitions)?;
     if let Some(partition) = partition {
-        partition.keep(Prepared { epoch, base, digest: collected.digest, transaction });
+        partition.keep(Prepared { epoch, base, digest: collected.digest, transaction, memory });
     }
     Ok(Staged {
         epoch: Some(epoch),

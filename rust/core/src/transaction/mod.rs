@@ -108,6 +108,8 @@ pub struct Transaction {
     torn: Option<String>,
     /// Where it spills; a reader does not.
     spiller: Option<Arc<Spiller>>,
+    /// Memory at which it spills instead of where the task says.
+    limit: Option<usize>,
     /// Keys and values staged since it began, in bytes, and the number at which its memory is to be looked at again.
     staged_bytes: u64,
     measure_at: u64,
@@ -126,7 +128,21 @@ impl Transaction {
         let buffers = tables.iter().map(|table| TableBuffer::new(table.family_id(), table.suffix())).collect();
         let seekers = tables.iter().map(|_| [None, None]).collect();
         let (scratch, observed) = (Scratch::default(), Position::default());
-        Self { base, tables, buffers, stores, seekers, scratch, observed, torn: None, spiller, staged_bytes: 0, measure_at: 0, peak: 0 }
+        Self {
+            base,
+            tables,
+            buffers,
+            stores,
+            seekers,
+            scratch,
+            observed,
+            torn: None,
+            spiller,
+            limit: None,
+            staged_bytes: 0,
+            measure_at: 0,
+            peak: 0,
+        }
     }
 
     /// The state that this transaction stands on.
@@ -171,6 +187,7 @@ impl Transaction {
             observed: self.observed.clone(),
             torn: None,
             spiller: None,
+            limit: None,
             staged_bytes: 0,
             measure_at: 0,
             peak: 0,

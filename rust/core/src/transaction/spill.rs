@@ -186,15 +186,16 @@ impl Transaction {
             self.measure_at = u64::MAX;
             return Ok(());
         };
+        let limit = self.limit.unwrap_or(usize::MAX).min(spiller.limit);
         let bytes = self.spillable(&spiller).map(|(_, buffer, _)| buffer.bytes()).sum::<usize>();
-        let left = if bytes >= spiller.limit {
+        let left = if bytes >= limit {
             self.spill()?;
-            spiller.limit
+            limit
         } else {
-            spiller.limit - bytes
+            limit - bytes
         };
         // Memory is more than what was staged: looking again half-way comes near the limit in few looks.
-        self.measure_at = self.staged_bytes + (left / 2).max(spiller.limit / 256) as u64;
+        self.measure_at = self.staged_bytes + (left / 2).max(limit / 256) as u64;
         Ok(())
     }
 
@@ -238,6 +239,12 @@ impl Transaction {
             spiller.spill_table(&database, buffer, target, &mut hidden)
         })?;
         Ok(SpilledRows { snapshot: database.snapshot()?, families })
+    }
+
+    /// Spills at less memory than the task's transactions do, where many share what there is.
+    pub fn limit_memory(&mut self, bytes: usize) {
+        self.limit = Some(bytes);
+        self.measure_at = 0;
     }
 
     /// Whether a part of it is in files.

@@ -24,7 +24,7 @@ use crate::message::Message;
 use crate::protocol::{Digest, Epoch, OperatorName};
 use crate::root::OperatorMeta;
 use output::Output;
-use rows::RowsSpec;
+use rows::{Intake, RowsSpec};
 
 /// Rows that go through a store, or out, at once. Fixed, so that every attempt at an epoch does the same.
 const BATCH_ROWS: usize = 10_000;
@@ -148,11 +148,11 @@ pub trait Operator: Send {
     /// The rows that it takes.
     fn rows(&mut self) -> &mut rows::Rows;
 
-    /// Takes a batch of input. `partition`: the only one that its rows may be of, if that matters.
+    /// Takes a batch of input.
     ///
     /// # Errors
-    /// `InvalidState` names the rows of another partition.
-    fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()>;
+    /// `InvalidState` names the rows of another partition; `Io` for a disk that is full when rows outgrow their memory.
+    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()>;
 
     /// Once the input's rows are worked on, the stream time is at least this: what waits for it must not wait for rows.
     fn set_heartbeat(&mut self, _time: i64) {}

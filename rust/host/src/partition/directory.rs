@@ -165,7 +165,10 @@ mod tests {
     use holdfast_core::{Durability, TaskOptions};
     use tempfile::TempDir;
 
+    use std::sync::LazyLock;
+
     use super::*;
+    use crate::budget::Budget;
     use crate::executor::Executor;
     use crate::partition::SnapshotPolicy;
     use crate::protocol::{Epoch, RunNumber};
@@ -173,6 +176,8 @@ mod tests {
     fn options() -> TaskOptions {
         TaskOptions { durability: Durability::Changelog, ..TaskOptions::default() }
     }
+
+    static MEMORY: LazyLock<Arc<Budget>> = LazyLock::new(|| Budget::new(usize::MAX));
 
     fn wanted<'a>(options: &'a TaskOptions, executor: Option<&'a Executor>) -> Wanted<'a> {
         Wanted {
@@ -184,6 +189,7 @@ mod tests {
             options,
             executor,
             snapshots: SnapshotPolicy { interval: Duration::MAX, retain_epochs: 100 },
+            memory: &MEMORY,
         }
     }
 

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use holdfast_core::{Commit, Error, ErrorKind, Offset, OffsetChange, Result, StoreSpec, Task, TaskOptions, TopicPartition, Transaction};
 use parking_lot::Mutex;
 
+use crate::budget::{Budget, Share};
 use crate::executor::Executor;
 use crate::protocol::{Digest, Epoch, ObjectId, OpenFacts, OpenStep, OperatorName, Partition as Number, RunNumber, Violation, open_step};
 use crate::root::Root;
@@ -35,6 +36,9 @@ const QUERY: &str = "query";
 const FLUSH_BYTES: u64 = 32 << 20;
 /// … or so much time.
 const FLUSH_AGE: Duration = Duration::from_secs(30);
+
+/// A transaction that may have less than this would be in files before it is worth it.
+const LEAST_ROOM: usize = 1 << 20;
 
 /// Where a partition's state is.
 pub struct Partition {
@@ -73,6 +77,8 @@ pub struct Prepared {
     pub digest: Digest,
     /// Its changes.
     pub transaction: Transaction,
+    /// The memory that they take.
+    pub memory: Share,
 }
 
 /// What a session asks of its partition.
@@ -93,6 +99,8 @@ pub struct Wanted<'a> {
     pub executor: Option<&'a Executor>,
     /// When its snapshots are taken.
     pub snapshots: SnapshotPolicy,
+    /// For what is staged and not committed.
+    pub memory: &'a Arc<Budget>,
 }
 
 /// A session's private view of the state at the epoch before.
@@ -101,6 +109,8 @@ pub struct View {
     pub task: Arc<Task>,
     /// A private buffer over a pinned snapshot.
     pub transaction: Transaction,
+    /// The memory that it may take.
+    pub memory: Share,
     /// The chain's digest at that state.
     pub base: Digest,
 }
@@ -118,7 +128,7 @@ impl Partition {
     /// The protocol's violations; `Restore` for a log that cannot be replayed; `Io` for what the disk refuses.
     pub fn view(self: &Arc<Self>, wanted: &Wanted<'_>) -> Result<View> {
         let mut inner = self.inner.lock();
-        let result = self.ensure(&mut inner, wanted).and_then(|()| inner.view());
+        let result = self.ensure(&mut inner, wanted).and_then(|()| inner.view(wanted.memory));
         if result.is_ok() {
             self.snapshot_if_due(&mut inner, wanted);
         }
@@ -131,8 +141,13 @@ impl Partition {
         result
     }
 
-    /// Keeps a staged epoch in memory until it is decided.
-    pub fn keep(&self, prepared: Prepared) {
+    /// Keeps a staged epoch in memory until it is decided, if there is room.
+    pub fn keep(&self, mut prepared: Prepared) {
+        prepared.memory.set(prepared.transaction.uncommitted_bytes());
+        if prepared.memory.is_exceeded() {
+            log::debug!("{self}: epoch {} is not kept in memory, where others are: it will be read from the log", prepared.epoch);
+            return;
+        }
         let mut inner = self.inner.lock();
         inner.prepared.retain(|other| other.epoch >= prepared.epoch);
         let known =
@@ -145,6 +160,11 @@ impl Partition {
     /// Flushes and closes the database; the next view opens it again.
     pub fn close(&self) {
         self.inner.lock().close();
+    }
+
+    /// The folder of its databases, and of what a session moves to disk.
+    pub fn home(&self) -> &Path {
+        &self.home
     }
 
     /// How often the local database was thrown away and made anew from the log.
@@ -278,6 +298,21 @@ impl Partition {
     }
 }
 
+impl View {
+    /// A view of a database as it is now. `memory`: for what is staged.
+    ///
+    /// # Errors
+    /// `StoreClosed`, and `StoreCorrupted` for a chain's digest that is none.
+    pub fn new(task: Arc<Task>, memory: &Arc<Budget>) -> Result<Self> {
+        let (mut transaction, base, mut memory) = (task.begin()?, chain(&task)?, memory.share());
+        let room = memory.room().max(LEAST_ROOM);
+        transaction.limit_memory(room);
+        // Whoever comes meanwhile has what is left: at the end of the session it is known how much this one has taken.
+        memory.set(room.min(task.uncommitted_max_bytes().try_into().unwrap_or(0)));
+        Ok(Self { task, transaction, memory, base })
+    }
+}
+
 impl Inner {
     fn opened(&mut self) -> Result<&mut Open> {
         self.open.as_mut().ok_or_else(|| Error::new(ErrorKind::StoreClosed, "the partition's database is closed; retry the task"))
@@ -287,9 +322,9 @@ impl Inner {
         self.opened().map(|open| &open.task)
     }
 
-    fn view(&mut self) -> Result<View> {
+    fn view(&mut self, memory: &Arc<Budget>) -> Result<View> {
         let task = Arc::clone(self.task()?);
-        Ok(View { transaction: task.begin()?, base: chain(&task)?, task })
+        View::new(task, memory)
     }
 
     fn flush_if_due(&mut self) -> Result<()> {

@@ -11,4 +11,5 @@ mod join_foreign_key;
 mod join_table;
 mod join_window;
 mod materialize;
+mod sorting;
 mod support;

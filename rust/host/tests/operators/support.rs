@@ -8,11 +8,15 @@ use arrow_array::{
     Array, ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray, UInt32Array,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use holdfast_core::{Commit, Task, TaskOptions, Timestamp, Transaction, VersionRow};
+use holdfast_host::budget::Budget;
+use holdfast_host::operator::rows::Intake;
 use holdfast_host::operator::{Counts, OperatorKind, Outcome};
 use proptest::prelude::*;
 use serde_json::Value;
+use tempfile::TempDir;
 
 /// A row of either side: a key, a time, a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +45,8 @@ pub struct Job {
     kind: OperatorKind,
     schema: SchemaRef,
     pub tasks: Vec<Arc<Task>>,
+    /// For rows that outgrow their memory.
+    folder: TempDir,
 }
 
 /// What an epoch gave.
@@ -60,7 +66,7 @@ impl Job {
     pub fn over(request: &Value, schema: SchemaRef, partitions: usize) -> Self {
         let kind: OperatorKind = serde_json::from_value(request.clone()).unwrap();
         let task = |_| Task::open_in_memory(&kind.stores(), TaskOptions::default()).unwrap();
-        Self { tasks: (0..partitions).map(task).collect(), kind, schema }
+        Self { tasks: (0..partitions).map(task).collect(), kind, schema, folder: tempfile::tempdir().unwrap() }
     }
 
     /// Changes the operator's settings from the next epoch on.
@@ -96,18 +102,22 @@ impl Job {
         done
     }
 
-    /// Runs an epoch in one partition, twice: with its rows the other way round and otherwise cut, as a retry would, it must
-    /// do the same.
+    /// Runs an epoch in one partition, twice: with its rows the other way round and otherwise cut, as a retry would, and (if it is
+    /// replayed) without memory for them, so that each batch goes to disk, it must do the same.
     pub fn partition_epoch(&self, partition: usize, rows: &RecordBatch, beat: Option<i64>, replay: bool) -> (Vec<RecordBatch>, Counts) {
         let task = &self.tasks[partition];
         let mut tx = task.begin().unwrap();
-        let (out, outcome) = self.run(task, &mut tx, rows, beat, 3);
+        let (out, outcome) = self.run(task, &mut tx, rows, beat, (1_000, usize::MAX));
         let backwards: UInt32Array = (0..rows.num_rows() as u32).rev().collect();
-        let mut other = task.begin().unwrap();
-        let (again, retried) = self.run(task, &mut other, &take_record_batch(rows, &backwards).unwrap(), beat, 2);
-        assert_eq!((&out, outcome.output, outcome.input), (&again, retried.output, retried.input), "a retry does the same");
+        let (mut other, memory) = (task.begin().unwrap(), if replay { 0 } else { usize::MAX });
+        let (again, retried) =
+            self.run(task, &mut other, &take_record_batch(rows, &backwards).unwrap(), beat, (2 + rows.num_rows() / 3, memory));
+        // How rows that go out are cut into batches says nothing.
+        let whole = |out: &[RecordBatch]| out.first().map(|first| concat_batches(&first.schema(), out).unwrap());
+        let all = |outcome: &Outcome| (outcome.output, outcome.input, outcome.counts);
+        assert!(whole(&out) == whole(&again) && all(&outcome) == all(&retried), "a retry does the same: {outcome:?}, {retried:?}");
         let (changes, same) = (self.changes(task, &mut tx), self.changes(task, &mut other));
-        assert_eq!(changes, same, "a retry changes the same");
+        assert!(changes == same, "a retry changes the same");
         if replay {
             tx = task.begin().unwrap();
             for (store, rows, time) in &changes {
@@ -120,15 +130,25 @@ impl Job {
         (out, outcome.counts)
     }
 
-    fn run(&self, task: &Task, tx: &mut Transaction, rows: &RecordBatch, beat: Option<i64>, size: usize) -> (Vec<RecordBatch>, Outcome) {
+    fn run(
+        &self,
+        task: &Task,
+        tx: &mut Transaction,
+        rows: &RecordBatch,
+        beat: Option<i64>,
+        (size, memory): (usize, usize),
+    ) -> (Vec<RecordBatch>, Outcome) {
+        let intake = Intake { partition: Some(0), memory: Budget::new(memory), folder: self.folder.path().to_owned() };
         let mut operator = self.kind.start(&self.schema).unwrap();
-        operator.push(RecordBatch::new_empty(Arc::clone(&self.schema)), Some(0)).unwrap();
+        operator.push(RecordBatch::new_empty(Arc::clone(&self.schema)), &intake).unwrap();
         for first in (0..rows.num_rows()).step_by(size) {
-            operator.push(rows.slice(first, size.min(rows.num_rows() - first)), Some(0)).unwrap();
+            operator.push(rows.slice(first, size.min(rows.num_rows() - first)), &intake).unwrap();
+            assert!(intake.memory.held() <= memory, "what has outgrown its memory is on disk");
         }
         if let Some(time) = beat {
             operator.set_heartbeat(time);
         }
+        assert_eq!(std::fs::read_dir(self.folder.path()).unwrap().count(), 0, "what is on disk has no name, and is gone with the process");
         let mut out = Vec::new();
         let outcome = operator.run(task, tx, &mut |batch: RecordBatch| {
             out.push(batch);

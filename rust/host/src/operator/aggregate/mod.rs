@@ -26,7 +26,7 @@ use serde_json::Value;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::output::times_of;
-use super::rows::{self, Layout, Place, Rows};
+use super::rows::{Intake, Layout, Order, Place, Rows};
 use super::{BATCH_ROWS, Counts, Operator, Outcome, Worker};
 use crate::protocol::{Digest, Epoch};
 use crate::root::{Column, OperatorMeta, Payload};
@@ -67,12 +67,12 @@ impl Aggregation {
     }
 
     /// The rows, in order where that matters, and the greatest time, of those before them too.
-    fn places(&mut self, before: Option<i64>) -> (Vec<Place>, Option<i64>) {
-        let inputs = &self.rows.inputs;
+    fn places(&mut self, before: Option<i64>) -> Result<(Vec<Place>, Option<i64>)> {
         let is_ordered = self.spec.timed || self.accumulators.iter().any(|accumulator| accumulator.needs_order());
-        let places = if is_ordered { rows::order(inputs, &mut self.counts) } else { rows::unordered(inputs) };
+        let places = self.rows.all(if is_ordered { Order::Matchable } else { Order::Any }, &mut self.counts)?;
+        let inputs = &self.rows.inputs;
         let last = places.last().filter(|_| self.spec.timed).and_then(|place| inputs[place.input()].time(place.row()));
-        (places, before.max(last))
+        Ok((places, before.max(last)))
     }
 
     /// Some rows of the result.
@@ -157,8 +157,8 @@ impl Operator for Aggregation {
         &mut self.rows
     }
 
-    fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {
-        self.rows.push(batch, partition, &mut self.counts)
+    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
+        self.rows.push(batch, intake, &mut self.counts)
     }
 
     fn set_heartbeat(&mut self, time: i64) {
@@ -174,7 +174,7 @@ impl Operator for Aggregation {
         let (items, progress) = (task.key_value(ITEMS)?, task.key_value(PROGRESS)?);
         let before =
             progress.get(tx, STREAM_TIME, |time| time.and_then(|time| time.first_chunk().map(|time| i64::from_be_bytes(*time))))?;
-        let (places, stream_time) = self.places(before);
+        let (places, stream_time) = self.places(before)?;
         let stream_time = stream_time.max(self.heartbeat);
         let mut windows = windows(&self.spec, task, Clock::new(&self.spec, before, stream_time))?;
         let mut groups = Groups::default();

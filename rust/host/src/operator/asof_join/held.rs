@@ -11,7 +11,7 @@ use holdfast_core::{Op, Result, Task, Timestamp, Transaction, VersionedStore};
 use super::lookup::Found;
 use super::{AsofJoin, HELD, How, TABLE};
 use crate::operator::pairs::Emitter;
-use crate::operator::rows::{self, Place};
+use crate::operator::rows::{Order, Place};
 use crate::operator::shelf::{Limit, Shelf, Waiting};
 use crate::operator::{BATCH_ROWS, Counts, Outcome, Worker};
 
@@ -34,11 +34,11 @@ struct Released {
 
 impl AsofJoin {
     /// Runs with left rows held back.
-    pub(super) fn run_held(&self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
+    pub(super) fn run_held(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
         let table = task.versioned(TABLE)?;
         let mut held = Shelf::new(task, HELD)?;
         let mut counts = self.counts;
-        let ordered = rows::order(&self.rows.inputs, &mut counts);
+        let ordered = self.rows.all(Order::Matchable, &mut counts)?;
         let newest = ordered.iter().filter_map(|place| self.waits(*place)).map(|(_, time)| time).max();
         let stream_time = held.stream_time(tx).max(newest).max(self.heartbeat);
         let limit = match stream_time {

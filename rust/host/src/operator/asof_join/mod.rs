@@ -17,7 +17,7 @@ use arrow_schema::Schema;
 use holdfast_core::{Result, Task, Transaction};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::rows::{self, Rows};
+use super::rows::{self, Intake, Order, Rows};
 use super::{BATCH_ROWS, Counts, Operator, Outcome, Worker};
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;
@@ -59,8 +59,8 @@ impl Operator for AsofJoin {
         &mut self.rows
     }
 
-    fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {
-        self.rows.push(batch, partition, &mut self.counts)
+    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
+        self.rows.push(batch, intake, &mut self.counts)
     }
 
     fn set_heartbeat(&mut self, time: i64) {
@@ -72,19 +72,20 @@ impl Operator for AsofJoin {
             return self.run_held(task, tx, worker);
         }
         let table = task.versioned(TABLE)?;
-        let ordered = rows::order(&self.rows.inputs, &mut self.counts);
         let mut digest = Xxh3Default::new();
         let mut matches = Matches::default();
-        for rows in ordered.chunks(BATCH_ROWS) {
-            lookup::apply(&table, tx, &self.rows, rows, &mut matches, &mut self.counts)?;
-            if self.layout.how == How::Inner {
-                matches.drop_unmatched();
-            }
-            matches.digest(&self.rows.inputs, &mut digest);
-            if !matches.rows.is_empty() {
-                self.counts.output_rows += matches.rows.len() as u64;
-                let right = matches.right(&self.rows.layout)?;
-                worker.emit(self.layout.output.of_places(&self.rows, &matches.rows, &right)?)?;
+        while let Some(part) = self.rows.next_part(Order::Matchable, &mut self.counts)? {
+            for rows in part.chunks(BATCH_ROWS) {
+                lookup::apply(&table, tx, &self.rows, rows, &mut matches, &mut self.counts)?;
+                if self.layout.how == How::Inner {
+                    matches.drop_unmatched();
+                }
+                matches.digest(&self.rows.inputs, &mut digest);
+                if !matches.rows.is_empty() {
+                    self.counts.output_rows += matches.rows.len() as u64;
+                    let right = matches.right(&self.rows.layout)?;
+                    worker.emit(self.layout.output.of_places(&self.rows, &matches.rows, &right)?)?;
+                }
             }
         }
         Ok(Outcome { input: self.rows.digest(), output: Digest::from_hasher(&digest), counts: self.counts })

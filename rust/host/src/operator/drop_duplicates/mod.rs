@@ -15,7 +15,7 @@ use serde_json::Value;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::output::{Right, digest_places};
-use super::rows::{self, Layout, Place, Rows, RowsSpec};
+use super::rows::{Intake, Layout, Order, Place, Rows, RowsSpec};
 use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, OutputColumn, Worker};
 use crate::protocol::{Digest, Epoch};
 use crate::root::{OperatorMeta, Payload};
@@ -74,11 +74,9 @@ impl DropDuplicates {
         Ok(Self { within: spec.within, output, rows: Rows::new(layout), counts: Counts::default(), heartbeat: None })
     }
 
-    /// The rows that are taken, in order, each with its time.
-    fn taken(&mut self, stream_time: Option<i64>) -> Vec<(Place, i64)> {
-        let oldest = stream_time.map_or(i64::MIN, |time| time.saturating_sub(self.within));
-        let ordered = rows::order(&self.rows.inputs, &mut self.counts);
-        let timed = ordered.into_iter().filter_map(|place| match self.rows.inputs[place.input()].time(place.row()) {
+    /// Those rows of a part that are taken, in order, each with its time: none is older than `oldest`.
+    fn taken(&mut self, part: Vec<Place>, oldest: i64) -> Vec<(Place, i64)> {
+        let timed = part.into_iter().filter_map(|place| match self.rows.inputs[place.input()].time(place.row()) {
             None => {
                 self.counts.dropped += 1;
                 None
@@ -110,8 +108,8 @@ impl Operator for DropDuplicates {
         &mut self.rows
     }
 
-    fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {
-        self.rows.push(batch, partition, &mut self.counts)
+    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
+        self.rows.push(batch, intake, &mut self.counts)
     }
 
     fn set_heartbeat(&mut self, time: i64) {
@@ -120,63 +118,87 @@ impl Operator for DropDuplicates {
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
         let seen = task.window(SEEN)?;
-        let taken = self.taken(seen.stream_time(tx).map(|time| time.0));
-        let inputs = &self.rows.inputs;
-        let mut numbers: HashMap<&[u8], usize> = HashMap::new();
-        let mut keys: Vec<&[u8]> = Vec::new();
-        let numbered: Vec<(Place, i64, usize)> = taken
-            .iter()
-            .map(|(place, time)| {
-                let key = inputs[place.input()].keys.with_nulls(place.row());
-                let number = *numbers.entry(key).or_insert_with(|| {
-                    keys.push(key);
-                    keys.len() - 1
-                });
-                (*place, *time, number)
-            })
-            .collect();
-        let mut newest = newest(&seen, tx, &keys)?;
-        let fresh = numbered.into_iter().filter_map(|(place, time, number)| {
-            let key = &mut newest[number];
-            let is_near = key.now.is_some_and(|now| time.saturating_sub(now) <= self.within);
-            key.now = key.now.max(Some(time));
-            (!is_near).then_some(place)
-        });
-        let fresh: Vec<Place> = fresh.collect();
-        keep(&seen, tx, &keys, &newest, taken.last().map(|(_, time)| *time).max(self.heartbeat))?;
+        let oldest = seen.stream_time(tx).map_or(i64::MIN, |time| time.0.saturating_sub(self.within));
         let mut digest = Xxh3Default::new();
-        for places in fresh.chunks(BATCH_ROWS) {
-            digest_places(inputs, places, &mut digest);
-            self.counts.output_rows += places.len() as u64;
-            worker.emit(self.output.of_places(&self.rows, places, &Right::none())?)?;
+        let mut newest = NewestTimes { last: self.heartbeat, ..NewestTimes::default() };
+        while let Some(part) = self.rows.next_part(Order::Matchable, &mut self.counts)? {
+            let taken = self.taken(part, oldest);
+            let fresh = self.fresh(&seen, tx, &mut newest, &taken)?;
+            for places in fresh.chunks(BATCH_ROWS) {
+                digest_places(&self.rows.inputs, places, &mut digest);
+                self.counts.output_rows += places.len() as u64;
+                worker.emit(self.output.of_places(&self.rows, places, &Right::none())?)?;
+            }
         }
+        newest.keep(&seen, tx)?;
         Ok(Outcome { input: self.rows.digest(), output: Digest::from_hasher(&digest), counts: self.counts })
     }
 }
 
-/// The newest times of keys, as they are stored.
-fn newest(seen: &WindowStore, tx: &mut Transaction, keys: &[&[u8]]) -> Result<Vec<Newest>> {
-    let mut newest = vec![Newest { stored: None, now: None }; keys.len()];
-    let (from, to) = (vec![Timestamp::MIN; keys.len()], vec![Timestamp::MAX; keys.len()]);
-    seen.fetch_ranges(tx, keys, &from, &to, &mut |number, window, _| {
-        let time = Some(window.start.0);
-        newest[number] = Newest { stored: time, now: time };
-    })?;
-    Ok(newest)
+impl DropDuplicates {
+    /// Those rows of a part that no like came before.
+    fn fresh(&self, seen: &WindowStore, tx: &mut Transaction, newest: &mut NewestTimes, taken: &[(Place, i64)]) -> Result<Vec<Place>> {
+        let key = |place: &Place| self.rows.inputs[place.input()].keys.with_nulls(place.row());
+        let numbers: Vec<usize> = taken.iter().map(|(place, _)| newest.enter(key(place))).collect();
+        newest.load(seen, tx)?;
+        newest.last = newest.last.max(taken.last().map(|(_, time)| *time));
+        let fresh = taken.iter().zip(numbers).filter_map(|((place, time), number)| {
+            let key = &mut newest.times[number];
+            let is_near = key.now.is_some_and(|now| time.saturating_sub(now) <= self.within);
+            key.now = key.now.max(Some(*time));
+            (!is_near).then_some(*place)
+        });
+        Ok(fresh.collect())
+    }
 }
 
-/// Stores the keys' newest times. `last`: the greatest time of the epoch.
-fn keep(seen: &WindowStore, tx: &mut Transaction, keys: &[&[u8]], newest: &[Newest], last: Option<i64>) -> Result<()> {
-    let Some(last) = last else { return Ok(()) };
-    let stream_time = seen.stream_time(tx).map_or(last, |time| time.0.max(last));
-    let oldest = stream_time.saturating_sub(seen.retention() - 1);
-    let changed = || keys.iter().zip(newest).filter(|(_, key)| key.now != key.stored);
-    let put = |key, start, value| WindowPut { key, value, start: Timestamp(start), timestamp: None };
-    // The old ones first: a new one may raise the stream time above them.
-    let old = changed().filter_map(|(key, newest)| Some(put(*key, newest.stored.filter(|time| *time >= oldest)?, None)));
-    seen.put_batch(tx, old)?;
-    let new = changed().filter_map(|(key, newest)| Some(put(*key, newest.now.filter(|time| *time >= oldest)?, Some(&[][..]))));
-    seen.put_batch(tx, new)?;
-    seen.advance_stream_time(tx, Timestamp(stream_time));
-    Ok(())
+/// The keys of an epoch, each with its newest time.
+#[derive(Default)]
+struct NewestTimes {
+    numbers: HashMap<Vec<u8>, usize>,
+    keys: Vec<Vec<u8>>,
+    times: Vec<Newest>,
+    /// The greatest time of the epoch, its heartbeat's included.
+    last: Option<i64>,
+}
+
+impl NewestTimes {
+    /// The number of a key, a new one if it is new.
+    fn enter(&mut self, key: &[u8]) -> usize {
+        if let Some(number) = self.numbers.get(key) {
+            return *number;
+        }
+        self.keys.push(key.to_vec());
+        self.numbers.insert(key.to_vec(), self.keys.len() - 1);
+        self.keys.len() - 1
+    }
+
+    /// Reads the stored times of the keys that are new.
+    fn load(&mut self, seen: &WindowStore, tx: &mut Transaction) -> Result<()> {
+        let Self { keys, times, .. } = self;
+        let loaded = times.len();
+        times.resize(keys.len(), Newest { stored: None, now: None });
+        let keys: Vec<&[u8]> = keys[loaded..].iter().map(Vec::as_slice).collect();
+        let (from, to) = (vec![Timestamp::MIN; keys.len()], vec![Timestamp::MAX; keys.len()]);
+        seen.fetch_ranges(tx, &keys, &from, &to, &mut |number, window, _| {
+            let time = Some(window.start.0);
+            times[loaded + number] = Newest { stored: time, now: time };
+        })
+    }
+
+    /// Stores the newest times.
+    fn keep(&self, seen: &WindowStore, tx: &mut Transaction) -> Result<()> {
+        let Some(last) = self.last else { return Ok(()) };
+        let stream_time = seen.stream_time(tx).map_or(last, |time| time.0.max(last));
+        let oldest = stream_time.saturating_sub(seen.retention() - 1);
+        let changed = || self.keys.iter().zip(&self.times).filter(|(_, time)| time.now != time.stored);
+        let put = |key, start, value| WindowPut { key, value, start: Timestamp(start), timestamp: None };
+        // The old ones first: a new one may raise the stream time above them.
+        let old = changed().filter_map(|(key, newest)| Some(put(key, newest.stored.filter(|time| *time >= oldest)?, None)));
+        seen.put_batch(tx, old)?;
+        let new = changed().filter_map(|(key, newest)| Some(put(key, newest.now.filter(|time| *time >= oldest)?, Some(&[][..]))));
+        seen.put_batch(tx, new)?;
+        seen.advance_stream_time(tx, Timestamp(stream_time));
+        Ok(())
+    }
 }

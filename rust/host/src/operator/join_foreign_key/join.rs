@@ -15,7 +15,7 @@ use crate::key::{KeyCodec, Keys};
 use crate::operator::join_table::timeline::{self, Stretch};
 use crate::operator::join_table::{How, LEFT, RIGHT};
 use crate::operator::pairs::Emitter;
-use crate::operator::rows::{self, Layout, Place, Rows, RowsSpec};
+use crate::operator::rows::{Intake, Layout, Order, Place, Rows, RowsSpec};
 use crate::operator::{Counts, Operator, Outcome, Output, OutputColumn, Worker, segment_interval};
 use crate::protocol::Epoch;
 use crate::root::{OperatorMeta, Payload};
@@ -189,21 +189,22 @@ impl Operator for ForeignJoin {
         &mut self.rows
     }
 
-    fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {
+    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
         if batch.num_rows() > 0 {
             let first = self.rows.layout.keys.start;
             self.foreign.push(self.foreign_codec.encode(&batch.columns()[first..first + self.spec.foreign])?);
         }
-        self.rows.push(batch, partition, &mut self.counts)
+        self.rows.push(batch, intake, &mut self.counts)
     }
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
         let (left, right) = (task.versioned(LEFT)?, task.versioned(RIGHT)?);
         let tables = (&left, &right);
         let mut counts = self.counts;
+        let places = self.rows.all(Order::All, &mut counts)?;
         let mut emitter = Emitter::new(&self.output, &self.rows.layout, worker);
         let (mut dropped, mut others) = (Vec::new(), Vec::new());
-        for place in rows::order_all(&self.rows.inputs) {
+        for place in places {
             let time = self.rows.inputs[place.input()].time(place.row());
             match time {
                 None => counts.dropped += 1,

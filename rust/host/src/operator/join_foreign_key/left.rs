@@ -13,7 +13,7 @@ use super::action::Action;
 use crate::key::{KeyCodec, Keys};
 use crate::operator::join_table::How;
 use crate::operator::pairs::Emitter;
-use crate::operator::rows::{self, Layout, Place, Rows, RowsSpec};
+use crate::operator::rows::{Input, Intake, Layout, Order, Place, Rows, RowsSpec};
 use crate::operator::{Counts, Operator, Outcome, Output, OutputColumn, Worker, segment_interval};
 use crate::protocol::Epoch;
 use crate::root::{OperatorMeta, Payload};
@@ -136,10 +136,10 @@ impl ForeignLeft {
     }
 
     /// The rows that hold, in order: of those of one key and time the last one.
-    fn changes(&self, counts: &mut Counts) -> Vec<Change<'_>> {
+    fn changes(&self, places: Vec<Place>, counts: &mut Counts) -> Vec<Change<'_>> {
         let mut held: HashMap<&[u8], i64> = HashMap::new();
         let mut changes = Vec::new();
-        for place in rows::order_all(&self.rows.inputs).into_iter().rev() {
+        for place in places.into_iter().rev() {
             let input = &self.rows.inputs[place.input()];
             let (Some(key), Some(time)) = (input.keys.get(place.row()), input.time(place.row())) else {
                 counts.dropped += 1;
@@ -236,19 +236,21 @@ impl Operator for ForeignLeft {
         &mut self.rows
     }
 
-    fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {
-        if batch.num_rows() > 0 {
-            let first = self.rows.layout.left.start;
-            let columns: Vec<_> = self.spec.foreign.iter().map(|column| batch.column(first + column).clone()).collect();
-            self.foreign.push(self.foreign_codec.encode(&columns)?);
-        }
-        self.rows.push(batch, partition, &mut self.counts)
+    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
+        self.rows.push(batch, intake, &mut self.counts)
     }
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
         let table = task.versioned(TABLE)?;
         let (mut counts, mut story) = (self.counts, Story::default());
-        for change in self.changes(&mut counts) {
+        let places = self.rows.all(Order::All, &mut counts)?;
+        let first = self.rows.layout.left.start;
+        let foreign = |input: &Input| {
+            let columns: Vec<_> = self.spec.foreign.iter().map(|column| input.batch.column(first + column).clone()).collect();
+            self.foreign_codec.encode(&columns)
+        };
+        self.foreign = self.rows.inputs.iter().map(foreign).collect::<Result<_>>()?;
+        for change in self.changes(places, &mut counts) {
             self.apply(tx, &table, &change, &mut story, &mut counts)?;
         }
         let actions: Int8Array = story.told.iter().map(|told| Some(told.action as i8)).collect();

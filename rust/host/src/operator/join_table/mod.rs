@@ -11,6 +11,7 @@ pub mod timeline;
 pub use spec::{How, Spec};
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::Schema;
@@ -18,7 +19,7 @@ use holdfast_core::{Result, Task, Timestamp, Transaction, VersionedStore};
 use serde_json::Value;
 
 use super::pairs::Emitter;
-use super::rows::{self, Layout, Place, Rows};
+use super::rows::{Intake, Layout, Order, Place, Rows};
 use super::{Counts, Operator, Outcome, Output, Worker};
 use crate::protocol::Epoch;
 use crate::root::{OperatorMeta, Payload};
@@ -138,23 +139,26 @@ impl Operator for JoinTable {
         &mut self.rows
     }
 
-    fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {
-        self.rows.push(batch, partition, &mut self.counts)
+    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
+        self.rows.push(batch, intake, &mut self.counts)
     }
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
         let (left, right) = (task.versioned(LEFT)?, task.versioned(RIGHT)?);
         let mut counts = self.counts;
-        let mut emitter = Emitter::new(&self.output, &self.rows.layout, worker);
-        for place in rows::order_all(&self.rows.inputs) {
-            let Some(change) = self.change(place) else {
-                counts.dropped += 1;
-                continue;
-            };
-            let (own, other) = if change.is_left { (&left, &right) } else { (&right, &left) };
-            match self.apply(tx, own, other, &change, &mut emitter)? {
-                Applied::Late => counts.late += 1,
-                Applied::Newest { matched } => counts.matched += matched,
+        let layout = Arc::clone(&self.rows.layout);
+        let mut emitter = Emitter::new(&self.output, &layout, worker);
+        while let Some(part) = self.rows.next_part(Order::All, &mut counts)? {
+            for place in part {
+                let Some(change) = self.change(place) else {
+                    counts.dropped += 1;
+                    continue;
+                };
+                let (own, other) = if change.is_left { (&left, &right) } else { (&right, &left) };
+                match self.apply(tx, own, other, &change, &mut emitter)? {
+                    Applied::Late => counts.late += 1,
+                    Applied::Newest { matched } => counts.matched += matched,
+                }
             }
         }
         let (output, rows) = emitter.finish()?;

@@ -18,7 +18,7 @@ use holdfast_core::{Result, Task, Transaction};
 use serde_json::Value;
 
 use super::pairs::Emitter;
-use super::rows::{self, Layout, Place, Rows};
+use super::rows::{Intake, Layout, Order, Place, Rows};
 use super::shelf::{Limit, Shelf};
 use super::{Counts, Operator, Outcome, Output, Worker};
 use crate::protocol::Epoch;
@@ -77,11 +77,11 @@ struct Sorted<'a> {
 }
 
 impl JoinWindow {
-    fn sort_out(&self, stream_time: Option<i64>) -> Sorted<'_> {
+    fn sort_out(&self, places: Vec<Place>, stream_time: Option<i64>) -> Sorted<'_> {
         let oldest = stream_time.map_or(i64::MIN, |time| time.saturating_sub(self.spec.grace));
         let mut sorted = Sorted { keys: Vec::new(), arrived: Vec::new(), alone: Vec::new(), stream_time, late: 0 };
         let mut numbers: HashMap<&[u8], usize> = HashMap::new();
-        for place in rows::order_all(&self.rows.inputs) {
+        for place in places {
             let (Some(key), Some(time)) = (self.rows.inputs[place.input()].keys.get(place.row()), self.time(place)) else {
                 sorted.alone.push(place);
                 continue;
@@ -140,8 +140,8 @@ impl Operator for JoinWindow {
         &mut self.rows
     }
 
-    fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {
-        self.rows.push(batch, partition, &mut self.counts)
+    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
+        self.rows.push(batch, intake, &mut self.counts)
     }
 
     fn set_heartbeat(&mut self, time: i64) {
@@ -150,7 +150,8 @@ impl Operator for JoinWindow {
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
         let (mut left, mut right) = (Shelf::new(task, LEFT)?, Shelf::new(task, RIGHT)?);
-        let mut sorted = self.sort_out(left.stream_time(tx).max(right.stream_time(tx)));
+        let places = self.rows.all(Order::All, &mut Counts::default())?;
+        let mut sorted = self.sort_out(places, left.stream_time(tx).max(right.stream_time(tx)));
         sorted.stream_time = sorted.stream_time.max(self.heartbeat);
         let mut counts = Counts { late: sorted.late, ..self.counts };
         let mut emitter = Emitter::new(&self.output, &self.rows.layout, worker);

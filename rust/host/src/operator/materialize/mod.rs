@@ -14,7 +14,7 @@ use serde_json::Value;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::output::{Right, digest_places};
-use super::rows::{self, Layout, Place, Rows, RowsSpec};
+use super::rows::{Intake, Layout, Order, Place, Rows, RowsSpec};
 use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, OutputColumn, Worker, segment_interval};
 use crate::protocol::{Digest, Epoch};
 use crate::root::{OperatorMeta, Payload};
@@ -95,11 +95,10 @@ impl Materialize {
         Ok(Self { table: spec.table, values, output, rows: Rows::with_payloads(layout, true, false), counts: Counts::default() })
     }
 
-    /// The rows that can be kept, in order, each with its time (0 where the table has none).
-    fn kept(&mut self) -> Vec<(Place, i64)> {
+    /// Those rows of a part that can be kept, in order, each with its time (0 where the table has none).
+    fn kept(&mut self, part: Vec<Place>) -> Vec<(Place, i64)> {
         let timed = self.table != TableKind::KeyValue;
-        let ordered = rows::order(&self.rows.inputs, &mut self.counts);
-        let kept = ordered.into_iter().filter_map(|place| {
+        let kept = part.into_iter().filter_map(|place| {
             let input = &self.rows.inputs[place.input()];
             let time = input.time(place.row());
             if input.keys.get(place.row()).is_none() || (timed && time.is_none()) {
@@ -193,8 +192,8 @@ impl Operator for Materialize {
         &mut self.rows
     }
 
-    fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {
-        self.rows.push(batch, partition, &mut self.counts)
+    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
+        self.rows.push(batch, intake, &mut self.counts)
     }
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
@@ -203,17 +202,18 @@ impl Operator for Materialize {
             TableKind::Timestamped => Table::Timestamped(task.timestamped_key_value(TABLE)?),
             TableKind::Versioned { .. } => Table::Versioned(task.versioned(TABLE)?),
         };
-        let kept = self.kept();
         let mut digest = Xxh3Default::new();
         let mut taken = Vec::new();
-        for rows in kept.chunks(BATCH_ROWS) {
-            taken.clear();
-            self.put(&table, tx, rows, &mut taken)?;
-            self.counts.late += (rows.len() - taken.len()) as u64;
-            if !taken.is_empty() {
-                digest_places(&self.rows.inputs, &taken, &mut digest);
-                self.counts.output_rows += taken.len() as u64;
-                worker.emit(self.output.of_places(&self.rows, &taken, &Right::none())?)?;
+        while let Some(part) = self.rows.next_part(Order::Matchable, &mut self.counts)? {
+            for rows in self.kept(part).chunks(BATCH_ROWS) {
+                taken.clear();
+                self.put(&table, tx, rows, &mut taken)?;
+                self.counts.late += (rows.len() - taken.len()) as u64;
+                if !taken.is_empty() {
+                    digest_places(&self.rows.inputs, &taken, &mut digest);
+                    self.counts.output_rows += taken.len() as u64;
+                    worker.emit(self.output.of_places(&self.rows, &taken, &Right::none())?)?;
+                }
             }
         }
         Ok(Outcome { input: self.rows.digest(), output: Digest::from_hasher(&digest), counts: self.counts })

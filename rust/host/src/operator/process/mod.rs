@@ -11,14 +11,12 @@ mod spec;
 pub use output::OutputDigest;
 pub use spec::{Kind, Spec, Store};
 
-use std::slice::Chunks;
-
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 use holdfast_core::{Error, ErrorKind, Result, Task, Transaction};
 
 use super::output::Right;
-use super::rows::{self, Place, Rows};
+use super::rows::{self, Intake, Order, Place, Rows};
 use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, Worker};
 use crate::message::Message;
 use crate::protocol::{Digest, Epoch};
@@ -48,16 +46,25 @@ impl Process {
         Ok(Self { spec: spec.clone(), rows: Rows::new(layout), columns, counts: Counts::default(), heartbeat: None, is_repeated: false })
     }
 
-    /// The next rows in order, and the greatest time of all rows so far; no rows at the end, and the heartbeat's time.
-    fn next_rows(&self, places: &mut Chunks<'_, Place>) -> Result<Message> {
-        let (message, time) = match places.next() {
-            None => (Message::of(RecordBatch::new_empty(self.columns.schema())), self.heartbeat),
-            Some(places) => {
-                let message = Message::of(self.columns.of_places(&self.rows, places, &Right::none())?);
-                // Rows are in the order of their times: the last one's is the greatest.
-                (message, places.last().and_then(|place| self.rows.inputs[place.input()].time(place.row())))
-            }
-        };
+    /// The next rows in order, and the greatest time of all rows so far; no rows at the end, and the heartbeat's time. `part`:
+    /// places of the current part that are still to come, last first.
+    fn next_rows(&mut self, part: &mut Vec<Place>) -> Result<Message> {
+        while part.is_empty() {
+            let Some(mut next) = self.rows.next_part(Order::Matchable, &mut self.counts)? else {
+                let end = Message::of(RecordBatch::new_empty(self.columns.schema()));
+                return Ok(match self.heartbeat {
+                    Some(time) => end.with("time", time),
+                    None => end,
+                });
+            };
+            next.reverse();
+            *part = next;
+        }
+        let mut places = part.split_off(part.len().saturating_sub(BATCH_ROWS));
+        places.reverse();
+        let message = Message::of(self.columns.of_places(&self.rows, &places, &Right::none())?);
+        // Rows are in the order of their times: the last one's is the greatest.
+        let time = places.last().and_then(|place| self.rows.inputs[place.input()].time(place.row()));
         Ok(match time {
             Some(time) => message.with("time", time),
             None => message,
@@ -81,8 +88,8 @@ impl Operator for Process {
         &mut self.rows
     }
 
-    fn push(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<()> {
-        self.rows.push(batch, partition, &mut self.counts)
+    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
+        self.rows.push(batch, intake, &mut self.counts)
     }
 
     fn repeats(&self) -> Option<Digest> {
@@ -98,13 +105,12 @@ impl Operator for Process {
     }
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
-        let ordered = rows::order(&self.rows.inputs, &mut self.counts);
-        let mut batches = ordered.chunks(BATCH_ROWS);
+        let mut part = Vec::new();
         let mut stores = Stores::new(task);
         loop {
             let call = worker.call()?;
             let answer = match call.word("method") {
-                Some("rows") => self.next_rows(&mut batches)?,
+                Some("rows") => self.next_rows(&mut part)?,
                 Some("repeated") => Message::empty().with("repeated", self.is_repeated),
                 Some("done") => {
                     self.counts.output_rows = call.parsed("rows")?;

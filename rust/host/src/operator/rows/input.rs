@@ -60,6 +60,13 @@ impl Input {
         self.batch.num_rows()
     }
 
+    /// About how much memory it takes, in bytes.
+    pub fn bytes(&self) -> usize {
+        let columns: usize = self.batch.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap_or(0)).sum();
+        let encoded = [&self.content, self.keys.rows(), &self.order_left, &self.order_right];
+        columns + encoded.iter().map(|rows| rows.bytes()).sum::<usize>() + self.hashes.len() * size_of::<u128>()
+    }
+
     /// Whether a row is of the left side, the stream.
     #[inline]
     pub fn is_left(&self, row: usize) -> bool {

@@ -1,5 +1,7 @@
 //! The order of an epoch's rows: event time, table before stream, `order_by`, row content.
 
+use std::cmp::Ordering;
+
 use super::input::Input;
 use crate::operator::Counts;
 
@@ -33,25 +35,50 @@ impl Place {
     }
 }
 
-/// All rows as they lie, for operators that give the same in any order.
-pub fn unordered(inputs: &[Input]) -> Vec<Place> {
+/// Which rows come, and in which order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// All, as they lie: for operators that give the same in any order.
+    Any,
+    /// All in order, those without a time first.
+    All,
+    /// In order without the right rows that nothing can match (no key, no time), which are counted. Left rows without a time
+    /// come first, since they match nothing wherever they stand.
+    Matchable,
+}
+
+impl Order {
+    /// Whether a row comes; counts those that do not.
+    pub(super) fn keeps(self, input: &Input, row: usize, counts: &mut Counts) -> bool {
+        let keeps = self != Self::Matchable || input.is_left(row) || (input.time(row).is_some() && input.keys.get(row).is_some());
+        counts.dropped += u64::from(!keeps);
+        keeps
+    }
+
+    /// The rows' places.
+    pub(super) fn places(self, inputs: &[Input], counts: &mut Counts) -> Vec<Place> {
+        match self {
+            Self::Any => unordered(inputs),
+            _ => ordered(inputs, |input, row| self.keeps(input, row, counts)),
+        }
+    }
+}
+
+/// All rows as they lie.
+pub(super) fn unordered(inputs: &[Input]) -> Vec<Place> {
     let rows = inputs.iter().enumerate().flat_map(|(number, input)| (0..input.num_rows()).map(move |row| (number, row)));
     rows.map(|(number, row)| Place::new(inputs[number].is_left(row), number, row)).collect()
 }
 
-/// All rows in order, those without a time first.
-pub fn order_all(inputs: &[Input]) -> Vec<Place> {
-    ordered(inputs, |_, _| true)
+/// The order of two rows.
+pub(super) fn compare((a, row_a): (&Input, usize), (b, row_b): (&Input, usize)) -> Ordering {
+    let first = |input: &Input, row: usize| (input.time(row).unwrap_or(i64::MIN), input.is_left(row));
+    first(a, row_a).cmp(&first(b, row_b)).then_with(|| compare_ties((a, row_a), (b, row_b)))
 }
 
-/// All rows in order. Right rows that nothing can match (no key, no time) are left out and counted; left rows without a
-/// time come first, since they match nothing wherever they stand.
-pub fn order(inputs: &[Input], counts: &mut Counts) -> Vec<Place> {
-    ordered(inputs, |input, row| {
-        let is_kept = input.is_left(row) || (input.time(row).is_some() && input.keys.get(row).is_some());
-        counts.dropped += u64::from(!is_kept);
-        is_kept
-    })
+/// The order of two rows of one side and time.
+fn compare_ties((a, row_a): (&Input, usize), (b, row_b): (&Input, usize)) -> Ordering {
+    a.order(row_a).cmp(b.order(row_b)).then_with(|| a.content.get(row_a).cmp(b.content.get(row_b)))
 }
 
 fn ordered(inputs: &[Input], mut keep: impl FnMut(&Input, usize) -> bool) -> Vec<Place> {
@@ -67,11 +94,7 @@ fn ordered(inputs: &[Input], mut keep: impl FnMut(&Input, usize) -> bool) -> Vec
     rows.sort_unstable();
     for ties in rows.chunk_by_mut(|a, b| a.0 == b.0 && a.1.is_left() == b.1.is_left()) {
         if ties.len() > 1 {
-            ties.sort_unstable_by(|(_, a), (_, b)| {
-                let (left, right) = (&inputs[a.input()], &inputs[b.input()]);
-                let ordered = left.order(a.row()).cmp(right.order(b.row()));
-                ordered.then_with(|| left.content.get(a.row()).cmp(right.content.get(b.row())))
-            });
+            ties.sort_unstable_by(|(_, a), (_, b)| compare_ties((&inputs[a.input()], a.row()), (&inputs[b.input()], b.row())));
         }
     }
     rows.into_iter().map(|(_, place)| place).collect()

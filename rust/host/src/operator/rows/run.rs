@@ -1,0 +1,99 @@
+//! A run: rows of an epoch that were put in order and moved to a file, since they outgrew their memory.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_ipc::CompressionType;
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
+use arrow_schema::ArrowError;
+use arrow_select::interleave::interleave_record_batch;
+use holdfast_core::{Error, ErrorKind, Result};
+
+use super::input::Input;
+use super::order::Place;
+
+/// About so many bytes of each run are in memory while runs are merged.
+const BATCH_BYTES: usize = 256 << 10;
+const MAX_BATCH_ROWS: usize = 10_000;
+
+/// A sorted run. Its file has no name, so it is gone with the process, however that ends.
+pub struct Run {
+    file: Arc<File>,
+    folder: PathBuf,
+}
+
+/// A run's batches, in order.
+pub struct Batches {
+    reader: StreamReader<BufReader<Arc<File>>>,
+    folder: PathBuf,
+}
+
+impl Run {
+    /// Writes rows in this order. `bytes`: about what they are in memory.
+    ///
+    /// # Errors
+    /// `Io` for a disk that is full, or refuses.
+    pub fn write(folder: &Path, inputs: &[Input], places: &[Place], bytes: usize) -> Result<Self> {
+        let refused = |error: std::io::Error| refused(folder, &error);
+        let failed = |error: ArrowError| failed(folder, error);
+        let batches: Vec<&RecordBatch> = inputs.iter().map(|input| &input.batch).collect();
+        let Some(first) = batches.first() else {
+            return Err(Error::new(ErrorKind::InvalidState, "a run of no rows"));
+        };
+        std::fs::create_dir_all(folder).map_err(refused)?;
+        let file = tempfile::tempfile_in(folder).map_err(refused)?;
+        let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME)).map_err(failed)?;
+        let mut writer = StreamWriter::try_new_with_options(BufWriter::new(file), &first.schema(), options).map_err(failed)?;
+        let rows = (BATCH_BYTES / (bytes / places.len().max(1)).max(1)).clamp(1, MAX_BATCH_ROWS);
+        let mut indices = Vec::with_capacity(rows);
+        for places in places.chunks(rows) {
+            indices.clear();
+            indices.extend(places.iter().map(|place| (place.input(), place.row())));
+            writer.write(&interleave_record_batch(&batches, &indices).map_err(failed)?).map_err(failed)?;
+        }
+        let mut file = writer.into_inner().map_err(failed)?;
+        file.flush().map_err(refused)?;
+        let file = file.into_inner().map_err(|error| refused(error.into_error()))?;
+        Ok(Self { file: Arc::new(file), folder: folder.to_owned() })
+    }
+
+    /// The run from its start; one at a time.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn read(&self) -> Result<Batches> {
+        let mut file = Arc::clone(&self.file);
+        file.seek(SeekFrom::Start(0)).map_err(|error| refused(&self.folder, &error))?;
+        let reader = StreamReader::try_new(BufReader::new(file), None).map_err(|error| failed(&self.folder, error))?;
+        Ok(Batches { reader, folder: self.folder.clone() })
+    }
+}
+
+impl Batches {
+    /// The next batch; none at the end.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn next(&mut self) -> Result<Option<RecordBatch>> {
+        self.reader.next().transpose().map_err(|error| failed(&self.folder, error))
+    }
+}
+
+fn failed(folder: &Path, error: ArrowError) -> Error {
+    match error {
+        ArrowError::IoError(_, error) => refused(folder, &error),
+        error => Error::new(ErrorKind::Serialization, format!("rows that are put in order cannot be written or read: {error}")),
+    }
+}
+
+fn refused(folder: &Path, error: &std::io::Error) -> Error {
+    let text = format!(
+        "an epoch's rows outgrew their memory, and putting them in order on disk failed ({error}): free some space there, give \
+         State(local_dir=...) on a larger disk, or more memory=..."
+    );
+    Error::new(ErrorKind::Io, text).path(folder)
+}
