@@ -80,7 +80,7 @@ fn aggregations() {
     for settings in [
         json!({"timed": true, "grace": 400}),
         json!({"timed": false}),
-        json!({"timed": true, "grace": 300, "window": {"length": 200, "slide": 100}, "emit": "close"}),
+        json!({"timed": true, "grace": 300, "window": {"kind": "hopping", "length": 200, "slide": 100}, "emit": "close"}),
     ] {
         let mut request = json!({"kind": "aggregate", "keys": ["k"], "left": ["x"], "aggregates": aggregates});
         request.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());

@@ -15,7 +15,7 @@ use crate::key::{KeyCodec, Keys};
 use crate::operator::join_table::timeline::{self, Stretch};
 use crate::operator::join_table::{How, LEFT, RIGHT};
 use crate::operator::pairs::Emitter;
-use crate::operator::rows::{Intake, Layout, Order, Place, Rows, RowsSpec};
+use crate::operator::rows::{Input, Intake, Layout, Order, Place, Rows, RowsSpec};
 use crate::operator::{Counts, Operator, Outcome, Output, OutputColumn, Worker, segment_interval};
 use crate::protocol::Epoch;
 use crate::root::{OperatorMeta, Payload};
@@ -190,10 +190,6 @@ impl Operator for ForeignJoin {
     }
 
     fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
-        if batch.num_rows() > 0 {
-            let first = self.rows.layout.keys.start;
-            self.foreign.push(self.foreign_codec.encode(&batch.columns()[first..first + self.spec.foreign])?);
-        }
         self.rows.push(batch, intake, &mut self.counts)
     }
 
@@ -202,6 +198,9 @@ impl Operator for ForeignJoin {
         let tables = (&left, &right);
         let mut counts = self.counts;
         let places = self.rows.all(Order::All, &mut counts)?;
+        let first = self.rows.layout.keys.start;
+        let foreign = |input: &Input| self.foreign_codec.encode(&input.batch.columns()[first..first + self.spec.foreign]);
+        self.foreign = self.rows.inputs.iter().map(foreign).collect::<Result<_>>()?;
         let mut emitter = Emitter::new(&self.output, &self.rows.layout, worker);
         let (mut dropped, mut others) = (Vec::new(), Vec::new());
         for place in places {
