@@ -64,8 +64,6 @@ pub(super) fn database_options(options: &DatabaseOptions) -> Result<Options> {
     db.set_max_log_file_size(4 << 20);
     // Every flush adds to it, and every checkpoint copies it: begun anew well before it is larger than the rows of a small state.
     db.set_max_manifest_file_size(1 << 20);
-    // What it reads of every file only refines which files a compaction takes first.
-    db.set_skip_stats_update_on_db_open(true);
     db.set_stats_dump_period_sec(0);
     db.set_max_total_wal_size(64 << 20);
     // A torn record at the very end is a commit that never returned; anything else damaged is an error.
