@@ -35,7 +35,9 @@ fn rows(epoch: i64) -> Vec<Row> {
 /// Manifests, oldest first.
 fn manifests(spark: &Spark) -> Vec<PathBuf> {
     let Ok(folder) = fs::read_dir(spark.path().join("snapshots/join/0")) else { return Vec::new() };
-    let mut found: Vec<PathBuf> = folder.map(|file| file.unwrap().path()).filter(|path| path.is_file()).collect();
+    // While a manifest is being written it lies beside its place, under its name with `#1` behind it.
+    let whole = |path: &PathBuf| path.is_file() && !path.to_string_lossy().contains('#');
+    let mut found: Vec<PathBuf> = folder.map(|file| file.unwrap().path()).filter(whole).collect();
     found.sort();
     found
 }
