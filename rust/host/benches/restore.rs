@@ -192,7 +192,7 @@ fn fetch(root: &Path, to: &Path) {
     let root = Root::open(root.to_str().unwrap(), &StorageOptions::default()).unwrap();
     let snapshots = root.snapshots(&OperatorName::new("join").unwrap(), Partition(0)).unwrap();
     let started = Instant::now();
-    root.fetch_snapshot(&snapshots[0], to).unwrap();
+    root.fetch_snapshot(&snapshots[0], to, &|_| ()).unwrap();
     done(&json!({"seconds": started.elapsed().as_secs_f64()}));
 }
 

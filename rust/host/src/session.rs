@@ -15,8 +15,8 @@ use crate::host::Host;
 use crate::log::{HeadHeader, RecordsWriter};
 use crate::operator::rows::{Gate, Intake};
 use crate::operator::{Operator, Outcome, Worker};
-use crate::partition::{Partition, Prepared, View, Wanted, apply_object};
-use crate::protocol::{Digest, Epoch, ObjectId, Owner, RunNumber};
+use crate::partition::{self, Prepared, View, Wanted, apply_object};
+use crate::protocol::{Digest, Epoch, ObjectId, OperatorName, Owner, Partition, RunNumber};
 use crate::request::{Opened, Place, Request, Staged};
 use crate::root::{self, ChunkName, Head, Ownership, Root};
 
@@ -50,7 +50,7 @@ struct Work {
     gate: Gate,
     stores: Vec<StoreSpec>,
     view: View,
-    partition: Option<Arc<Partition>>,
+    partition: Option<Arc<partition::Partition>>,
     intake: Intake,
     /// The scratch database's folder; removed behind the database, so it comes last.
     _scratch: Option<TempDir>,
@@ -91,7 +91,7 @@ impl Session {
     /// # Errors
     /// The operator's for columns that do not fit, the partition's for a state that cannot be brought there.
     pub fn columns(&mut self, schema: &Schema) -> Result<()> {
-        self.work(schema).map(|_| ())
+        self.work(schema).map(|_| ()).map_err(|error| self.told(error))
     }
 
     /// Takes a batch of input; of the first one also the columns, unless they are known.
@@ -99,6 +99,10 @@ impl Session {
     /// # Errors
     /// The operator's for rows that do not fit, and those of [`Session::columns`].
     pub fn push(&mut self, batch: RecordBatch) -> Result<()> {
+        self.take(batch).map_err(|error| self.told(error))
+    }
+
+    fn take(&mut self, batch: RecordBatch) -> Result<()> {
         let Work { operator, gate, intake, .. } = self.work(&batch.schema())?;
         operator.push(gate.admit(batch)?, intake)
     }
@@ -109,7 +113,12 @@ impl Session {
     ///
     /// # Errors
     /// The store's, the worker's, and the protocol's.
-    pub fn finish(mut self, schema: Option<&Schema>, worker: &mut dyn Worker) -> Result<Staged> {
+    pub fn finish(self, schema: Option<&Schema>, worker: &mut dyn Worker) -> Result<Staged> {
+        let (operator, partition) = (self.request.operator.name.clone(), self.request.partition);
+        self.run(schema, worker).map_err(|error| told(error, &operator, partition))
+    }
+
+    fn run(mut self, schema: Option<&Schema>, worker: &mut dyn Worker) -> Result<Staged> {
         let schema = schema.ok_or_else(|| {
             let text = "the session's input had no columns: push a batch, an empty one if there are no rows";
             Error::new(ErrorKind::InvalidValue, text)
@@ -135,6 +144,10 @@ impl Session {
         worker.check_alive()?;
         set_aside(&request, &root, place.epoch, schema, work.gate.aside())?;
         stage(&host, &request, &root, run, place.epoch, work, &outcome)
+    }
+
+    fn told(&self, error: Error) -> Error {
+        told(error, &self.request.operator.name, self.request.partition)
     }
 
     fn work(&mut self, schema: &Schema) -> Result<&mut Work> {
@@ -188,6 +201,17 @@ impl Session {
             }
         }
     }
+}
+
+/// What the disk refused, for whoever sees a Spark task fail: whose state it was, and what becomes of it.
+fn told(error: Error, operator: &OperatorName, partition: Partition) -> Error {
+    if error.kind() != ErrorKind::Io {
+        return error;
+    }
+    let text = error.to_string();
+    let kept = "nothing that was committed is lost";
+    let goes_on = if text.contains(kept) { String::new() } else { format!(". The Spark task may be retried then: {kept}") };
+    Error::new(ErrorKind::Io, format!("operator {operator}, partition {partition}: {text}{goes_on}"))
 }
 
 /// What a session of this run, or of the newest before it that has an object, came to with the same input and on the same state.

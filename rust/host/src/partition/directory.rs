@@ -30,11 +30,17 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the first database that nobody owns. `damaged` hears of each that is thrown away for damage.
+    /// Opens the first database that nobody owns. `damaged` hears of one that is thrown away for damage; `missing` makes one
+    /// where there is none.
     ///
     /// # Errors
-    /// `Io` where the directory cannot be made or locked; `StoreLocked` if too many are owned.
-    pub fn open(home: &Path, wanted: &Wanted<'_>, mut damaged: impl FnMut(&Path, &Error)) -> Result<(Arc<Task>, Self)> {
+    /// `Io` where the directory cannot be made or locked; `StoreLocked` if too many are owned; those of `missing`.
+    pub fn open(
+        home: &Path,
+        wanted: &Wanted<'_>,
+        mut damaged: impl FnMut(&Path, &Error),
+        missing: impl FnOnce(&mut Self) -> Result<Arc<Task>>,
+    ) -> Result<(Arc<Task>, Self)> {
         make_private(home)?;
         let hostname = hostname();
         for k in 0..MAX_DIRECTORIES {
@@ -44,15 +50,20 @@ impl Directory {
                 log::info!("{} belongs to another state host; the next one is tried", path.display());
                 continue;
             };
-            match open_or_remake(&path, wanted, &mut damaged) {
-                Ok(task) => {
-                    let identity = Identity::at(&path);
-                    return Ok((task, Self { path, identity, ownership }));
+            let mut directory = Self { path, identity: None, ownership };
+            if directory.path.join("CURRENT").exists() {
+                match directory.open_again(wanted) {
+                    Ok(task) => return Ok((task, directory)),
+                    Err(error) if error.kind() == ErrorKind::StoreCorrupted => damaged(&directory.path, &error),
+                    // Somebody who is no state host looks into it.
+                    Err(error) if error.kind() == ErrorKind::StoreLocked => {
+                        log::info!("{error}");
+                        continue;
+                    }
+                    Err(error) => return Err(error),
                 }
-                // Somebody who is no state host looks into it.
-                Err(error) if error.kind() == ErrorKind::StoreLocked => log::info!("{error}"),
-                Err(error) => return Err(error),
             }
+            return missing(&mut directory).map(|task| (task, directory));
         }
         Err(Error::new(
             ErrorKind::StoreLocked,
@@ -74,43 +85,35 @@ impl Directory {
         name.into()
     }
 
-    /// Opens the database that lies in another directory in place of this one, which is thrown away.
+    /// Opens the database that lies in another directory in place of this one, which nobody has open and which is thrown away.
     ///
     /// # Errors
-    /// As [`Directory::wipe`].
-    pub fn adopt(&mut self, task: &Task, from: &Path, wanted: &Wanted<'_>) -> Result<Arc<Task>> {
-        self.make_room(task)?;
+    /// As [`Directory::clear`].
+    pub fn adopt(&mut self, from: &Path, wanted: &Wanted<'_>) -> Result<Arc<Task>> {
+        self.clear()?;
         fs::rename(from, &self.path).map_err(|error| refused(&self.path, &error))?;
         self.open_again(wanted)
     }
 
-    /// Throws the database away and opens an empty one in its place.
+    /// Opens an empty database in place of this one, which nobody has open and which is thrown away.
     ///
     /// # Errors
-    /// `StoreClosed` if the directory is not ours any more: nothing is deleted then.
-    pub fn wipe(&mut self, task: &Task, wanted: &Wanted<'_>) -> Result<Arc<Task>> {
-        self.make_room(task)?;
+    /// As [`Directory::clear`].
+    pub fn remake(&mut self, wanted: &Wanted<'_>) -> Result<Arc<Task>> {
+        self.clear()?;
         self.open_again(wanted)
     }
 
-    fn make_room(&self, task: &Task) -> Result<()> {
-        if let Err(error) = task.close() {
-            log::debug!("closing {} before it is deleted: {error}", self.path.display());
-        }
+    /// Deletes the database, which nobody has open.
+    ///
+    /// # Errors
+    /// `StoreClosed` if the directory is not ours any more: nothing is deleted then. `Io` for what the disk refuses.
+    pub fn clear(&self) -> Result<()> {
         if !self.ownership.is_held() {
             let text = "the local database's lock was deleted, and the database may be another host's now; retry the task";
             return Err(Error::new(ErrorKind::StoreClosed, text).path(&self.path));
         }
         Task::destroy(&self.path)
-    }
-
-    /// Opens an empty database in place of one that cannot be opened.
-    ///
-    /// # Errors
-    /// `Io` for what the disk refuses.
-    pub fn remake(&mut self, wanted: &Wanted<'_>) -> Result<Arc<Task>> {
-        Task::destroy(&self.path)?;
-        self.open_again(wanted)
     }
 
     fn open_again(&mut self, wanted: &Wanted<'_>) -> Result<Arc<Task>> {
@@ -129,17 +132,6 @@ fn take_or_wait(lock: &Path, wanted: &Wanted<'_>) -> Result<Option<Ownership>> {
             return Ok(taken);
         }
         thread::sleep(RETRY);
-    }
-}
-
-fn open_or_remake(path: &Path, wanted: &Wanted<'_>, damaged: &mut impl FnMut(&Path, &Error)) -> Result<Arc<Task>> {
-    match Task::open(path, wanted.stores, wanted.options.clone()) {
-        Err(error) if error.kind() == ErrorKind::StoreCorrupted => {
-            damaged(path, &error);
-            Task::destroy(path)?;
-            Task::open(path, wanted.stores, wanted.options.clone())
-        }
-        result => result,
     }
 }
 
@@ -194,7 +186,9 @@ mod tests {
     }
 
     fn open(home: &TempDir) -> (Arc<Task>, Directory) {
-        Directory::open(home.path(), &wanted(&options(), None), |_, error| panic!("damaged: {error}")).expect("opens")
+        let (options, damaged) = (options(), |_: &Path, error: &Error| panic!("damaged: {error}"));
+        let wanted = wanted(&options, None);
+        Directory::open(home.path(), &wanted, damaged, |directory| directory.remake(&wanted)).expect("opens")
     }
 
     #[test]
@@ -205,7 +199,7 @@ mod tests {
         task.close().expect("closes");
         let (other_task, second) = open(&home);
         assert_ne!(second.path, first.path);
-        let task = first.wipe(&task, &wanted(&options(), None)).expect("is ours to wipe");
+        let task = first.remake(&wanted(&options(), None)).expect("is ours to wipe");
         assert!(first.is_there() && second.is_there());
         drop((task, other_task));
     }
@@ -223,7 +217,7 @@ mod tests {
     #[test]
     fn a_directory_that_was_deleted_and_made_anew_is_not_ours() {
         let home = tempfile::tempdir().expect("a folder");
-        let (task, mut first) = open(&home);
+        let (_task, mut first) = open(&home);
         assert!(first.is_there());
         fs::rename(&first.path, home.path().join("moved")).expect("moves");
         fs::create_dir(&first.path).expect("makes");
@@ -231,7 +225,7 @@ mod tests {
         assert!(!first.is_there(), "same name, another directory");
         // With the lock gone another host may own what lies there: nothing of it is deleted.
         fs::remove_file(home.path().join(format!("{}.0.lock", hostname()))).expect("deletes");
-        let error = first.wipe(&task, &wanted(&options(), None)).err().expect("not ours");
+        let error = first.remake(&wanted(&options(), None)).err().expect("not ours");
         assert_eq!(error.kind(), ErrorKind::StoreClosed, "{error}");
         assert!(first.path.join("CURRENT").exists());
     }
@@ -253,9 +247,10 @@ mod tests {
         let executor = Executor::of(std::process::id().cast_signed()).expect("alive");
         let options = options();
         let wanted = wanted(&options, Some(&executor));
-        let (task, first) = Directory::open(home.path(), &wanted, |_, _| ()).expect("opens");
+        let open = || Directory::open(home.path(), &wanted, |_, _| (), |directory| directory.remake(&wanted)).expect("opens");
+        let (task, first) = open();
         // This host has it open for another query: the next directory is taken at once.
-        let (_other, second) = Directory::open(home.path(), &wanted, |_, _| ()).expect("opens");
+        let (_other, second) = open();
         assert_ne!(second.path, first.path);
         let path = first.path.clone();
         fs::write(home.path().join(format!("{}.0.lock", hostname())), format!("{executor}\n1\n")).expect("another host's");
@@ -264,7 +259,7 @@ mod tests {
             task.close().expect("closes");
             drop(first);
         });
-        let (_task, third) = Directory::open(home.path(), &wanted, |_, _| ()).expect("opens");
+        let (_task, third) = open();
         assert_eq!(third.path, path);
         ending.join().expect("ends");
     }

@@ -1,11 +1,12 @@
 //! A partition's database, kept open between epochs, and how it comes to stand at exactly the epoch before.
 //!
 //! `directory.rs` which local directory · `ownership.rs` whose it is · `replay.rs` from the log into the database ·
-//! `snapshot.rs` copies of it in the root. Here: what is open, what is
+//! `snapshot.rs` copies of it in the root · `progress.rs` what is told of both. Here: what is open, what is
 //! prepared, and the steps that the protocol asks for.
 
 mod directory;
 mod ownership;
+mod progress;
 mod replay;
 mod snapshot;
 
@@ -173,9 +174,9 @@ impl Partition {
     }
 
     fn ensure(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<()> {
-        self.open(inner, wanted)?;
-        if inner.opened()?.checked.is_none() {
-            self.restore_from_snapshot(inner, wanted)?;
+        let begun = self.open(inner, wanted)?;
+        if !begun && inner.opened()?.checked.is_none() {
+            self.catch_up(inner, wanted)?;
         }
         loop {
             let facts = self.facts(inner, wanted)?;
@@ -195,18 +196,24 @@ impl Partition {
         }
     }
 
-    fn open(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<()> {
+    /// Opens the database, if it is not open; returns whether there was none.
+    fn open(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<bool> {
         if inner.open.as_ref().is_some_and(|open| !open.directory.is_there()) {
             log::warn!("{self}: its local database was deleted; it is made anew from the log");
             inner.rebuilds += 1;
             inner.close();
         }
         if inner.open.is_some() {
-            return Ok(());
+            return Ok(false);
         }
-        let (task, directory) = Directory::open(&self.home, wanted, |path, error| {
+        let damaged = |path: &Path, error: &Error| {
             log::error!("{self}: the local database {} is damaged ({error}); it is made anew from the log", path.display());
             inner.rebuilds += 1;
+        };
+        let mut begun = false;
+        let (task, directory) = Directory::open(&self.home, wanted, damaged, |directory| {
+            begun = true;
+            self.begin(directory, wanted)
         })?;
         inner.open = Some(Open { task, directory, checked: None, flushed: Instant::now() });
         // Stores in memory are empty now, and the offset with them, but what was committed beside them is still there.
@@ -217,7 +224,7 @@ impl Partition {
         if query.is_some_and(|query| query != self.query_id.as_bytes()) {
             self.rebuild(inner, wanted, "it holds the state of another query (two queries share one local_dir)")?;
         }
-        Ok(())
+        Ok(begun)
     }
 
     fn facts(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<OpenFacts> {
@@ -273,10 +280,9 @@ impl Partition {
         inner.rebuilds += 1;
         if let Some(Open { task, mut directory, .. }) = inner.open.take() {
             inner.prepared.clear();
-            let task = directory.wipe(&task, wanted)?;
+            close(&task);
+            let task = self.begin(&mut directory, wanted)?;
             inner.open = Some(Open { task, directory, checked: None, flushed: Instant::now() });
-            // The log may not reach back to the first epoch any more.
-            self.restore_from_snapshot(inner, wanted)?;
         }
         Ok(())
     }
@@ -315,7 +321,7 @@ impl View {
 
 impl Inner {
     fn opened(&mut self) -> Result<&mut Open> {
-        self.open.as_mut().ok_or_else(|| Error::new(ErrorKind::StoreClosed, "the partition's database is closed; retry the task"))
+        self.open.as_mut().ok_or_else(closed)
     }
 
     fn task(&mut self) -> Result<&Arc<Task>> {
@@ -338,11 +344,8 @@ impl Inner {
 
     fn close(&mut self) {
         self.prepared.clear();
-        if let Some(open) = self.open.take()
-            && let Err(error) = open.task.close()
-        {
-            // The log has everything: the next host replays a little more.
-            log::warn!("closing {}: {error}", open.task.path().display());
+        if let Some(open) = self.open.take() {
+            close(&open.task);
         }
     }
 }
@@ -350,6 +353,17 @@ impl Inner {
 impl std::fmt::Display for Partition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "operator {}, partition {}", self.operator, self.number)
+    }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::StoreClosed, "the partition's database is closed; retry the task")
+}
+
+fn close(task: &Task) {
+    if let Err(error) = task.close() {
+        // The log has everything: the next host replays a little more.
+        log::warn!("closing {}: {error}", task.path().display());
     }
 }
 

@@ -1,61 +1,100 @@
 //! From the log (or from memory, where the same changes wait) into the database.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::mpsc;
+use std::thread;
 
 use holdfast_core::{Error, ErrorKind, Result, Task, Timestamp, Transaction, VersionRow};
 
+use super::progress::{Pace, epochs_so_far};
 use super::{Inner, Partition, Prepared, Wanted, chain};
-use crate::log::{HeadHeader, Records};
+use crate::log::{CHUNK_BYTES, HeadHeader, Records};
 use crate::protocol::{Digest, Epoch, ObjectId, Violation};
 use crate::root::{Head, Root};
 
-/// A restore that takes longer than this says how far it is, each time this has passed.
-const PROGRESS: Duration = Duration::from_secs(2);
+/// So many epochs are read ahead of the one that is applied, where there is memory for it.
+const LANES: usize = 4;
 
 impl Partition {
     /// Applies the deciding objects of these epochs, both included, each as one commit.
     pub(super) fn roll_forward(&self, inner: &mut Inner, wanted: &Wanted<'_>, from: Epoch, to: Epoch) -> Result<()> {
-        let (started, mut told, mut records) = (Instant::now(), Instant::now(), 0);
-        let mut epoch = from;
-        while epoch <= to {
-            records += self.apply(inner, wanted, epoch)?;
-            if told.elapsed() > PROGRESS {
-                told = Instant::now();
-                let (done, all) = (epoch.0 - from.0 + 1, to.0 - from.0 + 1);
-                let left = started.elapsed().mul_f64((all - done) as f64 / done as f64);
-                log::info!("{self}: epoch {done} of {all} restored, {records} records, about {:.0} s left", left.as_secs_f64());
-            }
-            epoch = epoch.next();
+        if from == to {
+            self.apply(inner, wanted, from)?;
+        } else {
+            self.replay(inner, wanted, from, to)?;
         }
-        if to > from || records > 0 && started.elapsed() > PROGRESS {
-            log::info!("{self}: epochs {from} to {to} restored in {:.2} s, {records} records", started.elapsed().as_secs_f64());
-        }
-        let run = wanted.run;
-        inner.opened()?.checked = Some(run);
+        inner.opened()?.checked = Some(wanted.run);
         Ok(())
     }
 
-    /// Applies one epoch; returns how many records came from the log.
-    fn apply(&self, inner: &mut Inner, wanted: &Wanted<'_>, epoch: Epoch) -> Result<u64> {
+    /// Applies epochs from the log, the next ones of which are read meanwhile.
+    fn replay(&self, inner: &mut Inner, wanted: &Wanted<'_>, from: Epoch, to: Epoch) -> Result<()> {
+        let (pace, mut records) = (Pace::start(), 0);
+        let count = usize::try_from(to.0.saturating_sub(from.0).saturating_add(1)).unwrap_or(0);
+        log::info!("{self}: replaying the log, epochs {from} to {to}");
+        let mut memory = wanted.memory.share();
+        let lanes = (memory.room() / CHUNK_BYTES).clamp(1, LANES).min(count);
+        memory.set(lanes * CHUNK_BYTES);
+        thread::scope(|scope| -> Result<()> {
+            let lane = |first: usize| {
+                let (put, read) = mpsc::sync_channel(0);
+                scope.spawn(move || {
+                    let mut epochs = (from.0..=to.0).skip(first).step_by(lanes).map(Epoch);
+                    // Nobody takes it any more once one could not be applied.
+                    epochs.try_for_each(|epoch| put.send(self.read(wanted, epoch)).ok())
+                });
+                read
+            };
+            let read: Vec<mpsc::Receiver<Result<Head>>> = (0..lanes).map(lane).collect();
+            for done in 0..count {
+                let head = read[done % lanes].recv().map_err(|_| Error::new(ErrorKind::Restore, "the log's reader has ended"))?;
+                records += self.apply_head(inner, &head?)?;
+                if let Some(elapsed) = pace.due() {
+                    log::info!("{self}: replayed {}", epochs_so_far(done as u64 + 1, count as u64, records, elapsed));
+                }
+            }
+            Ok(())
+        })?;
+        inner.prepared.retain(|prepared| prepared.epoch > to);
+        log::info!("{self}: epochs {from} to {to} restored in {:.2} s, {records} records", pace.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    /// Applies one epoch: usually what a session of this host has staged and kept.
+    fn apply(&self, inner: &mut Inner, wanted: &Wanted<'_>, epoch: Epoch) -> Result<()> {
         let task = Arc::clone(inner.task()?);
         let base = chain(&task)?;
-        let decided = self.decided(wanted, epoch)?;
-        let missing = || Error::from(Violation::ObjectMissing { object: decided.clone(), epoch });
         if inner.prepared.iter().any(|prepared| prepared.epoch == epoch && prepared.base == base) {
-            let header = self.root.head_header(epoch, &decided)?.ok_or_else(missing)?;
-            self.check_base(&header, &decided, base)?;
+            let decided = self.decided(wanted, epoch)?;
+            let header = self.root.head_header(epoch, &decided)?.ok_or_else(|| missing(&decided, epoch))?;
+            check_base(&header, base)?;
             if let Some(prepared) = inner.take_prepared(&header)
                 && self.apply_prepared(&task, prepared, &header)?
             {
-                return Ok(0);
+                return Ok(());
             }
         }
-        let head = self.root.head(&decided.operator, epoch, decided.partition, decided.run)?.ok_or_else(missing)?;
-        self.check_base(&head.header, &decided, base)?;
+        let (pace, restarted) = (Pace::start(), inner.opened()?.checked.is_none());
+        let records = self.apply_head(inner, &self.read(wanted, epoch)?)?;
+        if restarted || pace.due().is_some() {
+            log::info!("{self}: epoch {epoch} restored in {:.2} s, {records} records", pace.elapsed().as_secs_f64());
+        }
+        Ok(())
+    }
+
+    /// The object that decided an epoch.
+    fn read(&self, wanted: &Wanted<'_>, epoch: Epoch) -> Result<Head> {
+        let decided = self.decided(wanted, epoch)?;
+        self.root.head(&decided.operator, epoch, decided.partition, decided.run)?.ok_or_else(|| missing(&decided, epoch))
+    }
+
+    /// Applies an object of the log; returns how many records it has.
+    fn apply_head(&self, inner: &mut Inner, head: &Head) -> Result<u64> {
+        let task = inner.task()?;
+        check_base(&head.header, chain(task)?)?;
         let mut tx = task.begin()?;
-        apply_object(&self.root, &task, &mut tx, &head)?;
-        task.commit_transaction(tx, self.commit(epoch, head.header.chain()))?;
+        apply_object(&self.root, task, &mut tx, head)?;
+        task.commit_transaction(tx, self.commit(head.header.epoch, head.header.chain()))?;
         Ok(head.header.records)
     }
 
@@ -67,13 +106,17 @@ impl Partition {
             Err(error) => Err(error),
         }
     }
+}
 
-    fn check_base(&self, header: &HeadHeader, object: &ObjectId, base: Digest) -> Result<()> {
-        if header.base == base {
-            return Ok(());
-        }
-        Err(Violation::BrokenChain { object: object.clone(), epoch: header.epoch }.into())
+fn missing(object: &ObjectId, epoch: Epoch) -> Error {
+    Violation::ObjectMissing { object: object.clone(), epoch }.into()
+}
+
+fn check_base(header: &HeadHeader, base: Digest) -> Result<()> {
+    if header.base == base {
+        return Ok(());
     }
+    Err(Violation::BrokenChain { object: header.id(), epoch: header.epoch }.into())
 }
 
 /// Stages all that an object holds.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,9 +13,11 @@ use std::time::{Duration, Instant};
 use holdfast_core::{Error, ErrorKind, Result, Task};
 use parking_lot::Mutex;
 
-use super::{Inner, Open, Partition, QUERY, Wanted, chain};
+use super::directory::Directory;
+use super::progress::{Pace, bytes, bytes_so_far};
+use super::{Inner, Open, Partition, QUERY, Wanted, chain, close};
 use crate::protocol::{Epoch, Partition as Number, RunNumber, Violation};
-use crate::root::{Known, SnapshotId};
+use crate::root::{Known, Moved, SnapshotId};
 
 /// How many are kept.
 const KEPT: usize = 2;
@@ -103,11 +106,11 @@ impl Partition {
         self.root.keep_snapshots(&self.operator, self.number, KEPT)?;
         let forgotten = self.forget_epochs(id.epoch, run, partitions, policy.retain_epochs)?;
         log::info!(
-            "{self}: snapshot of epoch {}: {} files, {} of {} bytes copied, {forgotten} epochs of the log removed, {:.2} s",
+            "{self}: snapshot of epoch {}: {} files, {} of {} copied, {forgotten} epochs of the log removed, {:.2} s",
             id.epoch,
             moved.files,
-            moved.copied,
-            moved.bytes,
+            bytes(moved.copied),
+            bytes(moved.bytes),
             started.elapsed().as_secs_f64()
         );
         Ok(())
@@ -132,22 +135,63 @@ impl Partition {
         self.root.forget_epochs(before)
     }
 
-    /// Makes the database anew from the newest good snapshot, if it is empty, or so old that the log behind it is gone.
-    pub(super) fn restore_from_snapshot(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<()> {
-        let applied = self.applied(inner.task()?)?;
+    /// A database where there is none: that of the newest good snapshot, else an empty one.
+    pub(super) fn begin(&self, directory: &mut Directory, wanted: &Wanted<'_>) -> Result<Arc<Task>> {
+        // What may be left there first, so that the disk need not hold both.
+        directory.clear()?;
+        let fetched = directory.beside("restore");
+        match self.newest_snapshot(wanted, None, &fetched, || directory.adopt(&fetched, wanted)) {
+            Ok(Some(task)) => Ok(task),
+            Ok(None) => directory.remake(wanted),
+            // What came of a bad snapshot must not be taken for a state.
+            Err(error) => directory.clear().and(Err(error)),
+        }
+    }
+
+    /// Puts the newest good snapshot in place of a database that is so old that the log behind it is gone, or that is empty.
+    pub(super) fn catch_up(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<()> {
+        let Open { task, directory, .. } = inner.opened()?;
+        let (applied, old, fetched) = (self.applied(task)?, Arc::clone(task), directory.beside("restore"));
         if let Some(applied) = applied
             && (applied >= wanted.epoch || !self.root.objects(Some(&self.operator), applied)?.is_empty())
         {
             return Ok(());
         }
+        let mut is_there = true;
+        let restored = self.newest_snapshot(wanted, applied, &fetched, || {
+            is_there = false;
+            close(&old);
+            directory.adopt(&fetched, wanted)
+        });
+        let task = match restored {
+            Ok(Some(task)) => Ok(task),
+            Ok(None) if is_there => return Ok(()),
+            Err(error) if is_there => return Err(error),
+            Ok(None) => directory.remake(wanted),
+            Err(error) => directory.clear().and(Err(error)),
+        };
+        let open = inner.open.take();
+        inner.prepared.clear();
+        inner.open = Some(Open { task: task?, checked: None, flushed: Instant::now(), ..open.ok_or_else(super::closed)? });
+        Ok(())
+    }
+
+    /// Fetches the newest snapshot that is good and has `adopt` open it; none if there is no such, and the log is whole.
+    fn newest_snapshot(
+        &self,
+        wanted: &Wanted<'_>,
+        applied: Option<Epoch>,
+        fetched: &Path,
+        mut adopt: impl FnMut() -> Result<Arc<Task>>,
+    ) -> Result<Option<Arc<Task>>> {
         let newer = |id: &SnapshotId| id.epoch < wanted.epoch && applied.is_none_or(|applied| id.epoch > applied);
         let look =
             || -> Result<Vec<SnapshotId>> { Ok(self.root.snapshots(&self.operator, self.number)?.into_iter().filter(newer).collect()) };
         let (mut candidates, mut reasons) = (look()?, String::new());
         while !candidates.is_empty() {
             for id in &candidates {
-                match self.restore(inner, wanted, id) {
-                    Ok(()) => return Ok(()),
+                match self.restore(wanted, id, fetched, &mut adopt) {
+                    Ok(task) => return Ok(Some(task)),
                     Err(error) if matches!(error.kind(), ErrorKind::Restore | ErrorKind::StoreCorrupted | ErrorKind::TaskCorrupted) => {
                         log::warn!("{self}: the snapshot of epoch {} is of no use: {error}", id.epoch);
                         reasons.push_str(&format!("; the snapshot of epoch {}: {error}", id.epoch));
@@ -170,11 +214,17 @@ impl Partition {
             );
             return Err(Error::new(ErrorKind::Restore, text));
         }
-        Ok(())
+        Ok(None)
     }
 
-    fn restore(&self, inner: &mut Inner, wanted: &Wanted<'_>, id: &SnapshotId) -> Result<()> {
-        let started = Instant::now();
+    fn restore(
+        &self,
+        wanted: &Wanted<'_>,
+        id: &SnapshotId,
+        fetched: &Path,
+        adopt: &mut impl FnMut() -> Result<Arc<Task>>,
+    ) -> Result<Arc<Task>> {
+        let pace = Pace::start();
         let other = |what: &str| Error::new(ErrorKind::Restore, format!("it holds {what}"));
         let decided = self.decided(wanted, id.epoch)?;
         let header = self.root.head_header(id.epoch, &decided)?;
@@ -182,34 +232,34 @@ impl Partition {
         if header.chain() != id.chain {
             return Err(other("another state than the one that was decided"));
         }
-        let fetched = inner.opened()?.directory.beside("restore");
-        remove(&fetched)?;
-        let moved = self.root.fetch_snapshot(id, &fetched)?;
-        inner.prepared.clear();
-        let Some(Open { task, mut directory, .. }) = inner.open.take() else { return inner.opened().map(|_| ()) };
-        let opened = directory.adopt(&task, &fetched, wanted).and_then(|task| match self.holds(&task, id)? {
-            true => Ok(task),
-            false => task.close().and(Err(other("another state than its name says"))),
+        remove(fetched)?;
+        let moved = self.root.fetch_snapshot(id, fetched, &|so_far: Moved| {
+            if so_far.copied == 0 {
+                log::info!("{self}: restoring the snapshot of epoch {}: {} files, {}", id.epoch, so_far.files, bytes(so_far.bytes));
+            } else if let Some(elapsed) = pace.due() {
+                log::info!("{self}: snapshot of epoch {}: {}", id.epoch, bytes_so_far(so_far.copied, so_far.bytes, elapsed));
+            }
         });
-        // Whatever came of it, there is a database to go on with.
-        let (task, failed) = match opened {
-            Ok(task) => (task, None),
-            // The directory is not ours any more.
-            Err(error) if error.kind() == ErrorKind::StoreClosed => return Err(error),
-            Err(error) => (directory.remake(wanted)?, Some(error)),
-        };
-        inner.open = Some(Open { task, directory, checked: None, flushed: Instant::now() });
-        if let Some(error) = failed {
-            return Err(error);
+        if moved.is_err()
+            && let Err(left) = remove(fetched)
+        {
+            // It may be large, and the disk may be full.
+            log::warn!("{self}: a part of a snapshot is left on the disk: {left}");
+        }
+        let moved = moved?;
+        let task = adopt()?;
+        if !self.holds(&task, id)? {
+            close(&task);
+            return Err(other("another state than its name says"));
         }
         log::info!(
-            "{self}: restored the snapshot of epoch {}: {} files, {} bytes in {:.2} s",
+            "{self}: restored the snapshot of epoch {}: {} files, {} in {:.2} s",
             id.epoch,
             moved.files,
-            moved.bytes,
-            started.elapsed().as_secs_f64()
+            bytes(moved.bytes),
+            pace.elapsed().as_secs_f64()
         );
-        Ok(())
+        Ok(task)
     }
 
     fn holds(&self, task: &Task, id: &SnapshotId) -> Result<bool> {
@@ -218,7 +268,7 @@ impl Partition {
     }
 }
 
-fn remove(directory: &std::path::Path) -> Result<()> {
+fn remove(directory: &Path) -> Result<()> {
     match fs::remove_dir_all(directory) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(Error::new(ErrorKind::Io, format!("the directory cannot be removed ({error}): check its permissions")).path(directory))

@@ -11,13 +11,16 @@ impl Root {
     /// # Errors
     /// `TaskCorrupted` if the plan was evaluated only in part, `Restore` for a damaged object.
     pub fn decided(&self, epoch: Epoch, partitions: u32) -> Result<Option<RunNumber>> {
-        let objects = self.objects(None, epoch)?;
+        self.decide(&self.objects(None, epoch)?, epoch, partitions)
+    }
+
+    fn decide(&self, objects: &[ObjectId], epoch: Epoch, partitions: u32) -> Result<Option<RunNumber>> {
         let in_part = |run, missing| Violation::EvaluatedInPart { epoch, run, missing };
-        match protocol::decide(&objects, partitions) {
+        match protocol::decide(objects, partitions) {
             Decision::Nothing => Ok(None),
             Decision::Partial { run, missing } => Err(in_part(run, missing).into()),
             Decision::Run(run) => {
-                for doubt in protocol::doubts(&objects, run) {
+                for doubt in protocol::doubts(objects, run) {
                     let decided = ObjectId { run, ..doubt.clone() };
                     let (ours, theirs) = (self.head_header(epoch, &decided)?, self.head_header(epoch, &doubt)?);
                     let same = matches!((ours, theirs), (Some(a), Some(b)) if protocol::reproduces(&a.summary(), &b.summary()));
@@ -36,8 +39,9 @@ impl Root {
     /// As [`Root::decided`], and `TaskCorrupted` if the operator was not evaluated in the epoch.
     pub fn decided_for(&self, operator: &OperatorName, epoch: Epoch, partitions: u32) -> Result<RunNumber> {
         let not_evaluated = || Violation::NotEvaluated { epoch, operator: operator.clone() };
-        let run = self.decided(epoch, partitions)?.ok_or_else(not_evaluated)?;
-        if self.objects(Some(operator), epoch)?.iter().any(|object| object.run == run) {
+        let objects = self.objects(None, epoch)?;
+        let run = self.decide(&objects, epoch, partitions)?.ok_or_else(not_evaluated)?;
+        if objects.iter().any(|object| object.operator == *operator && object.run == run) {
             return Ok(run);
         }
         Err(not_evaluated().into())

@@ -51,8 +51,9 @@ pub fn local(doing: &str, path: &Path, error: &object_store::Error) -> Error {
 pub fn os(doing: &str, path: &Path, error: &io::Error) -> Error {
     use io::ErrorKind as Os;
     let advice = match error.kind() {
-        Os::StorageFull | Os::QuotaExceeded => {
-            "Free space there (or raise the quota) and start the query again: nothing that was committed is lost"
+        Os::StorageFull | Os::QuotaExceeded | Os::FileTooLarge => {
+            "Free space there (or raise the quota); the task may be retried then, and the query started again: nothing that was \
+             committed is lost"
         }
         Os::PermissionDenied | Os::ReadOnlyFilesystem => {
             "The user that runs the Spark executors must be able to read and write the state's root"

@@ -14,7 +14,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
 use holdfast_core::{Error, ErrorKind, Result};
@@ -131,19 +131,28 @@ impl Root {
         Ok(moved)
     }
 
-    /// Fetches a snapshot into a new directory, several files at once; all bytes are checked.
+    /// Fetches a snapshot into a new directory, several files at once; all bytes are checked. `so_far` hears what has been
+    /// copied, at first nothing.
     ///
     /// # Errors
     /// `Restore` if something is missing or damaged, `Io` for what the disk refuses.
-    pub fn fetch_snapshot(&self, id: &SnapshotId, directory: &Path) -> Result<Moved> {
-        let manifest = self.manifest(id)?;
+    pub fn fetch_snapshot(&self, id: &SnapshotId, directory: &Path, so_far: &(dyn Fn(Moved) + Sync)) -> Result<Moved> {
+        let mut manifest = self.manifest(id)?;
+        // The large ones first, so that all lanes end at about the same time.
+        manifest.files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
+        let all = Moved { files: manifest.files.len(), bytes: manifest.files.iter().map(|file| file.bytes).sum(), copied: 0 };
+        so_far(all);
         fs::create_dir_all(directory).map_err(|error| failure::os("make the folder", directory, &error))?;
-        let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+        let (next, copied, failed) = (AtomicUsize::new(0), AtomicU64::new(0), Mutex::new(None));
+        let more = |bytes: usize| {
+            let bytes = bytes as u64;
+            so_far(Moved { copied: copied.fetch_add(bytes, Ordering::Relaxed) + bytes, ..all });
+        };
         thread::scope(|scope| {
             for _ in 0..LANES.min(manifest.files.len()) {
                 scope.spawn(|| {
                     while let Some(file) = manifest.files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if let Err(error) = self.fetch_file(id, file, directory) {
+                        if let Err(error) = self.fetch_file(id, file, directory, &more) {
                             failed.lock().get_or_insert(error);
                             next.store(manifest.files.len(), Ordering::Relaxed);
                         }
@@ -153,14 +162,11 @@ impl Root {
         });
         match failed.into_inner() {
             Some(error) => Err(error),
-            None => {
-                let bytes = manifest.files.iter().map(|file| file.bytes).sum();
-                Ok(Moved { files: manifest.files.len(), bytes, copied: bytes })
-            }
+            None => Ok(Moved { copied: all.bytes, ..all }),
         }
     }
 
-    fn fetch_file(&self, id: &SnapshotId, file: &SnapshotFile, directory: &Path) -> Result<()> {
+    fn fetch_file(&self, id: &SnapshotId, file: &SnapshotFile, directory: &Path, more: &dyn Fn(usize)) -> Result<()> {
         let object = file.object(id);
         let place = self.store.place(&object);
         let wrong = |what: &str| Error::new(ErrorKind::Restore, format!("{} {what}", place.display()));
@@ -168,7 +174,10 @@ impl Root {
             return Err(wrong("has a name that no database's file has"));
         }
         let mut hasher = Xxh3Default::new();
-        let fetched = self.store.get_file(&object, &directory.join(&file.name), |bytes| hasher.update(bytes))?;
+        let fetched = self.store.get_file(&object, &directory.join(&file.name), |bytes| {
+            hasher.update(bytes);
+            more(bytes.len());
+        })?;
         if fetched.ok_or_else(|| wrong("is missing"))? != file.bytes || Digest::from_hasher(&hasher) != file.digest {
             return Err(wrong("is damaged: its bytes have another digest"));
         }

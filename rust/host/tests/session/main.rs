@@ -1,7 +1,7 @@
 //! Sessions as Spark drives them: a host, clients, and a fake Spark checkpoint beside the state.
 //!
 //! `support.rs` the cast · `epochs.rs` what happens over epochs, runs and attempts · `failures.rs` hosts, directories and
-//! connections that go away · `owners.rs` several hosts on one root · `refusals.rs` what must not be accepted · `rewind.rs` epochs taken back by hand · `rows.rs` what the join gives for which rows ·
+//! connections that go away · `full_disk.rs` no space left, and space again · `owners.rs` several hosts on one root · `refusals.rs` what must not be accepted · `rewind.rs` epochs taken back by hand · `rows.rs` what the join gives for which rows ·
 //! `oracle.rs` the same against a model, at random.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 #![allow(missing_docs, reason = "an executable, not a library")]
@@ -9,6 +9,7 @@
 mod bounded;
 mod epochs;
 mod failures;
+mod full_disk;
 mod oracle;
 mod owners;
 mod process;

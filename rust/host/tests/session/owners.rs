@@ -157,6 +157,8 @@ fn a_host_that_was_away_gets_its_partition_back_when_the_next_owner_dies() {
     let owners = spark.owners(0);
     assert_eq!(owners.iter().map(|(term, _)| term.as_str()).collect::<Vec<_>>(), ["1.1", "1.2", "1.3"]);
     assert_eq!(owners[2].1, owners[0].1, "its copy is the most recent one");
+    let log = a.log();
+    assert!(log.contains("epochs 0 to 1 restored in") && log.contains(", 2 records") && !log.contains("snapshot"), "{log}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use holdfast_core::ErrorKind;
 use serde_json::json;
 
-use crate::support::{Done, Host, Row, Spark, Task, left, matched, refused, right};
+use crate::support::{Done, Host, HostProcess, Row, Spark, Task, left, matched, refused, right};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const RETAINED: usize = 3;
@@ -101,6 +101,57 @@ fn a_host_that_was_away_for_long_begins_with_a_snapshot_too() {
     let host = Host::start();
     let done = run(&spark, &host, next, &[left("key-3", 5, 1), left("key-3", 95, 2)]);
     assert_eq!(done.rows, [matched(1, 3, 0), matched(2, 9_003, 90)]);
+}
+
+/// The epochs and records of the log that a host has replayed, and whether it began with a snapshot.
+fn restored(host: &HostProcess) -> (Vec<(i64, i64, i64)>, bool) {
+    let log = host.log();
+    let replayed = log.lines().filter_map(|line| {
+        let (epochs, records) = line.split_once(" epochs ")?.1.split_once(" restored in ")?;
+        let (from, to) = epochs.split_once(" to ")?;
+        let records = records.split_once(", ")?.1.strip_suffix(" records")?;
+        Some((from.parse().unwrap(), to.parse().unwrap(), records.parse().unwrap()))
+    });
+    (replayed.collect(), log.contains("restored the snapshot"))
+}
+
+#[test]
+fn a_machine_that_was_away_replays_what_it_missed_and_nothing_else() {
+    let spark = Spark::new();
+    let run = |host: &HostProcess, disk: &str, epoch: i64| {
+        spark.begin(epoch);
+        let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28, "snapshot_interval": 0, "retain_epochs": 1_000});
+        let disk = spark.path().join(disk);
+        let task = Task::new(&spark, "a", epoch).with("/settings", settings).with("/local_dir", disk.to_str().unwrap());
+        task.run(host.connect(), &rows(epoch)).unwrap();
+        spark.commit(epoch);
+    };
+    let (host, mut next, started) = (HostProcess::start(), 0, Instant::now());
+    while manifests(&spark).is_empty() {
+        assert!(started.elapsed() < PATIENCE, "no snapshot");
+        run(&host, "one", next);
+        next += 1;
+    }
+    let snapshot = manifests(&spark).iter().map(|manifest| epoch_of(manifest)).min().unwrap();
+    host.kill();
+    // Another machine has the partition for a while, and takes newer snapshots.
+    let host = HostProcess::start();
+    let (away, mut newest) = (next, snapshot);
+    while next < away + 3 || newest <= away {
+        assert!(started.elapsed() < PATIENCE, "no newer snapshot");
+        run(&host, "two", next);
+        next += 1;
+        newest = manifests(&spark).iter().map(|manifest| epoch_of(manifest)).max().unwrap();
+    }
+    assert!(restored(&host).1, "a new disk: {}", host.log());
+    host.kill();
+    let host = HostProcess::start();
+    run(&host, "one", next);
+    let (replayed, from_snapshot) = restored(&host);
+    assert!(!from_snapshot, "its own disk has most of it: {}", host.log());
+    let &[(from, to, records)] = replayed.as_slice() else { panic!("replayed once: {}", host.log()) };
+    assert_eq!((to, records), (next - 1, (to - from + 1) * 200), "{}", host.log());
+    assert!(from > snapshot, "what it had written to its disk, it has: {}", host.log());
 }
 
 #[test]

@@ -15,7 +15,7 @@ use holdfast_host::client::Client;
 use holdfast_host::executor::Executor;
 use holdfast_host::request::Staged;
 use holdfast_host::server::{ServerOptions, TcpPlace, serve};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -49,6 +49,11 @@ impl Spark {
         }
         std::fs::write(root.path().join("query/metadata"), format!(r#"{{"id":"{QUERY}"}}"#)).unwrap();
         Self { root }
+    }
+
+    /// Whether the root is a folder, and no bucket.
+    pub fn is_local() -> bool {
+        on_s3().is_none()
     }
 
     /// The root's objects, which are files also on the server of `scripts/s3`.
@@ -200,7 +205,7 @@ impl Drop for Host {
 pub struct HostProcess {
     pub socket: PathBuf,
     process: Child,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl HostProcess {
@@ -217,14 +222,18 @@ impl HostProcess {
     fn with(cluster: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("host.sock");
-        let process = Command::new(std::env::current_exe().unwrap())
+        // As in Python: a file that may not grow is an error, no signal that kills.
+        let process = Command::new("sh")
+            .args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#])
+            .arg(std::env::current_exe().unwrap())
             .args(["support::serves_in_a_process_of_its_own", "--exact", "--ignored"])
+            .stderr(std::fs::File::create(folder.path().join("log")).unwrap())
             .env("HOLDFAST_TEST_SOCKET", &socket)
             .env("HOLDFAST_TEST_CLUSTER", cluster)
             .spawn()
             .unwrap();
         wait_for(&socket);
-        Self { socket, process, _folder: folder }
+        Self { socket, process, folder }
     }
 
     /// SIGKILL: nothing is flushed, nobody says goodbye.
@@ -234,6 +243,17 @@ impl HostProcess {
 
     pub fn connect(&self) -> Client {
         Client::connect(&self.socket, TOKEN, PATIENCE).unwrap()
+    }
+
+    /// What it has told so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+
+    /// Lets no file grow beyond so many bytes, as a disk that is full; or lifts that again.
+    pub fn limit_files(&self, bytes: Option<u64>) {
+        let limit = Rlimit { current: bytes, maximum: None };
+        prlimit(Some(Pid::from_child(&self.process)), Resource::Fsize, limit).unwrap();
     }
 
     /// SIGSTOP: it keeps all that it has, and does not answer.
@@ -253,6 +273,9 @@ impl HostProcess {
 
 impl Drop for HostProcess {
     fn drop(&mut self) {
+        if thread::panicking() {
+            println!("{}", self.log());
+        }
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
@@ -262,6 +285,7 @@ impl Drop for HostProcess {
 #[ignore = "the body of HostProcess, not a test"]
 fn serves_in_a_process_of_its_own() {
     let socket = std::env::var_os("HOLDFAST_TEST_SOCKET").expect("started by HostProcess");
+    holdfast_host::logging::to_stderr();
     let executor = rustix::process::getppid().and_then(|parent| Executor::of(parent.as_raw_pid()));
     let cluster = std::env::var("HOLDFAST_TEST_CLUSTER").expect("started by HostProcess") == "yes";
     let tcp = cluster.then(loopback);
