@@ -59,7 +59,7 @@ def test_floating_keys_come_out_as_they_were(spark):
     [
         ({"by": "nothing"}, "by: the given frame has no column 'nothing'; it has k, t, x"),
         ({"on": "x"}, "on: column 'x' of the given frame is int, not a timestamp"),
-        ({"by": ["k", "t"]}, "on: column 't' is in by, too"),
+        ({"by": ["k", "t"]}, "on: column 't' is a key, too"),
         ({"within": "-1 second"}, "within is negative"),
     ],
 )

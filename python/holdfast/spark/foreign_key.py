@@ -59,12 +59,8 @@ class ForeignKey:
         self.left_time: Final = self.left.time(left_on, "left_on")
         self.right_time: Final = self.right.time(right_on, "right_on")
         schema.check_same_time(self.left_time, self.right_time)
-        for argument, time, keys in (
-            ("left_on", self.left_time, [*self.keys, self.foreign]),
-            ("right_on", self.right_time, [self.right_key]),
-        ):
-            if time in keys:
-                raise ValueError(f"{argument}: column {time.name!r} is a key, too; a key and a time are two columns")
+        schema.check_time_is_no_key("left_on", self.left_time, [*self.keys, self.foreign])
+        schema.check_time_is_no_key("right_on", self.right_time, [self.right_key])
         self.payload: Final = [field for field in self.left.fields if field != self.left_time and field not in self.keys]
         self.right_payload: Final = [field for field in self.right.fields if field not in (self.right_time, self.right_key)]
 

@@ -22,8 +22,8 @@ class OneSide:
         self.side: Final = Side("given", frame)
         self.keys: Final = keys_of(self.side, by)
         self.time: Final = None if on is None else self.side.time(on, "on")
-        if self.time is not None and self.time in self.keys:
-            raise ValueError(f"on: column {self.time.name!r} is in by, too; a key and a time are two columns")
+        if self.time is not None:
+            schema.check_time_is_no_key("on", self.time, self.keys)
         # A floating key is compared by value, but comes out with the bits that it came in with.
         self.payload: Final = [
             field

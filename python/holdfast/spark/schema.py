@@ -1,5 +1,6 @@
 """Spark's columns and types: found, checked, and as Arrow has them."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -109,6 +110,12 @@ def check_same_time(left: sql.StructField, right: sql.StructField) -> None:
             f"left_on {left.name!r} is {left.dataType.simpleString()} and right_on "
             f"{right.name!r} is {right.dataType.simpleString()}: cast one to the other's type"
         )
+
+
+def check_time_is_no_key(argument: str, time: sql.StructField, keys: Sequence[sql.StructField]) -> None:
+    """Refuse a time, named by `argument`, that is one of the keys, too."""
+    if time in keys:
+        raise ValueError(f"{argument}: column {time.name!r} is a key, too; a key and a time are two columns")
 
 
 def check_key_type(column: sql.StructField, argument: str = "by") -> None:

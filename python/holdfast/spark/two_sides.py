@@ -44,12 +44,8 @@ class TwoSides:
         self.left_time: Final = self.left.time(left_on, "left_on")
         self.right_time: Final = self.right.time(right_on, "right_on")
         schema.check_same_time(self.left_time, self.right_time)
-        for argument, time, keys in (
-            ("left_on", self.left_time, self.keys),
-            ("right_on", self.right_time, self.right_keys),
-        ):
-            if time in keys:
-                raise ValueError(f"{argument}: column {time.name!r} is in by, too; a key and a time are two columns")
+        schema.check_time_is_no_key("left_on", self.left_time, self.keys)
+        schema.check_time_is_no_key("right_on", self.right_time, self.right_keys)
         # A floating key is compared by value, but comes out with the bits that it came in with, if it always can.
         self.left_payload: Final = [
             field

@@ -126,9 +126,7 @@ impl Session {
         self.work(schema)?;
         let Self { host, request, home, work } = self;
         let Some(mut work) = work else { return Err(Error::new(ErrorKind::InvalidState, "the session has no work")) };
-        if let Some(time) = work.gate.heartbeat() {
-            work.operator.set_heartbeat(time);
-        }
+        work.operator.rows().heartbeat = work.gate.heartbeat();
         if let (Some(input), Home::Kept { root, run, place }) = (work.operator.repeats(), &home)
             && let Some(head) = earlier(root, &request, *run, place.epoch, work.gate.digest(input), work.view.base)?
         {

@@ -17,14 +17,14 @@ pub use output::{OutputColumn, Source};
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
-use holdfast_core::{Error, ErrorKind, Result, StoreSpec, Task, Transaction};
+use holdfast_core::{Error, ErrorKind, Result, StoreKind, StoreSpec, Task, Transaction};
 use serde::{Deserialize, Serialize};
 
 use crate::message::Message;
 use crate::protocol::{Digest, Epoch, OperatorName};
 use crate::root::OperatorMeta;
 use output::Output;
-use rows::{Intake, RowsSpec};
+use rows::{Intake, Rows, RowsSpec};
 
 /// Rows that go through a store, or out, at once. Fixed, so that every attempt at an epoch does the same.
 const BATCH_ROWS: usize = 10_000;
@@ -145,17 +145,22 @@ pub trait Operator: Send {
     /// What the root remembers of the operator.
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta;
 
+    /// The rows that it takes, and what it counts of them.
+    fn input(&mut self) -> (&mut Rows, &mut Counts);
+
     /// The rows that it takes.
-    fn rows(&mut self) -> &mut rows::Rows;
+    fn rows(&mut self) -> &mut Rows {
+        self.input().0
+    }
 
     /// Takes a batch of input.
     ///
     /// # Errors
     /// `InvalidState` names the rows of another partition; `Io` for a disk that is full when rows outgrow their memory.
-    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()>;
-
-    /// Once the input's rows are worked on, the stream time is at least this: what waits for it must not wait for rows.
-    fn set_heartbeat(&mut self, _time: i64) {}
+    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
+        let (rows, counts) = self.input();
+        rows.push(batch, intake, counts)
+    }
 
     /// The input's digest, if an earlier session's results are to be given again rather than worked out anew.
     fn repeats(&self) -> Option<Digest> {
@@ -248,6 +253,16 @@ pub struct Counts {
 
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
+
+/// A store of the versions of keys.
+fn versioned(history_retention: i64) -> StoreKind {
+    StoreKind::Versioned { history_retention, segment_interval: segment_interval(history_retention) }
+}
+
+/// A store of one value each time of a key.
+fn by_time(retention: i64, window_size: i64) -> StoreKind {
+    StoreKind::Window { retention, window_size, retain_duplicates: false, timestamped: false }
+}
 
 /// The default segment interval of a retention (`stores.md` section 5).
 fn segment_interval(retention: i64) -> i64 {

@@ -145,9 +145,7 @@ impl Job {
             operator.push(rows.slice(first, size.min(rows.num_rows() - first)), &intake).unwrap();
             assert!(intake.memory.held() <= memory, "what has outgrown its memory is on disk");
         }
-        if let Some(time) = beat {
-            operator.set_heartbeat(time);
-        }
+        operator.rows().heartbeat = beat;
         assert_eq!(std::fs::read_dir(self.folder.path()).unwrap().count(), 0, "what is on disk has no name, and is gone with the process");
         let mut out = Vec::new();
         let outcome = operator.run(task, tx, &mut |batch: RecordBatch| {

@@ -26,10 +26,10 @@ use serde_json::Value;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::output::times_of;
-use super::rows::{Intake, Layout, Order, Place, Rows};
+use super::rows::{Layout, Order, Place, Rows, Sides};
 use super::{BATCH_ROWS, Counts, Operator, Outcome, Worker};
 use crate::protocol::{Digest, Epoch};
-use crate::root::{Column, OperatorMeta, Payload};
+use crate::root::{Column, OperatorMeta};
 use crate::row::{EncodedRows, RowCodec};
 use accumulator::{Access, Accumulator, accumulator};
 use groups::Groups;
@@ -47,7 +47,6 @@ pub struct Aggregation {
     rows: Rows,
     accumulators: Vec<Box<dyn Accumulator>>,
     counts: Counts,
-    heartbeat: Option<i64>,
 }
 
 impl Aggregation {
@@ -63,7 +62,7 @@ impl Aggregation {
             numbered.map(|(number, aggregate)| accumulator(number, aggregate, spec, &layout)).collect::<Result<_>>()?;
         // What is kept of the user's own functions is known once the worker has said it.
         codec(&accumulators)?;
-        Ok(Self { spec: spec.clone(), rows: Rows::new(layout), accumulators, counts: Counts::default(), heartbeat: None })
+        Ok(Self { spec: spec.clone(), rows: Rows::new(layout), accumulators, counts: Counts::default() })
     }
 
     /// The rows, in order where that matters, and the greatest time, of those before them too.
@@ -143,26 +142,11 @@ impl Operator for Aggregation {
         let windows = self.spec.window.map_or_else(Vec::new, Window::settings);
         let mut settings = BTreeMap::from([("timed".to_owned(), Value::from(self.spec.timed))]);
         settings.extend(windows.into_iter().map(|(name, micros)| (name.to_owned(), Value::from(micros))));
-        OperatorMeta {
-            kind: "aggregate".to_owned(),
-            key: layout.columns(layout.keys.clone()),
-            value: value.collect(),
-            payload: Payload::default(),
-            settings,
-            first_epoch,
-        }
+        OperatorMeta { value: value.collect(), ..layout.meta("aggregate", Sides::default(), settings, first_epoch) }
     }
 
-    fn rows(&mut self) -> &mut Rows {
-        &mut self.rows
-    }
-
-    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
-        self.rows.push(batch, intake, &mut self.counts)
-    }
-
-    fn set_heartbeat(&mut self, time: i64) {
-        self.heartbeat = Some(time);
+    fn input(&mut self) -> (&mut Rows, &mut Counts) {
+        (&mut self.rows, &mut self.counts)
     }
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
@@ -175,7 +159,7 @@ impl Operator for Aggregation {
         let before =
             progress.get(tx, STREAM_TIME, |time| time.and_then(|time| time.first_chunk().map(|time| i64::from_be_bytes(*time))))?;
         let (places, stream_time) = self.places(before)?;
-        let stream_time = stream_time.max(self.heartbeat);
+        let stream_time = stream_time.max(self.rows.heartbeat);
         let mut windows = windows(&self.spec, task, Clock::new(&self.spec, before, stream_time))?;
         let mut groups = Groups::default();
         let assigned = windows.assign(&self.rows, &places, tx, &mut groups, &mut self.counts)?;

@@ -5,8 +5,8 @@ use serde::Deserialize;
 
 use super::windows::{GROUPS, HoppingWindow};
 use super::{ITEMS, PROGRESS};
-use crate::operator::OutputColumn;
 use crate::operator::rows::RowsSpec;
+use crate::operator::{OutputColumn, by_time};
 
 /// What the driver says about the aggregation.
 #[derive(Debug, Clone, Deserialize)]
@@ -191,11 +191,10 @@ impl Spec {
             let needed = self.grace().map_or(i64::MAX, |grace| window.reach().saturating_add(grace));
             needed.max(self.retention.unwrap_or(0))
         });
-        let by_time = |window_size| StoreKind::Window { retention: kept, window_size, retain_duplicates: false, timestamped: false };
         let groups = match self.window {
             None => StoreKind::KeyValue,
-            Some(Window::Hopping(window)) => by_time(window.length),
-            Some(Window::Sliding { .. }) => by_time(0),
+            Some(Window::Hopping(window)) => by_time(kept, window.length),
+            Some(Window::Sliding { .. }) => by_time(kept, 0),
             Some(Window::Session { .. }) => StoreKind::Session { retention: kept },
         };
         [(GROUPS, groups), (ITEMS, StoreKind::KeyValue), (PROGRESS, StoreKind::KeyValue)]

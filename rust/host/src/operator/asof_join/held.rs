@@ -40,7 +40,7 @@ impl AsofJoin {
         let mut counts = self.counts;
         let ordered = self.rows.all(Order::Matchable, &mut counts)?;
         let newest = ordered.iter().filter_map(|place| self.waits(*place)).map(|(_, time)| time).max();
-        let stream_time = held.stream_time(tx).max(newest).max(self.heartbeat);
+        let stream_time = held.stream_time(tx).max(newest).max(self.rows.heartbeat);
         let limit = match stream_time {
             Some(time) => Limit::Before(time.saturating_sub(self.layout.grace).saturating_add(1)),
             None => Limit::Before(i64::MIN),

@@ -9,7 +9,7 @@ use super::spec::{How, Spec};
 use crate::operator::Output;
 use crate::operator::rows;
 use crate::protocol::Epoch;
-use crate::root::{OperatorMeta, Payload};
+use crate::root::OperatorMeta;
 
 /// What the join does and what comes out.
 pub struct Layout {
@@ -48,12 +48,9 @@ impl Layout {
     /// What the root remembers of the join.
     pub fn meta(&self, rows: &rows::Layout, first_epoch: Epoch) -> OperatorMeta {
         let mut settings = BTreeMap::from([("history_retention".to_owned(), Value::from(self.history_retention))]);
-        let mut payload = Payload { left: Vec::new(), right: rows.columns(rows.right.clone()) };
         if self.grace > 0 {
             settings.insert("grace".to_owned(), Value::from(self.grace));
-            payload.left = rows.columns(rows.left.clone());
         }
-        let key = rows.columns(rows.keys.clone());
-        OperatorMeta { kind: "join_asof".to_owned(), key, value: Vec::new(), payload, settings, first_epoch }
+        rows.meta("join_asof", rows::Sides { left: self.grace > 0, right: true }, settings, first_epoch)
     }
 }

@@ -12,12 +12,11 @@ mod spec;
 
 pub use spec::{How, Spec};
 
-use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 use holdfast_core::{Result, Task, Transaction};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::rows::{self, Intake, Order, Rows};
+use super::rows::{self, Order, Rows};
 use super::{BATCH_ROWS, Counts, Operator, Outcome, Worker};
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;
@@ -34,7 +33,6 @@ pub struct AsofJoin {
     layout: Layout,
     rows: Rows,
     counts: Counts,
-    heartbeat: Option<i64>,
 }
 
 impl AsofJoin {
@@ -46,7 +44,7 @@ impl AsofJoin {
         let rows = rows::Layout::new("join_asof", &spec.rows, schema)?;
         let layout = Layout::new(spec, &rows)?;
         // Left rows' payloads only if they may have to wait.
-        Ok(Self { rows: Rows::with_payloads(rows, layout.holds, true), layout, counts: Counts::default(), heartbeat: None })
+        Ok(Self { rows: Rows::with_payloads(rows, layout.holds, true), layout, counts: Counts::default() })
     }
 }
 
@@ -55,16 +53,8 @@ impl Operator for AsofJoin {
         self.layout.meta(&self.rows.layout, first_epoch)
     }
 
-    fn rows(&mut self) -> &mut Rows {
-        &mut self.rows
-    }
-
-    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
-        self.rows.push(batch, intake, &mut self.counts)
-    }
-
-    fn set_heartbeat(&mut self, time: i64) {
-        self.heartbeat = Some(time);
+    fn input(&mut self) -> (&mut Rows, &mut Counts) {
+        (&mut self.rows, &mut self.counts)
     }
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {

@@ -1,11 +1,11 @@
 //! Settings of an as-of join, as the request has them.
 
-use holdfast_core::{StoreKind, StoreSpec};
+use holdfast_core::StoreSpec;
 use serde::Deserialize;
 
 use super::{HELD, TABLE};
 use crate::operator::rows::RowsSpec;
-use crate::operator::{OutputColumn, segment_interval};
+use crate::operator::{OutputColumn, by_time, versioned};
 
 /// What the driver says about the join.
 #[derive(Debug, Clone, Deserialize)]
@@ -40,13 +40,10 @@ pub enum How {
 impl Spec {
     /// The stores: the right side's versions, and with grace the left rows that wait.
     pub fn stores(&self) -> Vec<StoreSpec> {
-        let segment_interval = segment_interval(self.history_retention);
-        let table = StoreKind::Versioned { history_retention: self.history_retention, segment_interval };
-        let mut stores = vec![StoreSpec::new(TABLE, table)];
+        let mut stores = vec![StoreSpec::new(TABLE, versioned(self.history_retention))];
         if self.grace > 0 {
             // What goes out is exactly what the store then forgets.
-            let held = StoreKind::Window { retention: self.grace, window_size: 0, retain_duplicates: false, timestamped: false };
-            stores.push(StoreSpec::new(HELD, held));
+            stores.push(StoreSpec::new(HELD, by_time(self.grace, 0)));
         }
         stores
     }

@@ -7,18 +7,17 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use arrow_array::RecordBatch;
 use arrow_schema::Schema;
-use holdfast_core::{Error, ErrorKind, Result, StoreKind, StoreSpec, Task, Timestamp, Transaction, WindowPut, WindowStore};
+use holdfast_core::{Error, ErrorKind, Result, StoreSpec, Task, Timestamp, Transaction, WindowPut, WindowStore};
 use serde::Deserialize;
 use serde_json::Value;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::output::{Right, digest_places};
-use super::rows::{Intake, Layout, Order, Place, Rows, RowsSpec};
-use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, OutputColumn, Worker};
+use super::rows::{Layout, Order, Place, Rows, RowsSpec, Sides};
+use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, OutputColumn, Worker, by_time};
 use crate::protocol::{Digest, Epoch};
-use crate::root::{OperatorMeta, Payload};
+use crate::root::OperatorMeta;
 
 /// The store of each key's newest time.
 const SEEN: &str = "seen";
@@ -39,8 +38,7 @@ impl Spec {
     /// The one store: each key's newest time.
     pub fn stores(&self) -> Vec<StoreSpec> {
         let retention = self.within.saturating_mul(2).saturating_add(1);
-        let kind = StoreKind::Window { retention, window_size: 0, retain_duplicates: false, timestamped: false };
-        vec![StoreSpec::new(SEEN, kind)]
+        vec![StoreSpec::new(SEEN, by_time(retention, 0))]
     }
 }
 
@@ -50,7 +48,6 @@ pub struct DropDuplicates {
     output: Output,
     rows: Rows,
     counts: Counts,
-    heartbeat: Option<i64>,
 }
 
 /// A key's newest time.
@@ -71,7 +68,7 @@ impl DropDuplicates {
         }
         let layout = Layout::new("drop_duplicates", &spec.rows, schema)?;
         let output = Output::new("drop_duplicates", &spec.output, &layout)?;
-        Ok(Self { within: spec.within, output, rows: Rows::new(layout), counts: Counts::default(), heartbeat: None })
+        Ok(Self { within: spec.within, output, rows: Rows::new(layout), counts: Counts::default() })
     }
 
     /// Those rows of a part that are taken, in order, each with its time: none is older than `oldest`.
@@ -93,34 +90,19 @@ impl DropDuplicates {
 
 impl Operator for DropDuplicates {
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta {
-        let layout = &self.rows.layout;
-        OperatorMeta {
-            kind: "drop_duplicates".to_owned(),
-            key: layout.columns(layout.keys.clone()),
-            value: Vec::new(),
-            payload: Payload::default(),
-            settings: BTreeMap::from([("within".to_owned(), Value::from(self.within))]),
-            first_epoch,
-        }
+        let settings = BTreeMap::from([("within".to_owned(), Value::from(self.within))]);
+        self.rows.layout.meta("drop_duplicates", Sides::default(), settings, first_epoch)
     }
 
-    fn rows(&mut self) -> &mut Rows {
-        &mut self.rows
-    }
-
-    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
-        self.rows.push(batch, intake, &mut self.counts)
-    }
-
-    fn set_heartbeat(&mut self, time: i64) {
-        self.heartbeat = Some(time);
+    fn input(&mut self) -> (&mut Rows, &mut Counts) {
+        (&mut self.rows, &mut self.counts)
     }
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
         let seen = task.window(SEEN)?;
         let oldest = seen.stream_time(tx).map_or(i64::MIN, |time| time.0.saturating_sub(self.within));
         let mut digest = Xxh3Default::new();
-        let mut newest = NewestTimes { last: self.heartbeat, ..NewestTimes::default() };
+        let mut newest = NewestTimes { last: self.rows.heartbeat, ..NewestTimes::default() };
         while let Some(part) = self.rows.next_part(Order::Matchable, &mut self.counts)? {
             let taken = self.taken(part, oldest);
             let fresh = self.fresh(&seen, tx, &mut newest, &taken)?;

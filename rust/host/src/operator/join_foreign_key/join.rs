@@ -1,24 +1,21 @@
 //! The second stage: left rows by their foreign key, beside the right table.
 
-use std::collections::BTreeMap;
-
+use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int8Type;
-use arrow_array::{Array, RecordBatch};
 use arrow_schema::Schema;
-use holdfast_core::{Error, ErrorKind, Result, StoreKind, StoreSpec, Task, Timestamp, Transaction, VersionRow, VersionedStore};
+use holdfast_core::{Error, ErrorKind, Result, StoreSpec, Task, Timestamp, Transaction, VersionRow, VersionedStore};
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::action::Action;
 use crate::key::{KeyCodec, Keys};
 use crate::operator::join_table::timeline::{self, Stretch};
 use crate::operator::join_table::{How, LEFT, RIGHT};
 use crate::operator::pairs::Emitter;
-use crate::operator::rows::{Input, Intake, Layout, Order, Place, Rows, RowsSpec};
-use crate::operator::{Counts, Operator, Outcome, Output, OutputColumn, Worker, segment_interval};
+use crate::operator::rows::{Input, Layout, Order, Place, Rows, RowsSpec, Sides};
+use crate::operator::{Counts, Operator, Outcome, Output, OutputColumn, Worker, versioned};
 use crate::protocol::Epoch;
-use crate::root::{OperatorMeta, Payload};
+use crate::root::OperatorMeta;
 
 /// What the driver says about the join.
 #[derive(Debug, Clone, Deserialize)]
@@ -43,9 +40,7 @@ pub struct Spec {
 impl Spec {
     /// The stores: the left rows by (foreign key, own key), and the right table's versions.
     pub fn stores(&self) -> Vec<StoreSpec> {
-        let segment_interval = segment_interval(self.history_retention);
-        let kind = StoreKind::Versioned { history_retention: self.history_retention, segment_interval };
-        [LEFT, RIGHT].map(|name| StoreSpec::new(name, kind.clone())).to_vec()
+        [LEFT, RIGHT].map(|name| StoreSpec::new(name, versioned(self.history_retention))).to_vec()
     }
 }
 
@@ -173,24 +168,12 @@ impl ForeignJoin {
 
 impl Operator for ForeignJoin {
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta {
-        let layout = &self.rows.layout;
-        let how = serde_json::to_value(self.spec.how).unwrap_or_default();
-        OperatorMeta {
-            kind: "foreign_join".to_owned(),
-            key: layout.columns(layout.keys.clone()),
-            value: Vec::new(),
-            payload: Payload { left: layout.columns(layout.left.clone()), right: layout.columns(layout.right.clone()) },
-            settings: BTreeMap::from([("history_retention".to_owned(), Value::from(self.spec.history_retention)), ("how".to_owned(), how)]),
-            first_epoch,
-        }
+        let settings = self.spec.how.settings(self.spec.history_retention);
+        self.rows.layout.meta("foreign_join", Sides { left: true, right: true }, settings, first_epoch)
     }
 
-    fn rows(&mut self) -> &mut Rows {
-        &mut self.rows
-    }
-
-    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
-        self.rows.push(batch, intake, &mut self.counts)
+    fn input(&mut self) -> (&mut Rows, &mut Counts) {
+        (&mut self.rows, &mut self.counts)
     }
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {

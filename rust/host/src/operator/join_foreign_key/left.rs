@@ -1,11 +1,11 @@
 //! The first stage: the left table by its own key, and what a change of it means for the foreign keys.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 
-use arrow_array::{Array, Int8Array, Int64Array, RecordBatch};
+use arrow_array::{Array, Int8Array, Int64Array};
 use arrow_schema::{Field, Schema};
-use holdfast_core::{Error, ErrorKind, Result, StoreKind, StoreSpec, Task, Timestamp, Transaction, VersionedStore};
+use holdfast_core::{Error, ErrorKind, Result, StoreSpec, Task, Timestamp, Transaction, VersionedStore};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -13,10 +13,10 @@ use super::action::Action;
 use crate::key::{KeyCodec, Keys};
 use crate::operator::join_table::How;
 use crate::operator::pairs::Emitter;
-use crate::operator::rows::{Input, Intake, Layout, Order, Place, Rows, RowsSpec};
-use crate::operator::{Counts, Operator, Outcome, Output, OutputColumn, Worker, segment_interval};
+use crate::operator::rows::{Input, Layout, Order, Place, Rows, RowsSpec, Sides};
+use crate::operator::{Counts, Operator, Outcome, Output, OutputColumn, Worker, versioned};
 use crate::protocol::Epoch;
-use crate::root::{OperatorMeta, Payload};
+use crate::root::OperatorMeta;
 
 /// The store of the left table.
 const TABLE: &str = "table";
@@ -42,8 +42,7 @@ pub struct Spec {
 impl Spec {
     /// The one store: the left table's versions.
     pub fn stores(&self) -> Vec<StoreSpec> {
-        let segment_interval = segment_interval(self.history_retention);
-        vec![StoreSpec::new(TABLE, StoreKind::Versioned { history_retention: self.history_retention, segment_interval })]
+        vec![StoreSpec::new(TABLE, versioned(self.history_retention))]
     }
 }
 
@@ -215,29 +214,14 @@ impl ForeignLeft {
 
 impl Operator for ForeignLeft {
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta {
-        let layout = &self.rows.layout;
-        let how = serde_json::to_value(self.spec.how).unwrap_or_default();
         let foreign: Vec<&str> = self.spec.foreign.iter().map(|column| self.spec.rows.left[*column].as_str()).collect();
-        OperatorMeta {
-            kind: "foreign_left".to_owned(),
-            key: layout.columns(layout.keys.clone()),
-            value: Vec::new(),
-            payload: Payload { left: layout.columns(layout.left.clone()), right: Vec::new() },
-            settings: BTreeMap::from([
-                ("history_retention".to_owned(), Value::from(self.spec.history_retention)),
-                ("how".to_owned(), how),
-                ("foreign_key".to_owned(), Value::from(foreign)),
-            ]),
-            first_epoch,
-        }
+        let mut settings = self.spec.how.settings(self.spec.history_retention);
+        settings.insert("foreign_key".to_owned(), Value::from(foreign));
+        self.rows.layout.meta("foreign_left", Sides { left: true, right: false }, settings, first_epoch)
     }
 
-    fn rows(&mut self) -> &mut Rows {
-        &mut self.rows
-    }
-
-    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
-        self.rows.push(batch, intake, &mut self.counts)
+    fn input(&mut self) -> (&mut Rows, &mut Counts) {
+        (&mut self.rows, &mut self.counts)
     }
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {

@@ -10,19 +10,17 @@ pub mod timeline;
 
 pub use spec::{How, Spec};
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow_array::{Array, RecordBatch};
+use arrow_array::Array;
 use arrow_schema::Schema;
 use holdfast_core::{Result, Task, Timestamp, Transaction, VersionedStore};
-use serde_json::Value;
 
 use super::pairs::Emitter;
-use super::rows::{Intake, Layout, Order, Place, Rows};
+use super::rows::{Layout, Order, Place, Rows, Sides};
 use super::{Counts, Operator, Outcome, Output, Worker};
 use crate::protocol::Epoch;
-use crate::root::{OperatorMeta, Payload};
+use crate::root::OperatorMeta;
 use timeline::Stretch;
 
 /// The store of the left table.
@@ -123,24 +121,12 @@ enum Applied {
 
 impl Operator for JoinTable {
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta {
-        let layout = &self.rows.layout;
-        let how = serde_json::to_value(self.spec.how).unwrap_or_default();
-        OperatorMeta {
-            kind: "join_table".to_owned(),
-            key: layout.columns(layout.keys.clone()),
-            value: Vec::new(),
-            payload: Payload { left: layout.columns(layout.left.clone()), right: layout.columns(layout.right.clone()) },
-            settings: BTreeMap::from([("history_retention".to_owned(), Value::from(self.spec.history_retention)), ("how".to_owned(), how)]),
-            first_epoch,
-        }
+        let settings = self.spec.how.settings(self.spec.history_retention);
+        self.rows.layout.meta("join_table", Sides { left: true, right: true }, settings, first_epoch)
     }
 
-    fn rows(&mut self) -> &mut Rows {
-        &mut self.rows
-    }
-
-    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
-        self.rows.push(batch, intake, &mut self.counts)
+    fn input(&mut self) -> (&mut Rows, &mut Counts) {
+        (&mut self.rows, &mut self.counts)
     }
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {

@@ -1,11 +1,14 @@
 //! Settings of a join of tables, as the request has them.
 
-use holdfast_core::{Error, ErrorKind, Result, StoreKind, StoreSpec};
+use std::collections::BTreeMap;
+
+use holdfast_core::{Error, ErrorKind, Result, StoreSpec};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{LEFT, RIGHT};
 use crate::operator::rows::RowsSpec;
-use crate::operator::{OutputColumn, segment_interval};
+use crate::operator::{OutputColumn, versioned};
 
 /// What the driver says about the join.
 #[derive(Debug, Clone, Deserialize)]
@@ -38,6 +41,12 @@ pub enum How {
 }
 
 impl How {
+    /// What the state of a join of this kind depends on.
+    pub fn settings(self, history_retention: i64) -> BTreeMap<String, Value> {
+        let how = serde_json::to_value(self).unwrap_or_default();
+        BTreeMap::from([("history_retention".to_owned(), Value::from(history_retention)), ("how".to_owned(), how)])
+    }
+
     /// Whether there is a row of the result with these sides.
     pub fn joins(self, left: bool, right: bool) -> bool {
         match self {
@@ -68,8 +77,6 @@ impl Spec {
 
     /// The stores: each side's versions.
     pub fn stores(&self) -> Vec<StoreSpec> {
-        let segment_interval = segment_interval(self.history_retention);
-        let kind = StoreKind::Versioned { history_retention: self.history_retention, segment_interval };
-        [LEFT, RIGHT].map(|name| StoreSpec::new(name, kind.clone())).to_vec()
+        [LEFT, RIGHT].map(|name| StoreSpec::new(name, versioned(self.history_retention))).to_vec()
     }
 }

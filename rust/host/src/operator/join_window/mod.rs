@@ -12,17 +12,16 @@ pub use spec::{How, Spec};
 
 use std::collections::{BTreeMap, HashMap};
 
-use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 use holdfast_core::{Result, Task, Transaction};
 use serde_json::Value;
 
 use super::pairs::Emitter;
-use super::rows::{Intake, Layout, Order, Place, Rows};
+use super::rows::{Layout, Order, Place, Rows, Sides};
 use super::shelf::{Limit, Shelf};
 use super::{Counts, Operator, Outcome, Output, Worker};
 use crate::protocol::Epoch;
-use crate::root::{OperatorMeta, Payload};
+use crate::root::OperatorMeta;
 use matching::Matching;
 
 /// The store of left rows that wait.
@@ -39,7 +38,6 @@ pub struct JoinWindow {
     output: Output,
     rows: Rows,
     counts: Counts,
-    heartbeat: Option<i64>,
 }
 
 /// The new rows of a key, in order.
@@ -58,7 +56,7 @@ impl JoinWindow {
         spec.check()?;
         let layout = Layout::new("join_window", &spec.rows, schema)?;
         let output = Output::new("join_window", &spec.output, &layout)?;
-        Ok(Self { spec: spec.clone(), output, rows: Rows::with_payloads(layout, true, true), counts: Counts::default(), heartbeat: None })
+        Ok(Self { spec: spec.clone(), output, rows: Rows::with_payloads(layout, true, true), counts: Counts::default() })
     }
 
     fn time(&self, place: Place) -> Option<i64> {
@@ -121,38 +119,22 @@ impl JoinWindow {
 
 impl Operator for JoinWindow {
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta {
-        let layout = &self.rows.layout;
         let Spec { before, after, grace, how, .. } = &self.spec;
         let spans = [("before", *before), ("after", *after), ("grace", *grace)];
         let mut settings: BTreeMap<String, Value> = spans.into_iter().map(|(name, span)| (name.to_owned(), Value::from(span))).collect();
         settings.insert("how".to_owned(), serde_json::to_value(how).unwrap_or_default());
-        OperatorMeta {
-            kind: "join_window".to_owned(),
-            key: layout.columns(layout.keys.clone()),
-            value: Vec::new(),
-            payload: Payload { left: layout.columns(layout.left.clone()), right: layout.columns(layout.right.clone()) },
-            settings,
-            first_epoch,
-        }
+        self.rows.layout.meta("join_window", Sides { left: true, right: true }, settings, first_epoch)
     }
 
-    fn rows(&mut self) -> &mut Rows {
-        &mut self.rows
-    }
-
-    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
-        self.rows.push(batch, intake, &mut self.counts)
-    }
-
-    fn set_heartbeat(&mut self, time: i64) {
-        self.heartbeat = Some(time);
+    fn input(&mut self) -> (&mut Rows, &mut Counts) {
+        (&mut self.rows, &mut self.counts)
     }
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
         let (mut left, mut right) = (Shelf::new(task, LEFT)?, Shelf::new(task, RIGHT)?);
         let places = self.rows.all(Order::All, &mut Counts::default())?;
         let mut sorted = self.sort_out(places, left.stream_time(tx).max(right.stream_time(tx)));
-        sorted.stream_time = sorted.stream_time.max(self.heartbeat);
+        sorted.stream_time = sorted.stream_time.max(self.rows.heartbeat);
         let mut counts = Counts { late: sorted.late, ..self.counts };
         let mut emitter = Emitter::new(&self.output, &self.rows.layout, worker);
         counts.dropped += self.alone(&sorted.alone, &mut emitter)?;

@@ -1,11 +1,11 @@
 //! Settings of a join within a window, as the request has them.
 
-use holdfast_core::{Error, ErrorKind, Result, StoreKind, StoreSpec};
+use holdfast_core::{Error, ErrorKind, Result, StoreSpec};
 use serde::{Deserialize, Serialize};
 
 use super::{LEFT, RIGHT};
-use crate::operator::OutputColumn;
 use crate::operator::rows::RowsSpec;
+use crate::operator::{OutputColumn, by_time};
 
 /// What the driver says about the join.
 #[derive(Debug, Clone, Deserialize)]
@@ -74,7 +74,7 @@ impl Spec {
     pub fn stores(&self) -> Vec<StoreSpec> {
         let store = |name, left| {
             let retention = self.waits(left).saturating_add(self.grace).saturating_add(1);
-            StoreSpec::new(name, StoreKind::Window { retention, window_size: 0, retain_duplicates: false, timestamped: false })
+            StoreSpec::new(name, by_time(retention, 0))
         };
         vec![store(LEFT, true), store(RIGHT, false)]
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use arrow_array::{Array, RecordBatch};
+use arrow_array::Array;
 use arrow_schema::Schema;
 use holdfast_core::{
     Applied, Error, ErrorKind, KeyValueStore, Op, Result, StoreKind, StoreSpec, Task, Timestamp, TimestampedKeyValueStore, Transaction,
@@ -14,10 +14,10 @@ use serde_json::Value;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::output::{Right, digest_places};
-use super::rows::{Intake, Layout, Order, Place, Rows, RowsSpec};
-use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, OutputColumn, Worker, segment_interval};
+use super::rows::{Layout, Order, Place, Rows, RowsSpec, Sides};
+use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, OutputColumn, Worker, versioned};
 use crate::protocol::{Digest, Epoch};
-use crate::root::{OperatorMeta, Payload};
+use crate::root::OperatorMeta;
 
 /// The table's store.
 const TABLE: &str = "table";
@@ -57,9 +57,7 @@ impl Spec {
         let kind = match self.table {
             TableKind::KeyValue => StoreKind::KeyValue,
             TableKind::Timestamped => StoreKind::TimestampedKeyValue,
-            TableKind::Versioned { history_retention } => {
-                StoreKind::Versioned { history_retention, segment_interval: segment_interval(history_retention) }
-            }
+            TableKind::Versioned { history_retention } => versioned(history_retention),
         };
         vec![StoreSpec::new(TABLE, kind)]
     }
@@ -167,7 +165,6 @@ enum Table {
 
 impl Operator for Materialize {
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta {
-        let layout = &self.rows.layout;
         let mut settings = BTreeMap::new();
         let form = match self.table {
             TableKind::KeyValue => "key_value",
@@ -178,22 +175,11 @@ impl Operator for Materialize {
             }
         };
         settings.insert("table".to_owned(), Value::from(form));
-        OperatorMeta {
-            kind: "materialize".to_owned(),
-            key: layout.columns(layout.keys.clone()),
-            value: Vec::new(),
-            payload: Payload { left: layout.columns(layout.left.clone()), right: Vec::new() },
-            settings,
-            first_epoch,
-        }
+        self.rows.layout.meta("materialize", Sides { left: true, right: false }, settings, first_epoch)
     }
 
-    fn rows(&mut self) -> &mut Rows {
-        &mut self.rows
-    }
-
-    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
-        self.rows.push(batch, intake, &mut self.counts)
+    fn input(&mut self) -> (&mut Rows, &mut Counts) {
+        (&mut self.rows, &mut self.counts)
     }
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {

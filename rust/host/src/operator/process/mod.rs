@@ -16,11 +16,11 @@ use arrow_schema::Schema;
 use holdfast_core::{Error, ErrorKind, Result, Task, Transaction};
 
 use super::output::Right;
-use super::rows::{self, Intake, Order, Place, Rows};
+use super::rows::{self, Order, Place, Rows, Sides};
 use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, Worker};
 use crate::message::Message;
 use crate::protocol::{Digest, Epoch};
-use crate::root::{OperatorMeta, Payload};
+use crate::root::OperatorMeta;
 use calls::Stores;
 
 /// One session of a process operator.
@@ -30,7 +30,6 @@ pub struct Process {
     /// The columns of the processor's batches.
     columns: Output,
     counts: Counts,
-    heartbeat: Option<i64>,
     /// The transaction has what an earlier session came to.
     is_repeated: bool,
 }
@@ -43,7 +42,7 @@ impl Process {
     pub fn new(spec: &Spec, schema: &Schema) -> Result<Self> {
         let layout = rows::Layout::new("process", &spec.rows, schema)?;
         let columns = Output::new("process", &spec.columns, &layout)?;
-        Ok(Self { spec: spec.clone(), rows: Rows::new(layout), columns, counts: Counts::default(), heartbeat: None, is_repeated: false })
+        Ok(Self { spec: spec.clone(), rows: Rows::new(layout), columns, counts: Counts::default(), is_repeated: false })
     }
 
     /// The next rows in order, and the greatest time of all rows so far; no rows at the end, and the heartbeat's time. `part`:
@@ -52,7 +51,7 @@ impl Process {
         while part.is_empty() {
             let Some(mut next) = self.rows.next_part(Order::Matchable, &mut self.counts)? else {
                 let end = Message::of(RecordBatch::new_empty(self.columns.schema()));
-                return Ok(match self.heartbeat {
+                return Ok(match self.rows.heartbeat {
                     Some(time) => end.with("time", time),
                     None => end,
                 });
@@ -74,22 +73,11 @@ impl Process {
 
 impl Operator for Process {
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta {
-        OperatorMeta {
-            kind: "process".to_owned(),
-            key: self.rows.layout.columns(self.rows.layout.keys.clone()),
-            value: Vec::new(),
-            payload: Payload::default(),
-            settings: self.spec.settings(),
-            first_epoch,
-        }
+        self.rows.layout.meta("process", Sides::default(), self.spec.settings(), first_epoch)
     }
 
-    fn rows(&mut self) -> &mut Rows {
-        &mut self.rows
-    }
-
-    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
-        self.rows.push(batch, intake, &mut self.counts)
+    fn input(&mut self) -> (&mut Rows, &mut Counts) {
+        (&mut self.rows, &mut self.counts)
     }
 
     fn repeats(&self) -> Option<Digest> {
@@ -98,10 +86,6 @@ impl Operator for Process {
 
     fn set_repeated(&mut self) {
         self.is_repeated = true;
-    }
-
-    fn set_heartbeat(&mut self, time: i64) {
-        self.heartbeat = Some(time);
     }
 
     fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {

@@ -4,16 +4,19 @@
 //! right row that ends the value) · `t` timestamp · key columns · left payload (null on right rows) · right payload (null on
 //! left rows). An operator of one side has left rows only. A row whose `side` is null is a heartbeat (`gate.rs`).
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::key::KeyCodec;
 use crate::payload::PayloadCodec;
-use crate::root::{Column, KeptOperator};
+use crate::protocol::Epoch;
+use crate::root::{Column, KeptOperator, OperatorMeta, Payload};
 use crate::row::RowCodec;
 
 pub const PID: usize = 0;
@@ -49,6 +52,15 @@ impl RowsSpec {
         let others = schema.fields().iter().skip(FIXED).zip(named).map(|(field, name)| Field::clone(field).with_name(name));
         Schema::new(fixed.chain(others).collect::<Vec<Field>>())
     }
+}
+
+/// The sides of which an operator keeps rows as they came.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sides {
+    /// The left one, or the only one.
+    pub left: bool,
+    /// The right one.
+    pub right: bool,
 }
 
 /// Where each column lies, and how rows are encoded.
@@ -140,6 +152,19 @@ impl Layout {
     /// Columns as the root remembers them.
     pub fn columns(&self, columns: Range<usize>) -> Vec<Column> {
         self.fields[columns].iter().map(Column::from).collect()
+    }
+
+    /// What the root remembers of an operator that keeps rows of these sides by key.
+    pub fn meta(&self, kind: &str, sides: Sides, settings: BTreeMap<String, Value>, first_epoch: Epoch) -> OperatorMeta {
+        let side = |is_kept: bool, columns: &Range<usize>| if is_kept { self.columns(columns.clone()) } else { Vec::new() };
+        OperatorMeta {
+            kind: kind.to_owned(),
+            key: self.columns(self.keys.clone()),
+            value: Vec::new(),
+            payload: Payload { left: side(sides.left, &self.left), right: side(sides.right, &self.right) },
+            settings,
+            first_epoch,
+        }
     }
 
     /// Takes what the root remembers of the payloads that are stored.

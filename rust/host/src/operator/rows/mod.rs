@@ -14,7 +14,7 @@ mod run;
 
 pub use gate::Gate;
 pub use input::{Fingerprint, Input};
-pub use layout::{Layout, RowsSpec, TIME};
+pub use layout::{Layout, RowsSpec, Sides, TIME};
 pub use order::{Order, Place};
 
 use std::path::PathBuf;
@@ -46,6 +46,8 @@ pub struct Rows {
     pub layout: Arc<Layout>,
     /// Those in memory, batch by batch: as they came, or the current part.
     pub inputs: Vec<Input>,
+    /// Once they are worked on, the stream time is at least this: what waits for it must not wait for rows.
+    pub heartbeat: Option<i64>,
     payloads: Payloads,
     fingerprint: Fingerprint,
     memory: Option<(Share, PathBuf)>,
@@ -76,6 +78,7 @@ impl Rows {
         Self {
             layout: Arc::new(layout),
             inputs: Vec::new(),
+            heartbeat: None,
             payloads: Payloads::default(),
             fingerprint: Fingerprint::default(),
             memory: None,

@@ -3,7 +3,7 @@
 use holdfast_core::{Result, Transaction, WindowStore};
 use serde::Deserialize;
 
-use super::{Answers, Clock, Windows};
+use super::{Answers, Clock, Windows, timed};
 use crate::operator::Counts;
 use crate::operator::aggregate::accumulator::Assigned;
 use crate::operator::aggregate::groups::Groups;
@@ -59,16 +59,11 @@ impl Windows for Hopping {
         counts: &mut Counts,
     ) -> Result<Vec<Assigned>> {
         let mut assigned = Vec::with_capacity(places.len());
-        for place in places.iter().copied() {
-            let (batch, row) = (&input.inputs[place.input()], place.row());
-            let Some(time) = batch.time(row) else {
-                counts.dropped += 1;
-                continue;
-            };
+        for (place, key, time) in timed(input, places, &mut counts.dropped) {
             let before = assigned.len();
             for start in self.window.starts(time) {
                 if !self.clock.was_closed(start.saturating_add(self.window.length)) {
-                    let group = groups.enter(batch.keys.with_nulls(row), start);
+                    let group = groups.enter(key, start);
                     assigned.push(Assigned { group, place, time });
                 }
             }

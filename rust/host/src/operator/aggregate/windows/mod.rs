@@ -127,6 +127,16 @@ impl Answers {
     }
 }
 
+/// Rows with their keys and times; those without a time are counted.
+fn timed<'a>(input: &'a Rows, places: &'a [Place], dropped: &'a mut u64) -> impl Iterator<Item = (Place, &'a [u8], i64)> {
+    places.iter().filter_map(|place| {
+        let batch = &input.inputs[place.input()];
+        let time = batch.time(place.row());
+        *dropped += u64::from(time.is_none());
+        time.map(|time| (*place, batch.keys.with_nulls(place.row()), time))
+    })
+}
+
 /// What a window store has of the groups.
 fn read(store: &WindowStore, tx: &mut Transaction, groups: &Groups) -> Result<Vec<Option<Vec<u8>>>> {
     let mut kept = vec![None; groups.count()];

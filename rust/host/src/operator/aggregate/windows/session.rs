@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use holdfast_core::{Result, SessionQuery, SessionStore, Timestamp, Transaction, WindowedKey};
 
-use super::{Answers, Clock, Windows};
+use super::{Answers, Clock, Windows, timed};
 use crate::operator::Counts;
 use crate::operator::aggregate::accumulator::{Assigned, Merge};
 use crate::operator::aggregate::groups::Groups;
@@ -133,13 +133,8 @@ impl Windows for Sessions {
         // By key: its last run so far. Rows come in the order of their times.
         let mut open: Vec<usize> = Vec::new();
         let mut rows: Vec<(Place, i64, usize)> = Vec::with_capacity(places.len());
-        for place in places.iter().copied() {
-            let batch = &input.inputs[place.input()];
-            let Some(time) = batch.time(place.row()) else {
-                counts.dropped += 1;
-                continue;
-            };
-            let key = keys.enter(batch.keys.with_nulls(place.row()), 0);
+        for (place, key, time) in timed(input, places, &mut counts.dropped) {
+            let key = keys.enter(key, 0);
             let is_new_key = key as usize == open.len();
             let run = match open.get(key as usize) {
                 Some(run) if time <= self.end(runs[*run].last) => *run,

@@ -6,7 +6,7 @@
 
 use holdfast_core::{Result, Timestamp, Transaction, WindowStore};
 
-use super::{Answers, Clock, Windows};
+use super::{Answers, Clock, Windows, timed};
 use crate::operator::Counts;
 use crate::operator::aggregate::accumulator::Assigned;
 use crate::operator::aggregate::groups::Groups;
@@ -79,17 +79,13 @@ impl Windows for Sliding {
         counts: &mut Counts,
     ) -> Result<Vec<Assigned>> {
         let mut assigned = Vec::with_capacity(places.len());
-        for place in places.iter().copied() {
-            let batch = &input.inputs[place.input()];
-            match batch.time(place.row()) {
-                None => counts.dropped += 1,
-                // Every window that holds the row is closed.
-                Some(time) if self.clock.was_closed(after(time.saturating_add(self.length))) => counts.late += 1,
-                Some(time) => {
-                    let group = groups.enter(batch.keys.with_nulls(place.row()), time);
-                    assigned.push(Assigned { group, place, time });
-                }
+        for (place, key, time) in timed(input, places, &mut counts.dropped) {
+            // Every window that holds the row is closed.
+            if self.clock.was_closed(after(time.saturating_add(self.length))) {
+                counts.late += 1;
+                continue;
             }
+            assigned.push(Assigned { group: groups.enter(key, time), place, time });
         }
         self.touched = groups.count();
         Ok(assigned)
