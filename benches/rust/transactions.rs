@@ -63,7 +63,9 @@ fn workloads(rows: usize) -> Vec<Workload> {
         uniform(rows),
         Workload { name: "80 % on 1,000 keys", reach: ">= 4.5", order: (0..rows).map(|n| skewed(n) as u32).collect(), ..uniform(rows) },
         Workload { name: "sequential keys", keys: sequential, ..uniform(few) },
+        // The first row spills: 100 MB are more than the default `uncommitted_max_bytes`.
         Workload { name: "values of 10 KiB", value: 10 << 10, ..uniform(few / 10) },
+        Workload { name: "values of 10 KiB, 1,000 a transaction", transaction: 1_000, value: 10 << 10, ..uniform(few / 10) },
         Workload { name: "transactions of 100", transaction: 100, ..uniform(few) },
         Workload { name: "transactions of 10", transaction: 10, ..uniform(few) },
         Workload { name: "read-modify-write", operation: Operation::Modify, ..uniform(few) },
