@@ -6,9 +6,13 @@ use std::sync::Arc;
 
 const ROWS: i64 = 20_000;
 
-fn open(dir: &std::path::Path) -> Arc<Task> {
+fn spec() -> StoreSpec {
     let kind = StoreKind::Window { retention: ROWS, window_size: 1, retain_duplicates: false, timestamped: false };
-    Task::open(dir, &[StoreSpec::new("w", kind)], TaskOptions::default()).unwrap()
+    StoreSpec::new("w", kind)
+}
+
+fn open(dir: &std::path::Path) -> Arc<Task> {
+    Task::open(dir, &[spec()], TaskOptions::default()).unwrap()
 }
 
 fn put(task: &Task, start: i64) {
@@ -69,4 +73,21 @@ fn a_scan_keeps_its_windows_while_they_expire_and_are_compacted() {
     })
     .unwrap();
     assert!(starts.into_iter().eq(0..ROWS));
+}
+
+/// An epoch of which nothing but its time is left (a heartbeat's): the windows that it ends must not come back.
+#[test]
+fn a_stream_time_that_moves_without_a_row_is_committed() {
+    let dir = tempfile::tempdir().unwrap();
+    for task in [open(dir.path()), Task::open_in_memory(&[spec()], TaskOptions::default()).unwrap()] {
+        let window = task.window("w").unwrap();
+        put(&task, 0);
+        task.commit(OffsetChange::Keep).unwrap();
+        window.advance_stream_time(&mut task.transaction().unwrap(), Timestamp(ROWS));
+        task.commit(OffsetChange::Keep).unwrap();
+        let mut tx = task.begin().unwrap();
+        assert_eq!(window.stream_time(&tx), Some(Timestamp(ROWS)));
+        let key = 0_i64.to_be_bytes();
+        assert!(!window.fetch(&mut tx, &key, Timestamp(0), |found| found.is_some()).unwrap());
+    }
 }

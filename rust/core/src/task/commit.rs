@@ -71,7 +71,9 @@ impl Task {
         }
         let mut states = std::mem::take(&mut tx.stores);
         drop((tx, last.base));
-        if batch.is_empty() && !in_memory && spilled.is_none() {
+        // A stream time may move without a row.
+        let has_moved = states.iter().any(|state| state.changed);
+        if batch.is_empty() && !in_memory && !has_moved && spilled.is_none() {
             return Ok(());
         }
         for state in &mut states {
