@@ -99,6 +99,36 @@ def test_an_unclean_stop_leaves_it_under_at_least_once(tmp_path):
         assert task.store_offset("totals", LOG) == 7
 
 
+def test_a_task_stands_where_the_store_that_was_discarded_stands(tmp_path):
+    crash(tmp_path / "db", ONCE)
+    with opened(tmp_path / "db", Totals()) as task:
+        assert task.committed_offsets() == {}
+        assert task.recover({LOG: 7}) == {}
+
+
+def test_an_open_that_fails_is_no_unclean_stop(tmp_path):
+    class Failing(Totals):
+        def init(self, task: hf.Task) -> None:
+            raise OSError("network")
+
+    with opened(tmp_path / "db", Totals()) as task:
+        task["totals"].totals["a"] = 1
+        task.commit({LOG: 7})
+    with pytest.raises(OSError, match="network"):
+        opened(tmp_path / "db", Failing())
+    with opened(tmp_path / "db", Totals()) as task:
+        assert task["totals"].totals == {"a": 1}
+        assert task.committed_offset(LOG) == 7
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../precious", "a/b", "+commit", "a\\b", "a\0", 7])
+def test_a_name_that_is_no_folders_is_refused(tmp_path, name):
+    (tmp_path / "precious").mkdir()
+    with pytest.raises(ValueError, match="a store's name is"):
+        opened(tmp_path / "db", Totals(name))
+    assert (tmp_path / "precious").is_dir()
+
+
 def test_its_error_fails_the_commit_and_nothing_of_the_task_is_committed(tmp_path):
     with opened(tmp_path / "db", Totals()) as task:
         task["totals"].fails = True

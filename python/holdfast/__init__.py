@@ -43,6 +43,7 @@ from holdfast._timestamped import ReadOnlyTimestampedKeyValueStore, TimestampedK
 from holdfast._user_store import UserStateStore
 from holdfast._versioned import ReadOnlyVersionedKeyValueStore, VersionedKeyValueStore
 from holdfast._window import ReadOnlyTimestampedWindowStore, ReadOnlyWindowStore, TimestampedWindowStore, WindowStore
+from holdfast.serde import Serde
 from holdfast.stores import StoreBuilder
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     "ReadOnlyTimestampedWindowStore",
     "ReadOnlyVersionedKeyValueStore",
     "ReadOnlyWindowStore",
+    "Serde",
     "SessionStore",
     "StateStore",
     "StoreBuilder",

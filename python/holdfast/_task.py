@@ -15,14 +15,15 @@ from holdfast._position import Position
 from holdfast._records import TopicPartition
 from holdfast._session import SessionStore
 from holdfast._timestamped import TimestampedKeyValueStore
-from holdfast._user_store import Attached, UserStateStore, is_user_store
+from holdfast._user_store import Attached, UserStateStore, check_name, is_user_store
 from holdfast._versioned import VersionedKeyValueStore
 from holdfast._window import TimestampedWindowStore, WindowStore
 from holdfast.serde import TypedSerde
 from holdfast.stores import StoreBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from enum import Enum
     from os import PathLike
 
     from holdfast.metrics import TaskMetrics
@@ -68,10 +69,18 @@ def open_task(
     """
     if upgrade_from is not None and upgrade_from not in _OLDER_LAYOUTS:
         raise ValueError(f"upgrade_from is {upgrade_from!r}; wanted: None or one of {', '.join(_OLDER_LAYOUTS)}")
-    names = [store.name for store in stores]
+    _check_choice("processing_guarantee", processing_guarantee, ProcessingGuarantee)
+    _check_choice("durability", durability, Durability)
+    _check_choice("transaction_mechanism", transaction_mechanism, TransactionMechanism)
+    _check_choice("metrics_level", metrics_level, MetricsLevel)
+    if default_isolation_level is not None:
+        _check_choice("default_isolation_level", default_isolation_level, IsolationLevel)
+    built, own = _sorted_out(stores)
+    names = [store.name for store in built] + [store.name for store in own]
     if len(set(names)) < len(names):
         raise ValueError(f"stores has two of one name: {sorted({name for name in names if names.count(name) > 1})}")
-    built, own = _sorted_out(stores)
+    if not isinstance(uncommitted_max_bytes, int) or isinstance(uncommitted_max_bytes, bool):
+        raise TypeError(f"uncommitted_max_bytes is {uncommitted_max_bytes!r}; wanted: a number of bytes, or -1 for no limit")
     if not -1 <= uncommitted_max_bytes <= _INT64_MAX:
         raise ValueError(f"uncommitted_max_bytes is {uncommitted_max_bytes}; wanted: a number of bytes, or -1 for no limit")
     if default_isolation_level is None:
@@ -104,13 +113,20 @@ def open_task(
         raise
 
 
-def _sorted_out(stores: Sequence[StoreBuilder | UserStateStore]) -> tuple[list[StoreBuilder], list[UserStateStore]]:
+def _check_choice(argument: str, given: object, choices: type[Enum]) -> None:
+    if not isinstance(given, choices):
+        wanted = ", ".join(f"{choices.__name__}.{name}" for name in choices.__members__)
+        raise TypeError(f"{argument} is {given!r}; wanted: one of {wanted}")
+
+
+def _sorted_out(stores: Iterable[StoreBuilder | UserStateStore]) -> tuple[list[StoreBuilder], list[UserStateStore]]:
     built: list[StoreBuilder] = []
     own: list[UserStateStore] = []
     for store in stores:
         if isinstance(store, StoreBuilder):
             built.append(store)
         elif is_user_store(store):
+            check_name(store.name)
             own.append(store)
         else:
             raise TypeError(
@@ -143,6 +159,9 @@ class Task(AbstractContextManager["Task"]):
         for name, own in self._attached.items():
             self._stores[name] = own.store
             own.store.init(self)
+        # Not before all are open: if one of them fails, the last stop still was a clean one.
+        for own in self._attached.values():
+            own.begin()
 
     def directory(self, store: str) -> Path | None:
         """Where a store of the user's own keeps its files: made when it is first asked for; None for a task in memory."""
@@ -212,9 +231,9 @@ class Task(AbstractContextManager["Task"]):
         their memory have one), and else back. So the offsets returned are those asked for or older ones, or newer ones.
         `rollback` and the next `open_task` do the same.
         """
-        committed = {TopicPartition(topic, number): offset for topic, number, offset in self._core.recover()}
+        self._core.recover()
         wanted = {TopicPartition(*partition) for partition in changelog_offsets}
-        return {partition: offset for partition, offset in committed.items() if partition in wanted}
+        return {partition: offset for partition, offset in self.committed_offsets().items() if partition in wanted}
 
     def restore_batch(
         self, store: str, keys: Any, values: Any, timestamps: Any, changelog_offsets: Mapping[tuple[str, int], int]
@@ -249,7 +268,9 @@ class Task(AbstractContextManager["Task"]):
 
     def committed_offsets(self) -> dict[TopicPartition, int]:
         """All committed offsets that every store has, of each the least."""
-        return {TopicPartition(topic, number): offset for topic, number, offset in self._core.committed_offsets()}
+        partitions = [TopicPartition(topic, number) for topic, number, _ in self._core.committed_offsets()]
+        offsets = ((partition, self.committed_offset(partition)) for partition in partitions)
+        return {partition: offset for partition, offset in offsets if offset is not None}
 
     def checkpoint(self, directory: str | PathLike[str]) -> None:
         """Makes a consistent copy of the last commit in a new directory, hard-linked where the file system can."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("holdfast")
 _warned: set[str] = set()
+# It is the name of a folder beside the database's own files.
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
 
 @runtime_checkable
@@ -31,6 +34,7 @@ class UserStateStore(Protocol):
     """
 
     name: str
+    """Of ASCII letters, digits, "_", "-" and "."; not "." first: the store's folder has it, too."""
     persistent: bool
     manages_offsets: bool
 
@@ -51,7 +55,7 @@ class Attached:
     """A user's store in a task, with the offsets of one that does not manage them."""
 
     def __init__(self, store: UserStateStore, directory: Path | None, guarantee: ProcessingGuarantee) -> None:
-        """Reads the store's checkpoint file; under exactly-once it is gone then, until a clean close writes it."""
+        """Reads the store's checkpoint file; without one, its files of an unclean stop are gone under exactly-once."""
         self.store = store
         self._guarantee = guarantee
         self._offsets: dict[TopicPartition, int] = {}
@@ -70,11 +74,14 @@ class Attached:
         own_files = directory / store.name
         if (offsets := _checkpoint_file.read(self._file)) is not None:
             self._offsets = offsets
-            if guarantee is ProcessingGuarantee.EXACTLY_ONCE:
-                self._file.unlink()
-        elif guarantee is ProcessingGuarantee.EXACTLY_ONCE and own_files.exists():
+        elif guarantee is ProcessingGuarantee.EXACTLY_ONCE and own_files.is_dir():
             _log.warning("store %s: discarded, since its task was not closed; restore it from its changelog", store.name)
             shutil.rmtree(own_files)
+
+    def begin(self) -> None:
+        """All stores are open: under exactly-once the checkpoint file is gone from now on, until a clean close writes it."""
+        if self._file is not None and self._guarantee is ProcessingGuarantee.EXACTLY_ONCE:
+            self._file.unlink(missing_ok=True)
 
     def commit(self, offsets: Mapping[tuple[str, int], int | None] | None) -> None:
         """Commits the store, and its offsets."""
@@ -110,3 +117,12 @@ class Attached:
 def is_user_store(store: Any) -> bool:
     """Whether an object is a store of the user's own."""
     return isinstance(store, UserStateStore)
+
+
+def check_name(name: Any) -> None:
+    """Refuse a name that is no folder's."""
+    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+        raise ValueError(
+            f"a store's name is {name!r}; that of a store of your own names its folder, too: give ASCII letters, digits, "
+            "'_', '-' and '.', and no '.' first"
+        )
