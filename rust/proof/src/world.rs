@@ -77,20 +77,13 @@ pub struct World {
     emptied: u64,
     /// What the world is if the commit or the write that was last attempted has happened, and has not returned.
     attempted: Option<Box<World>>,
-    /// Transactions are made to spill now and then.
-    spills: bool,
 }
 
 impl World {
     /// Before the first transaction.
     pub fn new(seed: u64) -> Self {
         let stores = subject::all().into_iter().map(|store| (store, Offsets::new())).collect();
-        Self { seed, n: 0, stores, property: None, emptied: 0, attempted: None, spills: true }
-    }
-
-    /// Whether transactions are made to spill now and then; they are, unless this says otherwise.
-    pub fn set_spills(&mut self, spills: bool) {
-        self.spills = spills;
+        Self { seed, n: 0, stores, property: None, emptied: 0, attempted: None }
     }
 
     /// After transaction `n`, just opened; the stores without transactions were last emptied behind `emptied`.
@@ -235,7 +228,7 @@ impl World {
         // The uncommitted state is read and spilled now and then; those draws must not disturb the writes'.
         let mut reads = crate::generator(self.seed, READS + self.n);
         let count = if rng.u8(..20) == 0 { rng.usize(200..800) } else { rng.usize(1..40) };
-        let spills = if reads.u8(..12) == 0 && self.spills { reads.usize(..count) } else { usize::MAX };
+        let spills = if reads.u8(..12) == 0 { reads.usize(..count) } else { usize::MAX };
         for write in 0..count {
             if write == spills
                 && let Some(open) = &mut open

@@ -1,8 +1,11 @@
 //! A disk that refuses a read, a write or a sync, once or until it is mended: an error that says so, nothing of it committed,
 //! and after a rollback or a reopen everything as it was.
 
-use holdfast_core::{Durability, ErrorKind, Task, TaskOptions};
+use holdfast_core::{
+    Durability, Error, ErrorKind, Offset, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, TopicPartition,
+};
 use holdfast_proof::{Fault, Faults, Kept, Note, Operation, Reached, Runner, World, directory, generator, rounds, runner};
+use std::path::Path;
 
 /// Errors in one database, one after the other.
 const ERRORS_EACH: u64 = 4;
@@ -30,8 +33,6 @@ fn refuse(seed: u64, counts: &mut Counts) {
         let after = rng.u64(..within);
         let told =
             format!("ERROR_SEED={seed}, error {error}: {operation:?} {after} from here, again and again: {keeps_failing}; {durability:?}");
-        // A known fault (docs/design/proofs.md): a refused sync of the manifest while files are taken in.
-        world.set_spills(operation != Operation::Sync);
         let mut reached = Reached::start(world.n());
         let mut note = |note| reached.note(note);
         let before = faults.failed();
@@ -184,6 +185,122 @@ fn a_close_that_the_disk_refuses_is_an_error_and_loses_nothing() {
         for operation in [Operation::Write, Operation::Sync] {
             let refused = refuse_closes(durability, operation);
             assert!(refused > 1, "{durability:?}, {operation:?}: {refused} closes were refused");
+        }
+    }
+}
+
+const OFFSETS: [i64; 2] = [1, 2];
+
+fn small_specs() -> Vec<StoreSpec> {
+    let versioned = StoreKind::Versioned { history_retention: 1_000_000, segment_interval: 1_000 };
+    vec![StoreSpec::new("kv", StoreKind::KeyValue), StoreSpec::new("rates", versioned)]
+}
+
+fn counter() -> TopicPartition {
+    TopicPartition { topic: "log".into(), partition: 0 }
+}
+
+/// Transaction `n`, spilled.
+fn spill(task: &Task, n: i64) -> Result<(), Error> {
+    let mut tx = task.transaction()?;
+    for i in 0..20u8 {
+        task.key_value("kv")?.put(&mut tx, &[i], Some(&n.to_be_bytes()))?;
+        task.versioned("rates")?.put(&mut tx, &[i], Some(&n.to_be_bytes()), Timestamp(n))?;
+    }
+    tx.spill()
+}
+
+fn commit(task: &Task, n: i64) -> Result<(), Error> {
+    task.commit(OffsetChange::Set(vec![(counter(), Some(Offset(n)))]))
+}
+
+/// The last commit, of which everything must be there.
+fn last_commit(task: &Task) -> Result<i64, Error> {
+    let n = task.committed_offset(&counter())?.map_or(0, |offset| offset.0);
+    let mut tx = task.begin()?;
+    for i in 0..20u8 {
+        let value = task.key_value("kv")?.get(&mut tx, &[i], |value| value.map(<[u8]>::to_vec))?;
+        assert_eq!(value.as_deref(), Some(&n.to_be_bytes()[..]), "row {i} of commit {n}");
+        for at in OFFSETS {
+            let found = task.versioned("rates")?.get_as_of(&mut tx, &[i], Timestamp(at), |v| v.map(|v| v.value.to_vec()))?;
+            assert_eq!(found.as_deref(), Some(&at.min(n).to_be_bytes()[..]), "version {i} as of {at} of commit {n}");
+        }
+    }
+    Ok(n)
+}
+
+/// A spilled commit that meets an error, as a process leaves it that then ends; whether the commit succeeded.
+fn refused_commit(path: &Path, options: &TaskOptions, faults: &Faults, (operation, after, keeps_failing): (Operation, u64, bool)) -> bool {
+    let task = Task::open(path, &small_specs(), options.clone()).expect("a new database");
+    spill(&task, 1).and_then(|()| commit(&task, 1)).and_then(|()| spill(&task, 2)).expect("nothing fails yet");
+    faults.fail(operation, after, keeps_failing);
+    let committed = commit(&task, 2).is_ok();
+    faults.heal();
+    if after % 2 == 1 && task.rollback().is_ok() {
+        let n = last_commit(&task).expect("after the rollback");
+        assert_eq!(n, if committed { 2 } else { n });
+    }
+    drop(task);
+    faults.lose(path, Kept::All, false, after);
+    committed
+}
+
+/// Refuses each write or sync of a spilled commit in turn; the last one behind which the commit was there though it had failed.
+fn refuse_commits(durability: Durability, operation: Operation, keeps_failing: bool) -> u64 {
+    let mut forward = None;
+    for after in 0.. {
+        let told = format!("{operation:?} {after} of the commit, again and again: {keeps_failing}; {durability:?}");
+        let (faults, dir) = (Faults::default(), directory().expect("a temporary directory"));
+        let options = TaskOptions { environment: Some(faults.environment()), ..runner::options(durability) };
+        let committed = refused_commit(dir.path(), &options, &faults, (operation, after, keeps_failing));
+        let task = Task::open(dir.path(), &small_specs(), options).unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
+        let n = last_commit(&task).unwrap_or_else(|e| panic!("{told}: {e}"));
+        assert!(n == 2 || !committed && n == 1, "{told}: the task stands at {n}");
+        if !committed && n == 2 {
+            forward = Some(after);
+        }
+        if faults.failed() == 0 {
+            return forward.unwrap_or_else(|| panic!("{told}: no commit went forward"));
+        }
+    }
+    0
+}
+
+/// A commit that met an error, and then each write or sync of the open that is to finish it refused in turn.
+fn refuse_recoveries(durability: Durability, operation: Operation, at_commit: u64) {
+    for after in 0.. {
+        let told = format!("{operation:?} {at_commit} of the commit and {after} of the open; {durability:?}");
+        let (faults, dir) = (Faults::default(), directory().expect("a temporary directory"));
+        let options = TaskOptions { environment: Some(faults.environment()), ..runner::options(durability) };
+        refused_commit(dir.path(), &options, &faults, (operation, at_commit, true));
+        let before = faults.failed();
+        faults.fail(operation, after, true);
+        match Task::open(dir.path(), &small_specs(), options.clone()) {
+            Ok(task) => drop(task),
+            Err(e) => assert_eq!(e.kind(), ErrorKind::Io, "{told}: {e}"),
+        }
+        faults.heal();
+        faults.lose(dir.path(), Kept::All, false, after);
+        let task = Task::open(dir.path(), &small_specs(), options).unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
+        assert_eq!(last_commit(&task).unwrap_or_else(|e| panic!("{told}: {e}")), 2, "{told}");
+        if faults.failed() == before {
+            break;
+        }
+    }
+}
+
+#[test]
+fn each_write_and_each_sync_of_a_spilled_commit_and_of_its_recovery_may_be_refused() {
+    if rounds("DISK_ERRORS", 100) <= 100 {
+        // All of it takes a minute.
+        refuse_commits(Durability::Sync, Operation::Sync, false);
+        return;
+    }
+    for durability in [Durability::Sync, Durability::Changelog] {
+        for operation in [Operation::Write, Operation::Sync] {
+            refuse_commits(durability, operation, false);
+            let at_commit = refuse_commits(durability, operation, true);
+            refuse_recoveries(durability, operation, at_commit);
         }
     }
 }

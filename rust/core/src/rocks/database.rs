@@ -308,7 +308,7 @@ impl Database {
     pub fn last_in_files(&self) -> Option<String> {
         let mut db_options = database_options(&self.options).ok()?;
         db_options.set_wal_filter(NoReplay);
-        look(&self.path, &db_options, &self.options).map(|last| last.to_string())
+        last_commit(&look(&self.path, &db_options, &self.options)?).ok().map(|last| last.to_string())
     }
 
     /// The number of the last commit.
@@ -435,7 +435,7 @@ fn has_log(path: &Path) -> bool {
 fn state_in_files(path: &Path, options: &DatabaseOptions) -> Option<u64> {
     let mut db_options = database_options(options).ok()?;
     db_options.set_wal_filter(NoReplay);
-    look(path, &db_options, options).map(|last| last.0)
+    last_commit(&look(path, &db_options, options)?).ok().map(|last| last.0)
 }
 
 /// A commit as a user knows it: its number, and the changelog offsets that it carries.
@@ -477,11 +477,11 @@ fn last_commit(db: &DB) -> std::result::Result<LastCommit, rust_rocksdb::Error> 
 fn last_good_commit(path: &Path, options: &DatabaseOptions) -> Option<LastCommit> {
     let mut db_options = database_options(options).ok()?;
     db_options.set_wal_recovery_mode(rust_rocksdb::DBRecoveryMode::PointInTime);
-    look(path, &db_options, options)
+    last_commit(&look(path, &db_options, options)?).ok()
 }
 
-/// The last commit as a database has it that is opened this way, with the families that its files have. Changes no file.
-fn look(path: &Path, db_options: &Options, options: &DatabaseOptions) -> Option<LastCommit> {
+/// Opens a database to read what its files say, with the families that they have. Changes no file.
+pub(super) fn look(path: &Path, db_options: &Options, options: &DatabaseOptions) -> Option<DB> {
     let families: Option<Vec<_>> = DB::list_cf(db_options, path)
         .ok()?
         .into_iter()
@@ -493,6 +493,5 @@ fn look(path: &Path, db_options: &Options, options: &DatabaseOptions) -> Option<
             Some(ColumnFamilyDescriptor::new(name, family))
         })
         .collect();
-    let db = DB::open_cf_descriptors_read_only(db_options, path, families?, false).ok()?;
-    last_commit(&db).ok()
+    DB::open_cf_descriptors_read_only(db_options, path, families?, false).ok()
 }

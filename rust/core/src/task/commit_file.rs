@@ -8,7 +8,7 @@
 //! It comes under its name by a rename, after the files and itself are on disk: under that name it is whole, or damaged.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::rocks::{Environment, refused, sync_path};
+use crate::rocks::{DatabaseOptions, Environment, put_back, refused, sync_path};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
@@ -163,6 +163,13 @@ impl CommitFile {
             sync_path(&folder, environment)
         };
         write().map_err(|e| refused("writing a commit file", &folder, &e))
+    }
+
+    /// Gives a closed database back what it has lost of the commit's files (`rocks/missing.rs`).
+    pub(super) fn put_back(&self, task: &Path, options: &DatabaseOptions) -> Result<()> {
+        // Files that are not as they were are no help, and not needed where the commit was done.
+        let families = self.header.families.iter().filter_map(|family| Some((family.family.as_str(), family.paths(task).ok()?)));
+        put_back(task, options, families)
     }
 
     /// The file of a commit that has begun, if there is one.

@@ -322,6 +322,9 @@ impl Opening {
             begun: begun.map(|file| file.header.id),
             temporary: false,
         };
+        if let Some(file) = begun {
+            file.put_back(path, &database_options)?;
+        }
         let database = Database::open(path, &families, &database_options).map_err(|e| named_holder(e, path))?;
         let (metadata, offsets) = (database.family(&own[0])?, database.family(&own[1])?);
         if options.environment.as_ref().is_none_or(|environment| !environment.is_in_memory()) {
