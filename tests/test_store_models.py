@@ -1,17 +1,19 @@
-"""Every kind of store but the versioned one (which has `test_versioned.py`) against a dictionary: scalar and Arrow forms,
-commits, rollbacks, reopens, and readers at both isolation levels."""
+"""Every kind of store but the versioned one (which has `test_versioned_model.py`) against a dictionary: scalar and Arrow forms,
+commits, rollbacks, reopens, crashes, and readers at both isolation levels, of transactions in memory and of such as spill."""
 
 from __future__ import annotations
 
+import gc
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
 import pyarrow as pa
 from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import holdfast as hf
 
@@ -24,6 +26,10 @@ VALUES = st.none() | st.binary(max_size=2)
 TIMES = st.integers(-30, 150)
 BOUNDS = st.none() | KEYS
 RETENTION, SIZE = 50, 5
+# Memory of a transaction at which it spills: mostly never, or now and then, or at every row, which takes ten times as long.
+LIMITS = st.sampled_from([64 << 20] * 5 + [36_000] * 2 + [0])
+# Every spill syncs files; memory makes that cheap.
+MEMORY = Path("/dev/shm")
 
 
 def table(reader: Any) -> list[tuple[Any, ...]]:
@@ -55,12 +61,21 @@ class StoreMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.directory = Path(tempfile.mkdtemp())
-        self.task = hf.open_task(self.directory / "db", [self.builder])
+        self.directory = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
         self.open: dict[Any, Any] = {}
         self.stream_time: int | None = None
         self.number = 0
         self.committed = self.state()
+        # Scans that were begun, with what each must still show.
+        self.scans: list[tuple[Iterator[Any], list[Any]]] = []
+
+    @initialize(limit=LIMITS)
+    def begin(self, limit: int) -> None:
+        self.limit = limit
+        self.task = self.open_task()
+
+    def open_task(self) -> hf.Task:
+        return hf.open_task(self.directory / "db", [self.builder], uncommitted_max_bytes=self.limit)
 
     def teardown(self) -> None:
         self.task.close()
@@ -103,16 +118,43 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
+        self.scans.clear()
         self.task.close()
-        self.task = hf.open_task(self.directory / "db", [self.builder])
+        self.task = self.open_task()
+        self.back()
+
+    @rule()
+    def crash(self) -> None:
+        # A task that nobody holds any more is not closed: what is in memory is gone, as after a kill.
+        self.scans.clear()
+        del self.task
+        gc.collect()
+        self.task = self.open_task()
         self.back()
 
     def back(self) -> None:
         found, self.stream_time, self.number = self.committed
         self.open = dict(found)
 
-    def all_rows(self, store: Any) -> list[Any]:
+    @rule(level=st.sampled_from([RC, RU]))
+    def begin_scan(self, level: hf.IsolationLevel) -> None:
+        expected = self.expected(self.committed if level is RC else self.state())
+        self.scans.append((self.scan_all(self.store.read_only(level)), expected))
+
+    @precondition(lambda self: self.scans)
+    @rule()
+    def end_scans(self) -> None:
+        for scan, expected in self.scans:
+            assert list(scan) == expected
+        self.scans.clear()
+
+    def scan_all(self, store: Any, *, reverse: bool = False) -> Iterator[Any]:
         raise NotImplementedError
+
+    def all_rows(self, store: Any) -> list[Any]:
+        found = list(self.scan_all(store))
+        assert list(self.scan_all(store, reverse=True)) == found[::-1]
+        return found
 
     def expected(self, state: tuple[Any, ...]) -> list[Any]:
         raise NotImplementedError
@@ -133,10 +175,8 @@ class KeyValueMachine(StoreMachine):
     def expected(self, state: tuple[Any, ...]) -> list[Any]:
         return sorted(state[0].items())
 
-    def all_rows(self, store: Any) -> list[Any]:
-        found = list(store.range())
-        assert list(store.range(reverse=True)) == found[::-1]
-        return found
+    def scan_all(self, store: Any, *, reverse: bool = False) -> Iterator[Any]:
+        return store.range(reverse=reverse)
 
     def set(self, key: bytes, value: Any) -> None:
         if value is None:
@@ -202,22 +242,17 @@ class TimestampedMachine(StoreMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.task.close()
-        shutil.rmtree(self.directory / "db")
         with hf.open_task(self.directory / "db", [hf.stores.key_value("s")]) as task:
             task["s"].put_all([(b"a", b"1"), (b"a\0", b"2"), (b"b", b"")])
             task.commit()
-        self.task = hf.open_task(self.directory / "db", [self.builder])
         self.open = {b"a": V(b"1", -1), b"a\0": V(b"2", -1), b"b": V(b"", -1)}
         self.committed = self.state()
 
     def expected(self, state: tuple[Any, ...]) -> list[Any]:
         return sorted(state[0].items())
 
-    def all_rows(self, store: Any) -> list[Any]:
-        found = list(store.range())
-        assert list(store.range(reverse=True)) == found[::-1]
-        return found
+    def scan_all(self, store: Any, *, reverse: bool = False) -> Iterator[Any]:
+        return store.range(reverse=reverse)
 
     @rule(entries=st.lists(st.tuples(KEYS, VALUES, TIMES)), how=st.sampled_from(["put", "all", "arrow"]))
     def put(self, entries: list[tuple[bytes, bytes | None, int]], how: str) -> None:
@@ -283,10 +318,8 @@ class WindowMachine(StoreMachine):
     def expected(self, state: tuple[Any, ...]) -> list[Any]:
         return [(W(key, start, start + SIZE), value) for (start, key, _), value in self.visible(state)]
 
-    def all_rows(self, store: Any) -> list[Any]:
-        found = list(store.all())
-        assert list(store.all(reverse=True)) == found[::-1]
-        return found
+    def scan_all(self, store: Any, *, reverse: bool = False) -> Iterator[Any]:
+        return store.all(reverse=reverse)
 
     @rule(puts=st.lists(st.tuples(KEYS, VALUES, TIMES, TIMES), max_size=8), arrow=st.booleans())
     def put(self, puts: list[tuple[bytes, bytes | None, int, int]], arrow: bool) -> None:
@@ -375,10 +408,8 @@ class SessionMachine(StoreMachine):
     def expected(self, state: tuple[Any, ...]) -> list[Any]:
         return [(W(key, start, end), value) for (end, key, start), value in self.visible(state)]
 
-    def all_rows(self, store: Any) -> list[Any]:
-        found = list(store.find_sessions(None, -1000, 1000, key_to=None))
-        assert list(store.find_sessions(None, -1000, 1000, key_to=None, reverse=True)) == found[::-1]
-        return found
+    def scan_all(self, store: Any, *, reverse: bool = False) -> Iterator[Any]:
+        return store.find_sessions(None, -1000, 1000, key_to=None, reverse=reverse)
 
     @rule(puts=st.lists(st.tuples(KEYS, TIMES, st.integers(0, 9), VALUES), max_size=8), arrow=st.booleans())
     def put(self, puts: list[tuple[bytes, int, int, bytes | None]], arrow: bool) -> None:

@@ -6,8 +6,6 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import holdfast as hf
 from tasks import Bench
@@ -185,96 +183,6 @@ def test_a_deleted_key_never_comes_back_by_replay(bench):
     bench.reopen()
     assert bench.rates.get(b"k") is None
     assert bench.rates.put(b"k", b"later still", 18) == (True, 20)
-
-
-class Model:
-    """Versions of a store as a list, and the rules of the contract read aloud."""
-
-    def __init__(self, retention: int) -> None:
-        self.retention = retention
-        self.stream_time: int | None = None
-        self.versions: dict[bytes, dict[int, bytes | None]] = {}
-
-    def put(self, key, value, timestamp):
-        if self.stream_time is not None and timestamp < self.stream_time - self.retention:
-            return (False, None)
-        self.stream_time = timestamp if self.stream_time is None else max(self.stream_time, timestamp)
-        self.versions.setdefault(key, {})[timestamp] = value
-        return (True, min((t for t in self.versions[key] if t > timestamp), default=None))
-
-    def get(self, key, as_of=None):
-        versions = self.versions.get(key, {})
-        if not versions:
-            return None
-        newest = max(versions)
-        at = newest if as_of is None else as_of
-        if at < newest and self.stream_time is not None and at < self.stream_time - self.retention:
-            return None
-        begin = max((t for t in versions if t <= at), default=None)
-        if begin is None or versions[begin] is None:
-            return None
-        return (versions[begin], begin, min((t for t in versions if t > begin), default=None))
-
-
-KEYS = st.sampled_from([b"a", b"a\x00", b"b"])
-TIMES = st.integers(-20, 60)
-OPERATIONS = st.lists(
-    st.one_of(
-        st.tuples(st.just("put"), KEYS, st.one_of(st.none(), st.binary(max_size=2)), TIMES),
-        st.tuples(st.just("get"), KEYS, st.none(), st.one_of(st.none(), TIMES)),
-        st.tuples(st.sampled_from(["commit", "reopen", "batch"])),
-    ),
-    max_size=40,
-)
-
-
-@settings(max_examples=60, deadline=None)
-@given(operations=OPERATIONS, retention=st.sampled_from([0, 10, 100]))
-def test_any_sequence_of_operations_answers_as_the_model_does(tmp_path_factory, operations, retention):
-    bench = Bench(tmp_path_factory.mktemp("model") / "db", history_retention=retention, segment_interval=10)
-    model = Model(retention)
-    pending: list = []  # operations that wait for one mixed batch
-
-    def flush():
-        if not pending:
-            return
-        batch = bench.rates.apply_batch(
-            pa.array([op[0] == "put" for op in pending]),
-            pa.array([op[1] for op in pending], pa.binary()),
-            pa.array([op[2] for op in pending], pa.binary()),
-            pa.array([2**63 - 1 if op[3] is None else op[3] for op in pending]),
-        )
-        for operation, row in zip(pending, pa.record_batch(batch).to_pylist(), strict=True):
-            if operation[0] == "put":
-                assert (row["accepted"], row["valid_to"]) == model.put(*operation[1:]), operation
-            else:
-                found = (row["value"], row["timestamp"], row["valid_to"])
-                assert (None if row["value"] is None else found) == model.get(operation[1], operation[3]), operation
-        pending.clear()
-
-    batching = False
-    for operation in operations:
-        match operation:
-            case ("commit",):
-                flush()
-                bench.task.commit()
-            case ("reopen",):
-                flush()
-                bench.reopen()
-            case ("batch",):
-                flush()
-                batching = not batching
-            case _ if batching:
-                pending.append(operation)
-            case ("put", key, value, time):
-                assert bench.rates.put(key, value, time) == model.put(key, value, time)
-            case ("get", key, _, time):
-                assert bench.rates.get(key, as_of=time) == model.get(key, time)
-    flush()
-    for at in range(-21, 62, 3):
-        expected = [(key, *found) for key in sorted(model.versions) if (found := model.get(key, at)) is not None]
-        assert rows(bench.rates.scan(as_of=at)) == expected
-    bench.task.close()
 
 
 def test_an_expired_read_warns_once_a_minute(tmp_path, caplog):

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
-    Commit, Durability, Offset, OffsetChange, Offsets, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, TopicPartition, VersionRow,
-    read_offsets, write_offsets,
+    Commit, Durability, ErrorKind, Offset, OffsetChange, Offsets, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, TopicPartition,
+    VersionRow, read_offsets, write_offsets,
 };
 use rust_rocksdb::{DB, Options};
 use std::path::Path;
@@ -127,6 +127,77 @@ fn what_an_older_layout_went_on_to_write_counts() {
             task.close().unwrap();
         }
     }
+}
+
+#[test]
+fn what_was_moved_in_is_on_disk_before_its_files_go() {
+    for durability in [Durability::Sync, Durability::Changelog] {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, copy) = (dir.path().join("task"), dir.path().join("copy"));
+        open(&path, durability, false).close().unwrap();
+        write_offsets(&path.join(".checkpoint"), &offsets(&[("log", 0, 41)])).unwrap();
+        write_offsets(&path.join("kv.position"), &offsets(&[("orders", 3, 99)])).unwrap();
+        let _open = open(&path, durability, false);
+        assert!(!path.join(".checkpoint").exists() && !path.join("kv.position").exists());
+        // As a kill leaves it.
+        std::fs::create_dir(&copy).unwrap();
+        for file in std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+            std::fs::copy(&file, copy.join(file.file_name().unwrap())).unwrap();
+        }
+        let task = open(&copy, durability, false);
+        assert_eq!(task.committed_offsets().unwrap().into_iter().collect::<Offsets>(), offsets(&[("log", 0, 41)]));
+        assert_eq!(task.position().get(&tp("orders", 3)), Some(Offset(99)));
+    }
+}
+
+#[test]
+fn files_change_nothing_that_the_database_knows() {
+    let dir = tempfile::tempdir().unwrap();
+    let task = open(dir.path(), Durability::Sync, false);
+    write(&task);
+    task.close().unwrap();
+    write_offsets(&dir.path().join(".checkpoint"), &offsets(&[("log", 0, 1), ("log", 2, 5)])).unwrap();
+    write_offsets(&dir.path().join("kv.position"), &offsets(&[("orders", 3, 500), ("orders", 4, 1)])).unwrap();
+    let task = open(dir.path(), Durability::Sync, false);
+    check(&task);
+    assert_eq!(task.committed_offsets().unwrap().into_iter().collect::<Offsets>(), offsets(&[("log", 0, 9), ("log", 1, 3), ("log", 2, 5)]));
+    assert_eq!(task.position().get(&tp("orders", 4)), Some(Offset(1)));
+}
+
+#[test]
+fn a_malformed_file_is_an_error_that_names_the_line_and_changes_nothing() {
+    for name in [".checkpoint", "rates.position"] {
+        let dir = tempfile::tempdir().unwrap();
+        let task = open(dir.path(), Durability::Sync, true);
+        write(&task);
+        task.close().unwrap();
+        let file = dir.path().join(name);
+        let good = std::fs::read_to_string(&file).unwrap();
+        let bad = good.replacen(" 3", " three", 1);
+        assert_ne!(good, bad);
+        std::fs::write(&file, &bad).unwrap();
+        for _ in 0..2 {
+            let error = Task::open(dir.path(), &specs(), TaskOptions::default()).err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::StoreCorrupted);
+            assert!(error.to_string().contains("line ") && error.to_string().contains(name), "{error}");
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), bad);
+        }
+        std::fs::write(&file, &good).unwrap();
+        check(&open(dir.path(), Durability::Sync, false));
+    }
+}
+
+#[test]
+fn an_offset_that_was_forgotten_does_not_come_back_with_the_next_round_trip() {
+    let dir = tempfile::tempdir().unwrap();
+    let task = open(dir.path(), Durability::Sync, true);
+    write(&task);
+    task.close().unwrap();
+    let task = open(dir.path(), Durability::Sync, true);
+    task.commit(OffsetChange::Set(vec![(tp("log", 1), None)])).unwrap();
+    task.close().unwrap();
+    let task = open(dir.path(), Durability::Sync, false);
+    assert_eq!(task.committed_offsets().unwrap(), [(tp("log", 0), Offset(9))]);
 }
 
 #[test]

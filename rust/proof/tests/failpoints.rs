@@ -118,17 +118,13 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
             Ok(None) => return Err("the point hit, and nobody was told".to_owned()),
             Err(_) => {}
         }
-        // A task that was not opened, or that does not know whether its commit was written, has to be opened again.
-        let lost = matches!(
-            point,
-            Failpoint::BeforeOpen | Failpoint::AfterOpen | Failpoint::AfterCommit | Failpoint::BeforeMoveIn | Failpoint::AfterMoveIn
-        );
-        let unknown = action == Action::Panic && point == Failpoint::BeforeExpiry;
+        // A panic behind a write leaves a task that does not know of it, until it is opened again.
+        let unknown = action == Action::Panic && matches!(point, Failpoint::AfterCommit | Failpoint::BeforeExpiry);
         let healed = match runner.task().rollback() {
             // The point was hit while the task was being opened again.
             Err(error) if error.kind() == ErrorKind::StoreClosed => false,
             Err(error) => return Err(format!("rollback: {error}")),
-            Ok(()) => !lost && !unknown,
+            Ok(()) => !unknown,
         };
         if healed && stopped_late {
             // The commit of a spilled transaction has happened with its commit file: a rollback ends it.
@@ -136,6 +132,9 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
             if n == runner.world.n() + 1 {
                 runner.world.go_forward();
             }
+        } else if healed && point == Failpoint::AfterCommit {
+            // Whatever was written is there.
+            runner.world.go_forward();
         }
         if healed {
             runner.world.check(runner.task()).map_err(|e| format!("after the rollback: {e}"))?;
