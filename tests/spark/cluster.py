@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyspark
 from cluster_job import given
@@ -74,6 +74,14 @@ class Cluster:
         return (self.base / f"{name}.log").read_text(errors="replace")
 
 
+class Paused(NamedTuple):
+    """A task that waits."""
+
+    executor: int
+    """Its executor's process."""
+    partition: int
+
+
 class Job:
     """`cluster_job.py` in a process of its own."""
 
@@ -88,13 +96,13 @@ class Job:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=base, start_new_session=True
             )
 
-    def pause_in(self, epoch: int) -> int:
-        """Let the first task that comes to the processor in this epoch wait there; returns its executor's process."""
+    def pause_in(self, epoch: int) -> Paused:
+        """Let the first task that comes to the processor in this epoch wait there."""
         (self.base / "next").write_text(str(epoch))
         (self.base / "next").replace(self.base / "pause")
         file = self.base / f"paused.{epoch}"
         self._until(lambda: file.exists() and file.read_text(), "nobody has paused")
-        return int(file.read_text())
+        return Paused(*map(int, file.read_text().split()))
 
     def go_on(self) -> None:
         """Let all tasks go on."""

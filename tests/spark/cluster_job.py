@@ -53,7 +53,7 @@ class Updates:
         (self.base / "tasks").mkdir(exist_ok=True)
         (self.base / "tasks" / f"{ctx.epoch}.{ctx.partition}.{attempt}.{executor}").touch()
         if self._is_paused(ctx.epoch):
-            self._wait(ctx.epoch, executor)
+            self._wait(ctx.epoch, f"{executor} {ctx.partition}")
         types = [pa.string(), pa.int64(), pa.int64(), pa.int64()]
         arrays = [pa.array(column, of) for column, of in zip([*columns, updates], types, strict=True)]
         yield pa.record_batch(arrays, names=["c", "spent", "orders", "updates"])
@@ -64,10 +64,10 @@ class Updates:
         except FileNotFoundError:
             return False
 
-    def _wait(self, epoch: int, executor: int) -> None:
+    def _wait(self, epoch: int, task: str) -> None:
         try:
             with (self.base / f"paused.{epoch}").open("x") as file:
-                file.write(str(executor))
+                file.write(task)
         except FileExistsError:
             return
         while self._is_paused(epoch):

@@ -1,13 +1,15 @@
 """A driver that other processes kill: python tests/spark/job.py FOLDER MASTER [NAME=VALUE ...]
 
 It joins and adds up what `sequence.py` writes into FOLDER/in, micro-batch by micro-batch, into FOLDER/joined/N-... and
-FOLDER/totals/N-..., and ends once FOLDER/last exists and all is done. Where FOLDER/raise exists, a task raises.
+FOLDER/totals/N-..., and ends once FOLDER/last exists and all is done. Where FOLDER/raise exists, a task raises; where
+FOLDER/wait exists, a task makes FOLDER/waiting of it and stays in mid-batch, its session open, as long as that is there.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -47,18 +49,22 @@ class Results:
                 self.unequal.add(number)
 
 
-class Raising:
-    """Hands rows on; a task of it raises where the mark is, and takes the mark away."""
+class Marked:
+    """Hands rows on; a task of it does what a mark in the folder says, and takes the mark away."""
 
-    def __init__(self, mark: Path, schema: pa.Schema | None = None) -> None:
-        self.mark = mark
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield batch
             with suppress(FileNotFoundError):
-                self.mark.unlink()
+                (self.folder / "raise").unlink()
                 raise RuntimeError("as asked for")
+            with suppress(FileNotFoundError):
+                waiting = (self.folder / "wait").rename(self.folder / "waiting")
+                while waiting.exists():
+                    time.sleep(0.05)
 
 
 def main() -> int:
@@ -89,7 +95,7 @@ def main() -> int:
             state=state,
             name="join",
         )
-        joined = joined.mapInArrow(Raising(folder / "raise"), joined.schema)
+        joined = joined.mapInArrow(Marked(folder), joined.schema)
         totals = hfs.aggregate(joined, by="k", aggs={"n": "count", "total": ("sum", "v")}, state=state, name="totals")
         # The join is evaluated twice. No attempt takes away what another one has written.
         attempt = f"{batch_id}-{uuid.uuid4().hex}"

@@ -59,14 +59,14 @@ def test_a_job_on_two_executors(run, base: Path):
 def test_kills_in_mid_batch(run, base: Path, cluster: Cluster):
     expected = arrive(base, seed=2, batches=7)
     job = run(cluster.url)
-    for host in hosts_of(job.pause_in(1)):
+    for host in hosts_of(job.pause_in(1).executor):
         os.kill(host, signal.SIGKILL)
-    os.kill(job.pause_in(2), signal.SIGKILL)
-    worker = parent(job.pause_in(3))
+    os.kill(job.pause_in(2).executor, signal.SIGKILL)
+    worker = parent(job.pause_in(3).executor)
     cluster.kill_worker(next(address for address, process in cluster.workers.items() if process.pid == worker))
     # An executor that is added, and then one that is removed: its worker is told to end, and ends it.
     cluster.worker(THIRD)
-    worker = parent(job.pause_in(5))
+    worker = parent(job.pause_in(5).executor)
     cluster.workers.pop(next(address for address, process in cluster.workers.items() if process.pid == worker)).terminate()
     job.go_on()
     assert job.finish() == expected
@@ -78,7 +78,7 @@ def test_kills_in_mid_batch(run, base: Path, cluster: Cluster):
 def test_a_stopped_state_host_wakes_after_its_partitions_moved(run, base: Path, cluster: Cluster):
     expected = arrive(base, seed=3, batches=6)
     job = run(cluster.url)
-    hosts = hosts_of(job.pause_in(2))
+    hosts = hosts_of(job.pause_in(2).executor)
     for host in hosts:
         os.kill(host, signal.SIGSTOP)
     job.go_on()
@@ -124,8 +124,7 @@ def test_a_slow_task_and_its_twin(run, base: Path, cluster: Cluster):
     slow = job.pause_in(1)
     # Only the twin can end the epoch.
     job.epoch(1)
-    twins = [task for task in job.tasks() if task[0] == 1]
-    partition = next(task[1] for task in twins if task[3] == slow)
-    assert {task[3] for task in twins if task[1] == partition} > {slow}, f"no twin ran elsewhere: {twins}"
+    twins = {executor for epoch, partition, _, executor in job.tasks() if (epoch, partition) == (1, slow.partition)}
+    assert twins > {slow.executor}, f"no twin ran elsewhere: {job.tasks()}"
     job.go_on()
     assert job.finish() == expected
