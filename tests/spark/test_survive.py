@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
 import pytest
+from drivers import wait
 from processors import OUT, Columns
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
@@ -246,6 +248,77 @@ def test_a_log_object_that_is_missing(query: Query):
     query.check()
 
 
+@pytest.mark.survive
+def test_the_newest_file_of_a_snapshot_cut_in_half(query: Query):
+    query.settings = {"snapshot_interval": "0 seconds", "retain_epochs": 2}
+    query.arrive(8)
+    query.run()
+    assert kill_hosts()
+    shutil.rmtree(query.root / "state")
+    newest = max(query.root.glob("snapshots/*/*/files/*"), key=lambda file: file.stat().st_mtime_ns)
+    os.truncate(newest, newest.stat().st_size // 2)
+    query.arrive(1)
+    query.run()
+    query.check()
+
+
+# --- the disk ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own, of 64 MiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", disk], check=False, capture_output=True)
+    if mount.returncode:
+        pytest.skip(f"only root may mount a disk: {mount.stderr.decode()}")
+    yield disk
+    kill_hosts()
+    subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+@pytest.mark.survive
+@pytest.mark.parametrize("full", ["root", "databases"])
+def test_a_disk_that_is_full(query: Query, small_disk: Path, full: str):
+    """The host says what to do; once there is room again, the query goes on."""
+    if full == "root":
+        query.root = small_disk / "state"
+    else:
+        query.settings = {"local_dir": str(small_disk)}
+    query.arrive(4)
+    filler, ended = small_disk / "filler", threading.Event()
+
+    def fill() -> None:
+        """Whatever others give back is taken, too: RocksDB removes files before it makes new ones."""
+        with filler.open("wb", buffering=0) as file:
+            while not ended.wait(0.005):
+                with suppress(OSError):
+                    while True:
+                        file.write(bytes(4096))
+
+    thread = threading.Thread(target=fill)
+
+    def each(frame: DataFrame, batch: int, joined: DataFrame) -> None:
+        if batch == 2 and thread.ident is None:
+            # From here on the driver writes nothing before its tasks have ended.
+            thread.start()
+            wait(lambda: shutil.disk_usage(small_disk).free == 0, "the disk does not become full")
+            if full == "databases":
+                kill_hosts()  # the next one opens them anew
+        query.keep(batch, joined.collect())
+
+    try:
+        with pytest.raises(StreamingQueryException, match="[Ff]ree space"):
+            query.run(each)
+    finally:
+        ended.set()
+        thread.join()
+    filler.unlink()
+    query.run(each)
+    query.check(totals=False)
+
+
 # --- code and queries -------------------------------------------------------------------------------------------------
 
 
@@ -393,15 +466,18 @@ def test_hosts_killed_while_they_restore(spark, tmp_path: Path):
 def test_python_workers_killed_in_mid_batch(spark, tmp_path: Path):
     query = Query(spark, tmp_path, rows=5_000, keys=500)
     query.arrive(8)
-    killed: list[int] = []
+    killed: dict[int, int] = {}
     ended = threading.Event()
+    offsets = query.root / "query" / "offsets"
 
     def kill() -> None:
-        while not ended.wait(1.5):
-            for pid in workers()[:1]:
+        while not ended.wait(0.3):
+            batch = max((int(name) for name in names(offsets) if name.isdecimal()), default=-1)
+            # Once a micro-batch, since Spark tries a task four times.
+            for pid in workers()[:1] if batch not in killed else ():
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-                    killed.append(pid)
+                    killed[batch] = pid
 
     thread = threading.Thread(target=kill)
     thread.start()
@@ -410,5 +486,5 @@ def test_python_workers_killed_in_mid_batch(spark, tmp_path: Path):
     finally:
         ended.set()
         thread.join()
-    assert killed
+    assert len(killed) > 3
     query.check()
