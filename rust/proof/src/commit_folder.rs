@@ -22,6 +22,8 @@ struct Synced {
     files: BTreeSet<u64>,
     /// Names that are, and what they name.
     entries: BTreeMap<OsString, (u64, Vec<u8>)>,
+    /// The folder itself, by inode, if its name is.
+    folder: Option<u64>,
 }
 
 fn files(folder: &Path) -> Result<BTreeMap<OsString, (u64, Vec<u8>)>> {
@@ -45,6 +47,8 @@ impl CommitFolder {
         let note = |synced: &mut Synced| -> Result<()> {
             if path.ends_with(FOLDER) {
                 synced.entries = files(path)?;
+            } else if path.is_dir() {
+                synced.folder = std::fs::metadata(path.join(FOLDER)).ok().map(|folder| folder.ino());
             } else if path.is_file() {
                 synced.files.insert(std::fs::metadata(path)?.ino());
             }
@@ -54,11 +58,16 @@ impl CommitFolder {
         let _ = self.of(note);
     }
 
-    /// Takes away what was not synced; with `entries` names go, and come back, as they were at the folder's last sync.
-    pub(crate) fn lose(&self, task: &Path, kept: Kept, entries: bool) {
+    /// Takes away what was not synced; with `entries` names go, and come back, as they were at the folder's last sync, or
+    /// (by the seed) those of RocksDB's files alone do: the disk need not have written names in their order.
+    pub(crate) fn lose(&self, task: &Path, kept: Kept, entries: bool, seed: u64) {
         let folder = task.join(FOLDER);
         let synced = self.of(std::mem::take);
         let lose = || -> Result<()> {
+            if entries && synced.folder != Some(std::fs::metadata(&folder)?.ino()) {
+                return std::fs::remove_dir_all(&folder);
+            }
+            let entries = entries && seed.is_multiple_of(2);
             let now = files(&folder)?;
             for (name, (inode, bytes)) in &now {
                 if entries && synced.entries.get(name).is_none_or(|(before, _)| before != inode) {

@@ -157,7 +157,7 @@ impl Faults {
         let Ok(name) = CString::new(directory.as_os_str().as_bytes()) else { return };
         // SAFETY: the pointer is alive, `name` ends with a NUL.
         let failed = unsafe { holdfast_faults_lose(self.disk.raw, name.as_ptr(), kept as c_int, c_int::from(entries), seed as u32) };
-        self.disk.commit.lose(directory, kept, entries);
+        self.disk.commit.lose(directory, kept, entries, seed);
         assert_eq!(failed, 0, "the loss of power could not be simulated in {}", directory.display());
     }
 }

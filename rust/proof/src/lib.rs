@@ -9,6 +9,7 @@
 mod commit_folder;
 pub mod faults;
 pub mod runner;
+pub mod spilled;
 pub mod subject;
 pub mod world;
 

@@ -5,12 +5,13 @@
 
 use holdfast_core::rocks::{Database, DatabaseOptions, FamilyKind, FamilySpec};
 use holdfast_core::transaction::Batch;
-use holdfast_core::{Durability, SessionQuery, Step, StoreKind, StoreSpec, Task, TaskOptions, Timestamp};
+use holdfast_core::{Durability, SessionQuery, Step, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, read_offsets};
 use holdfast_host::request::Request;
 use holdfast_host::{frame, log, wire};
 use holdfast_proof::{directory, generator, rounds, subject};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_128;
 
 fn corpus(format: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(format)
@@ -90,6 +91,33 @@ fn log_objects() {
     feed("head", times(2_000), |bytes| {
         let _ = (log::decode_header("an object", bytes), log::decode_head("an object", bytes));
         let _ = log::decode_chunk("an object", bytes);
+    });
+}
+
+#[test]
+fn text_files_of_offsets() {
+    let dir = directory().expect("a temporary directory");
+    let file = dir.path().join(".checkpoint");
+    feed("offsets", times(5_000), |bytes| {
+        std::fs::write(&file, bytes).expect("a file");
+        drop(read_offsets(&file));
+    });
+}
+
+#[test]
+fn commit_files() {
+    let options = TaskOptions { durability: Durability::Changelog, ..TaskOptions::default() };
+    feed("commit", times(60), |bytes| {
+        let dir = directory().expect("a temporary directory");
+        Task::open(dir.path(), &specs(), options.clone()).and_then(|task| task.close()).expect("a new database");
+        let folder = dir.path().join("+commit");
+        std::fs::create_dir(&folder).expect("a directory");
+        // A right checksum, or nothing behind it is ever read.
+        std::fs::write(folder.join("COMMIT"), [bytes, &xxh3_128(bytes).to_be_bytes()].concat()).expect("a file");
+        std::fs::write(folder.join("0-0.sst"), b"rows").expect("a file");
+        if let Ok(task) = Task::open(dir.path(), &specs(), options.clone()) {
+            let _ = read_all(&task);
+        }
     });
 }
 

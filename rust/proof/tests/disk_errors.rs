@@ -1,10 +1,8 @@
 //! A disk that refuses a read, a write or a sync, once or until it is mended: an error that says so, nothing of it committed,
 //! and after a rollback or a reopen everything as it was.
 
-use holdfast_core::{
-    Durability, Error, ErrorKind, Offset, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, TopicPartition,
-};
-use holdfast_proof::{Fault, Faults, Kept, Note, Operation, Reached, Runner, World, directory, generator, rounds, runner};
+use holdfast_core::{Durability, ErrorKind, Task, TaskOptions};
+use holdfast_proof::{Fault, Faults, Kept, Note, Operation, Reached, Runner, World, directory, generator, rounds, runner, spilled};
 use std::path::Path;
 
 /// Errors in one database, one after the other.
@@ -189,55 +187,15 @@ fn a_close_that_the_disk_refuses_is_an_error_and_loses_nothing() {
     }
 }
 
-const OFFSETS: [i64; 2] = [1, 2];
-
-fn small_specs() -> Vec<StoreSpec> {
-    let versioned = StoreKind::Versioned { history_retention: 1_000_000, segment_interval: 1_000 };
-    vec![StoreSpec::new("kv", StoreKind::KeyValue), StoreSpec::new("rates", versioned)]
-}
-
-fn counter() -> TopicPartition {
-    TopicPartition { topic: "log".into(), partition: 0 }
-}
-
-/// Transaction `n`, spilled.
-fn spill(task: &Task, n: i64) -> Result<(), Error> {
-    let mut tx = task.transaction()?;
-    for i in 0..20u8 {
-        task.key_value("kv")?.put(&mut tx, &[i], Some(&n.to_be_bytes()))?;
-        task.versioned("rates")?.put(&mut tx, &[i], Some(&n.to_be_bytes()), Timestamp(n))?;
-    }
-    tx.spill()
-}
-
-fn commit(task: &Task, n: i64) -> Result<(), Error> {
-    task.commit(OffsetChange::Set(vec![(counter(), Some(Offset(n)))]))
-}
-
-/// The last commit, of which everything must be there.
-fn last_commit(task: &Task) -> Result<i64, Error> {
-    let n = task.committed_offset(&counter())?.map_or(0, |offset| offset.0);
-    let mut tx = task.begin()?;
-    for i in 0..20u8 {
-        let value = task.key_value("kv")?.get(&mut tx, &[i], |value| value.map(<[u8]>::to_vec))?;
-        assert_eq!(value.as_deref(), Some(&n.to_be_bytes()[..]), "row {i} of commit {n}");
-        for at in OFFSETS {
-            let found = task.versioned("rates")?.get_as_of(&mut tx, &[i], Timestamp(at), |v| v.map(|v| v.value.to_vec()))?;
-            assert_eq!(found.as_deref(), Some(&at.min(n).to_be_bytes()[..]), "version {i} as of {at} of commit {n}");
-        }
-    }
-    Ok(n)
-}
-
 /// A spilled commit that meets an error, as a process leaves it that then ends; whether the commit succeeded.
 fn refused_commit(path: &Path, options: &TaskOptions, faults: &Faults, (operation, after, keeps_failing): (Operation, u64, bool)) -> bool {
-    let task = Task::open(path, &small_specs(), options.clone()).expect("a new database");
-    spill(&task, 1).and_then(|()| commit(&task, 1)).and_then(|()| spill(&task, 2)).expect("nothing fails yet");
+    let task = Task::open(path, &spilled::specs(), options.clone()).expect("a new database");
+    spilled::spill(&task, 1).and_then(|()| spilled::commit(&task, 1)).and_then(|()| spilled::spill(&task, 2)).expect("nothing fails yet");
     faults.fail(operation, after, keeps_failing);
-    let committed = commit(&task, 2).is_ok();
+    let committed = spilled::commit(&task, 2).is_ok();
     faults.heal();
     if after % 2 == 1 && task.rollback().is_ok() {
-        let n = last_commit(&task).expect("after the rollback");
+        let n = spilled::last_commit(&task).expect("after the rollback");
         assert_eq!(n, if committed { 2 } else { n });
     }
     drop(task);
@@ -253,8 +211,8 @@ fn refuse_commits(durability: Durability, operation: Operation, keeps_failing: b
         let (faults, dir) = (Faults::default(), directory().expect("a temporary directory"));
         let options = TaskOptions { environment: Some(faults.environment()), ..runner::options(durability) };
         let committed = refused_commit(dir.path(), &options, &faults, (operation, after, keeps_failing));
-        let task = Task::open(dir.path(), &small_specs(), options).unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
-        let n = last_commit(&task).unwrap_or_else(|e| panic!("{told}: {e}"));
+        let task = Task::open(dir.path(), &spilled::specs(), options).unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
+        let n = spilled::last_commit(&task).unwrap_or_else(|e| panic!("{told}: {e}"));
         assert!(n == 2 || !committed && n == 1, "{told}: the task stands at {n}");
         if !committed && n == 2 {
             forward = Some(after);
@@ -275,14 +233,14 @@ fn refuse_recoveries(durability: Durability, operation: Operation, at_commit: u6
         refused_commit(dir.path(), &options, &faults, (operation, at_commit, true));
         let before = faults.failed();
         faults.fail(operation, after, true);
-        match Task::open(dir.path(), &small_specs(), options.clone()) {
+        match Task::open(dir.path(), &spilled::specs(), options.clone()) {
             Ok(task) => drop(task),
             Err(e) => assert_eq!(e.kind(), ErrorKind::Io, "{told}: {e}"),
         }
         faults.heal();
         faults.lose(dir.path(), Kept::All, false, after);
-        let task = Task::open(dir.path(), &small_specs(), options).unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
-        assert_eq!(last_commit(&task).unwrap_or_else(|e| panic!("{told}: {e}")), 2, "{told}");
+        let task = Task::open(dir.path(), &spilled::specs(), options).unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
+        assert_eq!(spilled::last_commit(&task).unwrap_or_else(|e| panic!("{told}: {e}")), 2, "{told}");
         if faults.failed() == before {
             break;
         }

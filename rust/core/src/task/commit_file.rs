@@ -88,7 +88,7 @@ fn damaged(path: &Path, why: &str) -> Error {
 pub(super) fn make_folder(task: &Path, environment: Option<&Environment>) -> Result<PathBuf> {
     remove(task, environment)?;
     let folder = folder(task);
-    let made = std::fs::create_dir(&folder).and_then(|()| sync_path(task, None));
+    let made = std::fs::create_dir(&folder).and_then(|()| sync_path(task, environment));
     made.map_err(|e| refused("making room for a commit", &folder, &e))?;
     Ok(folder)
 }
