@@ -122,6 +122,12 @@ impl Host {
         Ok(Arc::clone(self.roots.lock().entry(name.to_owned()).or_insert(root)))
     }
 
+    /// Has a root open under a name.
+    #[cfg(test)]
+    pub(crate) fn set_root(&self, name: &str, root: Root) {
+        self.roots.lock().insert(name.to_owned(), Arc::new(root));
+    }
+
     /// Which host serves the partition of a request: this one, also where nobody does any more, or another. What this host
     /// has of another one's partition is closed: it would go stale, and holds a directory.
     ///

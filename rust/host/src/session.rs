@@ -70,8 +70,7 @@ impl Session {
             Some(place) => {
                 let root = host.root(&place.root, &request.storage_options)?;
                 // Nothing is touched before it is clear that the root is this query's.
-                root.check_spark(&place.query_id, place.epoch)?;
-                root.meta(&place.query_id, request.partitions, place.epoch)?;
+                root.check_query(&place.query_id, &place.run_id, request.partitions, place.epoch)?;
                 // The claim comes before anything of the epoch is listed.
                 let run = root.claim(&place.query_id, &place.run_id, place.epoch)?;
                 if let Ownership::Elsewhere(owner) = host.own(&request, &root, run, &place.query_id)? {
@@ -292,7 +291,7 @@ fn stage(host: &Host, request: &Request, root: &Root, run: RunNumber, epoch: Epo
     root.fsync_spark(run, epoch)?;
     let staged = root.stage(&header, &collected.payload, request.partitions)?;
     if let Some(partition) = partition {
-        partition.keep(Prepared { epoch, base, digest: collected.digest, transaction, memory });
+        partition.keep(Prepared { epoch, run, base, digest: collected.digest, transaction, memory });
     }
     Ok(Staged {
         epoch: Some(epoch),
@@ -301,4 +300,66 @@ fn stage(host: &Host, request: &Request, root: &Root, run: RunNumber, epoch: Epo
         records: collected.records,
         counts: outcome.counts,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+    use object_store::{ObjectStore, ObjectStoreExt};
+    use serde_json::json;
+
+    use super::*;
+    use crate::root::careless::{Careless, Fault};
+
+    fn rate(epoch: i64) -> RecordBatch {
+        let columns: [(&str, ArrayRef); 7] = [
+            ("pid", Arc::new(Int32Array::from(vec![0]))),
+            ("side", Arc::new(BooleanArray::from(vec![false]))),
+            ("deleted", Arc::new(BooleanArray::from(vec![false]))),
+            ("t", Arc::new(TimestampMicrosecondArray::from(vec![epoch]).with_timezone("UTC"))),
+            ("k0", Arc::new(StringArray::from(vec!["EUR"]))),
+            ("l0", Arc::new(Int64Array::from(vec![None]))),
+            ("r0", Arc::new(Float64Array::from(vec![1.0]))),
+        ];
+        RecordBatch::try_from_iter(columns).expect("columns of one length")
+    }
+
+    #[test]
+    fn a_micro_batch_asks_an_object_store_nine_times() {
+        let (objects, local) = (Arc::new(Careless::new(Fault::None)), tempfile::tempdir().expect("a folder"));
+        let host = Arc::new(Host::new(None, None));
+        host.set_root("memory", Root::over(Arc::clone(&objects) as Arc<dyn ObjectStore>, Path::new("memory")));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let put = |name: String, text: &'static str| {
+            runtime.block_on(objects.put(&name.into(), text.into())).expect("puts");
+        };
+        put("query/metadata".to_owned(), r#"{"id":"q"}"#);
+        let requests = |epoch: i64| {
+            put(format!("query/offsets/{epoch}"), "v1");
+            let before = objects.requests();
+            let request = json!({
+                "root": "memory", "local_dir": local.path(), "scratch": false, "query_id": "q", "run_id": "run", "epoch": epoch,
+                "partition": 0, "partitions": 1, "attempt": epoch, "instance": "call", "settings": {},
+                "operator": {
+                    "name": "join", "kind": "join_asof", "keys": ["currency"], "left": ["id"], "right": ["rate"], "how": "left",
+                    "history_retention": 1_000, "order_left": [], "order_right": [],
+                    "output": [{"name": "currency", "from": "key", "index": 0}],
+                },
+            });
+            let Ok(Opening::Here(mut session, _)) = Session::open(&host, request.to_string().as_bytes()) else { panic!("it opens here") };
+            let rows = rate(epoch);
+            let schema = rows.schema();
+            session.push(rows).expect("takes rows");
+            session.finish(Some(&schema), &mut |_| Ok(())).expect("stages");
+            let asked = objects.requests() - before;
+            put(format!("query/commits/{epoch}"), "v1");
+            asked
+        };
+        let asked: Vec<usize> = (0..4).map(requests).collect();
+        // Newer runs, the next owner; Spark's offsets and two commits at once; the epoch before; what is staged already; the
+        // object; newer runs again. Each is a wait of milliseconds, for every partition of every micro-batch.
+        assert_eq!(asked[2..], [9, 9], "{asked:?}");
+    }
 }

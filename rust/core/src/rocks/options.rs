@@ -60,6 +60,8 @@ pub(super) fn database_options(options: &DatabaseOptions) -> Result<Options> {
     db.set_atomic_flush(true);
     db.set_max_background_jobs(2);
     db.set_max_open_files(512);
+    // Sixteen for each family otherwise, started also for one file of it.
+    db.set_max_file_opening_threads(4);
     db.set_keep_log_file_num(3);
     db.set_max_log_file_size(4 << 20);
     // Every flush adds to it, and every checkpoint copies it: begun anew well before it is larger than the rows of a small state.

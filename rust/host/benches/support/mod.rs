@@ -29,7 +29,10 @@ impl Root {
         for folder in ["query/offsets", "query/commits"].map(|name| path.join(name)) {
             std::fs::create_dir_all(folder).unwrap();
         }
-        std::fs::write(path.join("query/metadata"), r#"{"id":"bench"}"#).unwrap();
+        let metadata = path.join("query/metadata");
+        if !metadata.exists() {
+            std::fs::write(metadata, r#"{"id":"bench"}"#).unwrap();
+        }
         Self { path: path.to_owned(), _folder: None }
     }
 

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use crate::budget::{Budget, Share};
 use crate::executor::Executor;
 use crate::protocol::{Digest, Epoch, ObjectId, OpenFacts, OpenStep, OperatorName, Partition as Number, RunNumber, Violation, open_step};
-use crate::root::Root;
+use crate::root::{Root, SparkLogs};
 use directory::Directory;
 pub use replay::apply_object;
 pub use snapshot::SnapshotPolicy;
@@ -72,6 +72,8 @@ struct Open {
 pub struct Prepared {
     /// The epoch.
     pub epoch: Epoch,
+    /// The run whose object in the log has the same changes.
+    pub run: RunNumber,
     /// The chain before it.
     pub base: Digest,
     /// Its own digest.
@@ -178,14 +180,19 @@ impl Partition {
         if !begun && inner.opened()?.checked.is_none() {
             self.catch_up(inner, wanted)?;
         }
+        let mut facts = self.facts(inner, wanted)?;
         loop {
-            let facts = self.facts(inner, wanted)?;
             match open_step(&facts) {
                 OpenStep::Ready => return Ok(()),
                 OpenStep::Apply { from, to } => {
                     self.root.fsync_spark(wanted.run, wanted.epoch)?;
                     self.roll_forward(inner, wanted, from, to)?;
                     inner.flush_if_due()?;
+                    if from == to {
+                        // Every micro-batch does this: what Spark's logs said a moment ago need not be asked again.
+                        facts = OpenFacts { applied: Some(to), applied_decided: true, ..facts };
+                        continue;
+                    }
                 }
                 OpenStep::Rebuild { reason } => self.rebuild(inner, wanted, &reason)?,
                 OpenStep::Error(Violation::StateAhead { applied, .. }) if self.root.was_taken_back(applied)? => {
@@ -193,6 +200,7 @@ impl Partition {
                 }
                 OpenStep::Error(violation) => return Err(violation.into()),
             }
+            facts = self.facts(inner, wanted)?;
         }
     }
 
@@ -230,10 +238,7 @@ impl Partition {
     fn facts(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<OpenFacts> {
         // The order matters, see OpenFacts: what is applied, then Spark's logs.
         let applied = self.applied(inner.task()?)?;
-        let committed = self.root.spark_committed(wanted.epoch)?;
-        let has_offsets = self.root.spark_offsets(wanted.epoch)?.is_some();
-        let previous = wanted.epoch.previous();
-        let previous_committed = previous.map_or(Ok(true), |previous| self.root.spark_committed(previous))?;
+        let SparkLogs { has_offsets, committed, previous_committed } = self.root.spark_logs(wanted.epoch)?;
         let behind = applied.filter(|applied| *applied < wanted.epoch && previous_committed && !committed && has_offsets);
         let applied_decided = match behind {
             Some(applied) => self.holds_the_decided(inner, wanted, applied)?,

@@ -66,10 +66,18 @@ impl Partition {
         let base = chain(&task)?;
         if inner.prepared.iter().any(|prepared| prepared.epoch == epoch && prepared.base == base) {
             let decided = self.decided(wanted, epoch)?;
-            let header = self.root.head_header(epoch, &decided)?.ok_or_else(|| missing(&decided, epoch))?;
-            check_base(&header, base)?;
-            if let Some(prepared) = inner.take_prepared(&header)
-                && self.apply_prepared(&task, prepared, &header)?
+            let kept = inner.prepared.iter().find(|kept| (kept.epoch, kept.base, kept.run) == (epoch, base, decided.run));
+            let digest = match kept {
+                // It was put, or found to be the same, when this was kept: it need not be read.
+                Some(kept) => kept.digest,
+                None => {
+                    let header = self.root.head_header(epoch, &decided)?.ok_or_else(|| missing(&decided, epoch))?;
+                    check_base(&header, base)?;
+                    header.digest
+                }
+            };
+            if let Some(prepared) = inner.take_prepared(epoch, base, digest)
+                && self.apply_prepared(&task, prepared)?
             {
                 return Ok(());
             }
@@ -99,8 +107,9 @@ impl Partition {
     }
 
     /// Commits what a session of this host has staged; false if it cannot be, then the log has it.
-    fn apply_prepared(&self, task: &Task, prepared: Prepared, header: &HeadHeader) -> Result<bool> {
-        match task.commit_transaction(prepared.transaction, self.commit(header.epoch, header.chain())) {
+    fn apply_prepared(&self, task: &Task, prepared: Prepared) -> Result<bool> {
+        let commit = self.commit(prepared.epoch, prepared.base.chain(prepared.digest));
+        match task.commit_transaction(prepared.transaction, commit) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::InvalidState => Ok(false),
             Err(error) => Err(error),
@@ -135,13 +144,13 @@ pub fn apply_object(root: &Root, task: &Task, tx: &mut Transaction, head: &Head)
 }
 
 impl Inner {
-    /// The prepared changes that an object describes. All others, of this epoch or older, have lost.
-    fn take_prepared(&mut self, header: &HeadHeader) -> Option<Prepared> {
+    /// The prepared changes that the deciding object has. All others, of this epoch or older, have lost.
+    fn take_prepared(&mut self, epoch: Epoch, base: Digest, digest: Digest) -> Option<Prepared> {
         let mut chosen = None;
         for prepared in std::mem::take(&mut self.prepared) {
-            if (prepared.epoch, prepared.base, prepared.digest) == (header.epoch, header.base, header.digest) {
+            if (prepared.epoch, prepared.base, prepared.digest) == (epoch, base, digest) {
                 chosen = Some(prepared);
-            } else if prepared.epoch > header.epoch {
+            } else if prepared.epoch > epoch {
                 self.prepared.push(prepared);
             }
         }

@@ -47,6 +47,7 @@ pub struct Careless {
     inner: InMemory,
     fault: Mutex<Fault>,
     puts: AtomicUsize,
+    requests: AtomicUsize,
     calls: AtomicUsize,
     /// How many calls have gone wrong.
     mishaps: AtomicUsize,
@@ -60,6 +61,7 @@ impl Careless {
             inner: InMemory::new(),
             fault: Mutex::new(fault),
             puts: AtomicUsize::new(0),
+            requests: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
             mishaps: AtomicUsize::new(0),
             postponed: Mutex::default(),
@@ -82,7 +84,13 @@ impl Careless {
         }
     }
 
+    /// How many calls there were, apart from removals.
+    pub fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+
     async fn mishap(&self) -> Option<Mishap> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
         let Fault::OneInTen(seed) = *self.fault.lock() else { return None };
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         let chance = xxh3_64_with_seed(&call.to_le_bytes(), seed);

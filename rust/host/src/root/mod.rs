@@ -23,7 +23,7 @@
 
 mod aside;
 #[cfg(test)]
-mod careless;
+pub(crate) mod careless;
 mod claims;
 mod client;
 mod decided;
@@ -58,6 +58,7 @@ pub use operators::{Column, KeptOperator, OperatorMeta, Payload};
 pub use owners::{Asking, Ownership};
 pub use rewind::TakenBack;
 pub use snapshots::{Known, Moved, SnapshotId};
+pub use spark::SparkLogs;
 pub use stage::Staged;
 
 use crate::protocol::{Digest, Epoch, OperatorName, Partition, RunNumber, Term};
@@ -74,6 +75,8 @@ pub struct Root {
     held: Mutex<HashMap<(OperatorName, Partition), Term>>,
     /// Operators as a run found them.
     operators: Mutex<HashMap<OperatorName, operators::Known>>,
+    /// The query, its run and its partitions that the root was last found to be of.
+    checked: Mutex<Option<(String, String, u32)>>,
     /// The last epoch of which Spark's files were made durable, for which run.
     synced: Mutex<Option<(RunNumber, Epoch)>>,
 }
@@ -96,7 +99,14 @@ impl Root {
     }
 
     fn of(store: Store) -> Self {
-        Self { store, runs: Mutex::default(), operators: Mutex::default(), held: Mutex::default(), synced: Mutex::default() }
+        Self {
+            store,
+            runs: Mutex::default(),
+            held: Mutex::default(),
+            operators: Mutex::default(),
+            checked: Mutex::default(),
+            synced: Mutex::default(),
+        }
     }
 
     /// Reaches the root with these options from now on; the last request's are the ones to use.
@@ -105,6 +115,20 @@ impl Root {
     /// `InvalidValue` for an option that there is not.
     pub fn renew(&self, options: &StorageOptions) -> Result<()> {
         self.store.renew(options)
+    }
+
+    /// Checks that checkpoint and state are this query's: once a run, since only somebody's hands could change it.
+    ///
+    /// # Errors
+    /// Those of [`Root::check_spark`] and [`Root::meta`].
+    pub fn check_query(&self, query_id: &str, run_id: &str, partitions: u32, epoch: Epoch) -> Result<()> {
+        let checked = Some((query_id.to_owned(), run_id.to_owned(), partitions));
+        if *self.checked.lock() != checked {
+            self.check_spark(query_id, epoch)?;
+            self.meta(query_id, partitions, epoch)?;
+            *self.checked.lock() = checked;
+        }
+        Ok(())
     }
 
     /// The root's folder, or its address.

@@ -19,7 +19,29 @@ struct Offsets {
     batch_timestamp: i64,
 }
 
+/// What Spark's logs say of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SparkLogs {
+    /// Its offsets are there: it may be computed.
+    pub has_offsets: bool,
+    /// It is committed.
+    pub committed: bool,
+    /// The epoch before is; true for epoch 0, which has none.
+    pub previous_committed: bool,
+}
+
 impl Root {
+    /// What Spark's logs say of an epoch, asked for at once.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn spark_logs(&self, epoch: Epoch) -> Result<SparkLogs> {
+        let names: Vec<String> = [offsets(epoch), commit(epoch)].into_iter().chain(epoch.previous().map(commit)).collect();
+        let found = self.store.exist(&names)?;
+        let is_there = |n: usize| found.get(n).copied().unwrap_or(true);
+        Ok(SparkLogs { has_offsets: is_there(0), committed: is_there(1), previous_committed: is_there(2) })
+    }
+
     /// Whether Spark's commit log holds an epoch.
     ///
     /// # Errors

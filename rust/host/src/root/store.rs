@@ -195,6 +195,14 @@ impl Store {
         self.found("look at", name, block_on(head)?).map(|found| found.is_some())
     }
 
+    /// Whether objects are there, all asked for at once.
+    pub fn exist(&self, names: &[String]) -> Result<Vec<bool>> {
+        let objects = &self.objects();
+        let heads = names.iter().map(|name| async move { objects.head(&Name::from(name.as_str())).await });
+        let heads = block_on(future::join_all(heads))?;
+        names.iter().zip(heads).map(|(name, head)| self.found("look at", name, head).map(|found| found.is_some())).collect()
+    }
+
     /// File names of the objects right in a folder, in no order; none if there is no such folder.
     pub fn list(&self, folder: &str) -> Result<Vec<String>> {
         Ok(self.listing(folder)?.objects.iter().filter_map(|meta| meta.location.filename().map(str::to_owned)).collect())
