@@ -18,17 +18,41 @@ import pyarrow as pa
 import holdfast.spark as hfs
 from holdfast._core import HostClient
 
+LAYOUT = pa.schema(
+    [
+        ("pid", pa.int32()),
+        ("side", pa.bool_()),
+        ("deleted", pa.bool_()),
+        ("t", pa.timestamp("us", "UTC")),
+        ("k0", pa.string()),
+        ("l0", pa.int64()),
+        ("r0", pa.int64()),
+    ]
+)
+JOIN = {
+    "name": "join",
+    "kind": "join_asof",
+    "keys": ["currency"],
+    "left": ["id"],
+    "right": ["rate"],
+    "how": "left",
+    "history_retention": 1_000_000,
+    "order_left": [],
+    "order_right": [],
+    "output": [{"name": "id", "from": "left", "index": 0}, {"name": "rate", "from": "right", "index": 0}],
+}
+
 
 class Host:
-    """A state host of this process."""
+    """A state host of an executor: of this process, or of the one given."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, executor: int | None = None) -> None:
         self.socket, token = folder / "host.sock", folder / "token"
         self.token = secrets.token_hex(16)
         token.touch(mode=0o600)
         token.write_text(self.token)
         command = [sys.executable, "-P", "-m", "holdfast.host", "--socket", str(self.socket), "--token-file", str(token)]
-        command += ["--executor-pid", str(os.getpid()), "--idle-seconds", "600"]
+        command += ["--executor-pid", str(executor or os.getpid()), "--idle-seconds", "600"]
         path = os.pathsep.join(filter(None, (str(Path(hfs.__file__).parents[2]), os.environ.get("PYTHONPATH"))))
         self.process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
 

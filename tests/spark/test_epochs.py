@@ -262,7 +262,7 @@ def test_an_epoch_replayed_by_a_new_run(stream: Stream, host: str):
     then(stream)
     stream.batches = {}
     again = stream.run()
-    assert sorted(again) == [1, 2]
+    assert sorted(again) == [1, 2, 3]
     assert again[1] == first[1]
     assert values(again[2]) == EXPECTED_2
 
@@ -297,6 +297,8 @@ def test_an_epoch_that_the_file_sink_skips_when_it_is_replayed(stream: Stream, h
 
 def test_a_query_taken_back_by_hand_goes_on_with_other_code(stream: Stream, capsys: pytest.CaptureFixture[str]):
     scenario(stream)
+    then(stream)
+    # So many that the databases are ahead by more than a lost commit explains.
     then(stream)
     stream.run()
     assert main(["rewind", str(stream.root), "--epoch", "1"]) == 0

@@ -18,35 +18,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import s3_server
+from hosted import JOIN, LAYOUT
 
 import holdfast.spark as hfs
 from holdfast._core import HostClient
 from holdfast.errors import HoldfastError, UnsupportedOperationError
 
 QUERY = "query-1"
-LAYOUT = pa.schema(
-    [
-        ("pid", pa.int32()),
-        ("side", pa.bool_()),
-        ("deleted", pa.bool_()),
-        ("t", pa.timestamp("us", "UTC")),
-        ("k0", pa.string()),
-        ("l0", pa.int64()),
-        ("r0", pa.int64()),
-    ]
-)
-JOIN = {
-    "name": "join",
-    "kind": "join_asof",
-    "keys": ["currency"],
-    "left": ["id"],
-    "right": ["rate"],
-    "how": "left",
-    "history_retention": 1_000_000,
-    "order_left": [],
-    "order_right": [],
-    "output": [{"name": "id", "from": "left", "index": 0}, {"name": "rate", "from": "right", "index": 0}],
-}
 
 
 @pytest.fixture(scope="module")

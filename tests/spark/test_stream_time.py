@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.feather
 import pytest
+from hosted import JOIN, LAYOUT, Host, Query
 from streams import LEFT, Stream, kill_hosts, seconds
 
 import holdfast.spark as hfs
@@ -177,6 +180,31 @@ def test_stores_in_memory_come_back_from_the_log(stream: Stream):
     batches = stream.run(frame())
     assert [[row[0] for row in batches[epoch]] for epoch in range(3)] == [["a", "b"], ["c"], ["d"]]
     assert not (stream.root / "snapshots").exists()
+
+
+def test_stores_in_memory_come_back_after_a_host_that_ended_in_order(tmp_path: Path):
+    """What was committed beside them is in files then, and they are gone."""
+
+    def rows(*given: tuple[bool, int, int]) -> list[list[pa.RecordBatch]]:
+        """Of one currency: left?, time, id or rate."""
+        ours = [(0, left, False, time, "CHF", n if left else None, None if left else n) for left, time, n in given]
+        columns = zip(*ours, strict=True)
+        return [[pa.record_batch([pa.array(column, of.type) for column, of in zip(columns, LAYOUT, strict=True)], LAYOUT)]]
+
+    with tempfile.TemporaryDirectory(prefix="hf") as first, tempfile.TemporaryDirectory(prefix="hf") as second:
+        executor = subprocess.Popen(["sleep", "600"])
+        query = Query(Host(Path(first), executor.pid), tmp_path, {**JOIN, "persistent": False}, 1)
+        query.epoch(rows((False, 1, 95)))
+        query.epoch(rows((False, 2, 96), (True, 1, 1)))
+        executor.kill()
+        executor.wait()
+        assert query.host.process.wait(60) == 0
+        query.host = Host(Path(second))
+        try:
+            given = query.epoch(rows((True, 1, 2), (True, 3, 3)))
+        finally:
+            query.host.stop()
+    assert given == [{"id": 2, "rate": 95}, {"id": 3, "rate": 96}]
 
 
 def test_stores_without_transactions_are_refused():
