@@ -12,7 +12,7 @@ EXAMPLES ?= 20
 # The whole workspace, so that crates have the features that they have everywhere: others would compile RocksDB again.
 PROOF := cargo test --release --locked --workspace
 
-.PHONY: help setup build test test-rust test-python lint fmt bench bench-peers bench-full demo crash crash-demo cluster survive soak schedules proof s3 oracles ci ci-full lock
+.PHONY: help setup build wheel test test-rust test-python lint fmt bench bench-peers bench-full demo crash crash-demo cluster survive soak schedules proof s3 oracles ci ci-full lock
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -22,6 +22,9 @@ setup: ## make .venv and fetch what can be had without root
 
 build: setup ## compile the extension (the first time also RocksDB)
 	@scripts/build
+
+wheel: setup ## the package for other environments and executors, into dist/
+	@$(ENV) maturin build --quiet --release --locked --out dist
 
 test: test-rust test-python ## all tests; ARGS="-k name" goes to pytest
 

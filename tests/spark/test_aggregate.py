@@ -244,8 +244,11 @@ def test_a_sum_that_does_not_fit_is_an_error(spark):
         ({"aggs": {"n": ("sum", "z")}}, "no column 'z'"),
         ({"aggs": {"n": ("sum", "k")}}, "needs numbers"),
         ({"aggs": {"k": "count"}}, "two columns named 'k'"),
+        ({"aggs": {"n": ("min", "c")}}, r"compares strings by their bytes, and column 'c' is string collate UTF8_LCASE"),
+        ({"aggs": {"n": ("collect_set", "s")}}, "compares strings by their bytes"),
         ({"by": "z"}, "no column 'z'"),
         ({"by": []}, "by is empty"),
+        ({"name": ""}, "name=''"),
         ({"by": ["k", "k"]}, "twice"),
         ({"on": "x"}, "not a timestamp"),
         ({"by": ["k", "t"], "on": "t"}, "two columns"),
@@ -260,8 +263,24 @@ def test_a_sum_that_does_not_fit_is_an_error(spark):
 )
 def test_wrong_arguments_are_named(spark, options: dict[str, Any], words: str):
     frame = spark.createDataFrame([("a", at(0), 1)], "k string, t timestamp, x long")
+    frame = frame.withColumn("c", F.collate("k", "UTF8_LCASE")).withColumn("s", F.array(F.struct("c")))
     with pytest.raises(ValueError, match=words):
         hfs.aggregate(frame, **{"by": "k", "aggs": {"n": "count"}, "state": hfs.State.scratch(), **options})
+
+
+def test_a_column_is_no_aggregator(spark):
+    frame = spark.createDataFrame([("a", 1)], "k string, x long")
+    with pytest.raises(ValueError, match="give 'count' or a pair"):
+        hfs.aggregate(frame, by="k", aggs={"n": F.sum("x")}, state=hfs.State.scratch())
+
+
+def test_two_operators_whose_state_is_thrown_away_need_no_names(spark):
+    frame = spark.createDataFrame([("a", 1), ("a", 2)], "k string, x long")
+    one, other = (
+        hfs.aggregate(frame, by="k", aggs={result: ("sum", "x")}, state=hfs.State.scratch(partitions=1))
+        for result in ("one", "other")
+    )
+    assert [tuple(row) for row in one.join(other, "k").collect()] == [("a", 3, 3)]
 
 
 def test_windows_are_checked_where_they_are_made():

@@ -147,10 +147,25 @@ def test_a_root_without_permission():
         hfs.State("/proc/1/state")
 
 
-def test_a_local_dir_that_cannot_be_written(tmp_path: Path):
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(HoldfastError, match=r"local_dir .*file cannot be written"):
-        hfs.State(str(tmp_path / "state"), local_dir=str(tmp_path / "file"))
+@pytest.mark.parametrize(("argument", "given"), [("root", None), ("root", True), ("local_dir", 7)])
+def test_a_folder_that_is_none(tmp_path: Path, argument, given):
+    with pytest.raises(TypeError, match=f"{argument}={given}: give a folder"):
+        hfs.State(**{"root": str(tmp_path), argument: given})
+
+
+def test_a_local_dir_is_the_executors(stream: Stream):
+    """The driver need not have it; where it cannot be written, the first task says so."""
+    stream.root.mkdir(exist_ok=True)
+    (stream.root / "file").write_text("in the way")
+    stream.options["local_dir"] = str(stream.root / "file")
+    stream.batch(left=[("a", 1, 1)])
+    with pytest.raises(StreamingQueryException, match=r"cannot be written .*give State\(local_dir=.*/file/op/"):
+        stream.run(hfs.materialize(stream.source("left"), by="k", name="op", state=stream.state()))
+
+
+def test_open_epochs_hold_no_more_than_their_part_of_the_memory(tmp_path: Path):
+    assert hfs.State(str(tmp_path), memory="64m").settings["uncommitted_max_bytes"] == 16 << 20
+    assert hfs.State(str(tmp_path), memory="512m").settings["uncommitted_max_bytes"] == 64 << 20
 
 
 def test_a_root_is_made_and_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

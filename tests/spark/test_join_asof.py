@@ -343,6 +343,29 @@ def test_a_watermark_of_the_left_side_lasts(stream: Stream):
     assert sorted(rows)[:3] == [(0, "a", 1), (60, "a", 1), (120, "a", 1)]
 
 
+def test_left_rows_that_wait_have_no_watermark_and_may_be_null(stream: Stream):
+    """Spark would drop them as late; and a column of another start may be null in rows that waited from before."""
+    left = stream.source("left").withWatermark("t", "0 seconds").withColumn("always", F.lit(1))
+    for joined, waits in (
+        (stream.joined(left=left), False),
+        (stream.joined(left=left, grace="1 minute", name="held"), True),
+    ):
+        assert ("spark.watermarkDelayMs" in joined.schema["t"].metadata) is not waits
+        assert joined.schema["always"].nullable is waits
+    paired = hfs.join_window(
+        left,
+        stream.source("right"),
+        by="k",
+        left_on="t",
+        right_on="since",
+        before="1 minute",
+        after="1 minute",
+        state=stream.state(),
+    )
+    assert not paired.schema["t"].metadata
+    assert paired.schema["always"].nullable
+
+
 def test_progress_counts_rows(stream: Stream):
     stream.batch(left=[("k", 5, 1), ("k", 6, 2)], right=[("k", 4, "a")])
     stream.run()

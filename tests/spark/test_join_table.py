@@ -80,6 +80,7 @@ def test_kinds_of_joins_of_static_tables(spark, how: str, expected: list[tuple])
     [
         ({"how": "right"}, "how='right': there are 'inner', 'left' and 'outer'"),
         ({"history_retention": "-1 day"}, "history_retention is negative"),
+        ({"history_retention": ""}, "history_retention is an empty string"),
         ({"right_on": "k"}, "right_on: column 'k' of the right frame is string, not a timestamp"),
         ({"by": "x"}, "by: the right frame has no column 'x'"),
     ],

@@ -6,9 +6,11 @@ from collections import Counter
 from pathlib import Path
 from threading import Lock
 
+import pyarrow as pa
 import pytest
 from every_method import BUILDERS, script
 from processors import OUT, Chance, EveryMethod, Fails, Hits, Keeping, Reminders, Sums
+from pyspark.errors import PythonException
 from streams import Stream
 
 import holdfast as hf
@@ -173,6 +175,9 @@ def test_the_example_of_the_docs(stream: Stream):
         ({"schema": "nonsense nonsense nonsense"}, ValueError, "is no list of columns and types"),
         ({"schema": ""}, ValueError, "schema=''"),
         ({"schema": 7}, TypeError, "schema is a int"),
+        ({"schema": "a int, a long"}, ValueError, "two columns of one name: a"),
+        ({"schema": "a variant"}, hf.errors.HoldfastError, "column 'a' is variant"),
+        ({"processor": Hits}, TypeError, "processor is the class Hits: give an object of it"),
         ({"on": "x"}, ValueError, "on: column 'x' of the given frame is int, not a timestamp"),
         ({"by": []}, ValueError, "by is empty"),
     ],
@@ -182,3 +187,16 @@ def test_bad_input_is_named_at_the_call(spark, options, error, message):
     asked = {"processor": Hits(), "by": "k", "schema": OUT, "state": hfs.State.scratch(), **options}
     with pytest.raises(error, match=message):
         hfs.process(frame, asked.pop("processor"), **asked)
+
+
+def test_a_null_where_the_schema_has_none_is_named(spark):
+    class Nulls:
+        stores = ()
+
+        def process(self, batch, ctx):
+            yield pa.record_batch({"k": batch["k"], "n": pa.nulls(len(batch), pa.int64())})
+
+    frame = spark.createDataFrame([("a", 1)], "k string, x int")
+    call = hfs.process(frame, Nulls(), by="k", schema="k string, n long NOT NULL", state=hfs.State.scratch(partitions=1))
+    with pytest.raises(PythonException, match="gave a null in column 'n'; its schema says NOT NULL"):
+        call.collect()

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pytest
 from hosted import JOIN, LAYOUT, Host, Query
+from processors import Hits
 from streams import LEFT, Stream, kill_hosts, seconds
 
 import holdfast.spark as hfs
@@ -160,17 +161,18 @@ def test_max_ahead_needs_a_time(stream: Stream, operator: str):
         call(state=stream.state(), max_ahead="1 day")
 
 
-def test_stores_in_memory_come_back_from_the_log(stream: Stream):
+@pytest.mark.parametrize("operator", ["drop_duplicates", "process"])
+def test_stores_in_memory_come_back_from_the_log(stream: Stream, operator: str):
     def frame():
-        kept = hfs.Materialized("first", persistent=False)
-        return hfs.drop_duplicates(
-            stream.source("left"),
-            by="k",
-            on="t",
-            within="1 minute",
-            materialized=kept,
-            state=stream.state(snapshot_interval="0 seconds"),
-        )
+        given = {
+            "by": "k",
+            "on": "t",
+            "materialized": hfs.Materialized("first", persistent=False),
+            "state": stream.state(snapshot_interval="0 seconds"),
+        }
+        if operator == "process":
+            return hfs.process(stream.source("left"), Hits(), schema="k string, n long", **given).where("n = 1")
+        return hfs.drop_duplicates(stream.source("left"), within="1 minute", **given)
 
     stream.batch(left=[("a", 1, 1), ("b", 2, 2)])
     stream.batch(left=[("c", 3, 3)])

@@ -5,6 +5,7 @@ Each order with the exchange rate in force when it was placed, also when the ord
 ```python
 import holdfast.spark as hfs
 
+spark.conf.set("spark.sql.adaptive.enabled", "false")  # it may split or drop an operator's tasks
 state = hfs.State("/var/lib/enrich", partitions=4)
 enriched = hfs.join_asof(orders, rates, by="currency", left_on="ordered_at", right_on="valid_from",
                          history_retention="30 days", state=state)

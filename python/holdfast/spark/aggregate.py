@@ -5,9 +5,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql import types as sql
 
+from holdfast.spark import schema
 from holdfast.spark.aggregator import AggregatorTask, Declared
 from holdfast.spark.materialized import Materialized, history_of, operator_name
 from holdfast.spark.one_side import METRICS, OneSide
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _FUNCTIONS: Final = ("count", "sum", "min", "max", "avg", "first", "last", "count_distinct", "collect_list", "collect_set")
+_COMPARING: Final = ("min", "max", "count_distinct", "collect_set")
 
 
 def aggregate(
@@ -132,7 +135,7 @@ class _Columns:
         self.results.append(sql.StructField(result, declared.result_type))
 
     def _parse(self, result: str, what: Any) -> tuple[str, str | None]:
-        if what == "count":
+        if isinstance(what, str) and what == "count":
             return "count", None
         if isinstance(what, tuple) and len(what) == 2 and what[0] in _FUNCTIONS and isinstance(what[1], str):
             return what
@@ -151,7 +154,12 @@ class _Columns:
             raise ValueError(
                 f"aggs[{result!r}]: {function} needs numbers, and column {field.name!r} is {field.dataType.simpleString()}"
             )
-        if function in ("count_distinct", "collect_set") and _has_map(field.dataType):
+        if function in _COMPARING and schema.contains(field.dataType, schema.is_collated):
+            raise ValueError(
+                f"aggs[{result!r}]: {function} compares strings by their bytes, and column {field.name!r} is "
+                f"{field.dataType.simpleString()}: take collate({field.name}, 'UTF8_BINARY') of it, or lower({field.name})"
+            )
+        if function in ("count_distinct", "collect_set") and schema.contains(field.dataType, _is_map):
             raise ValueError(
                 f"aggs[{result!r}]: {function} cannot take column {field.name!r}: equal maps may list their entries in "
                 "another order; take map_entries of it, sorted"
@@ -163,20 +171,14 @@ class _Columns:
             raise ValueError(f"aggs[{result!r}]: {function} cannot take column {field.name!r}: {error}") from error
 
 
-def _has_map(data_type: sql.DataType) -> bool:
-    match data_type:
-        case sql.MapType():
-            return True
-        case sql.ArrayType():
-            return _has_map(data_type.elementType)
-        case sql.StructType():
-            return any(_has_map(field.dataType) for field in data_type)
-        case _:
-            return False
+def _is_map(data_type: sql.DataType) -> bool:
+    return isinstance(data_type, sql.MapType)
 
 
 def _is_own(what: Any) -> bool:
-    return any(hasattr(what, attribute) for attribute in ("state_schema", "result_type", "merge", "result"))
+    # A Column has any attribute that it is asked for.
+    attributes = ("state_schema", "result_type", "merge", "result")
+    return not isinstance(what, Column) and any(hasattr(what, attribute) for attribute in attributes)
 
 
 def _window_fields(time: sql.StructField) -> list[sql.StructField]:

@@ -48,6 +48,8 @@ class Declared:
 
     def __init__(self, name: str, aggregator: Any) -> None:
         """`name` is the result's column. Raises `TypeError` or `ValueError` for what is missing or cannot be."""
+        if isinstance(aggregator, type):
+            raise TypeError(f"aggs[{name!r}] is the class {aggregator.__name__}: give an object of it")
         self.aggregator: Final = aggregator
         kind = type(aggregator).__name__
         where = f"aggs[{name!r}]: {kind}"
@@ -55,8 +57,6 @@ class Declared:
             if not callable(getattr(aggregator, method, None)):
                 raise TypeError(f"{where} has no method {method}; an Aggregator has update, merge and result")
         state = parsed_ddl(getattr(aggregator, "state_schema", None), f"{where}.state_schema")  # type: ignore[arg-type]
-        if len(set(state.names)) < len(state.names):
-            raise ValueError(f"{where}.state_schema={aggregator.state_schema!r} has two columns of one name")
         result = getattr(aggregator, "result_type", None)
         if not isinstance(result, str):
             raise TypeError(f'{where}.result_type is a {type(result).__name__}: write it as SQL does, "double"')

@@ -57,11 +57,16 @@ def join_asof(
     Left rows whose key or time is null match nothing; right rows whose key or time is null are dropped.
     Raises `ValueError` that names the wrong column, type or option, before any job runs.
     """
-    join = _JoinAsof(left, right, by=by, left_on=left_on, right_on=right_on, order_by=order_by, suffix=suffix)
     if how not in ("inner", "left"):
         raise ValueError(f"how={how!r}: there are 'inner' and 'left'")
-    retention = micros(history_of(history_retention, materialized) or history_retention, "history_retention")
+    if not isinstance(suffix, str):
+        raise TypeError(f"suffix={suffix!r}: give a string")
     held = 0 if grace is None else micros(grace, "grace")
+    join = _JoinAsof(
+        left, right, by=by, left_on=left_on, right_on=right_on, order_by=order_by, suffix=suffix, waits=held > 0
+    )
+    kept = history_of(history_retention, materialized)
+    retention = micros(history_retention if kept is None else kept, "history_retention")
     if held > retention:
         raise ValueError(
             f"grace={grace!s} is longer than history_retention={history_retention!s}: what was in force when a left row is "

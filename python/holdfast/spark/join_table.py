@@ -59,7 +59,8 @@ def join_table(
     """
     if how not in ("inner", "left", "outer"):
         raise ValueError(f"how={how!r}: there are 'inner', 'left' and 'outer'")
-    retention = micros(history_of(history_retention, materialized) or _HISTORY, "history_retention")
+    kept = history_of(history_retention, materialized)
+    retention = micros(_HISTORY if kept is None else kept, "history_retention")
     if foreign_key is not None:
         return by_foreign_key(
             ForeignKey(left, right, by=by, left_on=left_on, right_on=right_on, foreign_key=foreign_key),

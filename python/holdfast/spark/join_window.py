@@ -50,7 +50,7 @@ def join_window(
     """
     if how not in ("inner", "left", "right", "outer"):
         raise ValueError(f"how={how!r}: there are 'inner', 'left', 'right' and 'outer'")
-    join = TwoSides(left, right, by=by, left_on=left_on, right_on=right_on, left_only=how in ("inner", "left"))
+    join = TwoSides(left, right, by=by, left_on=left_on, right_on=right_on, left_only=how in ("inner", "left"), waits=True)
     spans = {"before": micros(before, "before"), "after": micros(after, "after")}
     spans["grace"] = 0 if grace is None else micros(grace, "grace")
     check_both_stream(left, right, "join all its rows again")

@@ -1,4 +1,4 @@
-"""A change stream kept as a queryable table."""
+"""A change stream kept as a table."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any

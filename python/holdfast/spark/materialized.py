@@ -33,6 +33,8 @@ class Materialized:
                 "Materialized(transactional=False): writes that go straight through would be seen by a retry of the task, "
                 "and under exactly-once a retry must find the state of the micro-batch before: leave transactional=False out"
             )
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"Materialized(name={name!r}): give a string")
         if history_retention is not None:
             micros(history_retention, "history_retention")
         self.name: Final = name
@@ -50,7 +52,8 @@ def operator_name(name: str | None, materialized: Materialized | None, default: 
     stored = None if materialized is None else materialized.name
     if name is not None and stored is not None and name != stored:
         raise ValueError(f"name={name!r} and materialized={materialized!r} name one operator differently: give one name")
-    return name or stored or default
+    given = stored if name is None else name
+    return default if given is None else given
 
 
 def history_of(given: "Span | None", materialized: Materialized | None, *, kept: str | None = None) -> "Span | None":

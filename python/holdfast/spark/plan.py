@@ -12,7 +12,7 @@ from holdfast.errors import HoldfastError, UnsupportedOperationError
 from holdfast.spark.epoch import Epoch, current_epoch
 from holdfast.spark.hashed import members
 from holdfast.spark.materialized import Materialized
-from holdfast.spark.schema import arrow_type, instant
+from holdfast.spark.schema import arrow_type, instant, is_on
 from holdfast.spark.span import Span, micros
 from holdfast.spark.state import State
 from holdfast.spark.task import OperatorTask
@@ -27,7 +27,6 @@ def check_call(state: State, left: "DataFrame", right: "DataFrame | None" = None
     """Check that these frames can use this state here; returns the epoch where `foreachBatch` fixes it."""
     if not isinstance(state, State):
         raise TypeError(f"state is a {type(state).__name__}: give hfs.State(root) or hfs.State.scratch()")
-    spark = left.sparkSession
     streaming = left.isStreaming or (right is not None and right.isStreaming)
     if state.is_scratch:
         if streaming:
@@ -40,14 +39,14 @@ def check_call(state: State, left: "DataFrame", right: "DataFrame | None" = None
             "left is a static frame and right a stream, so every micro-batch would emit all left rows again: "
             "read the left frame with spark.readStream, too"
         )
-    if spark.conf.get(_ADAPTIVE, "true") == "true":
+    if is_on(left, _ADAPTIVE, default="true"):
         raise ValueError(
             f"{_ADAPTIVE} is on, and could split or drop an operator's tasks: "
             f'set spark.conf.set("{_ADAPTIVE}", "false") before the operator is called'
         )
     if streaming:
         return None
-    epoch = current_epoch(spark, state)
+    epoch = current_epoch(left.sparkSession, state)
     if epoch is None:
         raise HoldfastError(
             f"{state!r} needs an epoch, and a static frame outside a micro-batch has none: read with spark.readStream, "
@@ -83,6 +82,8 @@ class Operator:
         self.epoch: Final = epoch
         self.layout: Final = layout
         self.output: Final = output
+        self._results: Final = pa.schema([pa.field(field.name, arrow_type(field.dataType, field.name)) for field in output])
+        self._instance: Final = str(uuid.uuid4())
         self.request: Final = {
             "name": name,
             "kind": kind,
@@ -113,12 +114,13 @@ class Operator:
             latest = F.expr(f"current_timestamp() + make_dt_interval(0, 0, 0, {self.max_ahead} / 1000000BD)")
             ahead = F.col("side").isNotNull() & (F.col("t") > instant(latest, rows.schema["t"].dataType))
             observed.append(F.count_if(ahead).alias("ahead"))
-        numbered = rows.select(pid.alias("pid"), *rows.columns).observe(f"holdfast:{self.name}", *observed)
+        # A query has one operator of a name; operators whose state is thrown away need none.
+        observation = f"holdfast:{self._instance if self.state.is_scratch else self.name}"
+        numbered = rows.select(pid.alias("pid"), *rows.columns).observe(observation, *observed)
         return _to_tasks(numbered, partitions).mapInArrow(self._task(application), self.output)
 
     def _task(self, application: str | None) -> OperatorTask:
         state = self.state
-        output = pa.schema([pa.field(field.name, arrow_type(field.dataType, field.name)) for field in self.output])
         return self.task(
             request={
                 "root": state.root,
@@ -127,13 +129,13 @@ class Operator:
                 "application": application,
                 "scratch": state.is_scratch,
                 "partitions": state.partitions,
-                "instance": str(uuid.uuid4()),
+                "instance": self._instance,
                 "settings": state.settings,
                 "operator": self.request,
             },
             epoch=self.epoch,
             layout=self.layout,
-            output=output,
+            output=self._results,
         )
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from holdfast.errors import UnsupportedOperationError
+from holdfast.spark.materialized import Materialized, history_of, operator_name
 from holdfast.spark.one_side import METRICS, OneSide
 from holdfast.spark.plan import Operator, check_call
 from holdfast.spark.processor.task import ProcessTask
@@ -46,6 +47,7 @@ def process(
     on: str | None = None,
     deterministic: bool = True,
     max_ahead: Span | None = None,
+    materialized: Materialized | None = None,
     name: str | None = None,
 ) -> "DataFrame":
     """Rows through code of your own, which keeps its state in stores that are as exactly-once as any operator's.
@@ -61,32 +63,41 @@ def process(
     twice; of one that cannot (it asks a service, or the clock) say `deterministic=False`: then its output is kept with the
     state, and a second run of a task gives what the first one gave.
 
-    `max_ahead` sets rows aside that are dated further than that past their micro-batch's own time (`docs/spark/README.md`).
+    `max_ahead` sets rows aside that are dated further than that past their micro-batch's own time (`docs/spark/README.md`);
+    `materialized` says how the state is kept.
 
-    Returns a frame with the columns of `schema`. Raises `ValueError` or `TypeError` that names the wrong column, store or
-    option, before any job runs.
+    Returns a frame with the columns of `schema`; a processor that gives a null in one that is NOT NULL ends its task.
+    Raises `ValueError` or `TypeError` that names the wrong column, store or option, before any job runs.
     """
     rows = OneSide(df, by, on)
     builders = _stores(processor, timed=on is not None, deterministic=deterministic)
     output = parsed_ddl(schema, "schema")
+    history_of(None, materialized, kept="a processor's stores say themselves how far back they reach")
     epoch = check_call(state, df, df)
     layout = rows.rows.layout
     keys = pa.schema([pa.field(key.name, layout.field(f"k{index}").type) for index, key in enumerate(rows.keys)])
     operator = Operator(
         kind="process",
-        name=name or f"process_{rows.rows.default_name}",
+        name=operator_name(name, materialized, f"process_{rows.rows.default_name}"),
         state=state,
         epoch=epoch,
         layout=layout,
         output=output,
         timed=on is not None,
         max_ahead=max_ahead,
+        materialized=materialized,
         request={
             **rows.request,
             "stores": [_described(builder) for builder in builders],
             "deterministic": deterministic,
         },
-        task=partial(ProcessTask, processor=_pickled(processor), keys=keys, timed=on is not None),
+        task=partial(
+            ProcessTask,
+            processor=_pickled(processor),
+            keys=keys,
+            timed=on is not None,
+            required=frozenset(field.name for field in output if not field.nullable),
+        ),
     )
     frame = rows.rows.frame()
     operator.claim()
@@ -94,6 +105,8 @@ def process(
 
 
 def _stores(processor: Any, *, timed: bool, deterministic: bool) -> list[StoreBuilder]:
+    if isinstance(processor, type):
+        raise TypeError(f"processor is the class {processor.__name__}: give an object of it")
     kind = type(processor).__name__
     if not callable(getattr(processor, "process", None)):
         raise TypeError(f"processor is a {kind} without a method process(batch, ctx)")
@@ -106,7 +119,7 @@ def _stores(processor: Any, *, timed: bool, deterministic: bool) -> list[StoreBu
         if not builder.transactional or not builder.persistent:
             raise UnsupportedOperationError(
                 f"{kind}.stores: {builder.name!r} is not transactional or not persistent: a retry must find it unchanged, "
-                "so a processor's stores are both"
+                "so a processor's stores are both; materialized=hfs.Materialized(persistent=False) has all of them in memory"
             )
     names = [builder.name for builder in builders]
     if len(set(names)) < len(names):

@@ -1,6 +1,6 @@
 """Spark's columns and types: found, checked, and as Arrow has them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -57,7 +57,7 @@ class Side:
         self.frame: Final = frame
         self.fields: Final = [field for field in frame.schema.fields if field.name != HEARTBEAT]
         self.has_heartbeats: Final = len(self.fields) < len(frame.schema.fields)
-        self._any_case: Final = frame.sparkSession.conf.get("spark.sql.caseSensitive", "false") != "true"
+        self._any_case: Final = not is_on(frame, "spark.sql.caseSensitive", default="false")
         seen: set[str] = set()
         for field in self.fields:
             if self.fold(field.name) in seen:
@@ -94,6 +94,11 @@ class Side:
         return F.col(f"`{quoted}`")
 
 
+def is_on(frame: "DataFrame", setting: str, *, default: str) -> bool:
+    """Whether a setting of the frame's session is true, in Spark's ways of writing that."""
+    return str(frame.sparkSession.conf.get(setting, default)).strip().lower() == "true"
+
+
 def check_same_key(left: sql.StructField, right: sql.StructField) -> None:
     """Refuse two key columns that cannot be compared with each other."""
     if left.dataType != right.dataType:
@@ -120,11 +125,30 @@ def check_time_is_no_key(argument: str, time: sql.StructField, keys: Sequence[sq
 
 def check_key_type(column: sql.StructField, argument: str = "by") -> None:
     """Refuse keys whose equal values may look different, or that have no order."""
-    if type(column.dataType) not in _KEYS or _collation(column.dataType) is not None:
+    if type(column.dataType) not in _KEYS or is_collated(column.dataType):
         raise ValueError(
             f"{argument}: column {column.name!r} is {column.dataType.simpleString()}, which cannot be a key: take a "
             "number, a string (UTF8_BINARY), a binary, a boolean, a date or a timestamp"
         )
+
+
+def contains(data_type: sql.DataType, is_wanted: Callable[[sql.DataType], bool]) -> bool:
+    """Whether a type is one that is wanted, or has one in it."""
+    match data_type:
+        case sql.ArrayType():
+            inner = [data_type.elementType]
+        case sql.MapType():
+            inner = [data_type.keyType, data_type.valueType]
+        case sql.StructType():
+            inner = [field.dataType for field in data_type]
+        case _:
+            inner = []
+    return is_wanted(data_type) or any(contains(found, is_wanted) for found in inner)
+
+
+def is_collated(data_type: sql.DataType) -> bool:
+    """Whether equal strings of the type may have different bytes."""
+    return _collation(data_type) is not None
 
 
 def is_floating(field: sql.StructField) -> bool:
@@ -151,6 +175,8 @@ def parsed_ddl(text: str, argument: str) -> sql.StructType:
         raise ValueError(f"{argument}={text!r} is no list of columns and types: {error}") from error
     if not isinstance(found, sql.StructType) or not found.fields:
         raise ValueError(f"{argument}={text!r} has no columns: {example}")
+    if twice := sorted({name for name in found.names if found.names.count(name) > 1}):
+        raise ValueError(f"{argument}={text!r} has two columns of one name: {', '.join(twice)}")
     return found
 
 

@@ -5,6 +5,7 @@ import re
 import threading
 import uuid
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote, urlsplit
@@ -31,13 +32,13 @@ class State:
     `az://`; one root belongs to one query. `storage_options` say how an object store is reached (`region`, `endpoint`,
     `access_key_id`, ...: the names of the object_store library); what they leave out comes from the environment of
     driver and executors. They are kept in memory only, and are no options of Spark's own client of the store.
-    `partitions` is fixed with the first run. `local_dir` is where executors keep their databases (default: under
-    `root`, or in the temporary folder if that is no local path). `memory` ("512m") is one state host's: a quarter each
-    for its block cache, its write buffers and rows that are put in order; `uncommitted_max_bytes` of the rest is what its
-    open epochs may hold. Its partitions share them fairly; what is beyond goes to disk. Every `snapshot_interval` a
-    partition's database is copied into the root, new files only; a new machine begins with the newest copy and replays
-    the changelog behind it. `retain_epochs` is how many epochs of the changelog are kept at least; older ones go once
-    every partition has two snapshots behind them.
+    `partitions` is fixed with the first run. `local_dir` is where executors keep their databases, a folder of theirs
+    (default: under `root`, or in the temporary folder if that is no local path). `memory` ("512m") is one state host's: a
+    quarter each for its block cache, its write buffers and rows that are put in order; its open epochs may hold
+    `uncommitted_max_bytes`, but no more than the last one. Its partitions share them fairly; what is beyond goes to disk.
+    Every `snapshot_interval` a partition's database is copied into the root, new files only; a new machine begins with the
+    newest copy and replays the changelog behind it. `retain_epochs` is how many epochs of the changelog are kept at least;
+    older ones go once every partition has two snapshots behind them.
 
     Raises `ValueError` or `TypeError` naming the argument, `HoldfastError` where the root cannot be written, and
     `UnsupportedOperationError` for a store that lets an object be created twice.
@@ -72,16 +73,14 @@ class State:
         self.default_isolation_level: Final = default_isolation_level
         self.settings: Final[dict[str, Any]] = {
             "memory": _bytes(memory),
-            "uncommitted_max_bytes": uncommitted_max_bytes,
+            "uncommitted_max_bytes": min(uncommitted_max_bytes, _bytes(memory) // 4),
             "retain_epochs": retain_epochs,
             "snapshot_interval": micros(snapshot_interval, "snapshot_interval"),
         }
         self.storage_options: Final = _options(storage_options)
         self._checkpoint: Final = _checkpoint(root, self.storage_options)
         self.root: Final[str | None] = _opened(root, self.storage_options)
-        self.local_dir: Final[Path | None] = (
-            None if local_dir is None else _writable(_local(local_dir, "local_dir"), "local_dir")
-        )
+        self.local_dir: Final[Path | None] = None if local_dir is None else _local(local_dir, "local_dir")
         self._operators = _Operators()
 
     @staticmethod
@@ -211,7 +210,9 @@ def _opened(root: str, options: Mapping[str, str]) -> str:
     return str(folder)
 
 
-def _local(location: str, argument: str) -> Path:
+def _local(location: str | PathLike[str], argument: str) -> Path:
+    if not isinstance(location, str | PathLike):
+        raise TypeError(f"{argument}={location!r}: give a folder, as a string or a path")
     text = str(location)
     if not text.strip():
         raise ValueError(f"{argument} is empty: give a folder")

@@ -19,7 +19,8 @@ class TwoSides:
     """A left and a right frame with a key and a time each.
 
     The result has the left frame's columns, then the right frame's without the key; where a name is taken, `suffix` is
-    added. `left_only`: every row of it has a left row in it.
+    added. `left_only`: every row of it has a left row in it. `waits`: that may be a row of an earlier micro-batch, so it
+    may be older than the left frame's watermark, and than a column of it that was never null.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class TwoSides:
         order_by: Sequence[str] = (),
         suffix: str = "_right",
         left_only: bool = True,
+        waits: bool = False,
     ) -> None:
         self.left: Final = Side("left", left)
         self.right: Final = Side("right", right)
@@ -60,7 +62,7 @@ class TwoSides:
             Input(self.left, self.keys, self.left_time, self.left_payload, order_left),
             Input(self.right, self.right_keys, self.right_time, self.right_payload, order_right),
         )
-        self.output, self.sources, self.right_time_name = self._output(suffix, left_only=left_only)
+        self.output, self.sources, self.right_time_name = self._output(suffix, as_given=left_only and not waits)
 
     def _order(self, order_by: Sequence[str]) -> tuple[list[int], list[int]]:
         if isinstance(order_by, str):
@@ -84,13 +86,14 @@ class TwoSides:
                 )
         return ordered
 
-    def _output(self, suffix: str, *, left_only: bool) -> tuple[sql.StructType, list[dict[str, Any]], str]:
+    def _output(self, suffix: str, *, as_given: bool) -> tuple[sql.StructType, list[dict[str, Any]], str]:
         fields: list[sql.StructField] = []
         sources: list[dict[str, Any]] = []
         right_time_name = ""
         names = taken_names(self.left, [field for field in self.right.fields if field not in self.right_keys], suffix)
         for field in self.left.fields:
-            fields.append(field if left_only else sql.StructField(field.name, field.dataType, nullable=True))
+            # Nullability and metadata, in which the watermark is, hold for the rows that come.
+            fields.append(field if as_given else sql.StructField(field.name, field.dataType, nullable=True))
             sources.append({"name": field.name, **self._left_source(field)})
         for field in self.right.fields:
             if field in self.right_keys:
@@ -125,8 +128,8 @@ def taken_names(left: Side, right: Sequence[sql.StructField], suffix: str = "_ri
         name = field.name if left.fold(field.name) not in taken else field.name + suffix
         if left.fold(name) in taken:
             raise ValueError(
-                f"suffix={suffix!r}: the result would have two columns named {name!r}; "
-                "give another suffix, or rename a column"
+                f"the result would have two columns named {name!r}, since {suffix!r} is added where a name is taken: "
+                "rename a column"
             )
         taken.add(left.fold(name))
         names[field.name] = name
@@ -140,5 +143,5 @@ def check_both_stream(left: "DataFrame", right: "DataFrame", consequence: str) -
         static = "right" if streams[0] else "left"
         raise ValueError(
             f"{static} is a static frame and the other one a stream, so every micro-batch would {consequence}: "
-            "read it with spark.readStream, too, or join with join_asof"
+            f"read it with spark.readStream, too{', or join with join_asof' if streams[0] else ''}"
         )

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 class ProcessTask(OperatorTask):
     """The function under `mapInArrow` of a process operator."""
 
-    def __init__(self, *, processor: bytes, keys: pa.Schema, timed: bool, **common: Any) -> None:
-        """`processor` is pickled: every session has one of its own, so that no attempt sees another's."""
+    def __init__(self, *, processor: bytes, keys: pa.Schema, timed: bool, required: frozenset[str], **common: Any) -> None:
+        """`processor` is pickled: every session has one of its own; `required` columns of the result have no nulls."""
         super().__init__(**common)
         self.processor: Final = processor
         self.keys: Final = keys
         self.timed: Final = timed
+        self.required: Final = required
         self.deterministic: Final[bool] = common["request"]["operator"]["deterministic"]
 
     def _results(self, client: "_core.HostClient", request: dict[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -78,6 +79,8 @@ class ProcessTask(OperatorTask):
         columns: list[pa.Array] = []
         for field in self.output:
             column = batch.column(field.name)
+            if field.name in self.required and column.null_count:
+                raise ValueError(f"processor {name!r} gave a null in column {field.name!r}; its schema says NOT NULL")
             try:
                 columns.append(column if column.type.equals(field.type) else column.cast(field.type))
             except pa.ArrowException as error:
