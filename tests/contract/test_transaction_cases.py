@@ -94,6 +94,14 @@ def test_t07_the_owner_may_write_while_it_iterates(base):
     assert " ".join(seen) == COMMITTED
 
 
+def test_t10_a_range_delete_alone_is_something_to_commit(base):
+    base.kv.delete_range(b"b", None)
+    assert rows(base.kv) == "a1"
+    assert rows(base.kv.read_only(RC)) == COMMITTED
+    base.task.commit()
+    assert rows(base.kv.read_only(RC)) == "a1"
+
+
 def test_t11_no_scan_ever_meets_an_offset(base):
     base.task.commit({("log", 0): 7, ("other", 3): 8})
     base.kv.put(b"d", b"4")
@@ -138,6 +146,15 @@ def test_t18_restored_records_are_visible_at_once(base):
     base.task.restore_batch("kv", pa.array([b"r"]), pa.array([b"9"]), None, {("log", 0): 2})
     assert base.kv.read_only(RC).get(b"r") == b"9"
     assert base.task.committed_offset(("log", 0)) == 2
+
+
+def test_t20_transactions_on_and_off_around_clean_closes_keep_everything(tmp_path):
+    for number, transactional in enumerate((True, False, True)):
+        with hf.open_task(tmp_path / "db", [hf.stores.key_value("kv", transactional=transactional)]) as task:
+            assert rows(task["kv"]) == COMMITTED[: 3 * number].strip()
+            task["kv"].put(*(part.encode() for part in COMMITTED.split()[number]))
+            task.commit({("log", 0): number})
+            assert task.committed_offset(("log", 0)) == number
 
 
 def test_t21_overwrites_count_and_ask_for_an_early_commit(open_bench):

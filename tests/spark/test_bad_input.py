@@ -49,7 +49,7 @@ def join(frames, left=None, right=None, **options):
         ({"by": []}, r"by is empty"),
         ({"by": ["k", "K"]}, r"by names a column twice"),
         ({"how": "outer"}, r"how='outer': there are 'inner' and 'left'"),
-        ({"suffix": ""}, r"suffix='': the result would have two columns named 'x'"),
+        ({"suffix": ""}, r"the result would have two columns named 'x', since '' is added"),
         ({"history_retention": timedelta(days=-1)}, r"history_retention is negative"),
         ({"history_retention": "-7 days"}, r"history_retention is negative"),
         ({"history_retention": "7"}, r"history_retention='7' is not an interval"),
