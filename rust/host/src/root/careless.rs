@@ -17,6 +17,9 @@ use object_store::{
 use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::names;
+use crate::protocol::{Epoch, RunNumber};
+
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -26,6 +29,8 @@ pub enum Fault {
     CreateOverwrites,
     /// So many creates say "already exists" when nothing is there.
     ExistsFalsely(usize),
+    /// The log of epoch 0 goes with the claim of run 2: another host has come to remove it.
+    ForgetsWithClaim,
     /// One call in ten (which ones, the seed says) goes wrong in one of these ways: it is refused; what it does takes place
     /// and its answer is lost; it takes place later, when nobody expects it any more; it comes late; it breaks off in the
     /// middle of an object.
@@ -127,12 +132,17 @@ impl fmt::Display for Careless {
 impl ObjectStore for Careless {
     async fn put_opts(&self, location: &Path, payload: PutPayload, mut options: PutOptions) -> Result<PutResult> {
         let put = self.puts.fetch_add(1, Ordering::Relaxed);
-        match *self.fault.lock() {
+        let fault = *self.fault.lock();
+        match fault {
             Fault::CreateOverwrites => options.mode = PutMode::Overwrite,
             Fault::ExistsFalsely(times) if put < times => {
                 return Err(Error::AlreadyExists { path: location.to_string(), source: "a fault".into() });
             }
-            Fault::None | Fault::ExistsFalsely(_) | Fault::OneInTen(_) => {}
+            Fault::ForgetsWithClaim if *location == Path::from(names::claim(RunNumber(2))) => {
+                let forgotten = self.inner.list(Some(&Path::from(names::epoch(Epoch(0))))).map(|found| found.map(|meta| meta.location));
+                self.inner.delete_stream(forgotten.boxed()).for_each(|_| async {}).await;
+            }
+            Fault::None | Fault::ForgetsWithClaim | Fault::ExistsFalsely(_) | Fault::OneInTen(_) => {}
         }
         let mishap = self.mishap().await;
         self.catch_up().await;

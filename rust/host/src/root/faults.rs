@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::StreamExt;
 use holdfast_core::{Error, ErrorKind, Result};
 use object_store::path::Path as Name;
 use object_store::{ObjectStore, ObjectStoreExt};
@@ -29,8 +30,8 @@ struct Trial {
 }
 
 impl Trial {
-    fn new(seed: u64) -> Self {
-        let store = Arc::new(Careless::new(Fault::OneInTen(seed)));
+    fn new(fault: Fault) -> Self {
+        let store = Arc::new(Careless::new(fault));
         let root = Root::over(Arc::clone(&store) as Arc<dyn ObjectStore>, Path::new("memory"));
         Self { store, root, errors: Vec::new(), attempt: 0 }
     }
@@ -131,7 +132,7 @@ fn run(trial: &mut Trial, id: &str, epochs: std::ops::Range<i64>) -> RunNumber {
 fn whatever_goes_wrong_one_time_in_ten_comes_out_right() {
     let (mut told, mut mishaps) = (0, 0);
     for seed in 0..100 {
-        let mut trial = Trial::new(seed);
+        let mut trial = Trial::new(Fault::OneInTen(seed));
         let first = run(&mut trial, "a", 0..REPLAYED + 1);
         let second = run(&mut trial, "b", REPLAYED..EPOCHS);
         assert_eq!((first, second), (RunNumber(1), RunNumber(2)), "seed {seed}: a claim whose answer was lost is no other run's");
@@ -151,6 +152,18 @@ fn whatever_goes_wrong_one_time_in_ten_comes_out_right() {
 }
 
 #[test]
+fn a_rewind_touches_nothing_if_its_log_goes_while_it_claims() {
+    let mut trial = Trial::new(Fault::ForgetsWithClaim);
+    run(&mut trial, "a", 0..REPLAYED + 1);
+    let error = trial.root.rewind(Epoch(1)).expect_err("epoch 0 is gone");
+    assert_eq!((error.kind(), trial.root.claims().expect("reads").len()), (ErrorKind::Restore, 2), "{error}");
+    for (folder, objects) in [("removed", 0), ("rewinds", 0), ("query/commits", REPLAYED as usize)] {
+        let listed = trial.store.list(Some(&Name::from(folder)));
+        assert_eq!(block_on(listed.count()).expect("lists"), objects, "{folder}");
+    }
+}
+
+#[test]
 fn a_file_whose_transfer_breaks_off_is_not_taken_for_a_whole_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let (from, to) = (folder.path().join("from"), folder.path().join("to"));
@@ -158,7 +171,7 @@ fn a_file_whose_transfer_breaks_off_is_not_taken_for_a_whole_one() {
     std::fs::write(&from, &content).expect("writes");
     let mut errors = 0;
     for seed in 0..20 {
-        let store = Trial::new(seed).root.store;
+        let store = Trial::new(Fault::OneInTen(seed)).root.store;
         while let Err(error) = store.put_file("files/a", &from) {
             assert!(error.to_string().contains("memory/files/a"), "{error}");
             errors += 1;

@@ -17,6 +17,8 @@ pub const SPARK_METADATA: &str = "query/metadata";
 pub const OPERATORS: &str = "operators";
 /// The folder of marks that the state was taken back.
 pub const REWINDS: &str = "rewinds";
+/// The folder of rows that were set aside.
+pub const AHEAD: &str = "ahead";
 /// Spark's commit log.
 pub const SPARK_COMMITS: &str = "query/commits";
 /// Spark's offset log.
@@ -62,7 +64,13 @@ pub fn epoch(epoch: Epoch) -> String {
 
 /// Rows that were set aside.
 pub fn aside(operator: &OperatorName, epoch: Epoch, partition: Partition) -> String {
-    format!("ahead/{operator}/{:020}.{partition}.arrow", epoch.0)
+    format!("{AHEAD}/{operator}/{:020}.{partition}.arrow", epoch.0)
+}
+
+/// The epoch of a file of rows that were set aside; none for anything else.
+pub fn parse_aside(file: &str) -> Option<Epoch> {
+    let (epoch, _) = file.split_once('.')?;
+    epoch.parse().ok().map(Epoch)
 }
 
 pub fn snapshots(operator: &OperatorName, partition: Partition) -> String {

@@ -34,7 +34,8 @@ impl Root {
     /// `InvalidState` if Spark has committed the epoch, `TaskCorrupted` if the root holds no state; `Io`.
     pub fn drop_epoch(&self, epoch: Epoch) -> Result<TakenBack> {
         let (query, _) = self.query()?;
-        if self.spark_committed(epoch)? {
+        // Any later commit says so, too: Spark keeps no more than those of its last epochs.
+        if self.latest_spark_commit()?.is_some_and(|latest| latest >= epoch) {
             let text = format!(
                 "Spark has committed epoch {epoch}, so its output is in the sink: it cannot be dropped. To compute it again, take the \
                  state back with `holdfast rewind --epoch {epoch}`"
@@ -42,7 +43,7 @@ impl Root {
             return Err(Error::new(ErrorKind::InvalidState, text).path(self.path()));
         }
         let run = self.claim_for("holdfast epoch drop", &query, epoch)?;
-        let objects = self.take_folder(run, &names::epoch(epoch))?;
+        let objects = self.take_folder(run, &names::epoch(epoch))? + self.take_aside(run, |other| other == epoch)?;
         Ok(TakenBack { run, objects })
     }
 
@@ -67,6 +68,10 @@ impl Root {
             self.check_restorable(previous, partitions)?;
         }
         let run = self.claim_for("holdfast rewind", &query, epoch)?;
+        if let Some(previous) = epoch.previous() {
+            // Once more: a host that lives on may have removed snapshots and log meanwhile. From now on it is fenced.
+            self.check_restorable(previous, partitions)?;
+        }
         let json = serde_json::to_vec(&Rewind { epoch }).map_err(|error| self.unreadable(names::REWINDS, &error))?;
         self.store.put_absent(&names::rewind(run), &json)?;
         // Spark's files first, the newest before the others: a command that is cut off leaves a checkpoint that is whole.
@@ -98,6 +103,7 @@ impl Root {
                 objects += self.take_folder(run, &format!("{}/{folder}", names::LOG))?;
             }
         }
+        objects += self.take_aside(run, |other| other >= epoch)?;
         Ok(TakenBack { run, objects })
     }
 
@@ -119,8 +125,16 @@ impl Root {
 
     fn check_restorable(&self, epoch: Epoch, partitions: u32) -> Result<()> {
         let present = self.objects(None, epoch)?;
+        if present.is_empty() {
+            let text = format!(
+                "the state cannot be taken back to where epoch {} is next: the log of epoch {epoch} is gone, as that of epochs before \
+                 the last snapshots is. Give a later epoch, or restore the root from a backup",
+                epoch.next()
+            );
+            return Err(Error::new(ErrorKind::Restore, text).path(self.path()));
+        }
         for operator in self.operators()? {
-            // One that had left the query by then is not needed.
+            // One that had left the query by then, or came later, is not needed.
             if present.iter().all(|object| object.operator != operator) {
                 continue;
             }
@@ -171,8 +185,18 @@ impl Root {
 
     fn take_folder(&self, run: RunNumber, folder: &str) -> Result<usize> {
         let objects = self.take_files(run, folder, |_| true)?;
-        self.store.remove_folder(folder)?;
+        // What has come since is of a query that was started meanwhile.
+        self.store.remove_empty_folder(folder)?;
         Ok(objects)
+    }
+
+    /// Takes the rows that were set aside in some epochs.
+    fn take_aside(&self, run: RunNumber, wanted: impl Fn(Epoch) -> bool) -> Result<usize> {
+        let operators = self.store.folders(names::AHEAD)?;
+        operators.iter().try_fold(0, |taken, operator| {
+            let folder = format!("{}/{operator}", names::AHEAD);
+            Ok(taken + self.take_files(run, &folder, |file| names::parse_aside(file).is_some_and(&wanted))?)
+        })
     }
 
     fn take_files(&self, run: RunNumber, folder: &str, wanted: impl Fn(&str) -> bool) -> Result<usize> {

@@ -1,11 +1,13 @@
 //! Objects by name: put if absent, get, list. Everything that a root does goes through here.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt, future, stream};
+use futures::{StreamExt, future, stream};
 use holdfast_core::{Error, ErrorKind, Result};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as Name;
@@ -22,6 +24,8 @@ const ATTEMPTS: usize = 5;
 /// A put that an object store does not acknowledge is tried once more: the client below has repeated it already where it is
 /// sure that it did not take place.
 const FAILURES: usize = 2;
+/// A part of a file that has not grown for so long is nobody's any more.
+const ABANDONED: Duration = Duration::from_secs(3_600);
 
 /// What became of a put if absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -218,20 +222,57 @@ impl Store {
         found.map_err(|error| self.refused("list", folder, &error))
     }
 
-    /// Removes a folder with all objects right in it.
+    /// Removes a folder with all objects right in it. Another host may be at it, too.
     pub fn remove_folder(&self, folder: &str) -> Result<()> {
+        if self.local {
+            // With what a listing does not show: parts of files that a host left which was killed in mid-put.
+            return self.removed(folder, fs::remove_dir_all(self.place(folder)));
+        }
         let files = self.listing(folder)?.objects.into_iter().map(|meta| Ok(meta.location));
         let removed = self.objects().delete_stream(stream::iter(files.collect::<Vec<_>>()).boxed());
-        let ignored = removed.try_for_each(|_| future::ok(()));
-        self.found("empty", folder, block_on(ignored)?)?;
-        let path = self.place(folder);
-        if self.local
-            && let Err(error) = fs::remove_dir(&path)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            return Err(failure::os("remove the folder", &path, &error));
+        let mut each = removed.map(|removed| self.found("remove", folder, removed).map(drop));
+        block_on(async {
+            while let Some(removed) = each.next().await {
+                removed?;
+            }
+            Ok(())
+        })?
+    }
+
+    /// Removes a folder that has become empty; one that is not stays.
+    pub fn remove_empty_folder(&self, folder: &str) -> Result<()> {
+        // Elsewhere a folder is no more than a part of names.
+        if !self.local {
+            return Ok(());
+        }
+        match fs::remove_dir(self.place(folder)) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+            removed => self.removed(folder, removed),
+        }
+    }
+
+    /// Removes parts of files that lie in a folder longer than any put takes: of a host that was killed in mid-put. A listing
+    /// does not show them, and nobody will complete them.
+    pub fn remove_parts(&self, folder: &str) -> Result<()> {
+        if !self.local {
+            return Ok(());
+        }
+        let place = self.place(folder);
+        let Ok(entries) = fs::read_dir(&place) else { return Ok(()) };
+        for entry in entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes().contains(&b'#')) {
+            let written = entry.metadata().and_then(|found| found.modified());
+            if written.is_ok_and(|written| written.elapsed().is_ok_and(|age| age > ABANDONED)) {
+                self.removed(&format!("{folder}/{}", entry.file_name().display()), fs::remove_file(entry.path()))?;
+            }
         }
         Ok(())
+    }
+
+    fn removed(&self, name: &str, removed: io::Result<()>) -> Result<()> {
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failure::os("remove", &self.place(name), &error)),
+            _ => Ok(()),
+        }
     }
 
     /// Removes an object; it may be gone already.

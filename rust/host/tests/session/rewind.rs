@@ -1,12 +1,20 @@
 //! Epochs taken back by hand.
 
 use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_ipc::reader::FileReader;
 use holdfast_core::ErrorKind;
 use holdfast_host::protocol::{Epoch, RunNumber};
 use holdfast_host::root::{Root, StorageOptions};
+use serde_json::json;
 
 use crate::support::{Done, Host, Row, Spark, Task, left, matched, refused, right};
+
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn root(spark: &Spark) -> Root {
     Root::open(&spark.path().display().to_string(), &StorageOptions::default()).unwrap()
@@ -120,11 +128,14 @@ fn what_cannot_be_restored_is_refused_and_nothing_is_touched() {
     let error = refused(root(&spark).rewind(Epoch(9)));
     assert_eq!(error.kind(), ErrorKind::InvalidState);
     assert!(error.to_string().contains("query/commits/8"), "{error}");
-    fs::remove_dir_all(spark.path().join(format!("log/{:020}", 0))).unwrap();
-    let error = refused(root(&spark).rewind(Epoch(2)));
-    assert_eq!(error.kind(), ErrorKind::Restore, "{error}");
-    assert!(error.to_string().contains("epoch 2"), "{error}");
-    assert_eq!((files(&spark, "removed"), files(&spark, "rewinds"), files(&spark, "runs").len()), (vec![], vec![], 1));
+    // The log's beginning, then all of it up to the very epoch that would be the last.
+    for gone in [0, 1] {
+        fs::remove_dir_all(spark.path().join(format!("log/{gone:020}"))).unwrap();
+        let error = refused(root(&spark).rewind(Epoch(2)));
+        assert_eq!(error.kind(), ErrorKind::Restore, "{error}");
+        assert!(error.to_string().contains("epoch 2"), "{error}");
+        assert_eq!((files(&spark, "removed"), files(&spark, "rewinds"), files(&spark, "runs").len()), (vec![], vec![], 1));
+    }
     let nowhere = tempfile::tempdir().unwrap();
     let error = refused(Root::open(&nowhere.path().display().to_string(), &StorageOptions::default()).unwrap().rewind(Epoch(0)));
     assert_eq!(error.kind(), ErrorKind::TaskCorrupted, "{error}");
@@ -171,4 +182,95 @@ fn a_dropped_epoch_may_come_to_other_results() {
     assert_eq!(error.kind(), ErrorKind::InvalidState);
     assert!(error.to_string().contains("`holdfast rewind --epoch 1`"), "{error}");
     assert_eq!(run(&spark, &host, "c", 2, &[left("EUR", 15, 9)]).rows, [matched(9, 3, 10)]);
+    // Spark keeps no more than the commits of its last epochs.
+    fs::remove_file(spark.path().join("query/commits/1")).unwrap();
+    assert_eq!(refused(root(&spark).drop_epoch(Epoch(1))).kind(), ErrorKind::InvalidState);
+}
+
+#[test]
+fn what_was_set_aside_in_an_epoch_is_taken_back_with_it() {
+    const FAR: i64 = 1_000_000;
+    let (spark, host) = (Spark::new(), Host::start());
+    let run = |run: &str, epoch: i64, far: &[i64]| {
+        fs::write(spark.path().join(format!("query/offsets/{epoch}")), "v1\n{\"batchTimestampMs\":0}\n0").unwrap();
+        let mut task = Task::new(&spark, run, epoch);
+        task.request["operator"]["max_ahead"] = (FAR - 1).into();
+        let mut rows = rows(epoch, epoch);
+        rows.extend(far.iter().map(|id| left("EUR", FAR, *id)));
+        task.run(host.connect(), &rows).unwrap();
+    };
+    let aside = |epochs: std::ops::Range<i64>| epochs.map(|epoch| format!("{epoch:020}.0.arrow")).collect::<Vec<_>>();
+    for epoch in 0..4 {
+        run("old", epoch, &[epoch]);
+        if epoch < 3 {
+            spark.commit(epoch);
+        }
+    }
+    root(&spark).drop_epoch(Epoch(3)).unwrap();
+    assert_eq!((files(&spark, "ahead/join"), files(&spark, "removed/2/ahead/join")), (aside(0..3), aside(3..4)));
+    root(&spark).rewind(Epoch(1)).unwrap();
+    assert_eq!((files(&spark, "ahead/join"), files(&spark, "removed/3/ahead/join")), (aside(0..1), aside(1..3)));
+    // Other code, other rows.
+    run("new", 1, &[7, 8]);
+    assert_eq!(ids(&spark, "ahead/join", 1), [7, 8]);
+}
+
+/// The ids of rows that were set aside.
+fn ids(spark: &Spark, folder: &str, epoch: i64) -> Vec<i64> {
+    let file = fs::File::open(spark.path().join(format!("{folder}/{epoch:020}.0.arrow"))).unwrap();
+    let batches = FileReader::try_new(file, None).unwrap().map(|batch| batch.unwrap());
+    batches.flat_map(|batch| batch["id"].as_primitive::<Int64Type>().values().to_vec()).collect()
+}
+
+#[test]
+fn what_a_host_left_that_was_killed_in_mid_put_is_in_nobodys_way() {
+    if !Spark::is_local() {
+        return;
+    }
+    let (spark, host) = (Spark::new(), Host::start());
+    for epoch in 0..4 {
+        run(&spark, &host, "old", epoch, &rows(epoch, epoch));
+    }
+    spark.begin(4);
+    Task::new(&spark, "old", 4).run(host.connect(), &rows(4, 4)).unwrap();
+    let part = |epoch: i64| spark.path().join(format!("log/{epoch:020}/join.0.1#1"));
+    (0..5).for_each(|epoch| fs::write(part(epoch), "a part of it").unwrap());
+    root(&spark).drop_epoch(Epoch(4)).unwrap();
+    // It may as well be a put that is under way, of a query that was started meanwhile.
+    assert_eq!(spark.objects(4), ["join.0.1#1"]);
+    root(&spark).rewind(Epoch(3)).unwrap();
+    assert_eq!((files(&spark, "query/commits"), spark.objects(3)), (numbers(0..3), vec!["join.0.1#1".to_owned()]));
+    assert_eq!(run(&spark, &host, "new", 3, &[left("EUR", 25, 1)]).rows, [matched(1, 2, 20)]);
+    assert_eq!(root(&spark).forget_epochs(Epoch(2)).unwrap(), 2);
+    assert!(!part(0).exists() && !part(1).exists() && part(2).exists());
+}
+
+#[test]
+fn a_host_that_lives_on_takes_snapshots_of_the_epochs_that_are_computed_anew() {
+    let (spark, host, started) = (Spark::new(), Host::start(), Instant::now());
+    let run = |run: &str, epoch: i64| {
+        let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28, "snapshot_interval": 0, "retain_epochs": 1_000});
+        spark.begin(epoch);
+        Task::new(&spark, run, epoch).with("/settings", settings).run(host.connect(), &rows(epoch, epoch)).unwrap();
+        spark.commit(epoch);
+    };
+    let snapshots = || {
+        let whole = files(&spark, "snapshots/join/0").into_iter().filter(|file| !file.contains('#'));
+        whole.filter_map(|file| file.split_once('.')?.0.parse::<i64>().ok()).collect::<Vec<_>>()
+    };
+    let mut epoch = 0;
+    while snapshots().iter().max() < Some(&30) {
+        assert!(started.elapsed() < PATIENCE, "no snapshot");
+        run("old", epoch);
+        epoch += 1;
+    }
+    root(&spark).rewind(Epoch(2)).unwrap();
+    for epoch in 2..30 {
+        run("new", epoch);
+    }
+    // Long before it has come again to where it was.
+    while !snapshots().iter().any(|epoch| (2..30).contains(epoch)) {
+        assert!(started.elapsed() < PATIENCE, "no snapshot since the state was taken back");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
