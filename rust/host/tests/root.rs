@@ -1,17 +1,18 @@
 //! The root, in a folder or (under `scripts/s3`) on an S3 server: who owns it, claims, staging in the protocol's order, decisions, Spark's logs beside it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::{Duration, SystemTime};
 
 use arrow_schema::{DataType, Field};
 use holdfast_core::{Error, ErrorKind};
 use holdfast_host::log::{HeadHeader, RecordsWriter};
-use holdfast_host::protocol::{Attempt, Digest, Epoch, ObjectId, OperatorName, Partition, RunNumber};
-use holdfast_host::root::{ChunkName, Column, Known, OperatorMeta, Payload, Root, SnapshotId, Staged, StorageOptions};
+use holdfast_host::protocol::{Attempt, Digest, Epoch, HostId, ObjectId, OperatorName, Owner, Partition, RunNumber, Term};
+use holdfast_host::root::{Asking, ChunkName, Column, Known, OperatorMeta, Ownership, Payload, Root, SnapshotId, Staged, StorageOptions};
 use tempfile::TempDir;
 
 const E: Epoch = Epoch(5);
@@ -400,6 +401,10 @@ fn files_of_others_in_the_log_are_not_objects() {
     }
     assert_eq!(root.objects(None, E).expect("lists"), [header("join", 0, run, "x").id()]);
     assert_eq!(root.objects(Some(&name("other")), E).expect("lists"), []);
+    // They go with their epoch: a host that was killed in mid-put leaves the first one.
+    assert_eq!(root.forget_epochs(Epoch(6)).expect("removes"), 1);
+    assert_eq!(root.objects(None, E).expect("lists"), []);
+    assert!(root.path() != root.files() || !folder.exists());
 }
 
 #[test]
@@ -481,4 +486,62 @@ fn a_snapshot_copies_only_the_files_that_are_not_there() {
     file("2.sst", &[3; 500]);
     file("MANIFEST", &[2; 20]);
     assert_eq!(put(3), (3, 1_520, 520), "the new file, and the one that has grown");
+}
+
+/// A host becomes the owner of partition 0, for a task that has found the others gone.
+fn own(root: &Root, run: RunNumber, host: &str, others: &[&str]) {
+    let gone: HashMap<HostId, String> = others.iter().map(|host| (HostId((*host).to_owned()), "killed".to_owned())).collect();
+    let endpoint = Some(format!("{host}:1"));
+    let host = Owner { term: Term::first(run), host: HostId(host.to_owned()), endpoint, token: String::new(), application: None };
+    let asking = Asking { operator: &name("join"), partition: Partition(0), run, host: &host, gone: &gone };
+    assert!(matches!(root.own(&asking).expect("asks"), Ownership::Held(_)));
+}
+
+#[test]
+fn only_the_owner_in_the_newest_run_removes_snapshots() {
+    let (root, folder) = (root(), tempfile::tempdir().expect("a folder"));
+    let (join, partition) = (name("join"), Partition(0));
+    let other = Root::open(&root.opened.0, &root.opened.1).expect("opens");
+    for epoch in 1..4 {
+        fs::write(folder.path().join("CURRENT"), epoch.to_string()).expect("writes");
+        let id = SnapshotId { operator: join.clone(), partition, epoch: Epoch(epoch), chain: Digest::of(b"chain") };
+        root.put_snapshot(&id, folder.path(), &mut Known::new()).expect("puts");
+    }
+    let kept = || other.snapshots(&join, partition).expect("lists").iter().map(|id| id.epoch.0).collect::<Vec<_>>();
+    let run = claim(&root, "a");
+    own(&root, run, "one", &[]);
+    own(&other, run, "two", &["one"]);
+    refused(root.keep_snapshots(&join, partition, run, 2), ErrorKind::StoreClosed, &["another host owns the partition"]);
+    let newer = claim(&other, "b");
+    refused(other.keep_snapshots(&join, partition, run, 2), ErrorKind::Fenced, &["run 2"]);
+    assert_eq!(kept(), [3, 2, 1]);
+    own(&other, newer, "two", &[]);
+    other.keep_snapshots(&join, partition, newer, 2).expect("its own");
+    assert_eq!(kept(), [3, 2]);
+}
+
+#[test]
+fn what_a_killed_host_left_of_a_snapshots_files_is_removed_with_an_old_one() {
+    let (root, folder) = (root(), tempfile::tempdir().expect("a folder"));
+    if root.path() != root.files() {
+        return;
+    }
+    let (join, partition) = (name("join"), Partition(0));
+    fs::write(folder.path().join("CURRENT"), "x").expect("writes");
+    for epoch in 1..3 {
+        let id = SnapshotId { operator: join.clone(), partition, epoch: Epoch(epoch), chain: Digest::of(b"chain") };
+        root.put_snapshot(&id, folder.path(), &mut Known::new()).expect("puts");
+    }
+    let part = |name: &str, age: u64| {
+        let path = root.files().join("snapshots/join/0/files").join(name);
+        let file = fs::File::create(&path).expect("makes");
+        file.set_modified(SystemTime::now() - Duration::from_secs(age)).expect("dates");
+        path
+    };
+    let (left, under_way) = (part("0123-1#1", 86_400), part("4567-1#1", 60));
+    let run = claim(&root, "a");
+    own(&root, run, "one", &[]);
+    root.keep_snapshots(&join, partition, run, 1).expect("its own");
+    assert!(!left.exists() && under_way.exists());
+    assert_eq!(fs::read_dir(under_way.parent().expect("a folder")).expect("lists").count(), 2, "and the one that is needed");
 }

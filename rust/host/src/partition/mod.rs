@@ -283,6 +283,8 @@ impl Partition {
     fn rebuild(&self, inner: &mut Inner, wanted: &Wanted<'_>, reason: &str) -> Result<()> {
         log::warn!("{self}: the local database is made anew from the log: {reason}");
         inner.rebuilds += 1;
+        // It may be of an epoch that was taken back.
+        inner.snapshots.epoch = None;
         if let Some(Open { task, mut directory, .. }) = inner.open.take() {
             inner.prepared.clear();
             close(&task);

@@ -40,7 +40,7 @@ pub struct Snapshots {
     /// When the last one was begun, or the database was opened.
     last: Option<Instant>,
     /// Of which epoch.
-    epoch: Option<Epoch>,
+    pub(super) epoch: Option<Epoch>,
     /// One is being taken.
     busy: bool,
     known: Known,
@@ -98,12 +98,10 @@ impl Partition {
         let moved = self.root.fence(run).and_then(|()| self.root.put_snapshot(&id, &directory, &mut known));
         remove(&directory)?;
         let moved = moved?;
-        {
-            let mut inner = self.inner.lock();
-            inner.snapshots.known = known;
-            inner.snapshots.epoch = Some(id.epoch);
-        }
-        self.root.keep_snapshots(&self.operator, self.number, KEPT)?;
+        self.inner.lock().snapshots.known = known;
+        // The upload may have taken long.
+        self.root.keep_snapshots(&self.operator, self.number, run, KEPT)?;
+        self.inner.lock().snapshots.epoch = Some(id.epoch);
         let forgotten = self.forget_epochs(id.epoch, run, partitions, policy.retain_epochs)?;
         log::info!(
             "{self}: snapshot of epoch {}: {} files, {} of {} copied, {forgotten} epochs of the log removed, {:.2} s",

@@ -44,12 +44,7 @@ impl Root {
     pub fn own(&self, asking: &Asking<'_>) -> Result<Ownership> {
         let Asking { operator, partition, run, host, gone } = *asking;
         let key = (operator.clone(), partition);
-        // The usual case: one look whether the next generation is claimed. A newer run is the fence's to find.
-        let held = self.held.lock().get(&key).copied();
-        if let Some(term) = held
-            && term.run == run
-            && !self.store.exists(&names::owner(operator, partition, term.next()))?
-        {
+        if let Some(term) = self.term(operator, partition, run)? {
             return Ok(Ownership::Held(term));
         }
         loop {
@@ -77,6 +72,14 @@ impl Root {
                 }
             }
         }
+    }
+
+    /// The term in which this process owns a partition in a run, if it still does: one look whether the next generation is
+    /// claimed. A newer run is the fence's to find.
+    pub(super) fn term(&self, operator: &OperatorName, partition: Partition, run: RunNumber) -> Result<Option<Term>> {
+        let held = self.held.lock().get(&(operator.clone(), partition)).copied();
+        let Some(term) = held.filter(|term| term.run == run) else { return Ok(None) };
+        Ok(if self.store.exists(&names::owner(operator, partition, term.next()))? { None } else { Some(term) })
     }
 
     /// The terms of a partition that are claimed, newest first.

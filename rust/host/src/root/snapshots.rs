@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::{Root, failure, names};
-use crate::protocol::{Digest, Epoch, OperatorName, Partition};
+use crate::protocol::{Digest, Epoch, OperatorName, Partition, RunNumber};
 
 const FORMAT: u32 = 1;
 
@@ -196,11 +196,17 @@ impl Root {
         Ok(manifest)
     }
 
-    /// Removes all of a partition's snapshots but the newest `kept`, and the files that none of those needs.
+    /// Removes all of a partition's snapshots but the newest `kept`, and the files that none of those needs: for the host
+    /// that owns the partition in the newest run, lest it be what another owner or a rewind stands on.
     ///
     /// # Errors
-    /// `Restore` for a kept one that cannot be read: then nothing is removed. `Io` for what the disk refuses.
-    pub fn keep_snapshots(&self, operator: &OperatorName, partition: Partition, kept: usize) -> Result<()> {
+    /// `Fenced` if `run` is not the newest, `StoreClosed` if the partition has moved, `Restore` for a kept one that cannot be
+    /// read: then nothing is removed. `Io` for what the disk refuses.
+    pub fn keep_snapshots(&self, operator: &OperatorName, partition: Partition, run: RunNumber, kept: usize) -> Result<()> {
+        self.fence(run)?;
+        if self.term(operator, partition, run)?.is_none() {
+            return Err(Error::new(ErrorKind::StoreClosed, "another host owns the partition now, old snapshots are that one's to remove"));
+        }
         let mut snapshots = self.snapshots(operator, partition)?;
         let old = snapshots.split_off(kept.min(snapshots.len()));
         if old.is_empty() {
@@ -218,7 +224,7 @@ impl Root {
                 self.store.remove(&object)?;
             }
         }
-        Ok(())
+        self.store.remove_parts(&folder)
     }
 
     /// Removes the log of all epochs before this one; returns how many there were.
