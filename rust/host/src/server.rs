@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use holdfast_core::{Error, ErrorKind, Result};
@@ -81,7 +81,7 @@ pub fn serve(options: &ServerOptions) -> Result<()> {
 
 fn accept_all(options: &ServerOptions, listeners: &Listeners, watch: Option<&Watch>, host: &Arc<Host>, sessions: &Sessions) -> Result<()> {
     let mut busy = Instant::now();
-    let mut swept = Instant::now();
+    let (mut swept, mut sweep) = (Instant::now(), Sweep::default());
     loop {
         wait(listeners, watch)?;
         if watch.is_some_and(|watch| !watch.is_alive()) {
@@ -90,7 +90,12 @@ fn accept_all(options: &ServerOptions, listeners: &Listeners, watch: Option<&Wat
         }
         for accepted in listeners.accept() {
             match accepted {
-                Ok(stream) => sessions.start(stream, host, &options.token)?,
+                // Whoever comes next may be served: nobody else's sessions end for this one.
+                Ok(stream) => {
+                    if let Err(error) = sessions.start(stream, host, &options.token) {
+                        log::warn!("{error}");
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 // One connection that failed, or no file handles left for a moment: the next one may come through.
                 Err(error) => {
@@ -107,7 +112,33 @@ fn accept_all(options: &ServerOptions, listeners: &Listeners, watch: Option<&Wat
         }
         if swept.elapsed() > options.idle.max(TICK) / 4 {
             swept = Instant::now();
-            host.close_unused(options.idle);
+            let (host, idle) = (Arc::clone(host), options.idle);
+            sweep.begin(move || host.close_unused(idle));
+        }
+    }
+}
+
+/// Work beside the accepting of connections, one at a time: a host that does not accept for long is taken to be gone.
+/// Dropped, it waits for what is under way.
+#[derive(Default)]
+struct Sweep(Option<JoinHandle<()>>);
+
+impl Sweep {
+    fn begin(&mut self, work: impl FnOnce() + Send + 'static) {
+        if self.0.as_ref().is_some_and(|running| !running.is_finished()) {
+            return;
+        }
+        match thread::Builder::new().name("sweep".to_owned()).spawn(work) {
+            Ok(running) => self.0 = Some(running),
+            Err(error) => log::warn!("partitions that nobody uses stay open for now: {error}"),
+        }
+    }
+}
+
+impl Drop for Sweep {
+    fn drop(&mut self) {
+        if self.0.take().is_some_and(|running| running.join().is_err()) {
+            log::warn!("closing partitions that nobody uses came to a panic");
         }
     }
 }
@@ -156,7 +187,7 @@ struct Open {
 
 impl Sessions {
     fn start(&self, stream: Stream, host: &Arc<Host>, token: &str) -> Result<()> {
-        let failed = |error: &io::Error| Error::new(ErrorKind::Io, format!("the state host cannot serve a connection: {error}"));
+        let failed = |error: &io::Error| Error::new(ErrorKind::Io, format!("a connection cannot be served: {error}"));
         stream.set_nonblocking(false).map_err(|error| failed(&error))?;
         let handle = stream.try_clone().map_err(|error| failed(&error))?;
         let number = {
@@ -242,4 +273,28 @@ fn listen(socket: &Path) -> Result<(UnixListener, File)> {
     fs::set_permissions(socket, Permissions::from_mode(0o600)).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     Ok((listener, lock))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+
+    use super::*;
+
+    #[test]
+    fn a_sweep_runs_beside_and_one_at_a_time() {
+        let (mut sweep, (go, waits), (tell, told)) = (Sweep::default(), channel(), channel());
+        let first = tell.clone();
+        sweep.begin(move || {
+            // Nobody lets it go before it has been begun.
+            let let_go = waits.recv_timeout(Duration::from_secs(20)) != Err(RecvTimeoutError::Timeout);
+            first.send(let_go).expect("somebody listens");
+        });
+        let second = tell.clone();
+        sweep.begin(move || second.send(false).expect("somebody listens"));
+        go.send(()).expect("it is under way");
+        drop(sweep);
+        drop(tell);
+        assert_eq!(told.iter().collect::<Vec<_>>(), [true]);
+    }
 }

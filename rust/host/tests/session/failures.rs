@@ -39,6 +39,26 @@ fn a_consumer_that_stops_in_the_middle_of_the_output_leaves_nothing() {
     assert_eq!(spark.objects(0).len(), 1, "the second attempt's, which would not have adopted the first one's");
 }
 
+#[test]
+fn a_connection_that_cannot_be_served_is_the_only_one_that_ends() {
+    let (spark, host) = (Spark::new(), HostProcess::start());
+    spark.begin(0);
+    Task::new(&spark, "a", 0).run(host.connect(), &[right("EUR", 10, 100)]).unwrap();
+    spark.commit(0);
+    // The host takes the connection, and has no handle left to hang up on it with. A session that has just ended may give
+    // one back meanwhile.
+    let refused = (0..1_000).any(|_| {
+        host.leave_one_handle();
+        Client::connect(&host.socket, TOKEN, Duration::from_secs(5)).is_err()
+    });
+    assert!(refused);
+    host.leave_all_handles();
+    spark.begin(1);
+    let done = Task::new(&spark, "a", 1).run(host.connect(), &[left("EUR", 10, 1)]).unwrap();
+    assert_eq!(done.rows, [matched(1, 100, 10)]);
+    assert!(host.log().contains("a connection cannot be served"), "{}", host.log());
+}
+
 /// A worker that takes its output and is gone before the acknowledgement.
 struct Gone;
 

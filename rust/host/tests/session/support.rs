@@ -15,7 +15,7 @@ use holdfast_host::client::Client;
 use holdfast_host::executor::Executor;
 use holdfast_host::request::Staged;
 use holdfast_host::server::{ServerOptions, TcpPlace, serve};
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -254,6 +254,31 @@ impl HostProcess {
     pub fn limit_files(&self, bytes: Option<u64>) {
         let limit = Rlimit { current: bytes, maximum: None };
         prlimit(Some(Pid::from_child(&self.process)), Resource::Fsize, limit).unwrap();
+    }
+
+    /// The most memory that it has had: bytes.
+    pub fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")).unwrap();
+        peak.parse::<u64>().unwrap() << 10
+    }
+
+    /// Lets it open one more file, and no second one.
+    pub fn leave_one_handle(&self) {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap();
+        let open: Vec<u64> = open.map(|handle| handle.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
+        let free = (0..).find(|number| !open.contains(number)).unwrap();
+        self.limit_handles(Some(free + 1));
+    }
+
+    /// Lifts that again.
+    pub fn leave_all_handles(&self) {
+        self.limit_handles(getrlimit(Resource::Nofile).current);
+    }
+
+    fn limit_handles(&self, current: Option<u64>) {
+        let limit = Rlimit { current, maximum: getrlimit(Resource::Nofile).maximum };
+        prlimit(Some(Pid::from_child(&self.process)), Resource::Nofile, limit).unwrap();
     }
 
     /// SIGSTOP: it keeps all that it has, and does not answer.
