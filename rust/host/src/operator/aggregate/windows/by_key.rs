@@ -58,7 +58,7 @@ impl Windows for ByKey {
 
     fn answers(&self, _: &Groups, touched: &[usize]) -> Answers {
         let mut answers = Answers::default();
-        touched.iter().for_each(|group| answers.push(0, 0, [*group]));
+        touched.iter().for_each(|group| answers.push(0, 0, *group));
         answers
     }
 

@@ -4,7 +4,7 @@ use crate::operator::aggregate::spec::{Emit, Spec};
 
 /// Where an epoch stands in the time of its rows. Rows of one epoch are worked on by time, so none makes another of its own
 /// epoch late: what was closed is judged by the stream time before it, what is closed by the one after it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Clock {
     before: Option<i64>,
     now: Option<i64>,

@@ -90,7 +90,7 @@ impl Windows for Hopping {
 
     fn answers(&self, groups: &Groups, touched: &[usize]) -> Answers {
         let mut answers = Answers::default();
-        let mut push = |group| answers.push(groups.start(group), self.end(groups, group), [group]);
+        let mut push = |group| answers.push(groups.start(group), self.end(groups, group), group);
         match self.emit {
             Emit::Update => touched.iter().copied().for_each(push),
             Emit::Close => (0..groups.count()).filter(|group| self.clock.is_closed(self.end(groups, *group))).for_each(&mut push),

@@ -95,6 +95,7 @@ pub fn windows(spec: &Spec, task: &Task, clock: Clock) -> Result<Box<dyn Windows
 pub struct Answers {
     /// The rows.
     pub rows: Vec<Answer>,
+    /// Groups; those of an answer lie side by side, in the order of time.
     parts: Vec<usize>,
 }
 
@@ -108,11 +109,10 @@ pub struct Answer {
 }
 
 impl Answers {
-    /// Adds the answer of a window: of these groups, one or more, in the order of time.
-    pub fn push(&mut self, start: i64, end: i64, groups: impl IntoIterator<Item = usize>) {
-        let from = self.parts.len();
-        self.parts.extend(groups);
-        self.rows.push(Answer { start, end, parts: from..self.parts.len() });
+    /// Adds the answer of a window: of one group.
+    pub fn push(&mut self, start: i64, end: i64, group: usize) {
+        self.parts.push(group);
+        self.rows.push(Answer { start, end, parts: self.parts.len() - 1..self.parts.len() });
     }
 
     /// The groups of an answer.

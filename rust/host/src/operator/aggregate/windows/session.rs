@@ -222,7 +222,7 @@ impl Windows for Sessions {
         let is_out = |group: &usize| self.emit == Emit::Update || self.clock.is_closed(self.behind(self.lasts[*group]));
         let closing = self.closing.iter().filter(|_| self.emit == Emit::Close);
         for group in touched.iter().chain(closing).copied().filter(is_out) {
-            answers.push(groups.start(group), self.end(self.lasts[group]), [group]);
+            answers.push(groups.start(group), self.end(self.lasts[group]), group);
         }
         answers
     }

@@ -6,7 +6,7 @@
 
 use holdfast_core::{Result, Timestamp, Transaction, WindowStore};
 
-use super::{Answers, Clock, Windows, timed};
+use super::{Answer, Answers, Clock, Windows, timed};
 use crate::operator::Counts;
 use crate::operator::aggregate::accumulator::Assigned;
 use crate::operator::aggregate::groups::Groups;
@@ -142,7 +142,8 @@ impl Windows for Sliding {
     fn answers(&self, groups: &Groups, _: &[usize]) -> Answers {
         let mut panes: Vec<usize> = (0..groups.count()).collect();
         panes.sort_unstable_by_key(|group| (groups.key(*group), groups.start(*group)));
-        let mut answers = Answers::default();
+        // A key may have as many windows as panes, each of most of them: they are ranges of the one list.
+        let (mut rows, mut first) = (Vec::new(), 0);
         for panes in panes.chunk_by(|a, b| groups.key(*a) == groups.key(*b)) {
             let time = |group: &usize| groups.start(*group);
             let mut ends: Vec<i64> = panes.iter().flat_map(|group| self.ends(time(group))).collect();
@@ -151,7 +152,8 @@ impl Windows for Sliding {
             for end in ends {
                 let start = end.saturating_sub(self.length);
                 let from = panes.partition_point(|group| time(group) < start);
-                let held = &panes[from..panes.partition_point(|group| time(group) <= end)];
+                let to = panes.partition_point(|group| time(group) <= end);
+                let held = &panes[from..to];
                 if held.is_empty() {
                     continue;
                 }
@@ -163,14 +165,50 @@ impl Windows for Sliding {
                     Emit::Close => self.closes(end),
                 };
                 if is_out {
-                    answers.push(start, end, held.iter().copied());
+                    rows.push(Answer { start, end, parts: first + from..first + to });
                 }
             }
+            first += panes.len();
         }
-        answers
+        Answers { rows, parts: panes }
     }
 
     fn gone(&self, groups: &Groups) -> Vec<usize> {
         (0..groups.count()).filter(|group| self.clock.is_gone(self.behind(groups.start(*group)))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_core::{StoreKind, StoreSpec, Task, TaskOptions};
+
+    use super::*;
+    use crate::operator::aggregate::windows::GROUPS;
+
+    #[test]
+    fn windows_that_overlap_share_their_panes() {
+        const TIMES: i64 = 1_000;
+        let folder = tempfile::tempdir().expect("a folder");
+        let kind = StoreKind::Window { retention: TIMES, window_size: 0, retain_duplicates: false, timestamped: false };
+        let task = Task::open(folder.path(), &[StoreSpec::new(GROUPS, kind)], TaskOptions::default()).expect("opens");
+        let mut windows = Sliding::new(task.window(GROUPS).expect("a store"), TIMES, Clock::default(), Emit::Update);
+        let mut groups = Groups::default();
+        for time in (0..TIMES).rev() {
+            groups.enter(b"a", time);
+            groups.enter(b"b", time);
+        }
+        (windows.touched, windows.is_new) = (groups.count(), vec![true; groups.count()]);
+        let mut answers = windows.answers(&groups, &[]);
+        answers.sort(&groups);
+        assert_eq!(answers.parts.len(), groups.count(), "not one for each window that holds it");
+        // The last row's window holds all of its key, in the order of time.
+        for key in [b"a", b"b"] {
+            let of_key = |group: &usize| groups.key(*group) == key;
+            let mut own = answers.rows.iter().map(|answer| (answer, answers.groups(answer))).filter(|(_, held)| of_key(&held[0]));
+            let (_, last) = own.find(|(answer, _)| answer.end == TIMES - 1).expect("a window");
+            let times: Vec<i64> = last.iter().map(|group| groups.start(*group)).collect();
+            assert_eq!(times, (0..TIMES).collect::<Vec<_>>());
+            assert!(last.iter().all(of_key));
+        }
     }
 }
