@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::host::Host;
 use crate::log::{HeadHeader, RecordsWriter};
-use crate::operator::rows::{Gate, Intake};
+use crate::operator::rows::{Aside, Gate, Intake};
 use crate::operator::{Operator, Outcome, Worker};
 use crate::partition::{self, Prepared, View, Wanted, apply_object};
 use crate::protocol::{Digest, Epoch, ObjectId, OperatorName, Owner, Partition, RunNumber};
@@ -134,12 +134,14 @@ impl Session {
         }
         let mut outcome = work.operator.run(&work.view.task, &mut work.view.transaction, worker)?;
         outcome.input = work.gate.digest(outcome.input);
-        outcome.counts.ahead = work.gate.aside().iter().map(|rows| rows.num_rows() as u64).sum();
+        outcome.counts.ahead = work.gate.ahead();
         let Home::Kept { root, run, place } = home else {
             return Ok(Staged { epoch: None, digest: None, adopted: false, records: 0, counts: outcome.counts });
         };
         worker.check_alive()?;
-        set_aside(&request, &root, place.epoch, schema, work.gate.aside())?;
+        if let Some(aside) = work.gate.take_aside() {
+            set_aside(&request, &root, place.epoch, aside)?;
+        }
         stage(&host, &request, &root, run, place.epoch, work, &outcome)
     }
 
@@ -193,8 +195,17 @@ impl Session {
                 })?;
                 let ahead = self.request.operator.max_ahead;
                 let latest = ahead.map(|ahead| root.batch_time(place.epoch).map(|now| now.saturating_add(ahead))).transpose()?;
+                let aside = Aside::new(self.request.operator.kind.rows().named(schema), partition.home().to_owned());
                 let intake = intake(Some(self.request.partition.0), partition.home().to_owned());
-                Ok(Work { operator, gate: Gate::new(latest), stores, view, partition: Some(partition), intake, _scratch: None })
+                Ok(Work {
+                    operator,
+                    gate: Gate::new(latest.zip(Some(aside))),
+                    stores,
+                    view,
+                    partition: Some(partition),
+                    intake,
+                    _scratch: None,
+                })
             }
         }
     }
@@ -227,18 +238,11 @@ fn earlier(root: &Root, request: &Request, run: RunNumber, epoch: Epoch, input: 
 }
 
 /// Keeps rows that were dated too far ahead where people find them, and says so.
-fn set_aside(request: &Request, root: &Root, epoch: Epoch, schema: &Schema, rows: &[RecordBatch]) -> Result<()> {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let schema = Arc::new(request.operator.kind.rows().named(schema));
-    let named = rows.iter().map(|batch| RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec()));
-    let named = named
-        .collect::<std::result::Result<Vec<_>, _>>()
-        .map_err(|error| Error::new(ErrorKind::Serialization, format!("rows that are set aside cannot be written: {error}")))?;
+fn set_aside(request: &Request, root: &Root, epoch: Epoch, aside: Aside) -> Result<()> {
+    let count = aside.rows();
+    let Some(rows) = aside.finish()? else { return Ok(()) };
     let operator = &request.operator.name;
-    let place = root.put_aside(operator, epoch, request.partition, &named)?;
-    let count: usize = rows.iter().map(RecordBatch::num_rows).sum();
+    let place = root.put_aside(operator, epoch, request.partition, rows)?;
     log::warn!(
         "operator {operator}, partition {}, epoch {epoch}: {count} rows are dated more than max_ahead past the micro-batch; they are set aside in {place}",
         request.partition

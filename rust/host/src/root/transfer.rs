@@ -28,8 +28,15 @@ impl Store {
     /// # Errors
     /// `Io` for what the disk or the store refuses.
     pub fn put_file(&self, name: &str, from: &Path) -> Result<()> {
+        self.put_open(name, File::open(from).map_err(|error| failure::os("read", from, &error))?, from)
+    }
+
+    /// [`Store::put_file`] of a file that is open; `from` is what messages call it.
+    ///
+    /// # Errors
+    /// As [`Store::put_file`].
+    pub fn put_open(&self, name: &str, mut file: File, from: &Path) -> Result<()> {
         let unread = |error: &io::Error| failure::os("read", from, error);
-        let mut file = File::open(from).map_err(|error| unread(&error))?;
         let mut next = || {
             let mut part = Vec::new();
             (&mut file).take(PART).read_to_end(&mut part).map_err(|error| unread(&error))?;

@@ -1,4 +1,5 @@
-//! Many small epochs: what lies in the root and on the local disk does not grow with them.
+//! Many small epochs: what lies in the root and on the local disk does not grow with them. Many rows that are set aside: the
+//! host's memory does not grow with them.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ use holdfast_host::host::Host;
 use holdfast_host::session::{Opening, Session};
 use serde_json::json;
 
-use crate::support::{Spark, Task, batch, left, right, schema};
+use crate::support::{HostProcess, Spark, Task, batch, left, right, schema};
 
 /// How many epochs; `make ci-full` asks for 10,000.
 fn epochs() -> i64 {
@@ -76,4 +77,22 @@ fn root_and_disk_stay_as_large_as_they_are_over_many_epochs() {
     assert!(snapshots.0 < 300 && snapshots.1 < 32 << 20, "snapshots have {snapshots:?} files and bytes");
     assert!(local.0 < 300 && local.1 < 32 << 20, "the local disk has {local:?} files and bytes");
     host.close();
+}
+
+#[test]
+fn rows_that_are_set_aside_are_not_kept_in_memory() {
+    const BATCHES: usize = 40;
+    let (spark, host) = (Spark::new(), HostProcess::start());
+    fs::write(spark.path().join("query/offsets/0"), "v1\n{\"batchTimestampMs\":0}\n0").unwrap();
+    let mut task = Task::new(&spark, "a", 0);
+    task.request["operator"]["max_ahead"] = 0.into();
+    // 3 MB in a batch, 120 in all.
+    let rows: Vec<_> = (0..10_000).map(|id| left(&"k".repeat(300), 1, id)).collect();
+    task.run(host.connect(), &[]).unwrap();
+    let before = host.peak_memory();
+    task.attempt(2).run_batches(host.connect(), &[rows.as_slice(); BATCHES]).unwrap();
+    let grown = host.peak_memory() - before;
+    let kept = fs::metadata(spark.path().join(format!("ahead/join/{:020}.0.arrow", 0))).unwrap().len();
+    assert!(kept > 100 << 20, "{kept} bytes");
+    assert!(grown < 100 << 20, "{grown} bytes more, of {kept} that were set aside");
 }

@@ -1,10 +1,11 @@
 //! The rows that come to an operator: their columns, their bytes, their order.
 //!
-//! All operators take rows in one form (`layout.rs`), of one side or of two. `gate.rs` what they never see ·
-//! `input.rs` one batch, encoded · `order.rs` the
+//! All operators take rows in one form (`layout.rs`), of one side or of two. `gate.rs` what they never see, `aside.rs` where
+//! some of that is kept ·//! `input.rs` one batch, encoded · `order.rs` the
 //! order in which an epoch's rows are worked on, whatever order the shuffle gave · `run.rs` rows that have outgrown their
 //! memory, in order, in a file · `merge.rs` such runs as one sequence.
 
+mod aside;
 mod gate;
 mod input;
 mod layout;
@@ -12,6 +13,7 @@ mod merge;
 mod order;
 mod run;
 
+pub use aside::Aside;
 pub use gate::Gate;
 pub use input::{Fingerprint, Input};
 pub use layout::{Layout, RowsSpec, Sides, TIME};

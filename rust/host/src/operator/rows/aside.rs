@@ -1,0 +1,81 @@
+//! Rows that no operator sees, kept for people to look at: in a file as they come, however many there are.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Seek};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_ipc::writer::FileWriter;
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use holdfast_core::{Error, ErrorKind, Result};
+
+/// An Arrow IPC file of a session's rows. It has no name, so it is gone with the process, however that ends.
+pub struct Aside {
+    schema: SchemaRef,
+    folder: PathBuf,
+    writer: Option<FileWriter<BufWriter<File>>>,
+    rows: u64,
+}
+
+impl Aside {
+    /// No rows yet. `schema`: the input's columns as the user names them; `folder`: where the file lies.
+    #[must_use]
+    pub fn new(schema: Schema, folder: PathBuf) -> Self {
+        Self { schema: Arc::new(schema), folder, writer: None, rows: 0 }
+    }
+
+    /// Adds rows.
+    ///
+    /// # Errors
+    /// `Io` for a disk that is full, or refuses.
+    pub fn push(&mut self, rows: &RecordBatch) -> Result<()> {
+        let Self { schema, folder, writer, .. } = self;
+        let failed = |error| failed(folder, error);
+        let writer = match writer {
+            Some(writer) => writer,
+            none => {
+                let file = std::fs::create_dir_all(&*folder).and_then(|()| tempfile::tempfile_in(&*folder));
+                let file = BufWriter::new(file.map_err(|error| refused(folder, &error))?);
+                none.insert(FileWriter::try_new(file, schema).map_err(failed)?)
+            }
+        };
+        let named = RecordBatch::try_new(Arc::clone(schema), rows.columns().to_vec());
+        named.and_then(|rows| writer.write(&rows)).map_err(failed)?;
+        self.rows += rows.num_rows() as u64;
+        Ok(())
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Ends the file, to be read from its start; none if there are no rows.
+    ///
+    /// # Errors
+    /// `Io` for a disk that is full, or refuses.
+    pub fn finish(self) -> Result<Option<File>> {
+        let Some(writer) = self.writer else { return Ok(None) };
+        let file = writer.into_inner().map_err(|error| failed(&self.folder, error))?.into_inner();
+        let mut file = file.map_err(|error| refused(&self.folder, error.error()))?;
+        file.rewind().map_err(|error| refused(&self.folder, &error))?;
+        Ok(Some(file))
+    }
+}
+
+fn failed(folder: &Path, error: ArrowError) -> Error {
+    match error {
+        ArrowError::IoError(_, error) => refused(folder, &error),
+        error => Error::new(ErrorKind::Serialization, format!("rows that are set aside cannot be written: {error}")),
+    }
+}
+
+fn refused(folder: &Path, error: &io::Error) -> Error {
+    let text = format!(
+        "rows that are dated too far ahead could not be set aside on disk ({error}): free some space there, or give \
+         State(local_dir=...) on a larger disk"
+    );
+    Error::new(ErrorKind::Io, text).path(folder)
+}
