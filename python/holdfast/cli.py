@@ -29,7 +29,9 @@ def _parser() -> argparse.ArgumentParser:
         "rewind",
         help="take state and checkpoint back to where an epoch is computed next",
         description="Take a stopped query's state, and Spark's checkpoint with it, back to where an epoch is computed next. "
-        "Sinks are not rewound: they see that epoch and later ones a second time.",
+        "Sinks are not rewound: they see that epoch and later ones a second time. Those that skip the epochs they have, as "
+        "Spark's file sink and Delta do, evaluate nothing in them: before the start give such a sink a new output path, or "
+        "take its own log back, too (the file sink's _spark_metadata/<n>, for n from that epoch on).",
     )
     _takes_root(rewind, _core.rewind)
     rewind.add_argument("--epoch", type=_epoch, required=True, help="the epoch to compute next")

@@ -64,7 +64,7 @@ pub struct Owner {
     pub host: HostId,
     /// Where it listens (`name:port`); none for a host that only its own executor can reach.
     pub endpoint: Option<String>,
-    /// What a worker must show there: who may read the root may read the state.
+    /// What a worker must show there: who may read the root may read the state, and write it.
     pub token: String,
     /// The Spark application whose executor it serves. Hosts of another one are about to end, or should be.
     pub application: Option<String>,

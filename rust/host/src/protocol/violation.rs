@@ -120,7 +120,9 @@ pub enum Violation {
     #[error(
         "epoch {epoch} was committed by Spark, but operator {operator} was not evaluated in it: the sink (foreachBatch?) \
          did not use its DataFrame, or the query ran without it. Evaluate it in every epoch, then take the epoch back \
-         with `holdfast rewind --epoch {epoch}`"
+         with `holdfast rewind --epoch {epoch}`. A sink that skips the epochs it has (Spark's file sink, Delta) evaluates \
+         nothing in them after a rewind: give it a new output path, or take its own log back, too (`_spark_metadata/{epoch}` \
+         and later)"
     )]
     NotEvaluated {
         /// The epoch.

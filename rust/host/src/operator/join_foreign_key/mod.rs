@@ -7,9 +7,9 @@
 //! right rows ────────────────────▶ join.rs: subscriptions (foreign key, left key) and the right table
 //! ```
 //!
-//! The result is read by left time first: of the rows of a key with the greatest left time the one with the greatest right
-//! time holds, then the last to come. So a left row replaces all that its older ones gave, wherever that was, and the two
-//! stages need not wait for each other.
+//! The result is read by left time first: of the rows of a key those with the greatest left time hold, of these the last to
+//! come; as of a moment, of those up to it the one with the greatest right time. So a left row replaces all that its older
+//! ones gave, wherever that was, and the two stages need not wait for each other.
 //!
 //! The first stage knows a row's old foreign key, so that the partition of that one hears of its end; the second finds the
 //! left rows of a right key by its prefix. Both work in the order of time; actions of one left key and time in the order
