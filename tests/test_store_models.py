@@ -125,7 +125,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        # A task that nobody holds any more is not closed: what is in memory is gone, as after a kill.
+        # A task that nobody holds any more is not closed: what was committed has to come from the log, as after a kill.
         self.scans.clear()
         del self.task
         gc.collect()

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// Kills of one database, one after the other.
 const KILLS_EACH: u64 = 10;
 /// A child that is still alive after this hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
