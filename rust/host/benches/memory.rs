@@ -1,6 +1,6 @@
 //! A host's memory over a load, against its setting: partitions that take turns on two threads, a state that outgrows all caches.
 //!
-//! `cargo bench -p holdfast-host --bench memory --profile release -- 600` runs for 600 seconds (60 without a number). The load runs in a
+//! `cargo bench --profile release --locked --workspace --bench memory -- 600` runs for 600 seconds (60 without a number). The load runs in a
 //! process of its own, started as the Spark layer starts a host; its resident memory is looked at all the time.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot go on stops")]
 

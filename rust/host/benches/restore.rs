@@ -1,6 +1,6 @@
 //! How long a partition's state takes to be there again: restart on the same disk after SIGKILL, and a new disk.
 //!
-//! `cargo bench -p holdfast-host --bench restore --profile release`; arguments are numbers of records. Everything that is timed runs in
+//! `cargo bench --profile release --locked --workspace --bench restore`; arguments are numbers of records. Everything that is timed runs in
 //! a process of its own, so that nothing is open or in memory yet. A new disk is compared with plain copies of the
 //! snapshot's files in as many threads, each file fsynced, in turns.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot go on stops")]
