@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 DAY = 86_400_000_000
 LEFT = "k long, t timestamp, x long, note string"
 RIGHT = "k long, since timestamp, v double"
+ROCKSDB = {
+    "spark__sql__streaming__stateStore__providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    )
+}
 
 
 def session(**settings: str) -> SparkSession:

@@ -14,7 +14,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import numpy as np
 from _mean import Mean
-from _streams import LEFT, left_file, middle, rates, same_plan, session, source
+from _streams import LEFT, ROCKSDB, left_file, middle, rates, same_plan, session, source
 from figure import Figure
 
 if TYPE_CHECKING:
@@ -27,11 +27,7 @@ SKIP = 2
 
 def figures(*, quick: bool) -> list[Figure]:
     """The four ratios."""
-    spark = session(
-        spark__sql__streaming__stateStore__providerClass=(
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        )
-    )
+    spark = session(**ROCKSDB)
     keys, rows = (KEYS // 10, ROWS // 10) if quick else (KEYS, ROWS)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         base = Path(folder)

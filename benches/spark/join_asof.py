@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import numpy as np
-from _streams import LEFT, RIGHT, join_asof, left_file, middle, rates, right_file, same_join, session, source
+from _streams import LEFT, RIGHT, ROCKSDB, join_asof, left_file, middle, rates, right_file, same_join, session, source
 from figure import Figure
 
 if TYPE_CHECKING:
@@ -24,11 +24,7 @@ SKIP = 2
 
 def figures(*, quick: bool) -> list[Figure]:
     """The two ratios."""
-    spark = session(
-        spark__sql__streaming__stateStore__providerClass=(
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        )
-    )
+    spark = session(**ROCKSDB)
     keys, rows = (KEYS // 10, ROWS // 10) if quick else (KEYS, ROWS)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         base = Path(folder)

@@ -11,7 +11,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import numpy as np
 from _processors import RESULT, STATE, CountRows, CountTables, count_groups
-from _streams import LEFT, left_file, middle, rates, session, source
+from _streams import LEFT, ROCKSDB, left_file, middle, rates, session, source
 from aggregate import KEYS, ROWS, ours_of
 from figure import Figure
 
@@ -24,11 +24,7 @@ REACH = {"transformWithState (Row)": 25, "transformWithStateInPandas": 80, "appl
 
 def figures(*, quick: bool) -> list[Figure]:
     """One figure for each way. Few micro-batches: each takes a minute there."""
-    spark = session(
-        spark__sql__streaming__stateStore__providerClass=(
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        )
-    )
+    spark = session(**ROCKSDB)
     keys, rows = (KEYS // 50, ROWS // 50) if quick else (KEYS, ROWS)
     found: list[Figure] = []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
