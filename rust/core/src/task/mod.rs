@@ -222,6 +222,7 @@ impl Task {
         self.database.check_owner()?;
         Failpoint::BeforeClose.reached()?;
         let mut open = self.open.lock();
+        let closing = Closing(&self.database);
         let finished = self.finish(&mut open);
         let closed = finished.and_then(|()| if self.marked { marker::remove(&self.database, self.metadata) } else { Ok(()) });
         let flushed = match closed.and_then(|()| self.flush(true)) {
@@ -238,7 +239,7 @@ impl Task {
         if older_layout && written.is_ok() {
             return self.database.close_without_own_families();
         }
-        self.database.close();
+        drop(closing);
         written
     }
 
@@ -265,5 +266,15 @@ impl Task {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Closes the database however a close ends: a task that went on after a panic there would have no mark of being open any more,
+/// and a crash would pass for a clean stop.
+struct Closing<'a>(&'a Database);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
