@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pyspark
 from cluster_job import given
-from streams import processes
+from streams import executors_hosts, processes
 
 JOB = Path(__file__).parent / "cluster_job.py"
 PATIENCE = 600.0
@@ -139,6 +140,12 @@ class Job:
             found.setdefault("/".join(file.parts[-3:-1]), []).append(term)
         return found
 
+    def owner(self, operator: str, partition: int) -> int:
+        """The process of the state host that the newest claim of a partition names."""
+        newest = max((self.base / "state" / "owners" / operator / str(partition)).iterdir())
+        # A host's id begins with that of its process.
+        return int(json.loads(newest.read_text())["host"].partition("-")[0])
+
     def stop(self) -> None:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -154,8 +161,7 @@ class Job:
 
 def hosts_of(executor: int) -> list[int]:
     """The state hosts of an executor."""
-    commands = ((pid, command) for pid, _, command in processes() if "holdfast.host" in command)
-    return [pid for pid, command in commands if command[command.index("--executor-pid") + 1] == str(executor)]
+    return [host for host, above in executors_hosts() if above == executor]
 
 
 def parent(pid: int) -> int:

@@ -68,11 +68,17 @@ fn original(path: PathBuf, seed: u64) -> Original {
     drop(runner);
     let mut files: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for file in files_below(&path) {
-        if !kind(&file).starts_with("LOG") {
+        if !kind(&file).starts_with("LOG") && !is_of_an_older_layout(&file) {
             files.entry(kind(&file)).or_default().push(file);
         }
     }
     Original { path, world, durability, closed, files }
+}
+
+/// Text without a checksum, in which whatever it says counts: an older program may have gone on from there, and who deletes
+/// the file asks for a restore from the changelog. A malformed one is an error: `older_layout.rs` of core's tests.
+fn is_of_an_older_layout(file: &Path) -> bool {
+    file.file_name().is_some_and(|name| name == ".checkpoint") || file.extension().is_some_and(|extension| extension == "position")
 }
 
 /// All files that the next open looks at.
