@@ -31,8 +31,9 @@ test: test-rust test-python ## all tests; ARGS="-k name" goes to pytest
 test-rust: setup
 	@$(ENV) cargo test --release --locked --workspace
 
+# Two processes, each with a Spark of its own; in the order of the files, so that the long ones are not the last.
 test-python: build
-	@$(ENV) pytest $(ARGS)
+	@$(ENV) pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: build ## formatters, linters, type checkers, architecture rules
 	@$(ENV) scripts/lint

@@ -188,16 +188,29 @@ fn against_no_transactions(settings: &Settings, workload: &Workload) {
     );
 }
 
-/// A reader of the open transaction that scans the whole store, again and again.
+/// What another thread does while the writer writes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    /// Scans the whole store with the open transaction, again and again.
+    Scans,
+    /// Takes a processor and nothing else: what any busy thread costs a writer whose flushes need one, too.
+    Computes,
+}
+
 fn beside_a_reader(settings: &Settings, workload: &Workload) {
     let scans = AtomicU64::new(0);
-    let run = |reads: bool| {
+    let run = |beside: Beside| {
         let dir = tempfile::tempdir().unwrap();
         let (task, store) = workload.open(dir.path(), true);
-        let done = AtomicBool::new(!reads);
+        let done = AtomicBool::new(beside == Beside::Nothing);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
+                    if beside == Beside::Computes {
+                        std::hint::spin_loop();
+                        continue;
+                    }
                     let mut view = task.transaction().unwrap().reader();
                     let mut rows = store.range(&mut view, None, None, false).unwrap();
                     let next = |_: &[u8], _: &[u8]| if done.load(Ordering::Relaxed) { Step::Pause } else { Step::Next };
@@ -211,7 +224,9 @@ fn beside_a_reader(settings: &Settings, workload: &Workload) {
         })
     };
     let name = format!("put + commit, {}, beside a READ_UNCOMMITTED reader that scans all the time", workload.name);
-    figure(settings, (&name, "the same without the reader", ">= 0.9", "throughput"), || run(true), || run(false));
+    let reader = || run(Beside::Scans);
+    figure(settings, (&name, "the same without the reader", ">= 0.9", "throughput"), reader, || run(Beside::Nothing));
+    figure(settings, (&name, "the same beside a thread that only computes", "", "throughput"), reader, || run(Beside::Computes));
     if settings.wants(&name) {
         println!("{} scans", scans.into_inner());
     }
