@@ -50,7 +50,6 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 struct Pair {
-    dir: tempfile::TempDir,
     spec: StoreSpec,
     task: Arc<Task>,
     store: KeyValueStore,
@@ -58,6 +57,8 @@ struct Pair {
     committed: Model,
     /// Readers' views, and what each must show for as long as it lives.
     views: Vec<(Transaction, Model)>,
+    /// Behind the task: RocksDB waits a second when it finds its files gone.
+    dir: tempfile::TempDir,
 }
 
 fn open(dir: &Path, spec: &StoreSpec) -> (Arc<Task>, KeyValueStore) {

@@ -21,9 +21,10 @@ impl After {
 }
 
 struct Case {
-    dir: tempfile::TempDir,
     spec: StoreSpec,
     task: Arc<Task>,
+    /// Behind the task: RocksDB waits a second when it finds its files gone.
+    dir: tempfile::TempDir,
 }
 
 impl Case {

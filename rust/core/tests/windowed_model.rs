@@ -101,7 +101,6 @@ enum Kind {
 
 struct Pair {
     kind: Kind,
-    dir: tempfile::TempDir,
     durability: Durability,
     /// Memory of a transaction, in bytes.
     limit: i64,
@@ -110,6 +109,8 @@ struct Pair {
     committed: Model,
     /// Readers' views, and what each must show for as long as it lives.
     views: Vec<(Transaction, Model)>,
+    /// Behind the task: RocksDB waits a second when it finds its files gone.
+    dir: tempfile::TempDir,
 }
 
 fn open(dir: &std::path::Path, kind: Kind, durability: Durability, uncommitted_max_bytes: i64) -> Arc<Task> {

@@ -43,13 +43,14 @@ fn key(n: u8) -> Vec<u8> {
 }
 
 struct Pair {
-    dir: tempfile::TempDir,
     place: Place,
     task: Arc<Task>,
     open: History,
     committed: History,
     /// Readers' views, and what each must show for as long as it lives.
     views: Vec<(Transaction, History)>,
+    /// Behind the task: RocksDB waits a second when it finds its files gone.
+    dir: tempfile::TempDir,
 }
 
 /// Where the store is; in memory it is empty after a reopen.
