@@ -50,6 +50,8 @@ def main() -> int:
     parser.add_argument("--driver", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--stop-after", type=int, default=MICRO_BATCHES - 1, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.rows < 1:
+        parser.error("--rows: wanted: 1 or more")
     if options.driver is not None:
         drive(Folders(options.driver), stop_after=options.stop_after)
         return 0

@@ -69,4 +69,4 @@ class RestoreError(HoldfastError):
 
 
 class ForkedProcessError(HoldfastError):
-    """The store was opened before a fork: open it again in the child, from another path."""
+    """The process was forked after a task had been opened: start children with `spawn`, or fork before the first one."""
