@@ -1,7 +1,7 @@
 //! Arrow out: arrays, batches and streams with the PyCapsule interface, for pyarrow, polars, pandas and all others alike.
 
 use crate::error::to_python;
-use crate::run::{Owner, catch, run};
+use crate::run::{Owner, catch, let_go, run};
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, SchemaRef};
 use holdfast_core::{Error, ErrorKind, Result};
@@ -121,6 +121,14 @@ impl ArrowReader {
     /// Hands the batches on.
     pub fn take(&self) -> Result<Batches> {
         self.batches.lock().take().ok_or_else(taken)
+    }
+}
+
+impl Drop for ArrowReader {
+    fn drop(&mut self) {
+        // Its scan may be the last that has the files open.
+        let batches = self.batches.get_mut().take();
+        let_go(|| drop(batches));
     }
 }
 

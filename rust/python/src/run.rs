@@ -78,6 +78,12 @@ pub fn run<T: Send>(py: Python<'_>, owner: Owner, work: impl FnOnce() -> Result<
     }
 }
 
+/// Lets go of something in a Python object's drop, without the GIL: it may wait for a thread's end or for the disk.
+pub fn let_go(work: impl FnOnce() + Send) {
+    // The thread is attached, since Python is what drops the object; only the token is asked for.
+    Python::try_attach(|py| py.detach(work));
+}
+
 /// A panic as words for the user; it must not unwind into an interpreter.
 pub fn catch<T>(work: impl FnOnce() -> T) -> std::result::Result<T, String> {
     catch_unwind(AssertUnwindSafe(work))

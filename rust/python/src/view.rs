@@ -1,6 +1,6 @@
 //! Who looks at a task: its writer, or a reader at an isolation level.
 
-use crate::run::Owner;
+use crate::run::{Owner, let_go};
 use holdfast_core::{Error, ErrorKind, Offset, OffsetChange, Position, Result, Task, TopicPartition, Transaction};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -122,6 +122,15 @@ impl OpenTask {
              call rollback(), or close the task and open it again",
         )
         .path(self.task.path()))
+    }
+}
+
+impl Drop for OpenTask {
+    fn drop(&mut self) {
+        // Nobody has closed it, and this is Python's last reference.
+        if self.is_open() {
+            let_go(|| self.task.stop());
+        }
     }
 }
 

@@ -30,6 +30,7 @@ impl Task {
     /// the error came after the fact; [`Task::committed_offset`] says so then.
     pub fn commit_transaction(&self, tx: Transaction, commit: Commit) -> Result<()> {
         self.database.check_owner()?;
+        self.reclaimer.log();
         let mut open = self.open.lock();
         open.check_finished(self.path())?;
         self.commit_locked(&mut open, tx, &commit, None)?;

@@ -220,6 +220,12 @@ impl Task {
     /// there is a log, else the offsets from which a changelog goes on.
     pub fn close(&self) -> Result<()> {
         self.database.check_owner()?;
+        let closed = self.close_locked();
+        self.reclaimer.log();
+        closed
+    }
+
+    fn close_locked(&self) -> Result<()> {
         Failpoint::BeforeClose.reached()?;
         let mut open = self.open.lock();
         let closing = Closing(&self.database);
@@ -241,6 +247,12 @@ impl Task {
         }
         drop(closing);
         written
+    }
+
+    /// Ends the work behind its callers' backs, as the drop of the last reference does, without a close: for those who must choose
+    /// which locks they hold while they wait for its end.
+    pub fn stop(&self) {
+        self.reclaimer.stop();
     }
 
     /// What a close that could not write everything to files has left.

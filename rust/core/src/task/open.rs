@@ -126,6 +126,7 @@ impl Task {
     /// the fact: then `rollback` goes on from what was written, and [`Task::committed_offset`] says so.
     pub fn commit(&self, offsets: OffsetChange) -> Result<()> {
         drop(self.transaction()?);
+        self.reclaimer.log();
         let mut open = self.open.lock();
         let tx = match std::mem::replace(&mut *open, Open::Fresh) {
             Open::Active(tx) => *tx,

@@ -2,6 +2,9 @@
 //!
 //! Compactions drop expired rows anyway, but they come to a file when its neighbours grow, not when its rows grow old
 //! (`docs/design/expiry.md`).
+//!
+//! The thread does not log: a logger may wait for a lock (Python's waits for the interpreter) that is held by whoever waits for
+//! the end of the thread. What it has to say is logged by the next commit or close.
 
 use super::Entry;
 use super::store::Expiry;
@@ -9,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::rocks::{Database, Family, Rewritten};
 use crate::store::versioned::Horizon;
 use crate::transaction::Place;
+use log::Level;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -34,6 +38,8 @@ struct Bell {
 struct State {
     due: bool,
     stopped: bool,
+    /// What the thread has to say.
+    said: Vec<(Level, String)>,
 }
 
 /// Small, for the sake of forked children. The C library keeps the stacks of their parent's threads, up to 40 MiB of them, and an
@@ -87,7 +93,16 @@ impl Reclaimer {
         self.bell.rung.notify_one();
         self.database.stop_background_work();
         if thread.join().is_err() {
-            log::warn!("{}: the thread that frees expired space had panicked", self.database.path().display());
+            let words = format!("{}: the thread that frees expired space had panicked", self.database.path().display());
+            self.bell.say(Level::Warn, words);
+        }
+    }
+
+    /// Logs what the thread has said; to be called without a lock.
+    pub(super) fn log(&self) {
+        let said = std::mem::take(&mut self.bell.state.lock().said);
+        for (level, words) in said {
+            log::log!(level, "{words}");
         }
     }
 }
@@ -109,6 +124,10 @@ impl Bell {
         !state.stopped
     }
 
+    fn say(&self, level: Level, words: String) {
+        self.state.lock().said.push((level, words));
+    }
+
     /// Leaves the processor and the disk to others for a while.
     fn rest(&self, time: Duration) {
         let end = Instant::now() + time;
@@ -123,7 +142,7 @@ fn rewrite_when_rung(bell: &Bell, database: &Database, mut tables: Vec<Aging>) {
             match table.rewrite(database, bell) {
                 Err(error) if error.kind() == ErrorKind::StoreClosed => return,
                 // It is only space, and the next segment may do better.
-                Err(error) => log::warn!("store {}: {error}", table.store),
+                Err(error) => bell.say(Level::Warn, format!("store {}: {error}", table.store)),
                 Ok(()) => {}
             }
         }
@@ -162,7 +181,7 @@ impl Aging {
         let enough = self.horizon.take_ends().and_then(|ends| ends.ended((all.written / WORTH).max(1)));
         let next = if passed_over { segment } else { enough.unwrap_or(i64::MAX).min(segment.saturating_add(self.longest)) };
         let next = next.max(segment.saturating_add(1));
-        log::debug!("store {}: {all:?} in segment {segment}, again in {next}", self.store);
+        bell.say(Level::Debug, format!("store {}: {all:?} in segment {segment}, again in {next}", self.store));
         self.next = Some(next);
         Ok(())
     }

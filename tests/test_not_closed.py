@@ -1,0 +1,58 @@
+"""Tasks that nobody closes: what becomes of them when they are let go, and at the program's end."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+import holdfast as hf
+from processes import run_script
+
+# A store whose segments are short: each commit lets the thread that frees expired space do something, and say so at DEBUG.
+SETUP = """
+import faulthandler, gc, io, logging
+faulthandler.dump_traceback_later(45, exit=True)
+logging.basicConfig(level=sys.argv[2], stream=io.StringIO())
+
+def job(number):
+    task = hf.open_task(f"{sys.argv[1]}/{number}", [hf.stores.versioned("v", history_retention=5, segment_interval=1)])
+    for i in range(3):
+        task["v"].put(b"k", b"v", i * 100)
+        task.commit()
+    return task
+"""
+LET_GO = """
+for number in range(20):
+    job(number)
+    gc.collect()
+print("done")
+"""
+END = """
+task = job(0)
+print("done")
+"""
+END_WITHOUT_DROP = """
+import ctypes
+task = job(0)
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
+print("done")
+"""
+
+
+@pytest.mark.parametrize("level", ["INFO", "DEBUG"])
+@pytest.mark.parametrize("script", [LET_GO, END, END_WITHOUT_DROP], ids=["let go", "end", "end without a drop"])
+def test_a_task_that_was_not_closed_holds_nobody_up(tmp_path, script, level):
+    assert run_script(SETUP + script, tmp_path, level) == "done\n"
+
+
+def test_what_the_thread_for_expired_space_says_is_logged_by_a_commit_or_close(tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
+    with hf.open_task(tmp_path / "db", [hf.stores.versioned("v", history_retention=5, segment_interval=1)]) as task:
+        for i in range(100_000):
+            task["v"].put(b"k", b"v", i * 100)
+            task.commit()
+            said = [record for record in caplog.records if record.name == "holdfast_core.task.reclaim"]
+            if said:
+                break
+    assert {record.threadName for record in said} == {"MainThread"}
