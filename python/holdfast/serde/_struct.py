@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast import _core
-from holdfast.errors import SerializationError
+from holdfast.serde._dump import does_not_fit, dumper
 from holdfast.serde._row import Row, row_class
 from holdfast.serde._typed import TypedSerde
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Self
 
     import pyarrow as pa
@@ -32,7 +31,7 @@ class StructSerde(TypedSerde[Row]):
         self._schema: pa.Schema = pa.schema(schema)
         super().__init__(_core.Serde.of_struct(self._schema))
         self._type = pa.struct(list(self._schema))
-        self._dump, self._load = _dumper(self._type, ""), _loader(self._type)
+        self._dump, self._load = dumper(self._type, ""), _loader(self._type)
         self._class = row_class(tuple(field.name for field in self._schema))
         self._is_nested = any(pa.types.is_nested(field.type) for field in self._schema)
         try:
@@ -61,7 +60,7 @@ class StructSerde(TypedSerde[Row]):
     def serialize_prefix(self, prefix: Row | tuple[Any, ...] | Mapping[str, Any], /) -> bytes:
         """The bytes with which keys begin whose first fields are those of `prefix`."""
         type_ = self._pa.struct(list(self._type)[: len(prefix)])
-        return self.core.serialize_prefix(self._column(_dumper(type_, "")(prefix), type_))
+        return self.core.serialize_prefix(self._column(dumper(type_, "")(prefix), type_))
 
     def encode(self, column: Any, *, as_key: bool, store: str | None = None) -> _core.ArrowArray:
         """A column of structs as bytes, a row a row; errors name the store."""
@@ -84,16 +83,12 @@ class StructSerde(TypedSerde[Row]):
             raise self._named(fields, type_, error) from error
 
     def _named(self, fields: dict[str, Any], type_: pa.StructType, error: Exception) -> Exception:
-        """The error of the first field that pyarrow does not take."""
+        """The error of the first field that pyarrow does not take: it is of the right kind, so that it does not fit."""
         for field in type_:
-            item = fields[field.name]
             try:
-                self._pa.array([item], field.type)
-            except (self._pa.ArrowTypeError, self._pa.ArrowInvalid) as inner:
-                words = f"has a field {field.name}, {item!r:.80}, which is a {type(item).__name__}; wanted: {field.type}"
-                return TypeError(f"{words} ({inner})")
-            except (OverflowError, UnicodeError, self._pa.ArrowException) as inner:
-                return SerializationError(f"field {field.name}, {item!r:.80}, does not fit {field.type}: {inner}")
+                self._pa.array([fields[field.name]], field.type)
+            except (self._pa.ArrowException, OverflowError, UnicodeError) as inner:
+                return does_not_fit(field.name, fields[field.name], field.type, inner)
         return error
 
     def _row(self, data: bytes, as_key: bool) -> Row:
@@ -112,35 +107,6 @@ class StructSerde(TypedSerde[Row]):
 
 def _same(value: Any) -> Any:
     return value
-
-
-def _dumper(type_: Any, path: str) -> Callable[[Any], Any]:
-    """What makes dicts of exactly a struct's fields, since pyarrow would fill gaps and drop what it does not know."""
-    import pyarrow as pa
-
-    if not pa.types.is_struct(type_):
-        return _same
-    names = [field.name for field in type_]
-    dumpers = {field.name: _dumper(field.type, f"{path}.{field.name}".strip(".")) for field in type_}
-    deep = {name: dump for name, dump in dumpers.items() if dump is not _same}
-
-    def dump(value: Any) -> Any:
-        if isinstance(value, tuple) and len(value) == len(names):
-            value = dict(zip(names, value, strict=True))
-        elif isinstance(value, Mapping) and value.keys() == dumpers.keys():
-            value = dict(value)
-        elif value is not None:
-            came = (
-                f"has the fields {list(value)}"
-                if isinstance(value, Mapping)
-                else f"{value!r:.80} is a {type(value).__name__}"
-            )
-            raise TypeError(f"{path and f'field {path} '}{came}; wanted: a tuple or dict of {names}")
-        if value is not None:
-            value.update((name, dump(value[name])) for name, dump in deep.items())
-        return value
-
-    return dump
 
 
 def _loader(type_: Any) -> Callable[[Any], Any]:

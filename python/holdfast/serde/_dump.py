@@ -1,0 +1,172 @@
+"""Python values of a struct's fields, as pyarrow is to take them.
+
+Inside a struct pyarrow cuts a float off to an integer, drops a datetime's time for a date and what lies below a timestamp's
+unit, and takes bytes for a string. So every value is looked at first: what would not come back as it went in is refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from numbers import Integral, Rational, Real
+from typing import Any
+
+from holdfast.errors import SerializationError
+
+# What a timestamp's unit is a multiple of, in microseconds.
+_UNITS = {"s": 1_000_000, "ms": 1000, "us": 1}
+
+Dump = Callable[[Any], Any]
+
+
+def dumper(type_: Any, path: str) -> Dump:
+    """What checks a value of an Arrow type, the field `path`, and makes of it what pyarrow takes; None stays None.
+
+    It raises `TypeError` for a value of another kind, `SerializationError` for one that does not fit. Both name the field.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(type_):
+        return dumper(type_.value_type, path)
+    nested = {"is_struct": _struct, "is_map": _map, "is_list": _list, "is_large_list": _list}
+    for is_type, make in nested.items():
+        if getattr(pa.types, is_type)(type_):
+            return make(type_, path)
+    is_kind, check = next((kind, check) for is_type, kind, check in _PLAIN if getattr(pa.types, is_type)(type_))
+    return _leaf(type_, path, is_kind, check)
+
+
+def _is_integer(value: Any) -> bool:
+    """Also numpy's, which say so themselves."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return _is_integer(value) or (isinstance(value, Real) and not isinstance(value, Rational))
+
+
+def _is_bytes(value: Any) -> bool:
+    return isinstance(value, bytes | bytearray | memoryview)
+
+
+def _is_date(value: Any) -> bool:
+    """A day, or its number since 1970."""
+    return (isinstance(value, date) and not isinstance(value, datetime)) or _is_integer(value)
+
+
+def _is_moment(value: Any) -> bool:
+    """A datetime, or a number of the type's units since 1970."""
+    return isinstance(value, datetime) or _is_integer(value)
+
+
+def _no_fraction(moment: Any, type_: Any) -> None:
+    step = _UNITS.get(type_.unit)
+    # A timestamp of pandas has nanoseconds, too.
+    if isinstance(moment, datetime) and step and (moment.microsecond % step or getattr(moment, "nanosecond", 0)):
+        raise OverflowError("it has a fraction below the unit")
+
+
+def _no_infinity(number: Any, _type: Any) -> None:
+    struct.pack("<f", number)
+
+
+def _anything(_value: Any, _type: Any) -> None:
+    pass
+
+
+# Types of plain fields, the Python values that each takes, and what raises `OverflowError` for one that pyarrow would bend.
+_PLAIN: list[tuple[str, Callable[[Any], bool], Callable[[Any, Any], None]]] = [
+    ("is_integer", _is_integer, _anything),
+    ("is_float64", _is_number, _anything),
+    ("is_float32", _is_number, _no_infinity),
+    ("is_decimal", lambda value: isinstance(value, Decimal) or _is_integer(value), _anything),
+    ("is_boolean", lambda value: isinstance(value, bool) or getattr(value, "dtype", None) == "bool", _anything),
+    ("is_date", _is_date, _anything),
+    ("is_timestamp", _is_moment, _no_fraction),
+    *(
+        (is_type, lambda value: isinstance(value, str), _anything)
+        for is_type in ("is_string", "is_large_string", "is_string_view")
+    ),
+    *((is_type, _is_bytes, _anything) for is_type in ("is_binary", "is_large_binary", "is_binary_view")),
+]
+
+
+def _leaf(type_: Any, path: str, is_kind: Callable[[Any], bool], check: Callable[[Any, Any], None]) -> Dump:
+    def dump(value: Any) -> Any:
+        if value is None:
+            return None
+        if not is_kind(value):
+            raise TypeError(_wrong(path, value, type_))
+        # pyarrow takes numpy's integers for integers only.
+        value = int(value) if _is_integer(value) else value
+        try:
+            check(value, type_)
+        except OverflowError as error:
+            raise does_not_fit(path, value, type_, error) from error
+        return value
+
+    return dump
+
+
+def _is_items(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str) and not _is_bytes(value)
+
+
+def _list(type_: Any, path: str) -> Dump:
+    item = dumper(type_.value_type, f"{path}[]")
+
+    def dump(value: Any) -> Any:
+        if value is None:
+            return None
+        if not _is_items(value) or isinstance(value, Mapping):
+            raise TypeError(_wrong(path, value, type_))
+        return [item(one) for one in value]
+
+    return dump
+
+
+def _map(type_: Any, path: str) -> Dump:
+    key, item = dumper(type_.key_type, f"{path}[]"), dumper(type_.item_type, f"{path}[]")
+
+    def dump(value: Any) -> Any:
+        if value is None:
+            return None
+        pairs = list(value.items() if isinstance(value, Mapping) else value) if _is_items(value) else None
+        if pairs is None or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+            raise TypeError(_wrong(path, value, type_))
+        return [(key(k), item(v)) for k, v in pairs]
+
+    return dump
+
+
+def _struct(type_: Any, path: str) -> Dump:
+    """Makes dicts of exactly a struct's fields, since pyarrow would fill gaps and drop what it does not know."""
+    names = [field.name for field in type_]
+    dumpers = {field.name: dumper(field.type, f"{path}.{field.name}".strip(".")) for field in type_}
+
+    def dump(value: Any) -> Any:
+        if isinstance(value, tuple) and len(value) == len(names):
+            value = dict(zip(names, value, strict=True))
+        elif not isinstance(value, Mapping) or value.keys() != dumpers.keys():
+            if value is None:
+                return None
+            came = (
+                f"has the fields {list(value)}"
+                if isinstance(value, Mapping)
+                else f"{value!r:.80} is a {type(value).__name__}"
+            )
+            raise TypeError(f"{path and f'field {path} '}{came}; wanted: a tuple or dict of {names}")
+        return {name: dump(value[name]) for name, dump in dumpers.items()}
+
+    return dump
+
+
+def _wrong(path: str, value: Any, type_: Any) -> str:
+    return f"has a field {path}, {value!r:.80}, which is a {type(value).__name__}; wanted: {type_}"
+
+
+def does_not_fit(path: str, value: Any, type_: Any, why: Exception) -> SerializationError:
+    """The error of a value of the right kind that a field cannot hold."""
+    return SerializationError(f"field {path}, {value!r:.80}, does not fit {type_}: {why}")
