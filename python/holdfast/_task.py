@@ -106,7 +106,8 @@ def open_task(
     sides = ((store.name, as_key, serde) for store in built for as_key, serde in ((True, store.key), (False, store.value)))
     try:
         core.keep_serdes([(name, as_key, serde.core) for name, as_key, serde in sides if isinstance(serde, TypedSerde)])
-        attached = {store.name: Attached(store, directory, processing_guarantee) for store in own}
+        place = None if directory is None else Path(core.path())
+        attached = {store.name: Attached(store, place, processing_guarantee) for store in own}
         return Task(core, {store.name: store for store in built}, default_isolation_level, attached)
     except BaseException:
         core.close()

@@ -72,3 +72,26 @@ fn a_directory_that_is_open_names_its_holder() {
     assert_eq!(error.kind(), ErrorKind::StoreLocked);
     assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
 }
+
+/// RocksDB knows its own locks by the path as it was spelled: two spellings once were two writers of one directory.
+#[test]
+fn a_directory_is_open_once_however_its_path_is_spelled() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("real").join("db");
+    let task = open(&path);
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(dir.path().join("real"), &link).unwrap();
+    // From the working folder up to the root and down again.
+    let up = std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect::<std::path::PathBuf>();
+    let relative = up.join(path.strip_prefix("/").unwrap());
+    let spelled = format!("{}/./real/../real//db/", dir.path().display());
+    for other in [link.join("db"), relative, spelled.into()] {
+        let error = Task::open(&other, &[StoreSpec::new("kv", StoreKind::KeyValue)], TaskOptions::default()).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::StoreLocked, "{}", other.display());
+        let told = error.to_string();
+        assert!(told.contains(&format!("process {} (this one)", std::process::id())), "{told}");
+        assert!(told.contains(&path.canonicalize().unwrap().display().to_string()), "{told}");
+    }
+    task.close().unwrap();
+    open(&link.join("db")).close().unwrap();
+}

@@ -88,7 +88,7 @@ impl Entry {
 }
 
 impl Task {
-    /// Where the files are.
+    /// Where the files are: absolute, with no links in it.
     pub fn path(&self) -> &Path {
         self.database.path()
     }

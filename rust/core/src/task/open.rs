@@ -22,7 +22,7 @@ use crate::store::windowed::Rows;
 use crate::store::{StoreKind, StoreSpec};
 use crate::sync::{MappedMutexGuard, Mutex, MutexGuard, RwLock};
 use crate::transaction::{Base, Batch, MemoryTable, Place, Spiller, StoreState, Table, Target, Transaction};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Names the process that has the directory open.
@@ -74,6 +74,7 @@ impl Task {
     pub fn open(path: &Path, stores: &[StoreSpec], options: TaskOptions) -> Result<Arc<Self>> {
         check_specs(stores)?;
         make_directory(path)?;
+        let path = &one_spelling(path)?;
         let is_new = !path.join("CURRENT").exists();
         let begun = CommitFile::read(path)?;
         let opening = Opening::new(path, stores, options, begun.as_ref())?;
@@ -254,6 +255,14 @@ fn make_directory(path: &Path) -> Result<()> {
     made.map_err(|e| {
         Error::new(ErrorKind::Io, format!("the directory cannot be made: {e}; check the permissions of its parent or choose another path"))
             .path(path)
+    })
+}
+
+/// The one path of a directory that has many. RocksDB keeps the locks of its own process by path: another spelling would be
+/// another lock, and two writers of one directory.
+fn one_spelling(path: &Path) -> Result<PathBuf> {
+    path.canonicalize().map_err(|e| {
+        Error::new(ErrorKind::Io, format!("the directory cannot be found: {e}; check the permissions of the folders above it")).path(path)
     })
 }
 
