@@ -1,4 +1,5 @@
-//! How far back history must be kept: for every view that is alive, and for every state that a crash can fall back to.
+//! How far back history must be kept: for every view that is alive, and for every state that a crash can fall back to. A crash
+//! forgets a store in memory whole, so only views hold that one's back.
 
 use super::store::Expiry;
 use super::{Committed, Durability, Task};
@@ -66,7 +67,8 @@ impl Task {
     }
 
     fn a_segment_has_passed(&self, durable: &[StoreState], now: &[StoreState]) -> bool {
-        self.stores.iter().zip(durable.iter().zip(now)).any(|(entry, (durable, now))| {
+        let mut in_files = self.stores.iter().zip(durable.iter().zip(now)).filter(|(entry, _)| entry.spec.persistent);
+        in_files.any(|(entry, (durable, now))| {
             entry.store.expiry().is_some_and(|expiry| match (durable.stream_time, now.stream_time) {
                 (Some(then), Some(now)) => expiry.segment(then) != expiry.segment(now),
                 (then, now) => then != now,
@@ -78,7 +80,8 @@ impl Task {
         for (n, entry) in self.stores.iter().enumerate() {
             let Some(Expiry { horizon, keep, unit, by_time }) = entry.store.expiry() else { continue };
             let alive = views.alive.iter().filter(|(base, _)| base.strong_count() > 0).map(|(_, states)| states);
-            let oldest = alive.chain(std::iter::once(&views.durable)).map(|states| states[n].stream_time).min().flatten();
+            let durable = entry.spec.persistent.then_some(&views.durable);
+            let oldest = alive.chain(durable).map(|states| states[n].stream_time).min().flatten();
             if let Some(time) = oldest {
                 let before = horizon.get();
                 horizon.raise(time.saturating_sub(keep));
