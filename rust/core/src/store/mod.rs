@@ -73,11 +73,20 @@ impl StoreKind {
         }
     }
 
-    /// How far behind stream time a window or session can be asked for; 0 for other kinds.
+    /// How far behind stream time the store can be asked for; 0 for kinds whose rows do not grow old.
     pub(crate) fn retention(&self) -> i64 {
         match *self {
             Self::Window { retention, .. } | Self::Session { retention } => retention,
-            Self::KeyValue | Self::TimestampedKeyValue | Self::Versioned { .. } => 0,
+            Self::Versioned { history_retention, .. } => history_retention,
+            Self::KeyValue | Self::TimestampedKeyValue => 0,
+        }
+    }
+
+    /// The first moment that a store of this kind can be asked for at a stream time, with some retention.
+    pub(crate) fn first_kept(&self, stream_time: i64, retention: i64) -> i64 {
+        match self {
+            Self::Versioned { .. } => versioned::first_kept(stream_time, retention),
+            _ => windowed::first_kept(stream_time, retention),
         }
     }
 

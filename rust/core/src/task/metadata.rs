@@ -61,11 +61,11 @@ pub(super) fn descriptor(spec: &StoreSpec) -> String {
     }
 }
 
-/// The retention that a window or session store was last opened with.
+/// The retention that a store whose rows grow old was last opened with.
 pub(super) fn retention(stored: &[u8]) -> Option<i64> {
     let stored = std::str::from_utf8(stored).ok()?;
     let mut words = stored.split(' ');
-    matches!(words.next(), Some("window" | "timestamped_window" | "session")).then(|| words.next()?.parse().ok())?
+    matches!(words.next(), Some("versioned" | "window" | "timestamped_window" | "session")).then(|| words.next()?.parse().ok())?
 }
 
 fn duplicates(retained: bool) -> &'static str {

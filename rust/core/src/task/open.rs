@@ -413,7 +413,12 @@ impl Opening {
             states.push(self.store_state(spec, discarded.contains(&spec.name), &mut batch)?);
         }
         let position = self.position()?;
+        let keeps_less = self.keeps_less(stores)?;
         self.database.write(&mut batch)?;
+        if keeps_less {
+            // What compactions drop from now on a crash does not bring back, so it must not take back the descriptor either.
+            self.database.flush(true)?;
+        }
         let marker = Marker::of(stores, self.options.guarantee);
         match &marker {
             Some(marker) => marker.write(&self.database, self.metadata)?,
@@ -491,7 +496,7 @@ impl Opening {
         // Of what has expired some rows may be left and some not, so a longer retention does not bring them back.
         let before = stored.as_deref().and_then(metadata::retention).filter(|before| *before < spec.kind.retention());
         if let (Some(before), Some(time)) = (before, stream_time) {
-            let kept = first_kept.unwrap_or(i64::MIN).max(crate::store::windowed::first_kept(time, before));
+            let kept = first_kept.unwrap_or(i64::MIN).max(spec.kind.first_kept(time, before));
             batch.push(self.metadata.id, &metadata::first_kept_key(&spec.name), Some(&kept.to_be_bytes()));
             first_kept = Some(kept);
         }
@@ -502,6 +507,17 @@ impl Opening {
             sequence: sequence.map(|number| metadata::parse_sequence(&number)).transpose()?.unwrap_or(0),
             changed: false,
         })
+    }
+
+    /// Whether a store has a shorter retention than when it was last open.
+    fn keeps_less(&self, stores: &[StoreSpec]) -> Result<bool> {
+        for spec in stores {
+            let stored = self.read(&metadata::store_key(&spec.name))?;
+            if stored.as_deref().and_then(metadata::retention).is_some_and(|before| before > spec.kind.retention()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn position(&self) -> Result<Position> {

@@ -81,6 +81,11 @@ struct Inner {
     warned: Mutex<Option<Instant>>,
 }
 
+/// The oldest moment that can be asked for at a stream time.
+pub(crate) fn first_kept(stream_time: i64, history_retention: i64) -> i64 {
+    stream_time.saturating_sub(history_retention)
+}
+
 impl VersionedStore {
     pub(crate) fn new(
         name: &str,
@@ -136,10 +141,11 @@ impl VersionedStore {
         self.inner.counts.expired_reads.total()
     }
 
-    /// The oldest moment that can be asked for.
+    /// The oldest moment that can be asked for and written.
     fn horizon(&self, tx: &Transaction) -> i64 {
-        let stream_time = tx.stores[self.inner.number].stream_time;
-        stream_time.map_or(i64::MIN, |time| time.saturating_sub(self.inner.history_retention))
+        let state = &tx.stores[self.inner.number];
+        let kept = state.stream_time.map_or(i64::MIN, |time| first_kept(time, self.inner.history_retention));
+        kept.max(state.first_kept.unwrap_or(i64::MIN))
     }
 
     /// Counts a read as of a moment before the horizon that found nothing, and warns now and then.
