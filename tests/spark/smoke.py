@@ -65,9 +65,11 @@ def everything(frame: DataFrame, state: hfs.State) -> DataFrame:
 
     left, right = frame.where("x >= 0"), frame.where("x < 0").select("k", F.col("t").alias("since"), F.col("x").alias("v"))
     times = {"by": "k", "left_on": "t", "right_on": "since", "state": state}
+    # An operator's result as the right frame of another one: all of its rows, as they came.
+    kept = hfs.materialize(right, by="k", state=state, name="right")
     results = {
         "join_asof": hfs.join_asof(left, right, history_retention="1 day", name="join_asof", **times),
-        "join_window": hfs.join_window(left, right, before="3 seconds", after="0 seconds", name="join_window", **times),
+        "join_window": hfs.join_window(left, kept, before="3 seconds", after="0 seconds", name="join_window", **times),
         "join_table": hfs.join_table(left, right, name="join_table", **times),
         "aggregate": hfs.aggregate(left, by="k", aggs={"n": "count", "x": ("sum", "x")}, state=state, name="aggregate"),
         "drop_duplicates": hfs.drop_duplicates(left, by="k", on="t", within="1 day", state=state, name="drop_duplicates"),

@@ -92,7 +92,7 @@ def aggregate(
         request={**rows.request, **output_of_rows, **settings, "aggregates": columns.aggregates, "last": state.is_scratch},
         task=partial(AggregatorTask, owns=columns.own) if columns.own else OperatorTask,
     )
-    frame = rows.frame()
+    frame = rows.frame(state)
     operator.claim()
     return operator.over(frame, keys=len(keys), metrics=METRICS)
 

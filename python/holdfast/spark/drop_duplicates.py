@@ -54,6 +54,6 @@ def drop_duplicates(
         materialized=materialized,
         request={"within": near, **rows.request},
     )
-    frame = rows.rows.frame()
+    frame = rows.rows.frame(state)
     operator.claim()
     return operator.over(frame, keys=len(rows.keys), metrics=METRICS)

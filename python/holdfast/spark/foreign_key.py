@@ -181,9 +181,9 @@ def by_foreign_key(
     named = operator_name(name, materialized, f"join_table_{join.default_name}")
     common: dict[str, Any] = {"state": state, "epoch": epoch, "max_ahead": max_ahead, "materialized": materialized}
     first = join.first(retention, how, name=f"{named}_left", **common)
-    told = first.over(join.left_rows.frame(), keys=len(join.keys), metrics=METRICS)
+    told = first.over(join.left_rows.frame(state), keys=len(join.keys), metrics=METRICS)
     second, rows = join.second(retention, how, told, name=named, **common)
-    frame = rows.frame()
+    frame = rows.frame(state)
     first.claim()
     second.claim()
     return second.over(frame, keys=1, metrics=METRICS)

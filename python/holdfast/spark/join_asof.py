@@ -91,7 +91,7 @@ def join_asof(
             **join.request,
         },
     )
-    rows = join.rows.frame(join.deleted(delete_when))
+    rows = join.rows.frame(state, join.deleted(delete_when))
     operator.claim()
     joined = operator.over(rows, keys=len(join.keys), metrics=METRICS)
     return joined if oldest is None else join.within(joined, oldest, how)

@@ -91,6 +91,6 @@ def join_table(
             **join.request,
         },
     )
-    rows = join.rows.frame()
+    rows = join.rows.frame(state)
     operator.claim()
     return operator.over(rows, keys=len(join.keys), metrics=METRICS)

@@ -67,6 +67,6 @@ def join_window(
         materialized=materialized,
         request={"how": how, "last": state.is_scratch, **spans, **join.request},
     )
-    rows = join.rows.frame()
+    rows = join.rows.frame(state)
     operator.claim()
     return operator.over(rows, keys=len(join.keys), metrics=METRICS)

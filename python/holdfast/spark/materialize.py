@@ -61,6 +61,6 @@ def materialize(
         materialized=materialized,
         request={"table": table, "values": rows.values, **rows.request},
     )
-    frame = rows.rows.frame()
+    frame = rows.rows.frame(state)
     operator.claim()
     return operator.over(frame, keys=len(rows.keys), metrics=METRICS)

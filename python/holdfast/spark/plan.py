@@ -12,6 +12,7 @@ from holdfast.errors import HoldfastError, UnsupportedOperationError
 from holdfast.spark.epoch import Epoch, current_epoch
 from holdfast.spark.hashed import members
 from holdfast.spark.materialized import Materialized
+from holdfast.spark.rows import OBSERVED
 from holdfast.spark.schema import arrow_type, instant, is_on
 from holdfast.spark.span import Span, micros
 from holdfast.spark.state import State
@@ -115,7 +116,7 @@ class Operator:
             ahead = F.col("side").isNotNull() & (F.col("t") > instant(latest, rows.schema["t"].dataType))
             observed.append(F.count_if(ahead).alias("ahead"))
         # A query has one operator of a name; operators whose state is thrown away need none.
-        observation = f"holdfast:{self._instance if self.state.is_scratch else self.name}"
+        observation = f"{OBSERVED}{self._instance if self.state.is_scratch else self.name}"
         numbered = rows.select(pid.alias("pid"), *rows.columns).observe(observation, *observed)
         return _to_tasks(numbered, partitions).mapInArrow(self._task(application), self.output)
 

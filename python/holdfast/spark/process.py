@@ -99,7 +99,7 @@ def process(
             required=frozenset(field.name for field in output if not field.nullable),
         ),
     )
-    frame = rows.rows.frame()
+    frame = rows.rows.frame(state)
     operator.claim()
     return operator.over(frame, keys=len(rows.keys), metrics=METRICS)
 

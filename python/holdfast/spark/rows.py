@@ -2,18 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql import types as sql
 
 from holdfast.spark import schema
+from holdfast.spark.epoch import is_connect
 from holdfast.spark.heartbeat import HEARTBEAT
 from holdfast.spark.schema import Side
+from holdfast.spark.state import State
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+OBSERVED: Final = "holdfast:"
+"""What the names of the operators' observations begin with."""
 
 
 @dataclass(frozen=True)
@@ -99,18 +104,31 @@ class Rows:
         text = "_".join(column.name for column in self.left.keys)
         return "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in text)[:80]
 
-    def frame(self, deleted: "Column | None" = None) -> "DataFrame":
+    def frame(self, state: State, deleted: "Column | None" = None) -> "DataFrame":
         """All rows in the layout, without `pid`; heartbeats have no `side`. `deleted` marks right rows that end a value."""
         nothing = F.lit(None).cast("boolean")
         left = self.left.rows(is_left=True, deleted=nothing, others=self._right_payload, time_type=self.time_type)
         if self.right is None:
             return left
         ended = F.lit(col=False) if deleted is None else deleted
-        return left.union(self.right.rows(is_left=False, deleted=ended, others=self.left.payload, time_type=self.time_type))
+        right = self.right.rows(is_left=False, deleted=ended, others=self.left.payload, time_type=self.time_type)
+        if not state.is_scratch and _may_hold_an_operator(self.right.side.frame):
+            # A union numbers the tasks of its second input on, and an operator's tasks are their partitions.
+            right = right.repartition(state.partitions, *(f"k{index}" for index in range(len(self.left.keys))))
+        return left.union(right)
 
     @property
     def _right_payload(self) -> list[sql.StructField]:
         return list(self.made) if self.right is None else self.right.payload
+
+
+def _may_hold_an_operator(frame: "DataFrame") -> bool:
+    """Whether an operator's result is in the frame's plan, or a frame of `foreachBatch`, which says nothing of its own."""
+    known: Any = frame
+    # Under Connect the server's plan: the client's knows a view by its name only.
+    connect = is_connect(frame.sparkSession)
+    plan = known._explain_string(extended=True) if connect else known._jdf.queryExecution().analyzed().toString()
+    return OBSERVED in plan or "LogicalRDD" in plan
 
 
 def keys_of(side: Side, by: str | Sequence[str]) -> list[sql.StructField]:
