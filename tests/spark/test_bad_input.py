@@ -223,6 +223,23 @@ def test_a_static_left_side_beside_a_streaming_right_one(stream: Stream, spark):
         stream.joined(left=static)
 
 
+@pytest.mark.parametrize("kind", ["join_asof", "join_window", "join_table", "join_table by a foreign key"])
+def test_a_static_right_side_beside_a_streaming_left_one(stream: Stream, spark, kind: str):
+    static = spark.createDataFrame([], "k string, since timestamp, v string")
+    asked = {"by": "k", "left_on": "t", "right_on": "since", "state": stream.state()}
+    call, options = {
+        "join_asof": (hfs.join_asof, {"history_retention": "1 day"}),
+        "join_window": (hfs.join_window, {"before": "1 day", "after": "1 day"}),
+        "join_table": (hfs.join_table, {}),
+        "join_table by a foreign key": (hfs.join_table, {"by": "x", "foreign_key": "k"}),
+    }[kind]
+    said = "right is a static frame and left a stream, so .*: read the right frame with spark.readStream, too"
+    # Only as-of joins do no harm with a table that is put anew in each micro-batch.
+    said += r", or call join_asof inside foreachBatch\(hfs.foreach_batch\(fn\)\)" if kind == "join_asof" else "$"
+    with pytest.raises(ValueError, match=said):
+        call(stream.source("left"), static, **{**asked, **options})
+
+
 def test_adaptive_execution_is_refused(stream: Stream):
     stream.spark.conf.set("spark.sql.adaptive.enabled", "true")
     with pytest.raises(ValueError, match=r'set spark.conf.set\("spark.sql.adaptive.enabled", "false"\)'):

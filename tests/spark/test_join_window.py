@@ -79,17 +79,3 @@ def test_bad_input_is_named_at_the_call(spark, options: dict, message: str):
     asked = {"by": "k", "left_on": "t", "right_on": "since", "before": "1 second", "after": "1 second"}
     with pytest.raises(ValueError, match=message):
         hfs.join_window(left, right, state=hfs.State.scratch(), **{**asked, **options})
-
-
-def test_a_stream_and_a_static_frame_are_refused(stream: Stream):
-    with pytest.raises(ValueError, match="right is a static frame and the other one a stream"):
-        hfs.join_window(
-            stream.source("left"),
-            stream.spark.createDataFrame([], "k string, since timestamp"),
-            by="k",
-            left_on="t",
-            right_on="since",
-            before="1 second",
-            after="1 second",
-            state=stream.state(),
-        )

@@ -16,7 +16,7 @@ _SECOND: Final = 1_000_000
 
 
 def heartbeat(spark: "SparkSession", every: Span) -> "DataFrame":
-    """A stream with the time of the clock, one row each `every`, to be united with an input of an operator.
+    """A stream with the time of the clock, one row each `every`, to be united with a streaming input of an operator.
 
     ```python
     events.unionByName(hfs.heartbeat(spark, "10 seconds"), allowMissingColumns=True)

@@ -11,7 +11,7 @@ from holdfast.spark.materialized import Materialized, history_of, operator_name
 from holdfast.spark.plan import Operator, check_call
 from holdfast.spark.span import Span, micros
 from holdfast.spark.state import State
-from holdfast.spark.two_sides import METRICS, TwoSides
+from holdfast.spark.two_sides import METRICS, TwoSides, check_both_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -55,6 +55,8 @@ def join_asof(
 
     Returns the left frame's columns, then the right frame's without `by`; where a name is taken, `suffix` is added.
     Left rows whose key or time is null match nothing; right rows whose key or time is null are dropped.
+    Both frames are streams, or both are static, as in `foreachBatch`: there a table that is read anew in every micro-batch
+    is put and logged anew in each.
     Raises `ValueError` that names the wrong column, type or option, before any job runs.
     """
     if how not in ("inner", "left"):
@@ -73,6 +75,9 @@ def join_asof(
             "let go would be forgotten by then; raise history_retention"
         )
     oldest = None if tolerance is None else micros(tolerance, "tolerance")
+    consequence = "put the whole table again" if left.isStreaming else "emit all left rows again"
+    there = ", or call join_asof inside foreachBatch(hfs.foreach_batch(fn)), where it does just that"
+    check_both_stream(left, right, consequence, there if left.isStreaming else "")
     epoch = check_call(state, left, right)
     operator = Operator(
         kind="join_asof",

@@ -35,11 +35,6 @@ def check_call(state: State, left: "DataFrame", right: "DataFrame | None" = None
                 "State.scratch() keeps nothing from one micro-batch to the next: give State(root) for streaming frames"
             )
         return None
-    if streaming and not left.isStreaming:
-        raise ValueError(
-            "left is a static frame and right a stream, so every micro-batch would emit all left rows again: "
-            "read the left frame with spark.readStream, too"
-        )
     if is_on(left, _ADAPTIVE, default="true"):
         raise ValueError(
             f"{_ADAPTIVE} is on, and could split or drop an operator's tasks: "

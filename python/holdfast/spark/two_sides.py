@@ -136,12 +136,14 @@ def taken_names(left: Side, right: Sequence[sql.StructField], suffix: str = "_ri
     return names
 
 
-def check_both_stream(left: "DataFrame", right: "DataFrame", consequence: str) -> None:
-    """Refuse a static frame beside a stream; `consequence` says what every micro-batch would do."""
-    streams = left.isStreaming, right.isStreaming
-    if streams[0] != streams[1]:
-        static = "right" if streams[0] else "left"
+def check_both_stream(left: "DataFrame", right: "DataFrame", consequence: str, otherwise: str = "") -> None:
+    """Refuse a static frame beside a stream, which Spark would refuse at the start of the query.
+
+    `consequence` says what every micro-batch would do, `otherwise` what can be done but to make it a stream.
+    """
+    if left.isStreaming != right.isStreaming:
+        static, stream = ("right", "left") if left.isStreaming else ("left", "right")
         raise ValueError(
-            f"{static} is a static frame and the other one a stream, so every micro-batch would {consequence}: "
-            f"read it with spark.readStream, too{', or join with join_asof' if streams[0] else ''}"
+            f"{static} is a static frame and {stream} a stream, so every micro-batch would {consequence}: "
+            f"read the {static} frame with spark.readStream, too{otherwise}"
         )
