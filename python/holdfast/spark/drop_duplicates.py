@@ -39,6 +39,8 @@ def drop_duplicates(
 
     Returns the frame's columns. Raises `ValueError` that names the wrong column, type or option, before any job runs.
     """
+    if not isinstance(on, str):
+        raise TypeError(f"on is a {type(on).__name__}: name the rows' timestamp column")
     rows = OneSide(df, by, on)
     near = micros(within, "within")
     history_of(None, materialized, kept="one time a key is kept")
