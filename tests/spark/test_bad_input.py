@@ -6,7 +6,9 @@ import os
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from processors import OUT, Hits
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 from streams import Stream, values
@@ -26,9 +28,15 @@ def frames(spark):
     return left, right
 
 
+def called(options):
+    """The options, those that need a session made now."""
+    return {name: value() if callable(value) else value for name, value in options.items()}
+
+
 def join(frames, left=None, right=None, **options):
-    asked = {"by": "k", "left_on": "t", "right_on": "since", "history_retention": "1 day", **options}
-    return hfs.join_asof(left or frames[0], right or frames[1], **{"state": hfs.State.scratch(partitions=2), **asked})
+    asked = {"by": "k", "left_on": "t", "right_on": "since", "history_retention": "1 day", **called(options)}
+    left, right = frames[0] if left is None else left, frames[1] if right is None else right
+    return hfs.join_asof(left, right, **{"state": hfs.State.scratch(partitions=2), **asked})
 
 
 @pytest.mark.parametrize(
@@ -53,12 +61,14 @@ def join(frames, left=None, right=None, **options):
         ({"history_retention": timedelta(days=-1)}, r"history_retention is negative"),
         ({"history_retention": "-7 days"}, r"history_retention is negative"),
         ({"history_retention": "7"}, r"history_retention='7' is not an interval"),
-        ({"history_retention": "7 fortnights"}, r"no unit 'fortnight'; there are microseconds, "),
+        ({"history_retention": "7 fortnights"}, r"no unit 'fortnights'; there are microseconds, "),
+        ({"history_retention": "10 s"}, r"no unit 's'; there are microseconds, "),
         ({"history_retention": "1 month"}, r"a month has no fixed length; give it in days"),
         ({"grace": timedelta(seconds=-5)}, r"grace is negative"),
         ({"grace": "2 days"}, r"grace=2 days is longer than history_retention=1 day"),
         ({"tolerance": "-1 second"}, r"tolerance is negative"),
         ({"delete_when": "nothing = 1"}, r"delete_when=nothing = 1 is no condition over the right frame"),
+        ({"delete_when": "sum(x) > 1"}, r"delete_when=sum\(x\) > 1 is no condition over the right frame"),
         ({"delete_when": "x + 1"}, r"delete_when=x \+ 1 is bigint: give a condition"),
         ({"name": "a/b"}, r"name='a/b': an operator's name is part of file names"),
         ({"name": ".."}, r"name='..': an operator's name"),
@@ -74,12 +84,66 @@ def test_a_wrong_argument_is_named_at_the_call(frames, options, message):
     [
         ({"history_retention": 7}, r"history_retention is a int: give a timedelta or an interval string"),
         ({"order_by": "x"}, r"order_by='x': give a list of columns"),
+        ({"order_by": None}, r"order_by is a NoneType: give a list of columns' names"),
+        ({"order_by": [1]}, r"order_by has a int: give a list of columns' names"),
+        ({"order_by": lambda: [F.col("x")]}, r"order_by has a Column: give a list of columns' names"),
+        ({"by": None}, r"by is a NoneType: give the name of a column, or a list of names"),
+        ({"by": lambda: F.col("k")}, r"by is a Column: give the name of a column, or a list of names"),
+        ({"by": {"k"}}, r"by is a set: give the name of a column, or a list of names"),
+        ({"by": ["k", 1]}, r"by takes the name of a column, not a int"),
+        ({"delete_when": True}, r"delete_when=True: give a condition over the right frame, as SQL or as a Column"),
+        ({"delete_when": 5}, r"delete_when=5: give a condition over the right frame"),
+        ({"name": 5}, r"name=5: give a string"),
+        ({"left": 7}, r"left is a int: give a DataFrame of Spark"),
+        ({"right": "rates"}, r"right is a str: give a DataFrame of Spark"),
+        ({"right": pa.table({"k": ["a"]})}, r"right is a pyarrow.lib.Table: give a DataFrame of Spark"),
         ({"state": "/tmp/somewhere"}, r"state is a str: give hfs.State\(root\)"),
     ],
 )
 def test_a_wrong_type_is_named_at_the_call(frames, options, message):
     with pytest.raises(TypeError, match=message):
         join(frames, **options)
+
+
+def one_sided(frames, operator: str, **options):
+    """An operator of one frame, with arguments that it takes, but for the options."""
+    wanted = {
+        "aggregate": {"aggs": {"n": "count"}},
+        "drop_duplicates": {"on": "t", "within": "1 day"},
+        "materialize": {"name": "kept"},
+        "process": {"processor": Hits(), "schema": OUT},
+    }[operator]
+    asked = {"df": frames[0], "by": "k", "state": hfs.State.scratch(partitions=2), **wanted, **called(options)}
+    return getattr(hfs, operator)(asked.pop("df"), **asked)
+
+
+@pytest.mark.parametrize(
+    ("operator", "options", "message"),
+    [
+        ("drop_duplicates", {"on": None}, r"on is a NoneType: name the rows' timestamp column"),
+        ("drop_duplicates", {"on": lambda: F.col("t")}, r"on is a Column: name the rows' timestamp column"),
+        ("materialize", {"name": None}, r"name=None: give the table a name, a string"),
+        ("aggregate", {"aggs": {1: "count"}}, r"aggs has the key 1, a int: the result's columns have strings as names"),
+        ("aggregate", {"name": 5}, r"name=5: give a string"),
+        ("aggregate", {"by": None}, r"by is a NoneType: give the name of a column"),
+        ("aggregate", {"df": None}, r"df is a NoneType: give a DataFrame of Spark"),
+        ("process", {"deterministic": "no"}, r"deterministic='no': give True or False"),
+    ],
+)
+def test_a_wrong_type_is_named_by_operators_of_one_frame(frames, operator, options, message):
+    with pytest.raises(TypeError, match=message):
+        one_sided(frames, operator, **options)
+
+
+def test_a_schemas_names_are_compared_as_spark_does(frames):
+    with pytest.raises(ValueError, match=r"schema='k string, K int' has two columns of one name: K, k"):
+        one_sided(frames, "process", schema="k string, K int")
+
+
+def test_names_fold_as_spark_folds_them(spark):
+    frame = spark.createDataFrame([], "k string, `straße` int, strasse int, `GRÖSSE` int")
+    result = hfs.aggregate(frame, by="K", aggs={"n": ("sum", "grösse")}, state=hfs.State.scratch())
+    assert result.columns == ["k", "n"]
 
 
 def test_time_columns_of_two_kinds(frames):
@@ -97,6 +161,18 @@ def test_a_column_that_the_state_cannot_keep(frames):
         join(frames, right=frames[1].select("*", F.parse_json(F.lit("{}")).alias("odd")))
 
 
+@pytest.mark.parametrize("use", ["key", "value"])
+def test_a_varchar_that_spark_hands_to_no_python_function(spark, frames, use: str):
+    spark.conf.set("spark.sql.preserveCharVarcharTypeInfo", "true")
+    try:
+        right = frames[1].withColumn("k" if use == "key" else "odd", F.lit("a").cast("varchar(9)"))
+    finally:
+        spark.conf.unset("spark.sql.preserveCharVarcharTypeInfo")
+    said = "'k' is string in the left frame and varchar" if use == "key" else "'odd' is varchar.*: cast it or drop it"
+    with pytest.raises((ValueError, UnsupportedOperationError), match=said):
+        join(frames, right=right)
+
+
 def test_a_string_with_a_collation_is_no_key(frames):
     collated = [frame.withColumn("k", F.collate("k", "UTF8_LCASE")) for frame in frames]
     with pytest.raises(ValueError, match=r"by: column 'k' is string collate UTF8_LCASE, which cannot be a key"):
@@ -111,6 +187,7 @@ def test_a_string_with_a_collation_is_no_key(frames):
         ({"partitions": True}, r"partitions=True"),
         ({"memory": "lots"}, r"memory='lots': give a size such as"),
         ({"memory": "0m"}, r"memory='0m'"),
+        ({"memory": "512"}, r"memory='512': give a size such as \"512m\" or \"2g\", with its unit"),
         ({"uncommitted_max_bytes": 0}, r"uncommitted_max_bytes=0"),
         ({"processing_guarantee": "twice"}, r"processing_guarantee='twice': there are 'exactly_once' and"),
         ({"retain_epochs": 0}, r"retain_epochs=0"),
@@ -161,6 +238,11 @@ def test_a_local_dir_is_the_executors(stream: Stream):
     stream.batch(left=[("a", 1, 1)])
     with pytest.raises(StreamingQueryException, match=r"cannot be written .*give State\(local_dir=.*/file/op/"):
         stream.run(hfs.materialize(stream.source("left"), by="k", name="op", state=stream.state()))
+
+
+def test_an_isolation_level_that_is_none(tmp_path: Path):
+    with pytest.raises(TypeError, match=r"default_isolation_level='x': give one of hf.IsolationLevel.READ_UNCOMMITTED, hf"):
+        hfs.State(str(tmp_path), default_isolation_level="x")
 
 
 def test_open_epochs_hold_no_more_than_their_part_of_the_memory(tmp_path: Path):

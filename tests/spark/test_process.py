@@ -200,3 +200,25 @@ def test_a_null_where_the_schema_has_none_is_named(spark):
     call = hfs.process(frame, Nulls(), by="k", schema="k string, n long NOT NULL", state=hfs.State.scratch(partitions=1))
     with pytest.raises(PythonException, match="gave a null in column 'n'; its schema says NOT NULL"):
         call.collect()
+
+
+def test_a_timer_that_cannot_be_is_named(spark):
+    class Silent:
+        stores = ()
+
+        def process(self, batch, ctx):
+            try:
+                ctx.set_timer(5, 1)
+            except (TypeError, ValueError) as error:
+                yield pa.record_batch({"said": [str(error)]})
+
+    class Fires(Silent):
+        def on_timer(self, key, at, ctx):
+            return ()
+
+    frame = spark.sql("select 'a' k, timestamp'2024-01-01' t")
+    asked = {"by": "k", "on": "t", "schema": "said string", "state": hfs.State.scratch(partitions=1)}
+    silent, fires = (hfs.process(frame, processor, **asked) for processor in (Silent(), Fires()))
+    said = [row["said"] for row in silent.union(fires).collect()]
+    assert said[0] == "set_timer needs a method of the processor that it calls: on_timer(key, at, ctx)"
+    assert said[1].startswith("set_timer: the key 5 is none of the columns by, k (string): ")

@@ -113,6 +113,10 @@ class _Columns:
             # They get the whole rows; the built-in ones find their columns there, keys and the time among them.
             self.payload.extend(given.payload)
         for result, what in aggs.items():
+            if not isinstance(result, str):
+                raise TypeError(
+                    f"aggs has the key {result!r}, a {type(result).__name__}: the result's columns have strings as names"
+                )
             if _is_own(what):
                 self._add_own(result, what)
             else:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql import types as sql
 
@@ -14,7 +15,7 @@ from holdfast.spark.state import State
 from holdfast.spark.two_sides import METRICS, TwoSides, check_both_stream
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 
 def join_asof(
@@ -29,7 +30,7 @@ def join_asof(
     how: Literal["inner", "left"] = "left",
     grace: Span | None = None,
     tolerance: Span | None = None,
-    delete_when: "str | Column | None" = None,
+    delete_when: str | Column | None = None,
     order_by: Sequence[str] = (),
     suffix: str = "_right",
     max_ahead: Span | None = None,
@@ -105,13 +106,20 @@ def join_asof(
 class _JoinAsof(TwoSides):
     """What an as-of join does beyond the state host."""
 
-    def deleted(self, delete_when: "str | Column | None") -> "Column":
+    def deleted(self, delete_when: str | Column | None) -> Column:
         """Which right rows end the value."""
         if delete_when is None:
             return F.lit(col=False)
-        condition = F.expr(delete_when) if isinstance(delete_when, str) else delete_when
+        if not isinstance(delete_when, str | Column):
+            raise TypeError(f"delete_when={delete_when!r}: give a condition over the right frame, as SQL or as a Column")
         try:
-            kind = self.right.frame.select(condition.alias("deleted")).schema["deleted"].dataType
+            condition = F.expr(delete_when) if isinstance(delete_when, str) else delete_when
+            # Beside a column, so that an aggregate, which is no condition over a row, is refused.
+            kind = (
+                self.right.frame.select(self.right.column(self.right_time), condition.alias("deleted"))
+                .schema.fields[1]
+                .dataType
+            )
         except AnalysisException as error:
             raise ValueError(f"delete_when={delete_when!s} is no condition over the right frame: {error}") from error
         if not isinstance(kind, sql.BooleanType):

@@ -41,6 +41,8 @@ def materialize(
 
     Returns the frame's columns. Raises `ValueError` that names the wrong column, type or option, before any job runs.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"name={name!r}: give the table a name, a string")
     rows = OneSide(df, by, on)
     history_retention = history_of(history_retention, materialized)
     if history_retention is not None and on is None:

@@ -49,6 +49,8 @@ class Materialized:
 def operator_name(name: str | None, materialized: Materialized | None, default: str) -> str:
     """The name that the operator is given, in whichever way."""
     _check(materialized)
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name={name!r}: give a string")
     stored = None if materialized is None else materialized.name
     if name is not None and stored is not None and name != stored:
         raise ValueError(f"name={name!r} and materialized={materialized!r} name one operator differently: give one name")

@@ -69,9 +69,11 @@ def process(
     Returns a frame with the columns of `schema`; a processor that gives a null in one that is NOT NULL ends its task.
     Raises `ValueError` or `TypeError` that names the wrong column, store or option, before any job runs.
     """
+    if not isinstance(deterministic, bool):
+        raise TypeError(f"deterministic={deterministic!r}: give True or False")
     rows = OneSide(df, by, on)
     builders = _stores(processor, timed=on is not None, deterministic=deterministic)
-    output = parsed_ddl(schema, "schema")
+    output = parsed_ddl(schema, "schema", rows.side.fold)
     history_of(None, materialized, kept="a processor's stores say themselves how far back they reach")
     epoch = check_call(state, df, df)
     layout = rows.rows.layout

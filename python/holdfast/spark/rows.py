@@ -133,7 +133,9 @@ def _may_hold_an_operator(frame: "DataFrame") -> bool:
 
 def keys_of(side: Side, by: str | Sequence[str]) -> list[sql.StructField]:
     """The key columns of a frame: one or more, each once, each of a type that can be a key."""
-    names = [by] if isinstance(by, str) else list(by)
+    names = [by] if isinstance(by, str) else by
+    if not isinstance(names, Sequence):
+        raise TypeError(f"by is a {type(by).__name__}: give the name of a column, or a list of names")
     if not names:
         raise ValueError(f"by is empty: name the key columns of the {side.name} frame")
     keys = [side.find(column, "by") for column in names]

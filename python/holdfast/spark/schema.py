@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyspark.sql.types as sql
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from holdfast.errors import UnsupportedOperationError
 from holdfast.spark.heartbeat import HEARTBEAT
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
 # Times cross as UTC whatever the session's zone is, so that a query restarted in another zone finds its state.
 _ARROW: Final[dict[type[sql.DataType], pa.DataType]] = {
@@ -24,8 +25,6 @@ _ARROW: Final[dict[type[sql.DataType], pa.DataType]] = {
     sql.FloatType: pa.float32(),
     sql.DoubleType: pa.float64(),
     sql.StringType: pa.string(),
-    sql.CharType: pa.string(),
-    sql.VarcharType: pa.string(),
     sql.BinaryType: pa.binary(),
     sql.DateType: pa.date32(),
     sql.TimestampType: pa.timestamp("us", tz="UTC"),
@@ -52,7 +51,12 @@ _KEYS: Final = (
 class Side:
     """One input of an operator, with the name that the user knows it by."""
 
-    def __init__(self, name: str, frame: "DataFrame") -> None:
+    def __init__(self, name: str, frame: DataFrame) -> None:
+        """`name` is `left`, `right`, or `given` where there is one."""
+        if not isinstance(frame, DataFrame):
+            kind = type(frame)
+            given = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+            raise TypeError(f"{'df' if name == 'given' else name} is a {given}: give a DataFrame of Spark")
         self.name: Final = name
         self.frame: Final = frame
         self.fields: Final = [field for field in frame.schema.fields if field.name != HEARTBEAT]
@@ -66,7 +70,7 @@ class Side:
 
     def fold(self, column: str) -> str:
         """The name as Spark compares it."""
-        return column.casefold() if self._any_case else column
+        return column.lower() if self._any_case else column
 
     def find(self, column: str, argument: str) -> sql.StructField:
         """The field of that name; `argument` says who asks for it."""
@@ -94,7 +98,7 @@ class Side:
         return F.col(f"`{quoted}`")
 
 
-def is_on(frame: "DataFrame", setting: str, *, default: str) -> bool:
+def is_on(frame: DataFrame, setting: str, *, default: str) -> bool:
     """Whether a setting of the frame's session is true, in Spark's ways of writing that."""
     return str(frame.sparkSession.conf.get(setting, default)).strip().lower() == "true"
 
@@ -164,8 +168,8 @@ def as_key(column: "Column", field: sql.StructField) -> "Column":
     return F.when(column == zero, zero).when(F.isnan(column), nan).otherwise(column)
 
 
-def parsed_ddl(text: str, argument: str) -> sql.StructType:
-    """Columns as SQL writes them; `argument` names the text in errors."""
+def parsed_ddl(text: str, argument: str, fold: Callable[[str], str] = str) -> sql.StructType:
+    """Columns as SQL writes them; `argument` names the text in errors, `fold` gives names that are one the same form."""
     example = 'write it as SQL does, "key string, hits bigint"'
     if not isinstance(text, str):
         raise TypeError(f"{argument} is a {type(text).__name__}: {example}")
@@ -175,7 +179,8 @@ def parsed_ddl(text: str, argument: str) -> sql.StructType:
         raise ValueError(f"{argument}={text!r} is no list of columns and types: {error}") from error
     if not isinstance(found, sql.StructType) or not found.fields:
         raise ValueError(f"{argument}={text!r} has no columns: {example}")
-    if twice := sorted({name for name in found.names if found.names.count(name) > 1}):
+    names = [fold(name) for name in found.names]
+    if twice := sorted({name for name in found.names if names.count(fold(name)) > 1}):
         raise ValueError(f"{argument}={text!r} has two columns of one name: {', '.join(twice)}")
     return found
 

@@ -44,12 +44,14 @@ def _parse(text: str, argument: str) -> int:
         part = _PART.match(rest)
         if part is None:
             raise ValueError(f'{argument}={text!r} is not an interval: write it like "7 days" or "1 hour 30 minutes"')
-        number, unit = part.groups()
-        unit = unit.removesuffix("s")
+        number, given = part.groups()
+        unit = given.removesuffix("s")
         if unit in ("month", "year", "quarter"):
             raise ValueError(f"{argument}={text!r}: a {unit} has no fixed length; give it in days")
         if unit not in _MICROS:
-            raise ValueError(f"{argument}={text!r}: no unit {unit!r}; there are {', '.join(unit + 's' for unit in _MICROS)}")
+            raise ValueError(
+                f"{argument}={text!r}: no unit {given!r}; there are {', '.join(unit + 's' for unit in _MICROS)}"
+            )
         total += Decimal(number) * _MICROS[unit]
         rest = rest[part.end() :]
     if total != total.to_integral_value():

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote, urlsplit
 
+from holdfast._options import IsolationLevel
 from holdfast.errors import HoldfastError, UnsupportedOperationError
 from holdfast.spark.span import Span, micros
 
 if TYPE_CHECKING:
-    from holdfast import IsolationLevel
     from holdfast.spark.epoch import Epoch
 
 _MAX_PARTITIONS: Final = 1 << 16
-_SIZES: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)i?(b?)", re.IGNORECASE)
+_SIZES: Final = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE: Final = re.compile(r"(\d+)\s*(?:([kmgt])(?:i?b)?|b)", re.IGNORECASE)
 _SPARK_SCHEMES: Final = {"s3": "s3a", "s3a": "s3a", "gs": "gs", "az": "abfss"}
 _AZURE_ACCOUNT: Final = ("account_name", "azure_storage_account_name")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -53,7 +53,7 @@ class State:
         memory: str = "512m",
         uncommitted_max_bytes: int = 64 << 20,
         processing_guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once",
-        default_isolation_level: "IsolationLevel | None" = None,
+        default_isolation_level: IsolationLevel | None = None,
         retain_epochs: int = 100,
         snapshot_interval: Span = "5 minutes",
         storage_options: Mapping[str, str] | None = None,
@@ -65,6 +65,9 @@ class State:
             raise UnsupportedOperationError(
                 "processing_guarantee='at_least_once' comes later: leave it out to run with 'exactly_once'"
             )
+        if not isinstance(default_isolation_level, IsolationLevel | None):
+            levels = ", ".join(f"hf.{level}" for level in IsolationLevel)
+            raise TypeError(f"default_isolation_level={default_isolation_level!r}: give one of {levels}")
         if _not_whole(uncommitted_max_bytes) or uncommitted_max_bytes <= 0:
             raise ValueError(f"uncommitted_max_bytes={uncommitted_max_bytes!r}: give a number of bytes above zero")
         if _not_whole(retain_epochs) or retain_epochs < 1:
@@ -166,8 +169,8 @@ def _check_partitions(partitions: int) -> None:
 def _bytes(memory: str) -> int:
     size = _SIZE.fullmatch(memory.strip()) if isinstance(memory, str) else None
     if size is None or int(size[1]) == 0:
-        raise ValueError(f'memory={memory!r}: give a size such as "512m" or "2g"')
-    return int(size[1]) * _SIZES[size[2].lower()]
+        raise ValueError(f'memory={memory!r}: give a size such as "512m" or "2g", with its unit')
+    return int(size[1]) * _SIZES[(size[2] or "b").lower()]
 
 
 def _options(options: Mapping[str, str] | None) -> dict[str, str]:

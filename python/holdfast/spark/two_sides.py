@@ -67,8 +67,12 @@ class TwoSides:
     def _order(self, order_by: Sequence[str]) -> tuple[list[int], list[int]]:
         if isinstance(order_by, str):
             raise TypeError(f"order_by={order_by!r}: give a list of columns: [{order_by!r}]")
+        if not isinstance(order_by, Sequence):
+            raise TypeError(f"order_by is a {type(order_by).__name__}: give a list of columns' names")
         ordered: tuple[list[int], list[int]] = ([], [])
         for column in order_by:
+            if not isinstance(column, str):
+                raise TypeError(f"order_by has a {type(column).__name__}: give a list of columns' names")
             found = False
             for side, payload, indices in (
                 (self.left, self.left_payload, ordered[0]),

@@ -27,8 +27,9 @@ class ProcessorContext:
         partition: int,
         keys: pa.Schema,
         timed: bool,
+        fires: bool,
     ) -> None:
-        """Made by the operator. `keys`: the columns `by`; `timed`: rows have a time."""
+        """Made by the operator. `keys`: the columns `by`; `timed`: rows have a time; `fires`: there is an `on_timer`."""
         self.epoch: Final = epoch
         """The micro-batch's number; 0 where a static frame has none."""
         self.partition: Final = partition
@@ -36,6 +37,7 @@ class ProcessorContext:
         """How often a commit was asked for."""
         self._stores: Final = Stores(calls, builders, keys.names)
         self._timers: Final = Timers(calls, keys) if timed else None
+        self._fires: Final = fires
 
     @property
     def stream_time(self) -> int | None:
@@ -54,6 +56,8 @@ class ProcessorContext:
         """
         if self._timers is None:
             raise ValueError("set_timer needs an event time: name its column, process(..., on=...)")
+        if not self._fires:
+            raise ValueError("set_timer needs a method of the processor that it calls: on_timer(key, at, ctx)")
         self._timers.set(key, at)
 
     def commit(self) -> None:

@@ -44,13 +44,15 @@ class ProcessTask(OperatorTask):
         from holdfast.spark.processor.context import ProcessorContext
 
         processor = pickle.loads(self.processor)  # noqa: S301 - our own driver pickled it
+        on_timer = getattr(processor, "on_timer", None)
         context = ProcessorContext(
             calls,
-            list(processor.stores),
+            list(getattr(processor, "stores", ())),
             epoch=request["epoch"] or 0,
             partition=request["partition"],
             keys=self.keys,
             timed=self.timed,
+            fires=on_timer is not None,
         )
         is_last = False
         while not is_last:
@@ -64,7 +66,12 @@ class ProcessTask(OperatorTask):
             if not is_last:
                 yield from self._batches(processor.process(batch, context))
             for key, at in context.due():
-                yield from self._batches(processor.on_timer(key, at, context))
+                if on_timer is None:
+                    raise TypeError(
+                        f"processor {self.request['operator']['name']!r} has no method on_timer(key, at, ctx), and a "
+                        f"timer of {key!r} fires that was set before: give it one"
+                    )
+                yield from self._batches(on_timer(key, at, context))
         context.flush()
 
     def _batches(self, given: Iterable[Any] | None) -> Iterator[pa.RecordBatch]:

@@ -32,6 +32,7 @@ class Timers:
         """The timers of a partition; `keys` are the columns of their keys."""
         self.store: Final = KeyValue(calls, NAME)
         self._serde: Final[serde.Serde[Any]] = serde.struct(keys)
+        self._keys: Final = keys
         self._is_single: Final = len(keys) == 1
         time = self.store.get(_STREAM_TIME)
         self.stream_time = None if time is None else _moment(time)
@@ -48,7 +49,12 @@ class Timers:
 
     def set(self, key: Any, at: Timestamp) -> None:
         """Fire for this key as soon as the stream time has reached `at`; set twice is set once."""
-        row = _bytes(micros(at, "at")) + self._serde.serialize((key,) if self._is_single else key)
+        try:
+            encoded = self._serde.serialize((key,) if self._is_single else key)
+        except (TypeError, ValueError) as error:
+            columns = ", ".join(f"{column.name} ({column.type})" for column in self._keys)
+            raise type(error)(f"set_timer: the key {key!r} is none of the columns by, {columns}: {error}") from error
+        row = _bytes(micros(at, "at")) + encoded
         if self._last is None or row > self._last:
             self.store.put(row, b"")
         elif row not in self._waiting:
