@@ -37,6 +37,7 @@ use crate::store::window::WindowStore;
 use crate::sync::{Mutex, RwLock};
 use crate::transaction::{Base, Place, Spiller, StoreState, Table, Transaction};
 use horizon::Views;
+use marker::Marker;
 use metrics::TaskCounts;
 use open::Open;
 use reclaim::Reclaimer;
@@ -63,8 +64,9 @@ pub struct Task {
     spiller: Option<Arc<Spiller>>,
     /// Its files lie in memory, too.
     in_memory: bool,
-    /// There is an `open` marker to be removed by a clean close.
-    marked: bool,
+    /// The `open` marker, and what a clean close leaves of it.
+    marker: Option<Marker>,
+    closed_marker: Option<Marker>,
 }
 
 /// The last commit: what a new transaction stands on.
@@ -230,7 +232,10 @@ impl Task {
         let mut open = self.open.lock();
         let closing = Closing(&self.database);
         let finished = self.finish(&mut open);
-        let closed = finished.and_then(|()| if self.marked { marker::remove(&self.database, self.metadata) } else { Ok(()) });
+        let closed = finished.and_then(|()| match &self.closed_marker {
+            closed if *closed == self.marker => Ok(()),
+            closed => marker::put(closed.as_ref(), &self.database, self.metadata),
+        });
         let flushed = match closed.and_then(|()| self.flush(true)) {
             Err(error) if error.kind() == ErrorKind::StoreClosed => return Ok(()),
             result => result,

@@ -407,7 +407,8 @@ impl Opening {
         let mut batch = Batch::with_capacity(256);
         batch.push(self.metadata.id, FORMAT_KEY, Some(&FORMAT.to_be_bytes()));
         batch.push(self.metadata.id, DURABILITY_KEY, Some(self.options.durability.name().as_bytes()));
-        let discarded = self.discard(stores, &mut batch)?;
+        let found = self.read(metadata::OPEN_KEY)?.map(|stored| Marker::parse(&stored));
+        let discarded = self.discard(found.as_ref(), stores, &mut batch)?;
         let mut states = Vec::with_capacity(stores.len());
         for spec in stores {
             states.push(self.store_state(spec, discarded.contains(&spec.name), &mut batch)?);
@@ -419,11 +420,12 @@ impl Opening {
             // What compactions drop from now on a crash does not bring back, so it must not take back the descriptor either.
             self.database.flush(true)?;
         }
-        let marker = Marker::of(stores, self.options.guarantee);
-        match &marker {
-            Some(marker) => marker.write(&self.database, self.metadata)?,
-            // That of an earlier open, now settled.
-            None => marker::remove(&self.database, self.metadata)?,
+        // What an earlier open left in doubt is settled for the stores of this one.
+        let in_doubt = found.map(|found| found.into_others(stores)).unwrap_or_default();
+        let marker = Marker::of(stores, self.options.guarantee, &in_doubt);
+        marker::put(marker.as_ref(), &self.database, self.metadata)?;
+        if marker.is_some() {
+            self.database.flush(true)?;
         }
         let (tables, entries, memory) = entries(&self.database, stores, &states, &self.horizons, self.options.metrics_level)?;
         let spiller = if in_memory { None } else { self.spiller(&entries, &tables) };
@@ -443,20 +445,21 @@ impl Opening {
             options: self.options,
             spiller,
             in_memory,
-            marked: marker.is_some(),
+            marker,
+            closed_marker: Marker::of(&[], ProcessingGuarantee::ExactlyOnce, &in_doubt),
         };
         task.raise_horizons(&task.views.lock());
         Ok(Arc::new(task))
     }
 
     /// Throws away what an unclean stop left in doubt; returns the stores concerned.
-    fn discard(&self, stores: &[StoreSpec], batch: &mut Batch) -> Result<Vec<String>> {
-        let Some(stored) = self.read(metadata::OPEN_KEY)? else { return Ok(Vec::new()) };
+    fn discard(&self, found: Option<&Marker>, stores: &[StoreSpec], batch: &mut Batch) -> Result<Vec<String>> {
+        let Some(found) = found else { return Ok(Vec::new()) };
         if self.options.guarantee == ProcessingGuarantee::AtLeastOnce {
             return Ok(Vec::new());
         }
         let path = self.database.path();
-        let discarded = Marker::parse(&stored).to_discard(stores, path)?;
+        let discarded = found.to_discard(stores, path)?;
         for spec in &discarded {
             log::warn!(
                 "store {}: discarded, since it is written without transactions and its task was not closed; restore it from its changelog [path: {}]",
