@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,15 @@ import holdfast.spark as hfs
 
 GAP = "5 seconds"
 END = ("end", 10_000, None, 0.0)
+
+
+def test_the_windows_that_the_page_draws():
+    page = (Path(__file__).parents[2] / "docs/spark/aggregate.md").read_text()
+    drawn = re.findall(r"hfs\.\w*window\([^)]*\)", page)
+    assert [eval(call, {"hfs": hfs}).length for call in drawn[1:4]] == [10_000_000] * 3
+    assert not re.search(r"(?<!hfs\.)(?<!sliding_)(?<!session_)window\(\"", page), (
+        "a window that does not run as it is written"
+    )
 
 
 @pytest.fixture

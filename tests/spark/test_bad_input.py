@@ -161,16 +161,18 @@ def test_a_column_that_the_state_cannot_keep(frames):
         join(frames, right=frames[1].select("*", F.parse_json(F.lit("{}")).alias("odd")))
 
 
-@pytest.mark.parametrize("use", ["key", "value"])
-def test_a_varchar_that_spark_hands_to_no_python_function(spark, frames, use: str):
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [("k", "by: column 'k' is varchar.*, which cannot be a key"), ("odd", "column 'odd' is varchar.*: cast it or drop it")],
+)
+def test_a_varchar_that_spark_takes_back_from_no_python_function(spark, frames, column: str, message: str):
     spark.conf.set("spark.sql.preserveCharVarcharTypeInfo", "true")
     try:
-        right = frames[1].withColumn("k" if use == "key" else "odd", F.lit("a").cast("varchar(9)"))
+        given = [frame.withColumn(column, F.lit("a").cast("varchar(9)")) for frame in frames]
     finally:
         spark.conf.unset("spark.sql.preserveCharVarcharTypeInfo")
-    said = "'k' is string in the left frame and varchar" if use == "key" else "'odd' is varchar.*: cast it or drop it"
-    with pytest.raises((ValueError, UnsupportedOperationError), match=said):
-        join(frames, right=right)
+    with pytest.raises((ValueError, UnsupportedOperationError), match=message):
+        join(frames, *given)
 
 
 def test_a_string_with_a_collation_is_no_key(frames):
