@@ -148,3 +148,20 @@ def test_closing_while_others_read_ends_them_with_an_error(bench):
     for reader in readers:
         reader.join()
     assert ends == [hf.errors.StoreClosedError] * 3
+
+
+def test_a_commit_waits_for_the_write_of_another_thread(bench, columns):
+    keys, _ = columns
+    done = threading.Event()
+
+    def write():
+        while not done.is_set():
+            bench.kv.put_batch(keys, keys)
+
+    writer = in_thread(write)
+    try:
+        for _ in range(5):
+            bench.task.commit()
+    finally:
+        done.set()
+        writer.join()

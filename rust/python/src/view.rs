@@ -10,8 +10,6 @@ pub struct OpenTask {
     task: Arc<Task>,
     owner: Owner,
     closed: AtomicBool,
-    /// A write has begun and not ended: after an error half-way, or a panic, a part of a batch may be staged.
-    torn: AtomicBool,
     /// Bytes that the last write added.
     last_growth: AtomicUsize,
 }
@@ -19,13 +17,7 @@ pub struct OpenTask {
 impl OpenTask {
     /// A task that this process has opened.
     pub fn new(task: Arc<Task>) -> Self {
-        Self {
-            task,
-            owner: Owner::current(),
-            closed: AtomicBool::new(false),
-            torn: AtomicBool::new(false),
-            last_growth: AtomicUsize::new(0),
-        }
+        Self { task, owner: Owner::current(), closed: AtomicBool::new(false), last_growth: AtomicUsize::new(0) }
     }
 
     /// The engine's task.
@@ -59,15 +51,12 @@ impl OpenTask {
 
     fn write<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
         self.check_open()?;
-        let mut tx = self.task.transaction()?;
-        self.check_whole()?;
-        let before = tx.uncommitted_bytes();
-        self.torn.store(true, Ordering::SeqCst);
-        let value = work(&mut tx)?;
-        self.task.write_through(&mut tx)?;
-        self.torn.store(false, Ordering::SeqCst);
-        self.last_growth.store(tx.uncommitted_bytes().saturating_sub(before), Ordering::SeqCst);
-        Ok(value)
+        self.task.write(|tx| {
+            let before = tx.uncommitted_bytes();
+            let value = work(tx)?;
+            self.last_growth.store(tx.uncommitted_bytes().saturating_sub(before), Ordering::SeqCst);
+            Ok(value)
+        })
     }
 
     /// Notes the input record that the following writes come from.
@@ -77,10 +66,9 @@ impl OpenTask {
         Ok(())
     }
 
-    /// Commits the open transaction, unless a batch is staged by half.
+    /// Commits the open transaction.
     pub fn commit(&self, offsets: OffsetChange) -> Result<()> {
         self.check_open()?;
-        self.check_whole()?;
         self.task.commit(offsets)?;
         self.last_growth.store(0, Ordering::SeqCst);
         Ok(())
@@ -89,19 +77,14 @@ impl OpenTask {
     /// Drops the open transaction.
     pub fn rollback(&self) -> Result<()> {
         self.task.rollback()?;
-        self.begin_anew();
-        Ok(())
-    }
-
-    fn begin_anew(&self) {
         self.last_growth.store(0, Ordering::SeqCst);
-        self.torn.store(false, Ordering::SeqCst);
+        Ok(())
     }
 
     /// Drops the open transaction, ends a commit that was interrupted, and returns the offsets that the state stands at.
     pub fn recover(&self) -> Result<Vec<(TopicPartition, Offset)>> {
         let offsets = self.task.recover()?;
-        self.begin_anew();
+        self.last_growth.store(0, Ordering::SeqCst);
         Ok(offsets)
     }
 
@@ -110,18 +93,6 @@ impl OpenTask {
         let bytes = self.task.peak_bytes();
         let Ok(limit) = usize::try_from(self.task.uncommitted_max_bytes()) else { return false };
         bytes > 0 && bytes.saturating_add(self.last_growth.load(Ordering::SeqCst)) >= limit
-    }
-
-    fn check_whole(&self) -> Result<()> {
-        if !self.torn.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::InvalidState,
-            "a write failed half-way, so the open transaction cannot be used any more; nothing of it was committed: \
-             call rollback(), or close the task and open it again",
-        )
-        .path(self.task.path()))
     }
 }
 

@@ -121,7 +121,7 @@ impl Task {
 
     fn write_and_publish(&self, batch: &mut Batch, memory: Vec<MemoryTable>, states: Vec<StoreState>, position: Position) -> Result<()> {
         let before = self.database.last_write();
-        match self.write(batch) {
+        match self.write_batch(batch) {
             Ok(bytes) => self.publish(memory, states, position, bytes),
             Err(error) => {
                 // It may have taken place all the same. Then the next transaction goes on from it, as it would after a reopen, and
@@ -134,7 +134,7 @@ impl Task {
         }
     }
 
-    fn write(&self, batch: &mut Batch) -> Result<usize> {
+    fn write_batch(&self, batch: &mut Batch) -> Result<usize> {
         if batch.is_empty() {
             return Ok(0);
         }

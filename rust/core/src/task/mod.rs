@@ -16,6 +16,7 @@ mod serdes;
 mod spilled;
 mod store;
 mod text_file;
+mod write;
 
 pub use commit::Commit;
 pub use metrics::{StoreMetrics, TaskMetrics};

@@ -26,6 +26,7 @@ pub use crate::rocks::Batch;
 use crate::rocks::{Bounds, Family, FamilyKind};
 use base::{Cursor, Rows};
 use layer::Layer;
+use std::borrow::Cow;
 use std::sync::Arc;
 use table::TableBuffer;
 
@@ -104,13 +105,13 @@ pub struct Transaction {
     scratch: Scratch,
     /// Input offsets whose writes are among what was staged.
     observed: Position,
-    /// Why it can only be rolled back: a batch of which a part is staged.
-    torn: Option<String>,
+    /// Why it can only be rolled back: a write of which a part is staged.
+    torn: Option<Cow<'static, str>>,
     /// Where it spills; a reader does not.
     spiller: Option<Arc<Spiller>>,
     /// Memory at which it spills instead of where the task says.
     limit: Option<usize>,
-    /// Keys and values staged since it began, in bytes, and the number at which its memory is to be looked at again.
+    /// Keys and values staged since it began, in bytes, one more a record, and the number at which its memory is to be looked at again.
     staged_bytes: u64,
     measure_at: u64,
     /// The most memory that it held before a spill.
@@ -161,18 +162,37 @@ impl Transaction {
 
     /// Notes that a batch failed with a part of it staged: the transaction can only be rolled back.
     pub(crate) fn tear(&mut self, error: &Error) {
-        self.torn = Some(error.to_string());
+        self.torn = Some(Cow::Owned(error.to_string()));
     }
 
-    /// Fails if a part of a batch is staged.
+    /// Fails if a part of a write is staged.
     pub(crate) fn check_whole(&self) -> Result<()> {
         match &self.torn {
             None => Ok(()),
             Some(why) => Err(Error::new(
                 ErrorKind::InvalidState,
-                format!("a batch failed half-way ({why}), so the open transaction cannot be committed; roll it back and repeat the work"),
+                format!(
+                    "a write failed half-way ({why}), so the open transaction cannot be used any more, and nothing of it was committed; call \
+                     rollback() and repeat the work, or open the task again"
+                ),
             )),
         }
+    }
+
+    /// Does a write that is one unit: after an error or a panic with a part of it staged the transaction can only be rolled back.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub(crate) fn as_one<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let staged = self.staged_bytes;
+        // What stands after a panic.
+        self.torn = Some(Cow::Borrowed("a bug in Holdfast"));
+        let done = work(self);
+        match &done {
+            Err(error) if self.staged_bytes != staged => self.tear(error),
+            _ => self.torn = None,
+        }
+        done
     }
 
     /// The same view for another reader: repeatable, unchanged by anything that this transaction does later.
@@ -222,7 +242,7 @@ impl Transaction {
         !self.buffers[table.number].is_empty()
     }
 
-    /// Keys and values staged since it began, in bytes; it never falls.
+    /// Keys and values staged since it began, in bytes, and one more a record: it grows with each, and never falls.
     pub(crate) fn staged_bytes(&self) -> u64 {
         self.staged_bytes
     }
@@ -251,7 +271,7 @@ impl Transaction {
                 format!("a key or value has {largest} bytes, and {LARGEST} is the most that a store takes; keep large objects elsewhere");
             return Err(Error::new(ErrorKind::InvalidValue, words));
         }
-        self.staged_bytes += (key_bytes + value_bytes) as u64;
+        self.staged_bytes += (key_bytes + value_bytes) as u64 + 1;
         self.buffers[table.number].push(key, value, newest);
         Ok(())
     }

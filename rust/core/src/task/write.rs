@@ -1,0 +1,23 @@
+//! A write call on the task's own transaction: one unit, whatever it holds.
+
+use super::Task;
+use crate::error::Result;
+use crate::transaction::Transaction;
+
+impl Task {
+    /// Does the work of one write call, and writes what it staged for stores without transactions through. Nobody else writes or
+    /// commits before it has ended.
+    ///
+    /// # Errors
+    /// Those of `work`; those of [`Task::transaction`] and [`Task::write_through`]. If `work` had staged something before its error,
+    /// or panics, a part of it must not be committed: all calls but `rollback` and reads are `InvalidState` from then on.
+    pub fn write<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        let mut tx = self.transaction()?;
+        tx.check_whole().map_err(|error| error.path(self.path()))?;
+        tx.as_one(|tx| {
+            let value = work(tx)?;
+            self.write_through(tx)?;
+            Ok(value)
+        })
+    }
+}
