@@ -85,3 +85,15 @@ def test_a_query_is_answered_from_its_bound_on(bench):
     with pytest.raises(hf.errors.NotUpToBoundError, match="41 of orders"):
         bench.rates.read_only(COMMITTED, position_bound=PositionBound.at(Position({"orders": {3: 42}}))).get(b"k")
     assert bench.kv.read_only(COMMITTED, position_bound=PositionBound.unbounded()).get(b"k") == b"v"
+
+
+def test_a_topic_that_cannot_be_stored_is_refused_and_changes_nothing(bench):
+    bench.kv.put(b"k", b"v")
+    with pytest.raises(ValueError, match="NUL"):
+        bench.task.commit({("a\0", 0): 1})
+    with pytest.raises(ValueError, match="NUL"):
+        bench.task.observe("a\0", 0, 1)
+    assert bench.kv.get(b"k") == b"v"
+    bench.task.commit({("a", 0): 1})
+    assert bench.task.committed_offsets() == {("a", 0): 1}
+    assert bench.kv.read_only(hf.IsolationLevel.READ_COMMITTED).get(b"k") == b"v"

@@ -203,7 +203,10 @@ class Task(AbstractContextManager["Task"]):
         return self._core.is_open()
 
     def observe(self, topic: str, partition: int, offset: int) -> None:
-        """Notes the input record that the following writes come from; committed and rolled back with them."""
+        """Notes the input record that the following writes come from; committed and rolled back with them.
+
+        Raises ValueError for a topic with a NUL character in it.
+        """
         self._core.observe(topic, partition, offset)
 
     def position(self, isolation_level: IsolationLevel | None = None) -> Position:
@@ -215,11 +218,13 @@ class Task(AbstractContextManager["Task"]):
 
         None keeps the committed offsets as they are, `{}` forgets them all, `{tp: None}` forgets that one. A failed
         commit leaves the stores as they were; the open transaction then only takes `rollback`. Only a transaction that
-        outgrew its memory can fail half-way: then the error says so, and `rollback` or `recover` ends it.
+        outgrew its memory can fail half-way: then the error says so, and `rollback` or `recover` ends it. ValueError for
+        a topic with a NUL character in it, which changes nothing.
         """
+        offsets = _offsets(changelog_offsets)
         for own in self._attached.values():
             own.commit(changelog_offsets)
-        self._core.commit(_offsets(changelog_offsets))
+        self._core.commit(offsets)
 
     def rollback(self) -> None:
         """Drops everything since the last commit; ends a commit that was interrupted, as `recover` does."""

@@ -1,5 +1,7 @@
 //! Changelog positions that a task's commits carry.
 
+use crate::error::{Error, ErrorKind, Result};
+
 /// A partition of a changelog or input topic.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicPartition {
@@ -7,6 +9,16 @@ pub struct TopicPartition {
     pub topic: String,
     /// The partition's number.
     pub partition: i32,
+}
+
+impl TopicPartition {
+    /// Fails for a topic that cannot be stored.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.topic.contains('\0') {
+            return Err(Error::new(ErrorKind::InvalidValue, format!("topic {:?} has a NUL character in it", self.topic)));
+        }
+        Ok(())
+    }
 }
 
 /// A position within a topic's partition.
@@ -23,4 +35,14 @@ pub enum OffsetChange {
     Forget,
     /// Set these; `None` forgets that one.
     Set(Vec<(TopicPartition, Option<Offset>)>),
+}
+
+impl OffsetChange {
+    /// Fails for a topic that cannot be stored.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self {
+            Self::Keep | Self::Forget => Ok(()),
+            Self::Set(offsets) => offsets.iter().try_for_each(|(tp, _)| tp.check()),
+        }
+    }
 }

@@ -35,7 +35,7 @@ fn write(task: &Task) {
     let mut tx = task.begin().unwrap();
     task.key_value("kv").unwrap().put(&mut tx, b"k", Some(b"v")).unwrap();
     task.versioned("rates").unwrap().put(&mut tx, b"EUR", Some(b"1"), Timestamp(1_000)).unwrap();
-    tx.observe(tp("orders", 3), Offset(99));
+    tx.observe(tp("orders", 3), Offset(99)).unwrap();
     let set = OffsetChange::Set(vec![(tp("log", 0), Some(Offset(7))), (tp("log", 1), Some(Offset(3)))]);
     task.commit_transaction(tx, Commit { offsets: set, properties: vec![("p".into(), b"x".to_vec())] }).unwrap();
     let row = VersionRow { key: b"l", value: Some(b"w"), timestamp: Timestamp(0) };

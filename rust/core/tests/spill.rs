@@ -257,7 +257,7 @@ fn transaction(task: &Task, n: i64) {
         // Late ones, too.
         rates.put(&mut tx, &[i % 4], Some(&value), Timestamp(n * 100 + i64::from(i ^ 5))).unwrap();
     }
-    tx.observe(TopicPartition { topic: "input".into(), partition: 3 }, Offset(n));
+    tx.observe(TopicPartition { topic: "input".into(), partition: 3 }, Offset(n)).unwrap();
 }
 
 /// What all stores hold that survive a reopen, and offset and position.

@@ -62,8 +62,7 @@ impl OpenTask {
     /// Notes the input record that the following writes come from.
     pub fn observe(&self, tp: TopicPartition, offset: Offset) -> Result<()> {
         self.check_open()?;
-        self.task.transaction()?.observe(tp, offset);
-        Ok(())
+        self.task.transaction()?.observe(tp, offset)
     }
 
     /// Commits the open transaction.

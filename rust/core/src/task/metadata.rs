@@ -110,9 +110,7 @@ pub(super) fn check_name(name: &str) -> Result<()> {
 
 /// The key of an input position's row.
 pub(super) fn position_key(tp: &TopicPartition) -> Result<Vec<u8>> {
-    if tp.topic.contains('\0') {
-        return Err(Error::new(ErrorKind::InvalidValue, format!("topic {:?} has a NUL character in it", tp.topic)));
-    }
+    tp.check()?;
     Ok([POSITION, tp.topic.as_bytes(), &[0], &tp.partition.to_be_bytes()].concat())
 }
 

@@ -18,9 +18,7 @@ use std::sync::Arc;
 type Offsets = BTreeMap<TopicPartition, Option<Offset>>;
 
 pub(super) fn key(store: &str, tp: &TopicPartition) -> Result<Vec<u8>> {
-    if tp.topic.contains('\0') {
-        return Err(Error::new(ErrorKind::InvalidValue, format!("topic {:?} has a NUL character in it", tp.topic)));
-    }
+    tp.check()?;
     Ok([store.as_bytes(), &[0], tp.topic.as_bytes(), &[0], &tp.partition.to_be_bytes()].concat())
 }
 

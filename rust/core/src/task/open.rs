@@ -123,12 +123,13 @@ impl Task {
     /// Commits the task's own transaction with offsets (`OffsetChange::Keep` leaves them as they are).
     ///
     /// # Errors
-    /// `InvalidState` while a part of a write that failed is staged: only `rollback` helps then. After any other the task refuses
-    /// work until `rollback` or a reopen. After a failed write the stores are unchanged, unless the error came after
+    /// `InvalidValue` for a topic with a NUL character in it, which changes nothing; `InvalidState` while a part of a write that
+    /// failed is staged: only `rollback` helps then. After any other the task refuses work until `rollback` or a reopen. After a failed write the stores are unchanged, unless the error came after
     /// the fact: then `rollback` goes on from what was written, and [`Task::committed_offset`] says so.
     pub fn commit(&self, offsets: OffsetChange) -> Result<()> {
         drop(self.transaction()?);
         self.reclaimer.log();
+        offsets.check()?;
         let mut open = self.open.lock();
         if let Open::Active(tx) = &*open {
             tx.check_whole().map_err(|error| error.path(self.path()))?;

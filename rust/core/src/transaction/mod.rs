@@ -215,8 +215,13 @@ impl Transaction {
     }
 
     /// Notes the input record that writes come from; kept and dropped with them.
-    pub fn observe(&mut self, tp: TopicPartition, offset: Offset) {
+    ///
+    /// # Errors
+    /// `InvalidValue` for a topic with a NUL character in it.
+    pub fn observe(&mut self, tp: TopicPartition, offset: Offset) -> Result<()> {
+        tp.check()?;
         self.observed.observe(tp, offset);
+        Ok(())
     }
 
     /// What was observed since the last commit.
