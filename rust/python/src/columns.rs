@@ -10,6 +10,7 @@ use arrow_array::types::{Int64Type, TimestampMicrosecondType, TimestampMilliseco
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
 use holdfast_core::column::{BytesColumn, bytes_column};
+use holdfast_core::transaction::{LARGEST, check_size};
 use holdfast_core::{Error, ErrorKind, Result, Timestamp};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -70,7 +71,7 @@ impl<'a> Column<'a> {
         ))
     }
 
-    /// The column as bytes, null where it is null.
+    /// The column as bytes, null where it is null; a row that is larger than a store takes is an error that names it.
     pub fn bytes(&self) -> Result<Bytes<'_>> {
         let chunks = self
             .chunks
@@ -80,7 +81,12 @@ impl<'a> Column<'a> {
                 _ => bytes_column(chunk.as_ref(), self.what).map(|bytes| (chunk.len(), Some(bytes))),
             })
             .collect::<Result<_>>()?;
-        Ok(Bytes { what: self.what, chunks, rows: self.rows })
+        let bytes = Bytes { what: self.what, chunks, rows: self.rows };
+        // Buffers that are no larger than the largest row hold none that is larger.
+        if self.chunks.iter().any(|chunk| chunk.get_buffer_memory_size() > LARGEST) {
+            bytes.check_sizes()?;
+        }
+        Ok(bytes)
     }
 
     /// The column as moments; a null is an error that names its row.
@@ -172,6 +178,15 @@ impl Bytes<'_> {
         slices
     }
 
+    fn check_sizes(&self) -> Result<()> {
+        self.iter().enumerate().try_for_each(|(row, bytes)| {
+            check_size(bytes.map_or(0, <[u8]>::len)).map_err(|error| {
+                let words = format!("row {row} of {}: {error}", self.what);
+                Error::new(error.kind(), words)
+            })
+        })
+    }
+
     /// Fails where a row is null, and names the first.
     pub fn check_keys(&self) -> Result<()> {
         match self.iter().position(|key| key.is_none()) {
@@ -187,6 +202,15 @@ impl Bytes<'_> {
         keys.extend(self.iter().flatten());
         Ok(keys)
     }
+}
+
+/// Fails for an entry that is larger than a store takes, and names it.
+pub fn check_entries<'a>(entries: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>) -> Result<()> {
+    for (n, (key, value)) in entries.enumerate() {
+        let size = key.len().max(value.map_or(0, <[u8]>::len));
+        check_size(size).map_err(|error| Error::new(error.kind(), format!("entry {n}: {error}")))?;
+    }
+    Ok(())
 }
 
 /// A dictionary's values in place of its numbers; other arrays as they are.

@@ -1,6 +1,6 @@
 //! The key-value store.
 
-use crate::columns::Column;
+use crate::columns::{Column, check_entries};
 use crate::error::to_python;
 use crate::export::{ArrowArray, ArrowReader};
 use crate::iterator::{Chunk, Rows};
@@ -66,6 +66,7 @@ impl KeyValueStore {
     ) -> PyResult<()> {
         run(py, self.view.owner(), || {
             let rows = entries.iter().map(|(key, value)| (&**key, value.as_deref()));
+            check_entries(rows.clone())?;
             self.view.write(|tx| self.store.put_all(tx, rows))
         })
     }

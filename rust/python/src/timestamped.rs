@@ -1,6 +1,6 @@
 //! The timestamped key-value store.
 
-use crate::columns::Column;
+use crate::columns::{Column, check_entries};
 use crate::error::to_python;
 use crate::export::{ArrowBatch, ArrowReader, batch_rows};
 use crate::iterator::{Chunk, Rows};
@@ -73,6 +73,7 @@ impl TimestampedKeyValueStore {
 
     fn put_all(&self, py: Python<'_>, entries: Vec<(PyBackedBytes, Option<PyBackedBytes>, i64)>) -> PyResult<()> {
         run(py, self.view.owner(), || {
+            check_entries(entries.iter().map(|(key, value, _)| (&**key, value.as_deref())))?;
             let rows = entries.iter().map(|(key, value, timestamp)| (&**key, value.as_deref(), Timestamp(*timestamp)));
             self.view.write(|tx| self.store.put_all(tx, rows))
         })

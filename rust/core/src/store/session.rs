@@ -5,7 +5,7 @@ use super::windowed::{self, Row, RowScan, Rows, Selection, Wanted, WindowedKey, 
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Call, Operation};
 use crate::time::Timestamp;
-use crate::transaction::Transaction;
+use crate::transaction::{Transaction, check_size};
 
 /// A handle to a session store of a task; every call says in which transaction.
 #[derive(Clone)]
@@ -66,7 +66,10 @@ impl SessionStore {
             let words = format!("{named}the session starts at {} and ends at {}, which is earlier", session.start, session.end);
             return Err(Error::new(ErrorKind::InvalidValue, words).store(self.name()).key(session.key));
         }
-        Ok(())
+        // Here, since the stream time rises before a row is staged.
+        puts.iter().try_for_each(|(session, value)| {
+            check_size(session.key.len().max(value.map_or(0, <[u8]>::len))).map_err(|e| e.store(self.name()).key(session.key))
+        })
     }
 
     /// Puts a session's value, or removes the session for `None`; one that is not there need not be.
@@ -74,7 +77,7 @@ impl SessionStore {
     /// Not written, and counted, if `end < stream time - retention + 1`.
     ///
     /// # Errors
-    /// `InvalidValue` for a session that ends before it starts.
+    /// `InvalidValue` for a session that ends before it starts, or a key or value of more than 1 GiB.
     pub fn put(&self, tx: &mut Transaction, session: WindowedKey<'_>, value: Option<&[u8]>) -> Result<()> {
         let _call = self.rows.call(if value.is_none() { Operation::Remove } else { Operation::Put });
         self.put_rows(tx, &[(session, value)])
@@ -83,7 +86,7 @@ impl SessionStore {
     /// Puts many sessions, in order; all or, with an error that names the row, none.
     ///
     /// # Errors
-    /// `InvalidValue` for a session that ends before it starts.
+    /// `InvalidValue` for a session that ends before it starts, or a key or value of more than 1 GiB.
     pub fn put_batch(&self, tx: &mut Transaction, puts: &[(WindowedKey<'_>, Option<&[u8]>)]) -> Result<()> {
         let _call = self.batch_call(Operation::PutBatch, puts.len());
         self.put_rows(tx, puts)

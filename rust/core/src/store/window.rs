@@ -13,7 +13,7 @@ use super::windowed::{self, Row, RowScan, Rows, Selection, Wanted, WindowedKey};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Call, Operation};
 use crate::time::Timestamp;
-use crate::transaction::Transaction;
+use crate::transaction::{Transaction, check_size};
 
 const PLAIN: u8 = 0;
 const STAMPED: u8 = 1;
@@ -107,6 +107,8 @@ impl WindowStore {
     }
 
     fn admit(&self, tx: &mut Transaction, put: &WindowPut<'_>, part: &mut Vec<u8>) -> Result<()> {
+        // Before the stream time rises.
+        check_size(put.key.len().max(put.value.map_or(0, <[u8]>::len))).map_err(|e| e.store(self.name()).key(put.key))?;
         let is_passed_over = put.value.is_none() && self.retain_duplicates;
         if is_passed_over || !self.rows.admit(tx, put.start.0) {
             return Ok(());

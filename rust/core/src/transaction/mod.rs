@@ -74,7 +74,20 @@ impl Table {
 }
 
 /// Bytes of the largest key or value: lengths are 32 bits wide in write batches and in Arrow's binary columns.
-const LARGEST: usize = 1 << 30;
+pub const LARGEST: usize = 1 << 30;
+
+/// Fails for the size of a key or value that no store takes.
+///
+/// # Errors
+/// `InvalidValue`.
+#[inline]
+pub fn check_size(bytes: usize) -> Result<()> {
+    if bytes <= LARGEST {
+        return Ok(());
+    }
+    let words = format!("a key or value has {bytes} bytes, and {LARGEST} is the most that a store takes; keep large objects elsewhere");
+    Err(Error::new(ErrorKind::InvalidValue, words))
+}
 
 /// Bytes at the end of a versioned row's key that hold its time.
 pub(crate) const TIME_BYTES: usize = 8;
@@ -270,12 +283,7 @@ impl Transaction {
     pub(crate) fn stage(&mut self, table: Table, key: &[&[u8]], value: Option<&[&[u8]]>, newest: bool) -> Result<()> {
         let bytes = |parts: &[&[u8]]| parts.iter().map(|part| part.len()).sum::<usize>();
         let (key_bytes, value_bytes) = (bytes(key), value.map_or(0, bytes));
-        let largest = key_bytes.max(value_bytes);
-        if largest > LARGEST {
-            let words =
-                format!("a key or value has {largest} bytes, and {LARGEST} is the most that a store takes; keep large objects elsewhere");
-            return Err(Error::new(ErrorKind::InvalidValue, words));
-        }
+        check_size(key_bytes.max(value_bytes))?;
         self.staged_bytes += (key_bytes + value_bytes) as u64 + 1;
         self.buffers[table.number].push(key, value, newest);
         Ok(())
