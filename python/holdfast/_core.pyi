@@ -311,8 +311,10 @@ class VersionedKeyValueStore:
         """A put a row, as one unit."""
     def get_batch(self, keys: Any, as_of: Any) -> ArrowBatch:
         """A version a row."""
-    def apply_batch(self, is_put: Any, keys: Any, values: Any, timestamps: Any) -> ArrowBatch:
-        """A put or a get a row, in order."""
+    def apply_batch(
+        self, is_put: Any, keys: Any, values: Any, timestamps: Any, value_serde: Serde | None = None
+    ) -> ArrowBatch:
+        """A put or a get a row, in order; values that cannot be decoded fail it as one unit."""
     def versions_batches(
         self, key_from: bytes | None, key_to: bytes | None, start: int, end: int, batch_rows: int
     ) -> ArrowReader:

@@ -92,6 +92,8 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
 
     def delete(self, key: K) -> V | None:
         """Removes the key and returns the value that it had."""
+        if not self._serdes.values_are_bytes:
+            self.get(key)  # what cannot be returned is not removed
         data = self._core.delete(found := self._serdes.to_key(key))
         return None if data is None else self._serdes.from_value(data, found)
 

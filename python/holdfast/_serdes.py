@@ -33,11 +33,11 @@ class Serdes(Generic[K, V]):
         self._keys_are_bytes, self._values_are_bytes = builder.key is BYTES, builder.value is BYTES
         self.are_bytes = self._keys_are_bytes and self._values_are_bytes
         self._key_core = builder.key.core if isinstance(builder.key, TypedSerde) else None
-        self._value_core: _core.Serde | None = None
+        self.value_core: _core.Serde | None = None
         self._serialize_value: Callable[[Any], Any] = self._value.serialize
         self._deserialize_value: Callable[[bytes], Any] = self._value.deserialize
         if isinstance(builder.value, TypedSerde):
-            self._value_core = builder.value.core
+            self.value_core = builder.value.core
             self._serialize_value, self._deserialize_value = builder.value.serialize_value, builder.value.deserialize_value
 
     def to_key(self, key: K) -> bytes:
@@ -65,6 +65,11 @@ class Serdes(Generic[K, V]):
             return value
         return None if value is None else self._serialize(self._serialize_value, self._value, value, "value")
 
+    @property
+    def values_are_bytes(self) -> bool:
+        """Values come out of the extension as the user sees them."""
+        return self._values_are_bytes
+
     def from_key(self, data: bytes) -> K:
         """The key of stored bytes."""
         if self._keys_are_bytes:
@@ -85,23 +90,23 @@ class Serdes(Generic[K, V]):
 
     def encode_values(self, values: Any) -> Any:
         """A column of values as the extension takes it."""
-        return values if self._value_core is None else self._value.encode(values, as_key=False, store=self.store)
+        return values if self.value_core is None else self._value.encode(values, as_key=False, store=self.store)
 
     def decode_values(self, values: _core.ArrowArray, keys: Any = None) -> _core.ArrowArray:
         """A column of values from the extension; errors show the key of a row of `keys`, as `encode_keys` made them."""
-        return values if self._value_core is None else self._value_core.decode(values, False, self.store, keys)
+        return values if self.value_core is None else self.value_core.decode(values, False, self.store, keys)
 
     def decode_batch(self, batch: _core.ArrowBatch, keys: Any = None) -> _core.ArrowBatch:
         """A batch from the extension: its columns `key` and `value` become typed. `keys` as in `decode_values`."""
-        if self._key_core is None and self._value_core is None:
+        if self._key_core is None and self.value_core is None:
             return batch
-        return _core.decode_batch(batch, self._key_core, self._value_core, self.store, keys)
+        return _core.decode_batch(batch, self._key_core, self.value_core, self.store, keys)
 
     def decode_reader(self, reader: _core.ArrowReader) -> _core.ArrowReader:
         """A reader from the extension: its batches' columns `key` and `value` become typed."""
-        if self._key_core is None and self._value_core is None:
+        if self._key_core is None and self.value_core is None:
             return reader
-        return _core.decode_reader(reader, self._key_core, self._value_core, self.store)
+        return _core.decode_reader(reader, self._key_core, self.value_core, self.store)
 
     def _serialize(self, serialize: Callable[[Any], Any], serde: Any, item: Any, what: str) -> bytes:
         try:

@@ -110,6 +110,8 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
     def delete(self, key: K) -> ValueAndTimestamp[V] | None:
         """Removes the key and returns what it had."""
         data = self._serdes.to_key(key)
+        if not self._serdes.values_are_bytes:
+            self._record(data, self._core.get(data))  # what cannot be returned is not removed
         return self._record(data, self._core.delete(data))
 
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> None:

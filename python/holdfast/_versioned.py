@@ -121,8 +121,10 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
 
     def delete(self, key: K, timestamp: Timestamp) -> VersionedRecord[V] | None:
         """Ends the value at `timestamp` and returns the version that was in force there, with its old end."""
-        data = self._serdes.to_key(key)
-        return self._record(data, self._core.delete(data, micros(timestamp, "timestamp")))
+        data, at = self._serdes.to_key(key), micros(timestamp, "timestamp")
+        if not self._serdes.values_are_bytes:
+            self._record(data, self._core.get(data, at))  # what cannot be returned is not deleted
+        return self._record(data, self._core.delete(data, at))
 
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> _core.ArrowBatch:
         """A put a row, in order; returns `accepted` and `valid_to`. One unit: a bad row, and nothing is written."""
@@ -132,11 +134,12 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
         """Row by row, in order: a put at a time, or a get as of a time; no row sees a later one.
 
         Returns `accepted`, `value`, `timestamp`, `valid_to` a row: of a put `accepted` and `valid_to`, of a get the
-        record that was in force, `timestamp` being its start. The as-of join's inner loop in one call.
+        record that was in force, `timestamp` being its start. The as-of join's inner loop in one call. One unit: after an
+        error, be it of a stored value that cannot be deserialized, puts of the batch cannot be committed.
         """
         encoded = self._serdes.encode_keys(keys)
-        applied = self._core.apply_batch(is_put, encoded, self._serdes.encode_values(values), timestamps)
-        return self._serdes.decode_batch(applied, encoded)
+        values = self._serdes.encode_values(values)
+        return self._core.apply_batch(is_put, encoded, values, timestamps, self._serdes.value_core)
 
     def read_only(
         self, isolation_level: IsolationLevel | None = None, *, position_bound: PositionBound | None = None

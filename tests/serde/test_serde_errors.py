@@ -230,3 +230,42 @@ def test_what_is_no_schema():
 def test_what_is_no_serde(wrong):
     with pytest.raises(TypeError, match="store kv: value is .*; wanted: a serde, such as serde.STRING"):
         hf.stores.key_value("kv", value=wrong)
+
+
+def test_a_value_that_cannot_be_returned_is_not_deleted(open_stores):
+    task = open_stores()
+    task["kv"].put(b"k", b"abc")
+    task["rates"].put(b"k", b"abc", 1)
+    task.commit()
+    task = open_stores(value=serde.INT64)
+    for delete in [lambda: task["kv"].delete(b"k"), lambda: task["rates"].delete(b"k", 2)]:
+        with pytest.raises(hf.errors.SerializationError):
+            delete()
+    task["kv"].put(b"other", 1)
+    task.commit()
+    for name in ("kv", "rates"):
+        with pytest.raises(hf.errors.SerializationError):
+            task[name].get(b"k")
+
+
+def test_puts_of_a_batch_whose_reads_cannot_be_returned_are_not_committed(open_stores):
+    task = open_stores()
+    task["rates"].put(b"k", b"abc", 1)
+    task.commit()
+    task = open_stores(value=serde.INT64)
+    rates = task["rates"]
+    values, times = pa.array([7, None], pa.int64()), pa.array([5, 5])
+    with pytest.raises(hf.errors.SerializationError, match="store: rates"):
+        rates.apply_batch(pa.array([False, False]), pa.array([b"new", b"k"]), values, times)
+    task.commit()  # nothing was put
+    with pytest.raises(hf.errors.SerializationError, match="store: rates"):
+        rates.apply_batch(pa.array([True, False]), pa.array([b"new", b"k"]), values, times)
+    with pytest.raises(hf.errors.HoldfastError, match="failed half-way.*rollback"):
+        task.commit()
+    with pytest.raises(hf.errors.HoldfastError, match="failed half-way.*rollback"):
+        rates.put(b"z", 1, 1)
+    task.rollback()
+    assert rates.get(b"new") is None
+    rates.put(b"z", 1, 1)
+    task.commit()
+    assert rates.get(b"z").value == 1

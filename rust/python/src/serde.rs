@@ -210,19 +210,20 @@ fn item<'a>(value: &'a Bound<'_, PyAny>) -> Option<Item<'a>> {
 }
 
 /// Keys that errors can show: those that this binding has encoded.
-fn shown_keys(keys: Option<&Bound<'_, PyAny>>) -> Option<ArrayRef> {
+pub fn shown_keys(keys: Option<&Bound<'_, PyAny>>) -> Option<ArrayRef> {
     keys?.cast::<ArrowArray>().ok().map(|keys| Arc::clone(keys.get().array()))
 }
 
 /// The serdes of a batch's columns `key` and `value`; a column without one stays bytes.
-struct Columns {
+pub struct Columns {
     key: Option<Arc<Engine>>,
     value: Option<Arc<Engine>>,
     store: String,
 }
 
 impl Columns {
-    fn new(key: Option<&Serde>, value: Option<&Serde>, store: String) -> Self {
+    /// Errors name the store.
+    pub fn new(key: Option<&Serde>, value: Option<&Serde>, store: String) -> Self {
         let engine = |serde: &Serde| Arc::clone(&serde.engine);
         Self { key: key.map(engine), value: value.map(engine), store }
     }
@@ -241,6 +242,11 @@ impl Columns {
             None => Arc::clone(field),
         };
         Arc::new(Schema::new(schema.fields().iter().map(typed).collect::<Vec<_>>()))
+    }
+
+    /// A batch with typed columns; errors show the key of a row of `keys`.
+    pub fn typed(&self, stored: &RecordBatch, keys: Option<&ArrayRef>) -> Result<RecordBatch> {
+        self.decode(stored, &self.schema(stored.schema_ref()), keys)
     }
 
     fn decode(&self, stored: &RecordBatch, schema: &SchemaRef, keys: Option<&ArrayRef>) -> Result<RecordBatch> {
@@ -267,8 +273,7 @@ pub fn decode_batch(
 ) -> PyResult<ArrowBatch> {
     let columns = Columns::new(key.as_deref(), value.as_deref(), store);
     let keys = shown_keys(keys);
-    let schema = columns.schema(stored.batch().schema_ref());
-    run(py, Owner::current(), || columns.decode(stored.batch(), &schema, keys.as_ref())).map(ArrowBatch::new)
+    run(py, Owner::current(), || columns.typed(stored.batch(), keys.as_ref())).map(ArrowBatch::new)
 }
 
 /// A reader whose batches' columns `key` and `value` are typed; `stored` is handed on to it.

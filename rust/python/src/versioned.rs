@@ -5,6 +5,7 @@ use crate::error::to_python;
 use crate::export::{ArrowBatch, ArrowReader, batch_rows};
 use crate::iterator::{Chunk, Rows};
 use crate::run::run;
+use crate::serde::{Columns, Serde, shown_keys};
 use crate::view::{Offsets, OpenTask, View};
 use arrow_array::builder::{BooleanBuilder, Int64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
@@ -153,6 +154,7 @@ impl VersionedKeyValueStore {
         Ok(ArrowBatch::new(batch))
     }
 
+    #[pyo3(signature = (is_put, keys, values, timestamps, value_serde=None))]
     fn apply_batch(
         &self,
         py: Python<'_>,
@@ -160,7 +162,10 @@ impl VersionedKeyValueStore {
         keys: &Bound<'_, PyAny>,
         values: &Bound<'_, PyAny>,
         timestamps: &Bound<'_, PyAny>,
+        value_serde: Option<PyRef<'_, Serde>>,
     ) -> PyResult<ArrowBatch> {
+        let typed = Columns::new(None, value_serde.as_deref(), self.store.name().to_owned());
+        let shown = shown_keys(Some(keys));
         let is_put = Column::import(is_put, "is_put")?;
         let (keys, values) = (Column::import(keys, "keys")?, Column::import(values, "values")?);
         let timestamps = Column::import(timestamps, "timestamps")?;
@@ -188,9 +193,12 @@ impl VersionedKeyValueStore {
                         accepted.append_null();
                         columns.append(None, found);
                     }
-                })
-            })?;
-            columns.finish_behind(Field::new("accepted", DataType::Boolean, true), Arc::new(accepted.finish()))
+                })?;
+                // Still a part of the write: puts whose result cannot be had must not be committed.
+                let accepted = Arc::new(accepted.finish());
+                let applied = columns.finish_behind(Field::new("accepted", DataType::Boolean, true), accepted)?;
+                typed.typed(&applied, shown.as_ref())
+            })
         })?;
         Ok(ArrowBatch::new(batch))
     }
