@@ -46,6 +46,15 @@ pub(super) enum Open {
 }
 
 impl Open {
+    /// Fails if a commit failed or was interrupted.
+    fn check_usable(&self, path: &Path) -> Result<()> {
+        if let Self::Poisoned(why) = self {
+            let words = format!("a commit failed ({why}); call rollback() to go on from the last commit, or open the task again");
+            return Err(Error::new(ErrorKind::InvalidState, words).path(path));
+        }
+        self.check_finished(path)
+    }
+
     /// Fails if a commit was interrupted.
     pub(super) fn check_finished(&self, path: &Path) -> Result<()> {
         let Self::Unfinished(unfinished) = self else { return Ok(()) };
@@ -101,17 +110,9 @@ impl Task {
     pub fn transaction(&self) -> Result<OpenTransaction<'_>> {
         self.database.check_owner()?;
         let mut open = self.open.lock();
-        match &*open {
-            Open::Poisoned(why) => {
-                return Err(Error::new(
-                    ErrorKind::InvalidState,
-                    format!("a commit failed ({why}); call rollback() to go on from the last commit, or open the task again"),
-                )
-                .path(self.path()));
-            }
-            Open::Unfinished(_) => open.check_finished(self.path())?,
-            Open::Fresh => *open = Open::Active(Box::new(self.begin()?)),
-            Open::Active(_) => {}
+        open.check_usable(self.path())?;
+        if let Open::Fresh = &*open {
+            *open = Open::Active(Box::new(self.begin()?));
         }
         MutexGuard::try_map(open, |open| match open {
             Open::Active(tx) => Some(tx.as_mut()),
@@ -195,12 +196,12 @@ impl Task {
     /// What a record's key, value and time are depends on the store's kind: see `change.rs`.
     ///
     /// # Errors
-    /// `InvalidState` while the store has uncommitted writes: commit or roll back first. `InvalidValue`, with the row, for a
-    /// record that is none of the store's; nothing is applied then.
+    /// `InvalidState` while the store has uncommitted writes: commit or roll back first; also after a failed commit, until
+    /// `rollback`. `InvalidValue`, with the row, for a record that is none of the store's; nothing is applied then.
     pub fn restore(&self, store: &str, rows: &[VersionRow<'_>], offsets: OffsetChange) -> Result<()> {
         self.database.check_owner()?;
         let mut open = self.open.lock();
-        open.check_finished(self.path())?;
+        open.check_usable(self.path())?;
         if matches!(&*open, Open::Active(tx) if !tx.is_empty()) {
             return Err(
                 Error::new(ErrorKind::InvalidState, "there are uncommitted writes; commit or roll back before a restore").store(store)
