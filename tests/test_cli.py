@@ -14,6 +14,7 @@ from holdfast.cli import main
         ([], "COMMAND"),
         (["rewind", "/nowhere"], "--epoch"),
         (["rewind", "/nowhere", "--epoch", "-1"], "is no epoch"),
+        (["rewind", "/nowhere", "--epoch", "99999999999999999999"], "is no epoch"),
         (["epoch", "drop", "/nowhere", "x"], "is no epoch: give Spark's batch id"),
         (["epoch", "drop", "/nowhere", "1", "--storage-option", "region"], "is not KEY=VALUE"),
     ],
@@ -30,6 +31,20 @@ def test_a_folder_without_state_is_left_alone(tmp_path: Path, capsys: pytest.Cap
         assert main(command) == 1
         assert "there is no state here" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_root_that_is_mistyped_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    root = tmp_path / "rot"
+    for command in (["rewind", str(root), "--epoch", "3"], ["epoch", "drop", str(root), "3"]):
+        assert main(command) == 1
+        assert f"there is no such folder: give the root that State(...) was given [path: {root}]" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_epoch_of_which_nothing_is_staged(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "meta.json").write_text('{"format": 1, "query_id": "q", "partitions": 2}')
+    assert main(["epoch", "drop", str(tmp_path), "500"]) == 0
+    assert capsys.readouterr().out == f"nothing is staged of epoch 500 in {tmp_path}: nothing was taken away\n"
 
 
 def test_what_is_no_root_is_an_error_and_no_traceback(capsys: pytest.CaptureFixture[str]):

@@ -33,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
         "Spark's file sink and Delta do, evaluate nothing in them: before the start give such a sink a new output path, or "
         "take its own log back, too (the file sink's _spark_metadata/<n>, for n from that epoch on).",
     )
-    _takes_root(rewind, _core.rewind)
+    _takes_root(rewind, _core.rewind, "nothing had to be taken away of {root}: start the query, epoch {epoch} is next")
     rewind.add_argument("--epoch", type=_epoch, required=True, help="the epoch to compute next")
 
     epoch = commands.add_parser("epoch", help="one epoch of a query").add_subparsers(required=True, metavar="COMMAND")
@@ -43,12 +43,12 @@ def _parser() -> argparse.ArgumentParser:
         description="Take away what was staged of an epoch that Spark has not committed, so that new code may come to other "
         "results. Only where the old code's output has reached no sink.",
     )
-    _takes_root(drop, _core.drop_epoch)
+    _takes_root(drop, _core.drop_epoch, "nothing is staged of epoch {epoch} in {root}: nothing was taken away")
     drop.add_argument("epoch", type=_epoch, help="the epoch")
     return parser
 
 
-def _takes_root(command: argparse.ArgumentParser, take_back: Callable[..., tuple[int, int]]) -> None:
+def _takes_root(command: argparse.ArgumentParser, take_back: Callable[..., tuple[int, int]], nothing: str) -> None:
     command.add_argument("root", help="the state's root, as State(...) was given it")
     command.add_argument(
         "--storage-option",
@@ -65,14 +65,18 @@ def _takes_root(command: argparse.ArgumentParser, take_back: Callable[..., tuple
         if asked.json:
             print(json.dumps({"root": asked.root, "epoch": asked.epoch, "run": number, "objects": objects}))
             return
-        kept = f"{objects} objects are now in removed/{number}/ of" if objects else "nothing had to be taken away of"
-        print(f"{kept} {asked.root}: start the query, epoch {asked.epoch} is next")
+        if not objects:
+            print(nothing.format(root=asked.root, epoch=asked.epoch))
+            return
+        kept = f"{objects} objects are now in removed/{number}/ of {asked.root}"
+        print(f"{kept}: start the query, epoch {asked.epoch} is next")
 
     command.set_defaults(run=run)
 
 
 def _epoch(text: str) -> int:
-    if not text.isdecimal():
+    # As many as Spark has.
+    if not text.isdecimal() or int(text) >= 2**63:
         raise argparse.ArgumentTypeError(f"{text!r} is no epoch: give Spark's batch id")
     return int(text)
 

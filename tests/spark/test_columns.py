@@ -52,3 +52,21 @@ def test_a_column_of_another_type_is_refused_by_name(stream: Stream):
     stream.batch([("a", 6, 1)])
     with pytest.raises(Exception, match=r'operator join: right column "n" was Int32, is Int64.*name=\.\.\.'):
         stream.run(right=stream.source("right").select("k", "since", F.col("n").cast("long")))
+
+
+def test_what_may_be_null_inside_of_a_column_may_change_and_the_times_type_may_not(stream: Stream):
+    def start(inner: Any, time: str = "timestamp") -> Any:
+        right = stream.source("right").withColumn("since", F.col("since").cast(time))
+        right = right.select("k", "since", F.array(inner).alias("a"), F.struct(inner.alias("n")).alias("s"))
+        left = stream.source("left").withColumn("t", F.col("t").cast(time))
+        rows = stream.run(left=left, right=right)
+        return [(row[-2], row[-1]["n"]) for row in rows[max(rows)]]
+
+    stream.batch([("a", 5, 1)], [("a", 1, "none", None)])
+    assert start(F.col("n")) == [([None], None)]
+    # Spark knows of no nulls in this plan, and the state still has them.
+    stream.batch([("a", 6, 1)], [("b", 1, "one", 1)])
+    assert start(F.coalesce("n", F.lit(0))) == [([None], None)]
+    stream.batch([("b", 6, 1)])
+    with pytest.raises(Exception, match=r'operator join: time column "t, since" was Timestamp.*"UTC".*, is Timestamp'):
+        start(F.col("n"), "timestamp_ntz")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -425,7 +426,8 @@ def test_databases_in_a_local_dir_of_their_own(stream: Stream):
     elsewhere = stream.base / "elsewhere"
     batches = stream.run(state=stream.state(local_dir=str(elsewhere)))
     assert values(batches[2]) == EXPECTED_2
-    assert sorted(path.name for path in (elsewhere / "join").iterdir()) == ["0", "1"]
+    query = json.loads((stream.root / "query" / "metadata").read_text())["id"]
+    assert sorted(path.name for path in (elsewhere / query / "join").iterdir()) == ["0", "1"]
     assert not databases(stream).exists()
 
 

@@ -13,7 +13,7 @@ from holdfast.spark.epoch import Epoch, current_epoch
 from holdfast.spark.hashed import members
 from holdfast.spark.materialized import Materialized
 from holdfast.spark.rows import OBSERVED
-from holdfast.spark.schema import arrow_type, instant, is_on
+from holdfast.spark.schema import arrow_type, instant, is_on, nullable
 from holdfast.spark.span import Span, micros
 from holdfast.spark.state import State
 from holdfast.spark.task import OperatorTask
@@ -77,8 +77,11 @@ class Operator:
         self.state: Final = state
         self.epoch: Final = epoch
         self.layout: Final = layout
-        self.output: Final = output
-        self._results: Final = pa.schema([pa.field(field.name, arrow_type(field.dataType, field.name)) for field in output])
+        self.output: Final = sql.StructType(
+            [sql.StructField(field.name, nullable(field.dataType), field.nullable, field.metadata) for field in output]
+        )
+        results = [pa.field(field.name, arrow_type(field.dataType, field.name)) for field in self.output]
+        self._results: Final = pa.schema(results)
         self._instance: Final = str(uuid.uuid4())
         self.request: Final = {
             "name": name,

@@ -82,7 +82,7 @@ class Rows:
         ]
         for prefix, fields in (("k", self.left.keys), ("l", self.left.payload), ("r", self._right_payload)):
             columns.extend(
-                pa.field(f"{prefix}{index}", schema.arrow_type(column.dataType, column.name))
+                pa.field(f"{prefix}{index}", schema.arrow_type(schema.nullable(column.dataType), column.name))
                 for index, column in enumerate(fields)
             )
         return pa.schema(columns)
@@ -90,7 +90,9 @@ class Rows:
     @property
     def request(self) -> dict[str, Any]:
         """What the host must know of the columns."""
+        times = [side.time.name for side in (self.left, self.right) if side is not None and side.time is not None]
         return {
+            "times": list(dict.fromkeys(times)),
             "keys": [column.name for column in self.left.keys],
             "left": [column.name for column in self.left.payload],
             "right": [column.name for column in self._right_payload],

@@ -215,6 +215,19 @@ def arrow_type(data_type: sql.DataType, column: str) -> pa.DataType:
     return known
 
 
+def nullable(data_type: sql.DataType) -> sql.DataType:
+    """The type with inner values that may be null, all but a map's keys: what a plan has stored is read by later ones."""
+    match data_type:
+        case sql.ArrayType():
+            return sql.ArrayType(nullable(data_type.elementType), containsNull=True)
+        case sql.MapType():
+            return sql.MapType(data_type.keyType, nullable(data_type.valueType), valueContainsNull=True)
+        case sql.StructType():
+            return sql.StructType([sql.StructField(field.name, nullable(field.dataType)) for field in data_type])
+        case _:
+            return data_type
+
+
 def _collation(data_type: sql.DataType) -> str | None:
     collation = getattr(data_type, "collation", None)
     return None if collation in (None, "UTF8_BINARY") else str(collation)

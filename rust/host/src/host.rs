@@ -60,12 +60,17 @@ impl PartitionKey {
     fn of(request: &Request, root: &Root, query_id: &str) -> Self {
         Self {
             root: root.path().to_owned(),
-            local_dir: request.local_dir.clone().unwrap_or_else(|| root.local_dir()),
+            local_dir: request.local_dir.as_ref().map_or_else(|| root.local_dir(), |shared| shared.join(folder_of(query_id))),
             query_id: query_id.to_owned(),
             operator: request.operator.name.clone(),
             number: request.partition,
         }
     }
+}
+
+/// A folder for a query's databases, since several may share a `local_dir`. Spark's ids are fit for one as they are.
+fn folder_of(query_id: &str) -> String {
+    query_id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
 }
 
 struct Slot {

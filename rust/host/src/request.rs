@@ -25,7 +25,7 @@ pub struct Request {
     /// How the root's object store is reached. Not in files: it may hold secrets.
     #[serde(default)]
     pub storage_options: StorageOptions,
-    /// Where local databases lie; [`crate::root::Root::local_dir`] if not given.
+    /// Where local databases lie, in a folder for each query; [`crate::root::Root::local_dir`] if not given.
     pub local_dir: Option<PathBuf>,
     /// Nothing is kept: the session begins with empty state and stages nothing.
     #[serde(default)]

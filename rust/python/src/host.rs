@@ -115,7 +115,7 @@ pub fn check_root(py: Python<'_>, root: &str, storage_options: BTreeMap<String, 
 #[pyfunction]
 pub fn drop_epoch(py: Python<'_>, root: &str, epoch: i64, storage_options: BTreeMap<String, String>) -> PyResult<(u64, usize)> {
     run(py, Owner::current(), || {
-        let taken = Root::open(root, &StorageOptions(storage_options))?.drop_epoch(Epoch(epoch))?;
+        let taken = Root::existing(root, &StorageOptions(storage_options))?.drop_epoch(Epoch(epoch))?;
         Ok((taken.run.0, taken.objects))
     })
 }
@@ -124,7 +124,7 @@ pub fn drop_epoch(py: Python<'_>, root: &str, epoch: i64, storage_options: BTree
 #[pyfunction]
 pub fn rewind(py: Python<'_>, root: &str, epoch: i64, storage_options: BTreeMap<String, String>) -> PyResult<(u64, usize)> {
     run(py, Owner::current(), || {
-        let taken = Root::open(root, &StorageOptions(storage_options))?.rewind(Epoch(epoch))?;
+        let taken = Root::existing(root, &StorageOptions(storage_options))?.rewind(Epoch(epoch))?;
         Ok((taken.run.0, taken.objects))
     })
 }

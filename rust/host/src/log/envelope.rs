@@ -70,7 +70,7 @@ pub fn damaged(name: &str, why: &str) -> Error {
         format!(
             "log object {name} is damaged: {why}. Nothing of it was applied. Restore the file from a backup of the root; \
              if Spark has not committed its epoch yet, stop the query and remove the epoch's objects with `holdfast \
-             epoch drop`, then the next run computes them again"
+             epoch drop ROOT EPOCH`, then the next run computes them again"
         ),
     )
 }

@@ -4,6 +4,7 @@
 //! (`ownership.rs`); it names the executor whose host that is: if it is dead, its host is about to end, and waiting a
 //! moment saves a restore.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,12 +43,13 @@ impl Directory {
         missing: impl FnOnce(&mut Self) -> Result<Arc<Task>>,
     ) -> Result<(Arc<Task>, Self)> {
         make_private(home)?;
-        let hostname = hostname();
+        let (hostname, mut holders) = (hostname(), BTreeSet::new());
         for k in 0..MAX_DIRECTORIES {
             let path = home.join(format!("{hostname}.{k}"));
             let lock = home.join(format!("{hostname}.{k}.lock"));
             let Some(ownership) = take_or_wait(&lock, wanted)? else {
                 log::info!("{} belongs to another state host; the next one is tried", path.display());
+                holders.extend(Ownership::holder(&lock));
                 continue;
             };
             let mut directory = Self { path, identity: None, ownership };
@@ -67,7 +69,10 @@ impl Directory {
         }
         Err(Error::new(
             ErrorKind::StoreLocked,
-            format!("{MAX_DIRECTORIES} processes hold databases of one partition on this machine: end those that should not run"),
+            format!(
+                "{MAX_DIRECTORIES} databases of one partition are held on this machine: end the processes that should not run ({})",
+                if holders.is_empty() { "the lock files name none".to_owned() } else { Vec::from_iter(holders).join("; ") }
+            ),
         )
         .path(home))
     }
@@ -212,6 +217,20 @@ mod tests {
         let path = first.path.clone();
         drop(first);
         assert_eq!(open(&home).1.path, path);
+    }
+
+    #[test]
+    fn too_many_databases_are_refused_by_the_names_of_their_holders() {
+        let home = tempfile::tempdir().expect("a folder");
+        let executor = Executor::of(std::process::id().cast_signed()).expect("alive");
+        let lock = |k| Ownership::take(&home.path().join(format!("{}.{k}.lock", hostname())), Some(&executor)).expect("locks");
+        let _held: Vec<_> = (0..MAX_DIRECTORIES).map(lock).collect();
+        let (options, damaged) = (options(), |_: &Path, error: &Error| panic!("damaged: {error}"));
+        let wanted = wanted(&options, None);
+        let error = Directory::open(home.path(), &wanted, damaged, |directory| directory.remake(&wanted)).err().expect("refused");
+        assert_eq!(error.kind(), ErrorKind::StoreLocked);
+        let holder = format!("(process {0}, state host of process {0})", std::process::id());
+        assert!(error.to_string().contains(&holder), "{error}");
     }
 
     #[test]

@@ -198,7 +198,7 @@ impl Partition {
                 OpenStep::Error(Violation::StateAhead { applied, .. }) if self.root.was_taken_back(applied)? => {
                     self.rebuild(inner, wanted, "the state was taken back (`holdfast rewind`)")?;
                 }
-                OpenStep::Error(violation) => return Err(violation.into()),
+                OpenStep::Error(violation) => return Err(self.root.broken(violation)),
             }
             facts = self.facts(inner, wanted)?;
         }
@@ -230,7 +230,7 @@ impl Partition {
         }
         let query = inner.task()?.property(QUERY)?;
         if query.is_some_and(|query| query != self.query_id.as_bytes()) {
-            self.rebuild(inner, wanted, "it holds the state of another query (two queries share one local_dir)")?;
+            self.rebuild(inner, wanted, "it holds the state of another query")?;
         }
         Ok(begun)
     }
@@ -267,7 +267,7 @@ impl Partition {
         let chain = chain(&open.task)?;
         let decided = self.decided(wanted, applied)?;
         let header = self.root.head_header(applied, &decided)?;
-        let header = header.ok_or_else(|| Error::from(Violation::ObjectMissing { object: decided, epoch: applied }))?;
+        let header = header.ok_or_else(|| self.missing(decided, applied))?;
         let same = header.chain() == chain;
         if same {
             open.checked = Some(wanted.run);

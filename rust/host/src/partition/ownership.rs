@@ -48,6 +48,14 @@ impl Ownership {
         locked.is_ok_and(|locked| Identity::at(&self.path) == Some(locked))
     }
 
+    /// Who holds the lock of this file, as it is written there.
+    pub fn holder(path: &Path) -> Option<String> {
+        let text = fs::read_to_string(path).ok()?;
+        let mut lines = text.lines();
+        let executor = lines.next()?.split(' ').next()?.to_owned();
+        Some(format!("process {}, state host of process {executor}", lines.next()?))
+    }
+
     /// Whether the host that holds the lock of this file is about to end: its executor is dead, or it is an older host of
     /// our own executor.
     pub fn is_ending(path: &Path, executor: Option<&Executor>) -> bool {

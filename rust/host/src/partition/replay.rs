@@ -71,8 +71,8 @@ impl Partition {
                 // It was put, or found to be the same, when this was kept: it need not be read.
                 Some(kept) => kept.digest,
                 None => {
-                    let header = self.root.head_header(epoch, &decided)?.ok_or_else(|| missing(&decided, epoch))?;
-                    check_base(&header, base)?;
+                    let header = self.root.head_header(epoch, &decided)?.ok_or_else(|| self.missing(decided.clone(), epoch))?;
+                    self.check_base(&header, base)?;
                     header.digest
                 }
             };
@@ -93,17 +93,29 @@ impl Partition {
     /// The object that decided an epoch.
     fn read(&self, wanted: &Wanted<'_>, epoch: Epoch) -> Result<Head> {
         let decided = self.decided(wanted, epoch)?;
-        self.root.head(&decided.operator, epoch, decided.partition, decided.run)?.ok_or_else(|| missing(&decided, epoch))
+        self.root.head(&decided.operator, epoch, decided.partition, decided.run)?.ok_or_else(|| self.missing(decided.clone(), epoch))
     }
 
     /// Applies an object of the log; returns how many records it has.
     fn apply_head(&self, inner: &mut Inner, head: &Head) -> Result<u64> {
         let task = inner.task()?;
-        check_base(&head.header, chain(task)?)?;
+        self.check_base(&head.header, chain(task)?)?;
         let mut tx = task.begin()?;
         apply_object(&self.root, task, &mut tx, head)?;
         task.commit_transaction(tx, self.commit(head.header.epoch, head.header.chain()))?;
         Ok(head.header.records)
+    }
+
+    /// An object that decided an epoch is gone.
+    pub(super) fn missing(&self, object: ObjectId, epoch: Epoch) -> Error {
+        self.root.broken(Violation::ObjectMissing { object, epoch })
+    }
+
+    fn check_base(&self, header: &HeadHeader, base: Digest) -> Result<()> {
+        if header.base == base {
+            return Ok(());
+        }
+        Err(self.root.broken(Violation::BrokenChain { object: header.id(), epoch: header.epoch }))
     }
 
     /// Commits what a session of this host has staged; false if it cannot be, then the log has it.
@@ -115,17 +127,6 @@ impl Partition {
             Err(error) => Err(error),
         }
     }
-}
-
-fn missing(object: &ObjectId, epoch: Epoch) -> Error {
-    Violation::ObjectMissing { object: object.clone(), epoch }.into()
-}
-
-fn check_base(header: &HeadHeader, base: Digest) -> Result<()> {
-    if header.base == base {
-        return Ok(());
-    }
-    Err(Violation::BrokenChain { object: header.id(), epoch: header.epoch }.into())
 }
 
 /// Stages all that an object holds.

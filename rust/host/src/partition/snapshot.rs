@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use super::directory::Directory;
 use super::progress::{Pace, bytes, bytes_so_far};
 use super::{Inner, Open, Partition, QUERY, Wanted, chain, close};
-use crate::protocol::{Epoch, Partition as Number, RunNumber, Violation};
+use crate::protocol::{Epoch, Partition as Number, RunNumber};
 use crate::root::{Known, Moved, SnapshotId};
 
 /// How many are kept.
@@ -226,7 +226,7 @@ impl Partition {
         let other = |what: &str| Error::new(ErrorKind::Restore, format!("it holds {what}"));
         let decided = self.decided(wanted, id.epoch)?;
         let header = self.root.head_header(id.epoch, &decided)?;
-        let header = header.ok_or_else(|| Error::from(Violation::ObjectMissing { object: decided, epoch: id.epoch }))?;
+        let header = header.ok_or_else(|| self.missing(decided, id.epoch))?;
         if header.chain() != id.chain {
             return Err(other("another state than the one that was decided"));
         }

@@ -18,6 +18,20 @@ pub struct Claim {
     pub query_id: String,
 }
 
+impl Claim {
+    /// The run id of a command, which claims a run to fence a query that lives on; no two are the same.
+    #[must_use]
+    pub fn run_id_of(command: &str, chance: u64) -> String {
+        format!("`{command}` {chance:016x}")
+    }
+
+    /// Whether a command has claimed it, and no start of the query.
+    #[must_use]
+    pub fn is_by_hand(&self) -> bool {
+        self.run_id.starts_with('`')
+    }
+}
+
 fn unnumbered() -> RunNumber {
     RunNumber(0)
 }

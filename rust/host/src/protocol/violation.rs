@@ -1,19 +1,17 @@
 //! What the protocol refuses, each with the whole message for the user.
 
+use std::path::Path;
+
 use holdfast_core::{Error, ErrorKind};
 use thiserror::Error;
 
-use super::{Epoch, Fenced, ObjectId, OperatorName, Partition, RunNumber};
+use super::{Claim, Epoch, Fenced, ObjectId, OperatorName, Partition, RunNumber};
 
 /// A rule of the protocol that would be broken by going on.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Violation {
     /// A newer run has claimed.
-    #[error(
-        "run {} of this query was superseded by run {} (Spark run id {}, started in epoch {}): two drivers ran the same \
-         query. Nothing of this run is applied; stop it and leave the newer one running",
-        .0.mine, .0.newer.number, .0.newer.run_id, .0.newer.first_epoch
-    )]
+    #[error("run {} of this query was superseded by run {} ({}", .0.mine, .0.newer.number, superseded_by(&.0.newer))]
     Fenced(Fenced),
 
     /// A run began with an epoch that is committed.
@@ -73,7 +71,7 @@ pub enum Violation {
     #[error(
         "Spark works on epoch {epoch}, but its commit log does not hold epoch {previous} (query/commits/{previous}): \
          the checkpoint was changed by hand, or the query runs with asynchronous progress tracking, which Holdfast \
-         cannot work with. Restore the file, or go back with `holdfast rewind`"
+         cannot work with. Restore the file, or go back with `holdfast rewind <root> --epoch N` to an epoch N whose N - 1 it holds"
     )]
     PreviousNotCommitted {
         /// The epoch that Spark asks for.
@@ -85,8 +83,8 @@ pub enum Violation {
     /// The state is ahead of Spark by more than a lost commit explains.
     #[error(
         "operator {operator}, partition {partition}: the state stands at epoch {applied}, but Spark works on epoch \
-         {epoch}: an older checkpoint was restored. Take the state back to it with `holdfast rewind --epoch {epoch}`, \
-         or restore the newer checkpoint"
+         {epoch}: an older checkpoint was restored. Take the state back to it with `holdfast rewind <root> \
+         --epoch {epoch}`, or restore the newer checkpoint"
     )]
     StateAhead {
         /// Whose state.
@@ -103,9 +101,9 @@ pub enum Violation {
     #[error(
         "epoch {epoch} was committed by Spark, but its plan was evaluated only in part (run {run}{}): take, show, head \
          or isEmpty in foreachBatch compute some partitions and leave the state of the others behind. Evaluate the \
-         whole DataFrame in every epoch (write it, or count it), then take the epoch back with `holdfast rewind \
-         --epoch {epoch}`",
-        some_of(.missing)
+         whole DataFrame in every epoch (write it, or count it), then take the epoch back with `holdfast rewind <root> \
+         --epoch {epoch}`. {}",
+        some_of(.missing), or_deleted(*.epoch)
     )]
     EvaluatedInPart {
         /// The epoch.
@@ -120,15 +118,28 @@ pub enum Violation {
     #[error(
         "epoch {epoch} was committed by Spark, but operator {operator} was not evaluated in it: the sink (foreachBatch?) \
          did not use its DataFrame, or the query ran without it. Evaluate it in every epoch, then take the epoch back \
-         with `holdfast rewind --epoch {epoch}`. A sink that skips the epochs it has (Spark's file sink, Delta) evaluates \
+         with `holdfast rewind <root> --epoch {epoch}`. A sink that skips the epochs it has (Spark's file sink, Delta) evaluates \
          nothing in them after a rewind: give it a new output path, or take its own log back, too (`_spark_metadata/{epoch}` \
-         and later)"
+         and later). {}",
+        or_deleted(*.epoch)
     )]
     NotEvaluated {
         /// The epoch.
         epoch: Epoch,
         /// The operator that asks.
         operator: OperatorName,
+    },
+
+    /// The log lacks objects of an epoch that later ones stand on.
+    #[error(
+        "epoch {epoch} was computed, for later ones stand on it, but {lost} is missing: the log was damaged. Put it back from a \
+         backup; do not rewind, since the sink would get epochs again that it has"
+    )]
+    LogLost {
+        /// The epoch.
+        epoch: Epoch,
+        /// What is missing, as far as known.
+        lost: String,
     },
 
     /// Two sessions of one run came to different results.
@@ -149,7 +160,7 @@ pub enum Violation {
         "{object}, epoch {epoch}: an earlier run ({older}) computed all of this epoch, maybe as far as the sink, and came \
          to other results than this one (changed code, or results that depend on clock, chance or row order). Either \
          start the old code once, which completes the epoch, or, if its output reached no sink, remove it with \
-         `holdfast epoch drop {epoch}`"
+         `holdfast epoch drop <root> {epoch}`"
     )]
     NotReproduced {
         /// This run's object.
@@ -164,7 +175,7 @@ pub enum Violation {
     #[error(
         "{object}, epoch {epoch}: the log object does not follow the state before it (its base differs): objects were \
          copied from another root, or an earlier epoch was changed. Restore `log/` from a backup, or go back with \
-         `holdfast rewind --epoch {epoch}`"
+         `holdfast rewind <root> --epoch {epoch}`"
     )]
     BrokenChain {
         /// The object.
@@ -176,7 +187,7 @@ pub enum Violation {
     /// An object that decides an epoch is not there.
     #[error(
         "{object}, epoch {epoch}: the log object is missing. Restore `log/` from a backup, or go back with `holdfast \
-         rewind --epoch {epoch}`"
+         rewind <root> --epoch {epoch}`"
     )]
     ObjectMissing {
         /// The object.
@@ -193,7 +204,7 @@ impl Violation {
         match self {
             Self::Fenced(_) | Self::ClaimRefused { .. } | Self::AlreadyCommitted { .. } => ErrorKind::Fenced,
             Self::NotRepeatable { .. } => ErrorKind::InvalidState,
-            Self::BrokenChain { .. } | Self::ObjectMissing { .. } => ErrorKind::Restore,
+            Self::LogLost { .. } | Self::BrokenChain { .. } | Self::ObjectMissing { .. } => ErrorKind::Restore,
             Self::NoOffsets { .. }
             | Self::OtherQuery { .. }
             | Self::StateMissing { .. }
@@ -206,9 +217,11 @@ impl Violation {
     }
 }
 
-impl From<Violation> for Error {
-    fn from(violation: Violation) -> Self {
-        Self::new(violation.kind(), violation.to_string())
+impl Violation {
+    /// The error that it is for the user of the state in `root`, which the commands in the message name.
+    #[must_use]
+    pub fn at(&self, root: &Path) -> Error {
+        Error::new(self.kind(), self.to_string().replace("<root>", &root.display().to_string())).path(root)
     }
 }
 
@@ -218,10 +231,24 @@ impl From<Fenced> for Violation {
     }
 }
 
-impl From<Fenced> for Error {
-    fn from(fenced: Fenced) -> Self {
-        Violation::from(fenced).into()
+/// Who came meanwhile, and what to do.
+fn superseded_by(newer: &Claim) -> String {
+    if newer.is_by_hand() {
+        return format!(
+            "{} was run meanwhile, which is for a query that is stopped). Nothing of this run is applied; start the query again",
+            newer.run_id
+        );
     }
+    format!(
+        "Spark run id {}, started in epoch {}): two drivers ran the same query, or it was started anew after `holdfast rewind` or \
+         `holdfast epoch drop`. Nothing of this run is applied; stop it and leave the \
+         newer one running",
+        newer.run_id, newer.first_epoch
+    )
+}
+
+fn or_deleted(epoch: Epoch) -> String {
+    format!("Or its log objects were deleted: then restore `log/{:020}` from a backup, and do not rewind", epoch.0)
 }
 
 fn some_of(missing: &[(OperatorName, Partition)]) -> String {
@@ -249,7 +276,6 @@ fn repeatable_advice(base_same: bool, input_same: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Claim;
 
     /// Each message names what it is about and a way out.
     #[test]
@@ -257,12 +283,15 @@ mod tests {
         let operator = OperatorName::new("rates").expect("a name");
         let (partition, epoch, run) = (Partition(3), Epoch(41), RunNumber(2));
         let object = ObjectId { operator: operator.clone(), partition, run };
+        let newer = Claim { number: RunNumber(5), run_id: "`holdfast rewind` 9f".into(), first_epoch: epoch, query_id: "q".into() };
+        let by_hand = Violation::Fenced(Fenced { mine: run, newer });
         let newer = Claim { number: RunNumber(5), run_id: "9f".into(), first_epoch: Epoch(40), query_id: "q".into() };
         const PLACE: &str = "operator rates, partition 3";
         let missing = vec![(operator.clone(), partition), (operator.clone(), Partition(4))];
         let object_at = |base_same, input_same| Violation::NotRepeatable { object: object.clone(), epoch, base_same, input_same };
         let cases: Vec<(Violation, ErrorKind, &[&str])> = vec![
             (Violation::Fenced(Fenced { mine: run, newer }), ErrorKind::Fenced, &["run 2", "run 5", "9f", "stop it"]),
+            (by_hand, ErrorKind::Fenced, &["run 2", "run 5", "`holdfast rewind` 9f was run meanwhile", "start the query again"]),
             (Violation::ClaimRefused { epoch, run_id: "9f".into() }, ErrorKind::Fenced, &["epoch 41", "9f", "Stop this one"]),
             (Violation::AlreadyCommitted { epoch }, ErrorKind::Fenced, &["epoch 41", "not needed"]),
             (
@@ -285,28 +314,41 @@ mod tests {
             (
                 Violation::StateAhead { operator: operator.clone(), partition, applied: Epoch(50), epoch },
                 ErrorKind::TaskCorrupted,
-                &[PLACE, "epoch 50", "`holdfast rewind --epoch 41`"],
+                &[PLACE, "epoch 50", "`holdfast rewind /the/root --epoch 41`"],
             ),
             (
                 Violation::EvaluatedInPart { epoch, run, missing },
                 ErrorKind::TaskCorrupted,
-                &["epoch 41", "run 2 lacks", PLACE, "and 1 more", "holdfast rewind"],
+                &[
+                    "epoch 41",
+                    "run 2 lacks",
+                    PLACE,
+                    "and 1 more",
+                    "holdfast rewind /the/root --epoch 41`",
+                    "restore `log/00000000000000000041`",
+                ],
             ),
-            (Violation::NotEvaluated { epoch, operator }, ErrorKind::TaskCorrupted, &["epoch 41", "rates", "holdfast rewind"]),
+            (
+                Violation::NotEvaluated { epoch, operator },
+                ErrorKind::TaskCorrupted,
+                &["epoch 41", "rates", "holdfast rewind /the/root", "do not rewind"],
+            ),
+            (Violation::LogLost { epoch, lost: "log/x".into() }, ErrorKind::Restore, &["epoch 41", "log/x is missing", "do not rewind"]),
             (object_at(true, false), ErrorKind::InvalidState, &[PLACE, "run 2", "epoch 41", "persist()"]),
             (object_at(true, true), ErrorKind::InvalidState, &["own code is not repeatable"]),
             (object_at(false, true), ErrorKind::InvalidState, &["different states"]),
             (
                 Violation::NotReproduced { object: object.clone(), epoch, older: RunNumber(1) },
                 ErrorKind::TaskCorrupted,
-                &[PLACE, "epoch 41", "earlier run (1)", "start the old code once", "`holdfast epoch drop 41`"],
+                &[PLACE, "epoch 41", "earlier run (1)", "start the old code once", "`holdfast epoch drop /the/root 41`"],
             ),
             (Violation::BrokenChain { object: object.clone(), epoch }, ErrorKind::Restore, &[PLACE, "epoch 41", "backup"]),
             (Violation::ObjectMissing { object: object.clone(), epoch }, ErrorKind::Restore, &[PLACE, "epoch 41", "backup"]),
         ];
         for (violation, kind, parts) in cases {
-            let error = Error::from(violation);
+            let error = violation.at(Path::new("/the/root"));
             assert_eq!(error.kind(), kind, "{error}");
+            assert!(error.to_string().ends_with("[path: /the/root]") && !error.to_string().contains("<root>"), "{error}");
             for part in parts {
                 assert!(error.to_string().contains(part), "{part:?} is not in {error}");
             }

@@ -40,7 +40,7 @@ impl Root {
             let claims = self.claims()?;
             match protocol::next_claim(&claims, run_id, first_epoch, self.spark_committed(first_epoch)?) {
                 ClaimStep::Known(number) => {
-                    protocol::fence(number, &claims)?;
+                    protocol::fence(number, &claims).map_err(|fenced| self.broken(fenced))?;
                     self.runs.lock().insert(run_id.to_owned(), number);
                     return Ok(number);
                 }
@@ -49,7 +49,7 @@ impl Root {
                     self.put_claim(&Claim { number, run_id, first_epoch, query_id })?;
                 }
                 ClaimStep::Refused { epoch } => {
-                    return Err(Violation::ClaimRefused { epoch, run_id: run_id.to_owned() }.into());
+                    return Err(self.broken(Violation::ClaimRefused { epoch, run_id: run_id.to_owned() }));
                 }
             }
         }
@@ -64,7 +64,7 @@ impl Root {
     /// `Fenced` names the newest run.
     pub fn fence(&self, mine: RunNumber) -> Result<()> {
         if self.store.exists(&names::claim(mine.next()))? {
-            protocol::fence(mine, &self.claims()?)?;
+            protocol::fence(mine, &self.claims()?).map_err(|fenced| self.broken(fenced))?;
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ impl Root {
     pub fn meta(&self, query_id: &str, partitions: u32, epoch: Epoch) -> Result<()> {
         let found = match self.store.get(names::META)? {
             Some(found) => found,
-            None if epoch.0 > 0 => return Err(Violation::StateMissing { epoch }.into()),
+            None if epoch.0 > 0 => return Err(self.broken(Violation::StateMissing { epoch })),
             None => {
                 self.probe()?;
                 let meta = Meta { format: FORMAT, query_id: query_id.to_owned(), partitions };

@@ -26,6 +26,7 @@ mod aside;
 pub(crate) mod careless;
 mod claims;
 mod client;
+mod column;
 mod decided;
 mod failure;
 #[cfg(test)]
@@ -48,20 +49,21 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use holdfast_core::Result;
+use holdfast_core::{Error, ErrorKind, Result};
 use object_store::ObjectStore;
 use parking_lot::Mutex;
 
 pub use client::StorageOptions;
+pub use column::{Column, type_name};
 pub use heads::{ChunkName, Head};
-pub use operators::{Column, KeptOperator, OperatorMeta, Payload};
+pub use operators::{KeptOperator, OperatorMeta, Payload};
 pub use owners::{Asking, Ownership};
 pub use rewind::TakenBack;
 pub use snapshots::{Known, Moved, SnapshotId};
 pub use spark::SparkLogs;
 pub use stage::Staged;
 
-use crate::protocol::{Digest, Epoch, OperatorName, Partition, RunNumber, Term};
+use crate::protocol::{Digest, Epoch, OperatorName, Partition, RunNumber, Term, Violation};
 use location::Location;
 use store::Store;
 
@@ -90,6 +92,21 @@ impl Root {
     /// made.
     pub fn open(root: &str, options: &StorageOptions) -> Result<Self> {
         Ok(Self::of(Store::open(Location::parse(root)?, options)?))
+    }
+
+    /// Opens a root that is there: one that somebody types may be none, and is not to be made.
+    ///
+    /// # Errors
+    /// `TaskCorrupted` for a folder that there is not, and those of [`Root::open`].
+    pub fn existing(root: &str, options: &StorageOptions) -> Result<Self> {
+        let location = Location::parse(root)?;
+        if let Location::Local(path) = &location
+            && !path.is_dir()
+        {
+            let text = "there is no such folder: give the root that State(...) was given";
+            return Err(Error::new(ErrorKind::TaskCorrupted, text).path(path));
+        }
+        Ok(Self::of(Store::open(location, options)?))
     }
 
     /// A root over objects that are open already; `path` is what messages call it.
@@ -135,6 +152,11 @@ impl Root {
     #[must_use]
     pub fn path(&self) -> &Path {
         self.store.path()
+    }
+
+    /// A rule of the protocol that would be broken by going on, for the user of this state.
+    pub fn broken(&self, violation: impl Into<Violation>) -> Error {
+        violation.into().at(self.path())
     }
 
     /// Below which folder this machine keeps its databases, if a request names none: `<root>/state`, or, for a root in an

@@ -73,8 +73,13 @@ pub fn parse_aside(file: &str) -> Option<Epoch> {
     epoch.parse().ok().map(Epoch)
 }
 
+/// The folder of an operator's snapshots, a folder for each partition.
+pub fn all_snapshots(operator: &OperatorName) -> String {
+    format!("snapshots/{operator}")
+}
+
 pub fn snapshots(operator: &OperatorName, partition: Partition) -> String {
-    format!("snapshots/{operator}/{partition}")
+    format!("{}/{partition}", all_snapshots(operator))
 }
 
 pub fn snapshot(id: &SnapshotId) -> String {

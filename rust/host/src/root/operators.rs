@@ -6,45 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field};
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::column::Column;
 use super::store::Put;
 use super::{Root, names};
 use crate::protocol::{Epoch, OperatorName, RunNumber};
-
-/// A column of an operator's keys or values. Whether it may be null is no part of it: the encoding has room for nulls
-/// always, and Spark infers nullability anew from each plan.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Column {
-    /// Its name.
-    pub name: String,
-    /// Its Arrow type, as Arrow writes it.
-    #[serde(rename = "type")]
-    pub data_type: String,
-}
-
-impl From<&Field> for Column {
-    fn from(field: &Field) -> Self {
-        Self { name: field.name().clone(), data_type: field.data_type().to_string() }
-    }
-}
-
-impl Column {
-    /// The column as a field that may be null.
-    ///
-    /// # Errors
-    /// `Restore` for a type that this version of Arrow does not know.
-    pub fn field(&self) -> Result<Field> {
-        let data_type: DataType = self.data_type.parse().map_err(|error| {
-            let text = format!("the root's column {:?} has a type that cannot be read ({}: {error})", self.name, self.data_type);
-            Error::new(ErrorKind::Restore, text)
-        })?;
-        Ok(Field::new(&self.name, data_type, true))
-    }
-}
 
 /// Payload columns that an operator stores rows of, a side each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +33,10 @@ pub struct OperatorMeta {
     pub kind: String,
     /// The key's columns, in order.
     pub key: Vec<Column>,
+    /// What its rows' times are called, and their type: stored times are numbers, of a moment or of a wall clock. None where they
+    /// have none, and in a root that was written before this was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Column>,
     /// What it keeps that is made of several rows (an aggregation's columns), in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub value: Vec<Column>,
@@ -110,7 +83,24 @@ impl Root {
     }
 
     fn read_operator(&self, name: &OperatorName, meta: &OperatorMeta) -> Result<KeptOperator> {
-        let first: OperatorMeta = self.put_or_read(&names::operator(name), meta)?;
+        // What is written down once must be read ever after.
+        let mut columns = meta.payload.left.iter().chain(&meta.payload.right);
+        if let Some(column) = columns.find(|column| !column.is_readable()) {
+            let text = format!(
+                "operator {name}: column {:?} is {}, and the state's root cannot keep such names of fields: rename the field inside of it \
+                 (no backslash, no line break, no other invisible character, not empty)",
+                column.name, column.data_type
+            );
+            return Err(Error::new(ErrorKind::InvalidValue, text).path(self.path()));
+        }
+        let file = names::operator(name);
+        let first = match self.read(&file)? {
+            Some(first) => first,
+            None => {
+                self.check_is_new(name, meta.first_epoch)?;
+                self.put(&file, meta)?
+            }
+        };
         let differs = |what: String| {
             Error::new(
                 ErrorKind::TaskCorrupted,
@@ -129,27 +119,35 @@ impl Root {
             let next = u16::try_from(payloads.len()).map_err(|_| differs("its columns have changed 65,535 times".to_owned()))?;
             let file = names::operator_payload(name, next);
             let known = payloads.iter().position(|payload| *payload == meta.payload);
-            let found = match known {
-                Some(_) => self.read(&file)?,
-                None => {
+            match (self.read(&file)?, known.and_then(|known| u16::try_from(known).ok())) {
+                (Some(payload), _) => payloads.push(payload),
+                (None, Some(version)) => return Ok(KeptOperator { first_epoch: first.first_epoch, payloads, version }),
+                (None, None) => {
                     if let Some(what) = payloads.iter().find_map(|kept| other_type(kept, &meta.payload)) {
                         return Err(differs(what));
                     }
-                    Some(self.put_or_read(&file, &meta.payload)?)
+                    payloads.push(self.put(&file, &meta.payload)?);
                 }
-            };
-            match (found, known.and_then(|known| u16::try_from(known).ok())) {
-                (Some(payload), _) => payloads.push(payload),
-                (None, Some(version)) => return Ok(KeptOperator { first_epoch: first.first_epoch, payloads, version }),
-                (None, None) => {}
             }
         }
     }
 
-    fn put_or_read<T: Serialize + for<'de> Deserialize<'de> + Clone>(&self, file: &str, content: &T) -> Result<T> {
-        if let Some(found) = self.read(file)? {
-            return Ok(found);
+    /// Checks that an operator of which nothing is written down takes part for the first time: what was written down may
+    /// have been lost, and its state would begin anew, empty.
+    fn check_is_new(&self, name: &OperatorName, first_epoch: Epoch) -> Result<()> {
+        let Some(before) = first_epoch.previous() else { return Ok(()) };
+        if self.objects(Some(name), before)?.is_empty() && self.all_snapshots(name)?.iter().all(|id| id.epoch > before) {
+            return Ok(());
         }
+        let file = names::operator(name);
+        let text = format!(
+            "{file} is missing, but the root holds epochs of {name}: restore it from a backup, or give the operator another name (name=...), \
+             which starts it with empty state"
+        );
+        Err(Error::new(ErrorKind::TaskCorrupted, text).path(self.path()))
+    }
+
+    fn put<T: Serialize + for<'de> Deserialize<'de> + Clone>(&self, file: &str, content: &T) -> Result<T> {
         let bytes = serde_json::to_vec(content).map_err(|error| self.unreadable(file, &error))?;
         match self.store.put_absent(file, &bytes)? {
             Put::Own => Ok(content.clone()),
@@ -166,6 +164,12 @@ impl Root {
 fn difference(kept: &OperatorMeta, now: &OperatorMeta) -> Option<String> {
     if kept.kind != now.kind {
         return Some(format!("the state is of {}, the query has {} under this name", kept.kind, now.kind));
+    }
+    // It may be called otherwise now.
+    if let (Some(old), Some(new)) = (&kept.time, &now.time)
+        && old.data_type != new.data_type
+    {
+        return Some(format!("time column {:?} was {}, is {}", new.name, old.data_type, new.data_type));
     }
     columns("key", &kept.key, &now.key).or_else(|| columns("value", &kept.value, &now.value)).or_else(|| {
         let names = kept.settings.keys().chain(now.settings.keys());

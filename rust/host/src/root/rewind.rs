@@ -38,7 +38,8 @@ impl Root {
         if self.latest_spark_commit()?.is_some_and(|latest| latest >= epoch) {
             let text = format!(
                 "Spark has committed epoch {epoch}, so its output is in the sink: it cannot be dropped. To compute it again, take the \
-                 state back with `holdfast rewind --epoch {epoch}`"
+                 state back with `holdfast rewind {} --epoch {epoch}`",
+                self.path().display()
             );
             return Err(Error::new(ErrorKind::InvalidState, text).path(self.path()));
         }
@@ -156,7 +157,7 @@ impl Root {
     }
 
     fn claim_for(&self, command: &str, query_id: &str, first_epoch: Epoch) -> Result<RunNumber> {
-        let run_id = format!("`{command}` {:016x}", RandomState::new().build_hasher().finish());
+        let run_id = Claim::run_id_of(command, RandomState::new().build_hasher().finish());
         loop {
             match protocol::next_claim(&self.claims()?, &run_id, first_epoch, false) {
                 ClaimStep::Known(number) => return Ok(number),

@@ -94,6 +94,16 @@ impl Root {
         Ok(found)
     }
 
+    /// The snapshots of all partitions of an operator, in no order.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn all_snapshots(&self, operator: &OperatorName) -> Result<Vec<SnapshotId>> {
+        let folders = self.store.folders(&names::all_snapshots(operator))?;
+        let partitions = folders.iter().filter_map(|folder| folder.parse().ok().map(Partition));
+        partitions.map(|partition| self.snapshots(operator, partition)).collect::<Result<Vec<_>>>().map(|found| found.concat())
+    }
+
     /// Puts a snapshot: the files of a directory that nobody writes to, then the manifest.
     ///
     /// # Errors

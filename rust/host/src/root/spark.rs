@@ -99,8 +99,8 @@ impl Root {
     pub fn check_spark(&self, query_id: &str, epoch: Epoch) -> Result<()> {
         match self.spark_query_id()? {
             Some(id) if id == query_id => Ok(()),
-            None if !self.store.exists(&offsets(epoch))? => Err(Violation::NoOffsets { epoch }.into()),
-            found => Err(Violation::OtherQuery { expected: query_id.to_owned(), found }.into()),
+            None if !self.store.exists(&offsets(epoch))? => Err(self.broken(Violation::NoOffsets { epoch })),
+            found => Err(self.broken(Violation::OtherQuery { expected: query_id.to_owned(), found })),
         }
     }
 

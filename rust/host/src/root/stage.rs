@@ -34,11 +34,11 @@ impl Root {
             if let Some(first) = self.head_header(epoch, &theirs)?
                 && !protocol::reproduces(&first.summary(), &mine)
             {
-                return Err(Violation::NotReproduced { object, epoch, older }.into());
+                return Err(self.broken(Violation::NotReproduced { object, epoch, older }));
             }
         }
         let first = self.put_head(header, payload)?.map(|first| first.summary());
-        let staged = settle(first.as_ref(), &mine, header)?;
+        let staged = settle(first.as_ref(), &mine, header).map_err(|violation| self.broken(violation))?;
         if staged == Staged::Adopted {
             self.remove_chunks(&header.chunks)?;
         }
@@ -48,12 +48,12 @@ impl Root {
 }
 
 /// What a put that found another object comes to.
-fn settle(first: Option<&HeadSummary>, mine: &HeadSummary, header: &HeadHeader) -> Result<Staged> {
+fn settle(first: Option<&HeadSummary>, mine: &HeadSummary, header: &HeadHeader) -> std::result::Result<Staged, Violation> {
     match protocol::stage_step(first, mine) {
         StageStep::Write => Ok(Staged::Written),
         StageStep::Adopt => Ok(Staged::Adopted),
         StageStep::Mismatch { base_same, input_same } => {
-            Err(Violation::NotRepeatable { object: header.id(), epoch: header.epoch, base_same, input_same }.into())
+            Err(Violation::NotRepeatable { object: header.id(), epoch: header.epoch, base_same, input_same })
         }
     }
 }

@@ -10,6 +10,7 @@ mod bounded;
 mod epochs;
 mod failures;
 mod full_disk;
+mod operators;
 mod oracle;
 mod owners;
 mod process;

@@ -1,8 +1,10 @@
 //! What must not be accepted, each with an error that names the thing and says what to do.
 
+use std::fs;
+
 use holdfast_core::ErrorKind;
 
-use crate::support::{Host, Spark, Task, refused, right};
+use crate::support::{Host, HostProcess, Spark, Task, left, matched, refused, right};
 
 fn refusal(spark: &Spark, host: &Host, task: &Task, kind: ErrorKind, words: &[&str]) {
     let error = refused(task.run(host.connect(), &[right("EUR", 10, 100)]));
@@ -84,13 +86,96 @@ fn a_log_object_cut_in_half_is_named() {
     host.stop();
     spark.delete_local();
     let object = spark.path().join(format!("log/{:020}/join.0.1", 0));
-    let bytes = std::fs::read(&object).unwrap();
-    std::fs::write(&object, &bytes[..bytes.len() / 2]).unwrap();
+    let bytes = fs::read(&object).unwrap();
+    fs::write(&object, &bytes[..bytes.len() / 2]).unwrap();
     spark.begin(1);
     let host = Host::start();
     let task = Task::new(&spark, "a", 1);
     refusal(&spark, &host, &task, ErrorKind::Restore, &["join.0.1", "backup"]);
     // Put back, the state is whole again.
-    std::fs::write(&object, bytes).unwrap();
+    fs::write(&object, bytes).unwrap();
     task.attempt(2).run(host.connect(), &[]).unwrap();
+}
+
+#[test]
+fn an_object_that_the_log_has_lost_is_named_and_put_back() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let task = |partition, epoch| Task::new(&spark, "a", epoch).partition(partition, 2);
+    for epoch in 0..4 {
+        spark.begin(epoch);
+        for partition in 0..2 {
+            task(partition, epoch).run(host.connect(), &[right("EUR", 10 + epoch, epoch)]).unwrap();
+        }
+        spark.commit(epoch);
+    }
+    host.stop();
+    spark.begin(4);
+    let aside = spark.path().join("aside");
+    let mut attempt = 1;
+    let mut lose = |name: &str, kind, words: &[&str]| {
+        let lost = spark.path().join(name);
+        fs::rename(&lost, &aside).unwrap();
+        spark.delete_local();
+        let host = Host::start();
+        attempt += 1;
+        let error = refused(task(1, 4).attempt(attempt).run(host.connect(), &[left("EUR", 99, 1)]));
+        assert_eq!(error.kind(), kind, "{error}");
+        for word in words {
+            assert!(error.to_string().contains(word), "{word:?} is not in {error}");
+        }
+        fs::rename(&aside, &lost).unwrap();
+    };
+    let (second, last) = (format!("log/{:020}", 1), format!("log/{:020}", 3));
+    let object = format!("{second}/join.0.1");
+    lose(&object, ErrorKind::Restore, &[&format!("{object} is missing"), "backup", "do not rewind"]);
+    lose(&second, ErrorKind::Restore, &[&format!("{second}/join.*.* is missing"), "do not rewind"]);
+    // Nothing stands on the last epoch yet, so it may as well have been evaluated in part, or not at all.
+    let ways_out = [&*format!("restore `{last}` from a backup"), "do not rewind", "--epoch 3"];
+    lose(&format!("{last}/join.0.1"), ErrorKind::TaskCorrupted, &[&["evaluated only in part"], &ways_out[..]].concat());
+    lose(&last, ErrorKind::TaskCorrupted, &[&["was not evaluated in it"], &ways_out[..]].concat());
+    // Put back, the state is whole again.
+    let done = task(1, 4).run(Host::start().connect(), &[left("EUR", 99, 1)]).unwrap();
+    assert_eq!(done.rows, [matched(1, 3, 13)]);
+}
+
+#[test]
+fn rows_that_were_not_used_are_in_the_hosts_log() {
+    let (spark, host) = (Spark::new(), HostProcess::start());
+    let mut key_less = right("", 20, 1);
+    if let crate::support::Row::Right { key, .. } = &mut key_less {
+        *key = None;
+    }
+    // The retention is 5, so at 100 all before 95 is late.
+    for (epoch, rows) in [vec![right("EUR", 100, 1)], vec![right("EUR", 5, 2), right("EUR", 6, 2), key_less]].iter().enumerate() {
+        let epoch = epoch.try_into().unwrap();
+        spark.begin(epoch);
+        Task::new(&spark, "a", epoch).with("/operator/history_retention", 5).run(host.connect(), rows).unwrap();
+        spark.commit(epoch);
+    }
+    let log = host.log();
+    let text = "operator join, partition 0, epoch 1: 2 rows came too late, 1 had no key or no time, 0 were set aside";
+    assert_eq!(log.matches("came too late").count(), 1, "{log}");
+    assert!(log.contains(text), "{log}");
+}
+
+#[test]
+fn two_queries_may_share_a_local_dir() {
+    let (first, second, local) = (Spark::new(), Spark::new(), tempfile::tempdir().unwrap());
+    fs::write(second.path().join("query/metadata"), r#"{"id":"query-2"}"#).unwrap();
+    let queries = [(&first, QUERY_WORD), (&second, "query-2")];
+    for epoch in 0..3 {
+        for (spark, id) in queries {
+            spark.begin(epoch);
+            let host = HostProcess::start();
+            let task = Task::new(spark, "a", epoch).with("/query_id", id).with("/local_dir", local.path().to_str().unwrap());
+            let rows = [right("EUR", 10 + epoch, epoch), left("EUR", 9 + epoch, 1)];
+            let done = task.run(host.connect(), &rows).unwrap();
+            assert_eq!(done.rows.len(), 1);
+            assert!(!host.log().contains("anew"), "{}", host.log());
+            spark.commit(epoch);
+        }
+    }
+    for (_, id) in queries {
+        assert!(local.path().join(id).join("join/0").is_dir());
+    }
 }

@@ -61,7 +61,8 @@ fn a_state_that_was_taken_back_goes_on_with_other_code() {
         // A driver that lives on is told.
         spark.begin(3);
         let late = Task::new(&spark, "old", 3).run(host.connect(), &rows(3, 3));
-        assert!(refused(late).to_string().contains("holdfast rewind"));
+        let text = refused(late).to_string();
+        assert!(text.contains("`holdfast rewind` ") && text.contains("was run meanwhile") && !text.contains("two drivers"), "{text}");
 
         let done = run(&spark, &host, "new", 3, &[left("EUR", 45, 45), left("EUR", 25, 25)]);
         assert_eq!(done.rows, [matched(25, 2, 20), matched(45, 2, 20)]);
@@ -139,6 +140,9 @@ fn what_cannot_be_restored_is_refused_and_nothing_is_touched() {
     let nowhere = tempfile::tempdir().unwrap();
     let error = refused(Root::open(&nowhere.path().display().to_string(), &StorageOptions::default()).unwrap().rewind(Epoch(0)));
     assert_eq!(error.kind(), ErrorKind::TaskCorrupted, "{error}");
+    let mistyped = nowhere.path().join("rot");
+    let error = refused(Root::existing(&mistyped.display().to_string(), &StorageOptions::default()));
+    assert_eq!((error.kind(), mistyped.exists()), (ErrorKind::TaskCorrupted, false), "{error}");
 }
 
 #[test]
@@ -161,7 +165,7 @@ fn a_database_that_is_ahead_without_a_rewind_stays_an_error() {
         fs::remove_file(spark.path().join(format!("query/commits/{epoch}"))).unwrap();
     }
     let error = refused(Task::new(&spark, "c", 3).run(host.connect(), &rows(3, 3)));
-    assert!(error.to_string().contains("`holdfast rewind --epoch 3`"), "{error}");
+    assert!(error.to_string().contains(&format!("`holdfast rewind {} --epoch 3`", root(&spark).path().display())), "{error}");
     root(&spark).rewind(Epoch(3)).unwrap();
     assert_eq!(run(&spark, &host, "d", 3, &[left("EUR", 55, 1)]).rows, [matched(1, 2, 20)]);
 }
@@ -174,13 +178,13 @@ fn a_dropped_epoch_may_come_to_other_results() {
     let task = |run: &str, epoch| Task::new(&spark, run, epoch);
     task("a", 1).run(host.connect(), &rows(1, 2)).unwrap();
     let error = refused(task("b", 1).run(host.connect(), &rows(1, 3)));
-    assert!(error.to_string().contains("holdfast epoch drop 1"), "{error}");
+    assert!(error.to_string().contains(&format!("`holdfast epoch drop {} 1`", root(&spark).path().display())), "{error}");
     let taken = root(&spark).drop_epoch(Epoch(1)).unwrap();
     assert_eq!((taken.objects, files(&spark, &format!("removed/3/log/{:020}", 1)).len()), (1, 1));
     assert_eq!(run(&spark, &host, "c", 1, &rows(1, 3)).rows, [matched(1, 3, 10)]);
     let error = refused(root(&spark).drop_epoch(Epoch(1)));
     assert_eq!(error.kind(), ErrorKind::InvalidState);
-    assert!(error.to_string().contains("`holdfast rewind --epoch 1`"), "{error}");
+    assert!(error.to_string().contains(&format!("`holdfast rewind {} --epoch 1`", root(&spark).path().display())), "{error}");
     assert_eq!(run(&spark, &host, "c", 2, &[left("EUR", 15, 9)]).rows, [matched(9, 3, 10)]);
     // Spark keeps no more than the commits of its last epochs.
     fs::remove_file(spark.path().join("query/commits/1")).unwrap();

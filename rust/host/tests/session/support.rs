@@ -87,7 +87,9 @@ impl Spark {
 
     /// Where a partition's databases are.
     pub fn local(&self, partition: i32) -> PathBuf {
-        self.path().join("state/join").join(partition.to_string())
+        // A local_dir may be shared by several queries.
+        let state = if Self::is_local() { "state".to_owned() } else { format!("state/{QUERY}") };
+        self.path().join(state).join("join").join(partition.to_string())
     }
 
     /// Waits until a partition's database is there.

@@ -29,7 +29,7 @@ use super::output::times_of;
 use super::rows::{Layout, Order, Place, Rows, Sides};
 use super::{BATCH_ROWS, Counts, Operator, Outcome, Worker};
 use crate::protocol::{Digest, Epoch};
-use crate::root::{Column, OperatorMeta};
+use crate::root::{Column, OperatorMeta, type_name};
 use crate::row::{EncodedRows, RowCodec};
 use accumulator::{Access, Accumulator, accumulator};
 use groups::Groups;
@@ -134,7 +134,7 @@ impl Operator for Aggregation {
         let value = self.spec.aggregates.iter().map(|aggregate| {
             let of = match (&aggregate.declared, aggregate.column) {
                 (Some(declared), _) => declared.clone(),
-                (None, Some(column)) => layout.field(layout.left.start + column).data_type().to_string(),
+                (None, Some(column)) => type_name(layout.field(layout.left.start + column).data_type()),
                 (None, None) => "*".to_owned(),
             };
             Column { name: aggregate.name.clone(), data_type: format!("{}({of})", aggregate.function.name()) }

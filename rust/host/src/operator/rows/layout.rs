@@ -36,6 +36,9 @@ pub struct RowsSpec {
     /// The right side's payload columns.
     #[serde(default)]
     pub right: Vec<String>,
+    /// The columns with the rows' times, of each side; none if they have none.
+    #[serde(default)]
+    pub times: Vec<String>,
     /// Left payload columns that order rows of equal times.
     #[serde(default)]
     pub order_left: Vec<usize>,
@@ -73,6 +76,8 @@ pub struct Layout {
     pub right: Range<usize>,
     /// The time's type.
     pub time_type: DataType,
+    /// The time as the root remembers it.
+    time: Option<Column>,
     /// Of the key columns.
     pub key_codec: KeyCodec,
     /// Of the left payload.
@@ -134,6 +139,7 @@ impl Layout {
             left_codec: PayloadCodec::new(&fields[left.clone()])?,
             right_codec: PayloadCodec::new(&fields[right.clone()])?,
             content_codec: RowCodec::new(schema.fields()[SIDE..].iter().map(Arc::as_ref))?,
+            time: (!spec.times.is_empty()).then(|| Column::from(&schema.field(TIME).clone().with_name(spec.times.join(", ")))),
             time_type: schema.field(TIME).data_type().clone(),
             order_left,
             order_right,
@@ -160,6 +166,7 @@ impl Layout {
         OperatorMeta {
             kind: kind.to_owned(),
             key: self.columns(self.keys.clone()),
+            time: self.time.clone(),
             value: Vec::new(),
             payload: Payload { left: side(sides.left, &self.left), right: side(sides.right, &self.right) },
             settings,
