@@ -34,6 +34,13 @@ fn after_a_rollback_the_task_stands_where_the_database_does() {
         point.arm(Action::Error, 0);
         put(b"two", 2).unwrap_err();
         assert!(Failpoint::disarm());
+        // A restore is a commit of its own: it does not end the wait for the rollback.
+        let row = VersionRow { key: b"restored", value: Some(b"v"), timestamp: Timestamp(0) };
+        for refused in [task.restore("kv", &[row], OffsetChange::Keep), task.commit(OffsetChange::Keep)] {
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidState);
+            assert!(error.to_string().contains("rollback()"), "{error}");
+        }
         task.rollback().unwrap();
         let (value, n): (&[u8], i64) = if took_place { (b"two", 2) } else { (b"one", 1) };
         stands_at(&task, true, value, n);
@@ -42,25 +49,4 @@ fn after_a_rollback_the_task_stands_where_the_database_does() {
         task.close().unwrap();
         stands_at(&Task::open(dir.path(), &specs, TaskOptions::default()).unwrap(), false, b"three", 3);
     }
-}
-
-/// A restore is a commit of its own: it does not end the wait for the rollback that gives up what was not written.
-#[test]
-fn a_restore_does_not_heal_a_task_whose_commit_failed() {
-    let dir = tempfile::tempdir().unwrap();
-    let specs = [StoreSpec::new("kv", StoreKind::KeyValue), StoreSpec::new("other", StoreKind::KeyValue)];
-    let task = Task::open(dir.path(), &specs, TaskOptions::default()).unwrap();
-    task.key_value("kv").unwrap().put(&mut task.transaction().unwrap(), b"k", Some(b"v")).unwrap();
-    // Not by a failpoint: the test beside this one has armed it, perhaps.
-    let refused = TopicPartition { topic: "nul\0".into(), partition: 0 };
-    task.commit(OffsetChange::Set(vec![(refused, Some(Offset(1)))])).unwrap_err();
-    let rows = [VersionRow { key: b"r", value: Some(b"v"), timestamp: Timestamp(0) }];
-    let restore = || task.restore("other", &rows, OffsetChange::Keep);
-    let error = restore().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidState);
-    assert!(error.to_string().contains("rollback()"), "{error}");
-    assert_eq!(task.commit(OffsetChange::Keep).unwrap_err().kind(), ErrorKind::InvalidState);
-    task.rollback().unwrap();
-    restore().unwrap();
-    task.commit(OffsetChange::Keep).unwrap();
 }
