@@ -7,9 +7,9 @@ class IsolationLevel(Enum):
     """What a query sees of the open transaction."""
 
     READ_UNCOMMITTED = "read_uncommitted"
-    """All of it, as the writer does."""
+    """All of it, as the writer does. A read waits for the end of the write call or commit that runs."""
     READ_COMMITTED = "read_committed"
-    """Nothing of it: the last commit."""
+    """Nothing of it: the last commit. A read waits for nobody."""
 
 
 class ProcessingGuarantee(Enum):
