@@ -123,7 +123,12 @@ fn run(steps: &[Step]) {
                 host.stop();
                 host = Host::start();
             }
-            Mishap::DeleteLocal => spark.delete_local(),
+            // Not under a running host, as `failures.rs` does: RocksDB sleeps a second whenever its files are gone.
+            Mishap::DeleteLocal => {
+                host.stop();
+                spark.delete_local();
+                host = Host::start();
+            }
             Mishap::None | Mishap::Retry | Mishap::NewRun => {}
         }
     }
