@@ -375,3 +375,34 @@ def test_results_are_for_every_library(bench):
     assert pa.table(batch).num_rows == 2
     assert pl.DataFrame(batch)["timestamp"].to_list() == [7, None]
     assert pa.array(bench.kv.get_batch(pa.array([b"k"]))).type == pa.binary()
+
+
+@pytest.mark.parametrize(
+    "empty",
+    [pa.nulls(0), pa.array([]), pa.chunked_array([], pa.null()), pa.nulls(3)[1:1]],
+    ids=["nulls", "array", "chunked", "sliced"],
+)
+def test_a_column_without_rows_needs_no_type(empty):
+    stores = [
+        hf.stores.timestamped_key_value("t"),
+        hf.stores.versioned("v", history_retention=10),
+        hf.stores.window("w", retention=10, window_size=1),
+        hf.stores.session("s", retention=10),
+    ]
+    with hf.open_task(None, stores) as task:
+        task["t"].put_batch(empty, empty, empty)
+        task["w"].put_batch(empty, empty, empty)
+        task["s"].put_batch(empty, empty, empty, empty)
+        task.restore_batch("v", empty, empty, empty, {})
+        for batch in [
+            task["v"].put_batch(empty, empty, empty),
+            task["v"].get_batch(empty, empty),
+            task["v"].apply_batch(empty, empty, empty, empty),
+            task["s"].find_batch(empty, empty, empty),
+        ]:
+            assert pa.record_batch(batch).num_rows == 0
+        key, null = pa.array([b"a"]), pa.nulls(1)
+        with pytest.raises(ValueError, match="row 0 of timestamps is null"):
+            task["v"].put_batch(key, key, null)
+        with pytest.raises((TypeError, ValueError), match="is_put"):
+            task["v"].apply_batch(null, key, key, pa.array([1]))

@@ -94,6 +94,9 @@ impl<'a> Column<'a> {
         let mut times = Vec::with_capacity(self.rows);
         for chunk in &self.chunks {
             let chunk = decoded(chunk)?;
+            if is_untyped(&chunk) {
+                continue;
+            }
             let row = |n: usize| times.len() + n;
             if let Some(n) = first_null(&chunk) {
                 return Err(Error::new(
@@ -141,6 +144,9 @@ impl<'a> Column<'a> {
         let mut flags = Vec::with_capacity(self.rows);
         for chunk in &self.chunks {
             let chunk = decoded(chunk)?;
+            if is_untyped(&chunk) {
+                continue;
+            }
             if *chunk.data_type() != DataType::Boolean {
                 return Err(Error::new(
                     ErrorKind::InvalidType,
@@ -211,6 +217,11 @@ pub fn check_entries<'a>(entries: impl Iterator<Item = (&'a [u8], Option<&'a [u8
         check_size(size).map_err(|error| Error::new(error.kind(), format!("entry {n}: {error}")))?;
     }
     Ok(())
+}
+
+/// No rows, so that their type was not known either.
+fn is_untyped(array: &ArrayRef) -> bool {
+    array.is_empty() && *array.data_type() == DataType::Null
 }
 
 /// A dictionary's values in place of its numbers; other arrays as they are.
