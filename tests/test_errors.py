@@ -382,3 +382,34 @@ def test_a_directory_that_was_deleted_is_made_anew(open_bench):
     shutil.rmtree(bench.path)
     with hf.open_task(bench.path, KV) as task:
         assert list(task["kv"].range()) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda task: task["kv"].read_only("read_committed"), r"isolation_level is 'read_committed'; wanted: one of Isol"),
+        (lambda task: task["v"].read_only(hf.Durability.SYNC), "isolation_level is <Durability"),
+        (lambda task: task.position("read_committed"), "isolation_level is 'read_committed'"),
+        (
+            lambda task: task["kv"].read_only(position_bound=hf.Position()),
+            "position_bound is a Position; wanted: a PositionBound",
+        ),
+        (lambda task: hf.PositionBound.at({"a": {0: 1}}), "position is a dict; wanted: a Position"),
+        (lambda task: hf.Position({"a": 1}), "offsets is .*; wanted: a mapping of topics"),
+        (lambda task: hf.Position([("a", 0, 1)]), "offsets is .*; wanted: a mapping of topics"),
+        (lambda task: hf.Position().merge({"a": {0: 1}}), "other is a dict; wanted: a Position"),
+        (lambda task: task.commit([("log", 0, 1)]), "changelog_offsets is .*; wanted: a mapping of"),
+        (lambda task: task.commit({"log": 1}), "changelog_offsets is .*; wanted: a mapping of"),
+        (lambda task: task.recover([("log", 0)]), "changelog_offsets is .*; wanted: a mapping of"),
+        (lambda task: task.committed_offset("log"), "partition is 'log'; wanted:"),
+        (lambda task: hf.open_task(None, [], rocksdb_options=[("a", "b")]), "rocksdb_options is .*; wanted: a mapping of"),
+        (lambda task: hf.open_task(None, [], rocksdb_options={"a": 1}), "rocksdb_options is .*; wanted: a mapping of"),
+        (lambda task: hf.open_task(None, hf.stores.key_value("a")), "stores is a StoreBuilder; wanted: a sequence"),
+    ],
+)
+def test_a_wrong_type_at_the_edge_names_the_argument(call, words):
+    with (
+        hf.open_task(None, [hf.stores.key_value("kv"), hf.stores.versioned("v", history_retention=1)]) as task,
+        pytest.raises(TypeError, match=words),
+    ):
+        call(task)

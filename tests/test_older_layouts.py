@@ -68,6 +68,21 @@ def test_a_task_in_memory_writes_nothing_back():
         task.commit({("log", 0): 1})
 
 
+def test_a_topic_that_the_files_cannot_hold_is_refused_before_the_commit(directory):
+    with opened(directory, upgrade_from="3.9") as task:
+        task["totals"].put("a", 1)
+        with pytest.raises(ValueError, match="white space"):
+            task.commit({("my log", 0): 3})
+        with pytest.raises(ValueError, match="white space"):
+            task.observe("my orders", 0, 3)
+        task.commit({("log", 0): 3})
+    assert lines(directory / ".checkpoint")[-1] == "log 0 3"
+    with opened(directory) as task:
+        assert task["totals"].get("a") == 1
+        task.observe("my orders", 0, 3)
+        task.commit({("my log", 0): 3})
+
+
 @pytest.mark.parametrize("version", ["4.3", "4.4.0", "", "2.9", "latest"])
 def test_an_unknown_version_is_refused(tmp_path, version):
     with pytest.raises(ValueError, match=r"upgrade_from .*0\.10\.0.*4\.2"):

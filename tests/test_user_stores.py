@@ -190,3 +190,104 @@ def test_a_malformed_file_names_its_line_and_stays(tmp_path, text, line):
     with pytest.raises(hf.errors.StoreCorruptedError, match=f"line {line} "):
         hf.open_task(tmp_path / "db", [hf.stores.key_value("kv")])
     assert (tmp_path / "db" / ".checkpoint").read_text() == text
+
+
+class Logged(Totals):
+    """It tells what it was asked."""
+
+    def __init__(self, name: str, *, close_fails: bool = False, init_fails: bool = False) -> None:
+        super().__init__(name)
+        self.calls: list[str] = []
+        self.close_fails, self.init_fails = close_fails, init_fails
+
+    def init(self, task: hf.Task) -> None:
+        if self.init_fails:
+            raise OSError(f"{self.name} cannot be opened")
+        self.calls.append("init")
+        super().init(task)
+
+    def commit(self, changelog_offsets) -> None:
+        self.calls.append("commit")
+        super().commit(changelog_offsets)
+
+    def close(self) -> None:
+        self.calls.append("close")
+        if self.close_fails:
+            raise OSError(f"{self.name} cannot be closed")
+
+
+def test_a_close_that_fails_closes_the_other_stores_and_keeps_what_they_hold(tmp_path):
+    stores = [Logged("a", close_fails=True), Logged("b"), Logged("c", close_fails=True)]
+    task = hf.open_task(tmp_path / "db", stores)
+    stores[1].totals["x"] = 1
+    task.commit({LOG: 7})
+    with pytest.raises(OSError, match="a cannot be closed") as raised:
+        task.close()
+    assert [store.calls[-1] for store in stores] == ["close"] * 3
+    assert any("c cannot be closed" in note for note in raised.value.__notes__)
+    assert not task.is_open
+    task.close()
+    with hf.open_task(tmp_path / "db", [Logged("a"), again := Logged("b"), Logged("c")]) as task:
+        assert again.totals == {"x": 1}
+        # What did not close may hold anything: it is discarded.
+        assert [task.store_offset(name, LOG) for name in "abc"] == [None, 7, None]
+
+
+@pytest.mark.parametrize("guarantee", [ONCE, AT_LEAST_ONCE])
+def test_an_open_that_fails_closes_the_stores_that_were_opened(tmp_path, guarantee):
+    with hf.open_task(tmp_path / "db", [Logged("a"), Logged("b"), Logged("c")], processing_guarantee=guarantee) as task:
+        task.commit({LOG: 7})
+    stores = [Logged("a", close_fails=True), Logged("b"), Logged("c", init_fails=True)]
+    with pytest.raises(OSError, match="c cannot be opened") as raised:
+        hf.open_task(tmp_path / "db", stores, processing_guarantee=guarantee)
+    assert [store.calls for store in stores] == [["init", "close"], ["init", "close"], []]
+    assert any("a cannot be closed" in note for note in raised.value.__notes__)
+    with hf.open_task(tmp_path / "db", [Logged("a"), Logged("b"), Logged("c")], processing_guarantee=guarantee) as task:
+        assert [task.store_offset(name, LOG) for name in "abc"] == [7, 7, 7]
+
+
+def test_a_commit_that_cannot_be_reaches_no_store(tmp_path):
+    store = Logged("a")
+    task = hf.open_task(tmp_path / "db", [store], processing_guarantee=AT_LEAST_ONCE)
+    task.commit({LOG: 7})
+    file, calls = tmp_path / "db" / ".checkpoint_a", list(store.calls)
+    text = file.read_text()
+    for wrong, error in [
+        ({("my log", 0): 8}, ValueError),
+        ({("a\0", 0): 8}, ValueError),
+        ({("log", 2**40): 8}, OverflowError),
+        ({LOG: "8"}, TypeError),
+    ]:
+        with pytest.raises(error):
+            task.commit(wrong)
+    task.close()
+    with pytest.raises(hf.errors.StoreClosedError):
+        task.commit({LOG: 9})
+    assert store.calls == [*calls, "close"]
+    assert file.read_text() == text
+
+
+def test_a_topic_with_white_space_is_refused_before_anything_is_written(tmp_path):
+    task = opened(tmp_path / "db", store := Totals())
+    task["kv"].put(b"a", b"1")
+    for topic in ("my log", "my\u00a0log", ""):
+        with pytest.raises(ValueError, match="white space"):
+            task.commit({(topic, 0): 3})
+    task.commit({LOG: 3, ("my log", 0): None})
+    task.close()
+    with opened(tmp_path / "db", store) as task:
+        assert task.committed_offsets() == {LOG: 3}
+    with opened(tmp_path / "other", Totals(manages_offsets=True)) as task:
+        task.commit({("my log", 0): 3})
+        assert task.committed_offsets() == {("my log", 0): 3}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["LOG", "log", "LOG.old.1", "CURRENT", "HOLDER", "IDENTITY", "COMMITTED", "LOCK", "MANIFEST-000005", "OPTIONS-7", "000004.log",
+     "000012.sst", "archive", "kv.position"],
+)  # fmt: skip
+def test_a_name_of_the_databases_own_files_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=r"a store's name is .*, and the database has a file of that name beside it"):
+        opened(tmp_path / "db", Totals(name))
+    assert not (tmp_path / "db").exists()

@@ -30,6 +30,7 @@ __all__ = [
     "WindowStore",
     "__version__",
     "check_root",
+    "check_topic",
     "decode_batch",
     "decode_reader",
     "drop_epoch",
@@ -71,6 +72,9 @@ def read_offsets(path: str | PathLike[str]) -> list[tuple[str, int, int]] | None
 def write_offsets(path: str | PathLike[str], offsets: Sequence[tuple[str, int, int]]) -> None:
     """Writes such a file, all or nothing."""
 
+def check_topic(topic: str) -> None:
+    """Raises `ValueError` for a topic that such a file has no place for."""
+
 @final
 class Task:
     """An open task."""
@@ -91,6 +95,8 @@ class Task:
         """The writer's handle to a window store, with timestamps or without."""
     def session(self, name: str) -> SessionStore:
         """The writer's handle to a session store."""
+    def check_commit(self, changelog_offsets: Sequence[tuple[str, int, int | None]] | None, in_text_files: bool) -> None:
+        """Raises what a commit would before it begins; also for topics that text files cannot hold, if they go there."""
     def commit(self, changelog_offsets: Sequence[tuple[str, int, int | None]] | None) -> None:
         """Commits; None keeps the offsets, an empty list forgets them."""
     def rollback(self) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from holdfast._arguments import check_kind
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 
 class Position:
@@ -18,6 +21,10 @@ class Position:
 
     def __init__(self, offsets: Mapping[str, Mapping[int, int]] | None = None) -> None:
         """Offsets by topic and partition; nothing is the position of an empty state."""
+        if offsets is not None and not (
+            isinstance(offsets, Mapping) and all(isinstance(of, Mapping) for of in offsets.values())
+        ):
+            raise TypeError(f"offsets is {offsets!r:.80}; wanted: a mapping of topics to mappings of partitions to offsets")
         self._offsets = {topic: dict(partitions) for topic, partitions in (offsets or {}).items()}
 
     @classmethod
@@ -38,6 +45,7 @@ class Position:
 
     def merge(self, other: Position) -> Position:
         """The position that has seen what both have seen: of each partition the greater offset."""
+        check_kind("other", other, Position)
         merged = self.offsets()
         for topic, number, offset in other.rows():
             partitions = merged.setdefault(topic, {})
@@ -69,6 +77,7 @@ class PositionBound:
     @staticmethod
     def at(position: Position) -> PositionBound:
         """The state has read at least as far, in every partition that `position` names."""
+        check_kind("position", position, Position)
         return PositionBound(position)
 
     def rows(self) -> list[tuple[str, int, int]] | None:

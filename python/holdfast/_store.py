@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from holdfast._arguments import check_kind
+from holdfast._position import PositionBound
 from holdfast._serdes import Serdes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holdfast._options import IsolationLevel
-    from holdfast._position import PositionBound
     from holdfast._task import Task
     from holdfast.stores import StoreBuilder
 
@@ -72,6 +73,8 @@ class StateStore:
     def _view(
         self, isolation_level: IsolationLevel | None, position_bound: PositionBound | None
     ) -> tuple[str, list[tuple[str, int, int]] | None]:
+        if position_bound is not None:
+            check_kind("position_bound", position_bound, PositionBound)
         return self._task.isolation(isolation_level), None if position_bound is None else position_bound.rows()
 
     def __repr__(self) -> str:

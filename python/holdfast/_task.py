@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from os import fspath
@@ -9,8 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast import _core
+from holdfast._arguments import check_choice, offset_rows, option_rows, partition_of
 from holdfast._key_value import KeyValueStore
-from holdfast._options import Durability, IsolationLevel, MetricsLevel, ProcessingGuarantee, TransactionMechanism
+from holdfast._options import (
+    Durability,
+    IsolationLevel,
+    MetricsLevel,
+    ProcessingGuarantee,
+    TransactionMechanism,
+)
 from holdfast._position import Position
 from holdfast._records import TopicPartition
 from holdfast._session import SessionStore
@@ -22,8 +30,7 @@ from holdfast.serde import TypedSerde
 from holdfast.stores import StoreBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from enum import Enum
+    from collections.abc import Mapping, Sequence
     from os import PathLike
 
     from holdfast.metrics import TaskMetrics
@@ -69,12 +76,12 @@ def open_task(
     """
     if upgrade_from is not None and upgrade_from not in _OLDER_LAYOUTS:
         raise ValueError(f"upgrade_from is {upgrade_from!r}; wanted: None or one of {', '.join(_OLDER_LAYOUTS)}")
-    _check_choice("processing_guarantee", processing_guarantee, ProcessingGuarantee)
-    _check_choice("durability", durability, Durability)
-    _check_choice("transaction_mechanism", transaction_mechanism, TransactionMechanism)
-    _check_choice("metrics_level", metrics_level, MetricsLevel)
+    check_choice("processing_guarantee", processing_guarantee, ProcessingGuarantee)
+    check_choice("durability", durability, Durability)
+    check_choice("transaction_mechanism", transaction_mechanism, TransactionMechanism)
+    check_choice("metrics_level", metrics_level, MetricsLevel)
     if default_isolation_level is not None:
-        _check_choice("default_isolation_level", default_isolation_level, IsolationLevel)
+        check_choice("default_isolation_level", default_isolation_level, IsolationLevel)
     built, own = _sorted_out(stores)
     names = [store.name for store in built] + [store.name for store in own]
     if len(set(names)) < len(names):
@@ -100,7 +107,7 @@ def open_task(
             "uncommitted_max_bytes": uncommitted_max_bytes,
             "metrics_level": metrics_level.value,
             "older_layout": upgrade_from is not None,
-            "rocksdb_options": list((rocksdb_options or {}).items()),
+            "rocksdb_options": option_rows(rocksdb_options),
         },
     )
     sides = ((store.name, as_key, serde) for store in built for as_key, serde in ((True, store.key), (False, store.value)))
@@ -108,19 +115,16 @@ def open_task(
         core.keep_serdes([(name, as_key, serde.core) for name, as_key, serde in sides if isinstance(serde, TypedSerde)])
         place = None if directory is None else Path(core.path())
         attached = {store.name: Attached(store, place, processing_guarantee) for store in own}
-        return Task(core, {store.name: store for store in built}, default_isolation_level, attached)
+        older_layout = upgrade_from is not None and directory is not None
+        return Task(core, {store.name: store for store in built}, default_isolation_level, attached, older_layout)
     except BaseException:
         core.close()
         raise
 
 
-def _check_choice(argument: str, given: object, choices: type[Enum]) -> None:
-    if not isinstance(given, choices):
-        wanted = ", ".join(f"{choices.__name__}.{name}" for name in choices.__members__)
-        raise TypeError(f"{argument} is {given!r}; wanted: one of {wanted}")
-
-
 def _sorted_out(stores: Iterable[StoreBuilder | UserStateStore]) -> tuple[list[StoreBuilder], list[UserStateStore]]:
+    if not isinstance(stores, Iterable):
+        raise TypeError(f"stores is a {type(stores).__name__}; wanted: a sequence of what holdfast.stores builds")
     built: list[StoreBuilder] = []
     own: list[UserStateStore] = []
     for store in stores:
@@ -149,6 +153,7 @@ class Task(AbstractContextManager["Task"]):
         builders: Mapping[str, StoreBuilder],
         default_isolation_level: IsolationLevel,
         attached: Mapping[str, Attached],
+        older_layout: bool,
     ) -> None:
         """Made by `open_task`."""
         self._core = core
@@ -157,12 +162,21 @@ class Task(AbstractContextManager["Task"]):
         for name, builder in builders.items():
             self._stores[name] = self._store(name, builder)
         self._attached = dict(attached)
-        for name, own in self._attached.items():
-            self._stores[name] = own.store
-            own.store.init(self)
-        # Not before all are open: if one of them fails, the last stop still was a clean one.
-        for own in self._attached.values():
-            own.begin()
+        self._older_layout = older_layout
+        self._topics_in_files = older_layout or any(own.keeps_file for own in self._attached.values())
+        inited: list[Attached] = []
+        try:
+            for name, own in self._attached.items():
+                self._stores[name] = own.store
+                own.store.init(self)
+                inited.append(own)
+            # Not before all are open: if one of them fails, the last stop still was a clean one.
+            for own in self._attached.values():
+                own.begin()
+        except BaseException as error:
+            for closing in _close_all(inited):
+                error.add_note(f"and then: {closing!r}")
+            raise
 
     def directory(self, store: str) -> Path | None:
         """Where a store of the user's own keeps its files: made when it is first asked for; None for a task in memory."""
@@ -205,8 +219,10 @@ class Task(AbstractContextManager["Task"]):
     def observe(self, topic: str, partition: int, offset: int) -> None:
         """Notes the input record that the following writes come from; committed and rolled back with them.
 
-        Raises ValueError for a topic with a NUL character in it.
+        Raises ValueError for a topic with a NUL character in it, with `upgrade_from` also for one with white space in it.
         """
+        if self._older_layout:
+            _core.check_topic(topic)
         self._core.observe(topic, partition, offset)
 
     def position(self, isolation_level: IsolationLevel | None = None) -> Position:
@@ -218,10 +234,14 @@ class Task(AbstractContextManager["Task"]):
 
         None keeps the committed offsets as they are, `{}` forgets them all, `{tp: None}` forgets that one. A failed
         commit leaves the stores as they were; the open transaction then only takes `rollback`. Only a transaction that
-        outgrew its memory can fail half-way: then the error says so, and `rollback` or `recover` ends it. ValueError for
-        a topic with a NUL character in it, which changes nothing.
+        outgrew its memory can fail half-way: then the error says so, and `rollback` or `recover` ends it. ValueError, which
+        changes nothing, for a topic with a NUL character in it; where offsets go into text files (with `upgrade_from`, or a
+        store of the user's own that does not manage them) also for one with white space in it.
         """
-        offsets = _offsets(changelog_offsets)
+        offsets = offset_rows(changelog_offsets)
+        if self._attached or self._topics_in_files:
+            # Before any store of the user's own commits, and writes what cannot be taken back.
+            self._core.check_commit(offsets, self._topics_in_files)
         for own in self._attached.values():
             own.commit(changelog_offsets)
         self._core.commit(offsets)
@@ -237,8 +257,8 @@ class Task(AbstractContextManager["Task"]):
         their memory have one), and else back. So the offsets returned are those asked for or older ones, or newer ones.
         `rollback` and the next `open_task` do the same.
         """
+        wanted = {TopicPartition(topic, number) for topic, number, _ in offset_rows(changelog_offsets) or []}
         self._core.recover()
-        wanted = {TopicPartition(*partition) for partition in changelog_offsets}
         return {partition: offset for partition, offset in self.committed_offsets().items() if partition in wanted}
 
     def restore_batch(
@@ -257,11 +277,11 @@ class Task(AbstractContextManager["Task"]):
           writes it; value; `timestamps` None
         """
         self[store]  # an unknown name is a KeyError that lists the known ones
-        self._core.restore_batch(store, keys, values, timestamps, _offsets(changelog_offsets) or [])
+        self._core.restore_batch(store, keys, values, timestamps, offset_rows(changelog_offsets) or [])
 
     def committed_offset(self, partition: tuple[str, int]) -> int | None:
         """The committed offset of (topic, partition) that all stores have reached, None if one of them has none."""
-        found = self._core.committed_offset(*partition)
+        found = self._core.committed_offset(*partition_of(partition))
         for own in self._attached.values():
             offset = own.committed_offset(partition)
             found = None if offset is None or found is None else min(found, offset)
@@ -270,7 +290,7 @@ class Task(AbstractContextManager["Task"]):
     def store_offset(self, store: str, partition: tuple[str, int]) -> int | None:
         """The committed offset of (topic, partition) that one store stands at, None if there is none."""
         own = self._attached.get(store)
-        return self._core.store_offset(store, *partition) if own is None else own.committed_offset(partition)
+        return self._core.store_offset(store, *partition_of(partition)) if own is None else own.committed_offset(partition)
 
     def committed_offsets(self) -> dict[TopicPartition, int]:
         """All committed offsets that every store has, of each the least."""
@@ -304,17 +324,28 @@ class Task(AbstractContextManager["Task"]):
         return cast("TaskMetrics", {**{figure[0]: figure[1] for figure in figures}, "stores": by_store})
 
     def close(self) -> None:
-        """Drops the open transaction, writes the last commit to files and closes. Again: nothing."""
+        """Drops the open transaction, writes the last commit to files and closes. Again: nothing.
+
+        Where stores of the user's own fail, all others are closed all the same; then the first error is raised.
+        """
+        errors = _close_all(self._attached.values()) if self.is_open else []
         try:
-            if self.is_open:
-                for own in self._attached.values():
-                    own.close()
-        finally:
             self._core.close()
+        except Exception as error:
+            if not errors:
+                raise
+            errors.append(error)
+        if errors:
+            for other in errors[1:]:
+                errors[0].add_note(f"and then: {other!r}")
+            raise errors[0]
 
     def isolation(self, level: IsolationLevel | None) -> str:
         """A level's name for the extension; None is the task's default."""
-        return (level or self._default_isolation_level).value
+        if level is None:
+            return self._default_isolation_level.value
+        check_choice("isolation_level", level, IsolationLevel)
+        return level.value
 
     def __exit__(self, *exc: object) -> None:
         self.close()
@@ -323,7 +354,12 @@ class Task(AbstractContextManager["Task"]):
         return f"<Task {self._core.path()!r}{'' if self.is_open else ', closed'}>"
 
 
-def _offsets(offsets: Mapping[tuple[str, int], int | None] | None) -> list[tuple[str, int, int | None]] | None:
-    if offsets is None:
-        return None
-    return [(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+def _close_all(stores: Iterable[Attached]) -> list[BaseException]:
+    """Closes all of them, and returns what they raised."""
+    errors: list[BaseException] = []
+    for own in stores:
+        try:
+            own.close()
+        except BaseException as error:  # noqa: BLE001  # the caller raises it, once all are closed
+            errors.append(error)
+    return errors

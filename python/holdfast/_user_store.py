@@ -21,6 +21,11 @@ _log = logging.getLogger("holdfast")
 _warned: set[str] = set()
 # It is the name of a folder beside the database's own files.
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+# RocksDB's files, ours, and the text files of older layouts.
+_TAKEN = re.compile(
+    r"CURRENT|IDENTITY|LOCK|LOG|LOG\.old.*|(MANIFEST|OPTIONS|METADB)-.*|\d+\.[a-z]+|archive|HOLDER|COMMITTED|.*\.position",
+    re.IGNORECASE,
+)
 
 
 @runtime_checkable
@@ -34,7 +39,8 @@ class UserStateStore(Protocol):
     """
 
     name: str
-    """Of ASCII letters, digits, "_", "-" and "."; not "." first: the store's folder has it, too."""
+    """Of ASCII letters, digits, "_", "-" and "."; not "." first: the store's folder has it, too. It lies beside the
+    database's files, whose names (CURRENT, LOG, MANIFEST-…) are refused."""
     persistent: bool
     manages_offsets: bool
 
@@ -59,6 +65,7 @@ class Attached:
         self.store = store
         self._guarantee = guarantee
         self._offsets: dict[TopicPartition, int] = {}
+        self._has_begun = False
         keeps_file = directory is not None and store.persistent and not store.manages_offsets
         self._file = directory / f".checkpoint_{store.name}" if directory is not None and keeps_file else None
         if self._file is None or directory is None:
@@ -78,10 +85,16 @@ class Attached:
             _log.warning("store %s: discarded, since its task was not closed; restore it from its changelog", store.name)
             shutil.rmtree(own_files)
 
+    @property
+    def keeps_file(self) -> bool:
+        """Whether its offsets go into a text file."""
+        return self._file is not None
+
     def begin(self) -> None:
         """All stores are open: under exactly-once the checkpoint file is gone from now on, until a clean close writes it."""
         if self._file is not None and self._guarantee is ProcessingGuarantee.EXACTLY_ONCE:
             self._file.unlink(missing_ok=True)
+        self._has_begun = True
 
     def commit(self, offsets: Mapping[tuple[str, int], int | None] | None) -> None:
         """Commits the store, and its offsets."""
@@ -105,9 +118,10 @@ class Attached:
         return self._offsets.get(TopicPartition(*partition))
 
     def close(self) -> None:
-        """Closes the store; its offsets are on disk afterwards."""
+        """Closes the store; its offsets are on disk afterwards. What has not begun keeps the file that it has."""
         self.store.close()
-        self._write()
+        if self._has_begun:
+            self._write()
 
     def _write(self) -> None:
         if self._file is not None:
@@ -120,9 +134,14 @@ def is_user_store(store: Any) -> bool:
 
 
 def check_name(name: Any) -> None:
-    """Refuse a name that is no folder's."""
+    """Refuse a name that is no folder's, or one of the database's own files."""
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
         raise ValueError(
             f"a store's name is {name!r}; that of a store of your own names its folder, too: give ASCII letters, digits, "
             "'_', '-' and '.', and no '.' first"
+        )
+    if _TAKEN.fullmatch(name) is not None:
+        raise ValueError(
+            f"a store's name is {name!r}; that of a store of your own names its folder, too, and the database has a file of "
+            "that name beside it; give another one"
         )

@@ -50,7 +50,7 @@ pub use store::windowed::WindowedKey;
 pub use store::{StoreKind, StoreSpec};
 pub use task::{
     Commit, Durability, Offsets, OpenTransaction, ProcessingGuarantee, StoreMetrics, Task, TaskMetrics, TaskOptions, TransactionMechanism,
-    read_offsets, write_offsets,
+    check_topic, read_offsets, write_offsets,
 };
 pub use time::Timestamp;
 pub use transaction::{Scan, Step, Transaction};

@@ -121,6 +121,12 @@ pub fn write_offsets(py: Python<'_>, path: PathBuf, offsets: Vec<(String, i32, i
     run(py, Owner::of_engine(), || holdfast_core::write_offsets(&path, &offsets.into_iter().map(offset).collect()))
 }
 
+/// Fails for a topic that such a file has no place for.
+#[pyfunction]
+pub fn check_topic(py: Python<'_>, topic: &str) -> PyResult<()> {
+    run(py, Owner::of_engine(), || holdfast_core::check_topic(topic))
+}
+
 /// An open task.
 #[pyclass(frozen, module = "holdfast._core")]
 pub struct Task {
@@ -173,6 +179,15 @@ impl Task {
     fn versioned(&self, py: Python<'_>, name: &str) -> PyResult<VersionedKeyValueStore> {
         let store = self.run(py, |open| open.task().versioned(name))?;
         Ok(VersionedKeyValueStore::new(store, View::writer(Arc::clone(&self.open))))
+    }
+
+    #[pyo3(signature = (changelog_offsets, in_text_files))]
+    fn check_commit(&self, py: Python<'_>, changelog_offsets: Option<Offsets>, in_text_files: bool) -> PyResult<()> {
+        self.run(py, |open| {
+            let mut kept = changelog_offsets.iter().flatten().filter(|(_, _, offset)| in_text_files && offset.is_some());
+            kept.try_for_each(|(topic, ..)| holdfast_core::check_topic(topic))?;
+            open.check_commit(&offset_change(changelog_offsets))
+        })
     }
 
     #[pyo3(signature = (changelog_offsets))]

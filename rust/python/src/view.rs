@@ -65,6 +65,12 @@ impl OpenTask {
         self.task.transaction()?.observe(tp, offset)
     }
 
+    /// Fails where a commit would before it begins.
+    pub fn check_commit(&self, offsets: &OffsetChange) -> Result<()> {
+        self.check_open()?;
+        self.task.check_commit(offsets)
+    }
+
     /// Commits the open transaction.
     pub fn commit(&self, offsets: OffsetChange) -> Result<()> {
         self.check_open()?;

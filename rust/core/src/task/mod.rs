@@ -22,7 +22,7 @@ pub use commit::Commit;
 pub use metrics::{StoreMetrics, TaskMetrics};
 pub use open::OpenTransaction;
 pub use options::{Durability, ProcessingGuarantee, TaskOptions, TransactionMechanism};
-pub use text_file::{Offsets, read_offsets, write_offsets};
+pub use text_file::{Offsets, check_topic, read_offsets, write_offsets};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::failpoint::Failpoint;

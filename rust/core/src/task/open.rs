@@ -121,6 +121,15 @@ impl Task {
         .map_err(|_| Error::new(ErrorKind::InvalidState, "no transaction is open").path(self.path()))
     }
 
+    /// Fails where [`Task::commit`] would before it changes anything.
+    ///
+    /// # Errors
+    /// As [`Task::commit`].
+    pub fn check_commit(&self, offsets: &OffsetChange) -> Result<()> {
+        self.transaction()?.check_whole().map_err(|error| error.path(self.path()))?;
+        offsets.check()
+    }
+
     /// Commits the task's own transaction with offsets (`OffsetChange::Keep` leaves them as they are).
     ///
     /// # Errors
@@ -128,9 +137,8 @@ impl Task {
     /// failed is staged: only `rollback` helps then. After any other the task refuses work until `rollback` or a reopen. After a failed write the stores are unchanged, unless the error came after
     /// the fact: then `rollback` goes on from what was written, and [`Task::committed_offset`] says so.
     pub fn commit(&self, offsets: OffsetChange) -> Result<()> {
-        drop(self.transaction()?);
+        self.check_commit(&offsets)?;
         self.reclaimer.log();
-        offsets.check()?;
         let mut open = self.open.lock();
         if let Open::Active(tx) = &*open {
             tx.check_whole().map_err(|error| error.path(self.path()))?;

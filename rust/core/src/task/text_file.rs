@@ -67,15 +67,24 @@ pub(super) fn text(offsets: &Offsets) -> String {
     format!("{VERSION}\n{}\n{}", offsets.len(), offsets.iter().map(row).collect::<String>())
 }
 
+/// Fails for a topic that a line has no place for.
+///
+/// # Errors
+/// `InvalidValue`.
+pub fn check_topic(topic: &str) -> Result<()> {
+    if !topic.is_empty() && !topic.contains(char::is_whitespace) {
+        return Ok(());
+    }
+    let words = format!("topic {topic:?} is empty or has white space in it, which the text files of older layouts cannot hold");
+    Err(Error::new(ErrorKind::InvalidValue, words))
+}
+
 /// Writes the offsets, all or nothing, on disk when it returns; also none: the file then says that a close was clean.
 ///
 /// # Errors
 /// `InvalidValue` for a topic with white space in it, which the format cannot hold; `Io`.
 pub fn write_offsets(path: &Path, offsets: &Offsets) -> Result<()> {
-    if let Some(tp) = offsets.keys().find(|tp| tp.topic.is_empty() || tp.topic.contains(char::is_whitespace)) {
-        let words = format!("topic {:?} is empty or has white space in it, which the text files of older layouts cannot hold", tp.topic);
-        return Err(Error::new(ErrorKind::InvalidValue, words).path(path));
-    }
+    offsets.keys().try_for_each(|tp| check_topic(&tp.topic)).map_err(|e| e.path(path))?;
     replace(path, &text(offsets)).map_err(|e| Error::new(ErrorKind::Io, format!("the file cannot be written: {e}")).path(path))
 }
 
