@@ -81,6 +81,15 @@ impl Staged {
         (self.at < self.end).then(|| self.layer.row(self.layer.run()[self.at].record()))
     }
 
+    /// Moves to the first row at or behind a key, or to the last one at or before it.
+    fn turn(&mut self, key: &[u8], reverse: bool) {
+        self.at_hand = 0..0;
+        self.at = self.layer.run_position(key).clamp(self.low, self.end);
+        if reverse && self.key() != Some(key) {
+            self.at = if self.at > self.low { self.at - 1 } else { self.end };
+        }
+    }
+
     fn advance(&mut self, reverse: bool) {
         if !reverse {
             self.at += 1;
@@ -188,6 +197,26 @@ impl Scan {
     /// The same scan, counted as open until it is dropped.
     pub(crate) fn counted(self, open: OpenIterator) -> Self {
         Self { _open: Some(open), ..self }
+    }
+
+    /// Goes on from a key: from the first row at or behind it, or backward from the last one at or before it. Rows out of its
+    /// bounds stay so; and a scan that has ended begins again.
+    pub fn turn(&mut self, key: &[u8], reverse: bool) -> Result<()> {
+        for layer in &mut self.layers {
+            layer.turn(key, reverse);
+        }
+        (self.reverse, self.state) = (reverse, State::Open);
+        match &mut self.stored {
+            Stored::Files(cursor, cleared) => cursor.with(|rows| {
+                if reverse {
+                    rows.seek_for_prev(key);
+                } else {
+                    rows.seek(key);
+                }
+                StoredRows { rows, cleared }.pass_cleared(reverse);
+            }),
+            Stored::Nothing(files) => files.database().check_open(),
+        }
     }
 
     /// Hands rows to `visit` until it pauses or the rows end; true when it paused.

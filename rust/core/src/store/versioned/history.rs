@@ -1,5 +1,6 @@
 //! Scans: the versions of a key or of a range of keys, and the whole table as of a moment.
 
+use super::backward::{Backward, Span};
 use super::{Version, VersionRow, VersionedStore, layout};
 use crate::error::Result;
 use crate::metrics::Operation;
@@ -12,22 +13,27 @@ use std::collections::VecDeque;
 /// Older versions that a scan as of a moment steps over before it seeks to the next key.
 const STEPS: usize = 8;
 
+/// Bytes of a key's versions that a scan which ascends collects; more of them are walked backward, at twice the price.
+const COLLECTED: usize = 256 << 10;
+
 /// A scan over versions, as they were when it was opened.
 pub struct VersionScan {
     scan: Scan,
     mode: Mode,
-    horizon: i64,
     ascending: bool,
     key: KeyState,
     /// Versions of the key at hand, oldest last, while a scan that ascends collects them.
     collected: Vec<Owned>,
+    collected_bytes: usize,
+    /// While a key has more versions than are collected.
+    backward: Option<Backward>,
     ready: VecDeque<(Vec<u8>, Owned)>,
 }
 
 #[derive(Clone, Copy)]
 enum Mode {
     /// Every version whose validity meets `[from, to]`.
-    Between { from: i64, to: i64 },
+    Between(Span),
     /// The version of each key that was in force at a moment.
     AsOf { at: i64 },
     /// The newest version of each key, if it had begun by a moment; rows are of `latest`.
@@ -98,7 +104,7 @@ impl VersionedStore {
         let horizon = self.horizon(tx);
         let scan = tx.scan(self.inner.versions, bounds(key_from, key_to), false).map_err(|e| e.store(self.name()))?;
         let scan = scan.counted(self.inner.counts.iterator());
-        Ok(VersionScan::new(scan, Mode::Between { from: from.0, to: to.0 }, horizon, ascending))
+        Ok(VersionScan::new(scan, Mode::Between(Span { from: from.0, to: to.0, horizon }), ascending))
     }
 
     /// The whole table as it was at a moment (`None`: as it is), in key order. A moment before the history retention shows
@@ -115,7 +121,7 @@ impl VersionedStore {
             (tx.scan(self.inner.versions, Bounds::default(), false), Mode::AsOf { at })
         };
         let scan = open.map_err(|e| e.store(self.name()))?.counted(self.inner.counts.iterator());
-        Ok(VersionScan::new(scan, mode, horizon, false))
+        Ok(VersionScan::new(scan, mode, false))
     }
 
     /// The versions that a transaction has staged, ordered by (key, newest first).
@@ -131,8 +137,9 @@ impl VersionedStore {
 }
 
 impl VersionScan {
-    fn new(scan: Scan, mode: Mode, horizon: i64, ascending: bool) -> Self {
-        Self { scan, mode, horizon, ascending, key: KeyState::default(), collected: Vec::new(), ready: VecDeque::new() }
+    fn new(scan: Scan, mode: Mode, ascending: bool) -> Self {
+        let (collected, ready) = (Vec::new(), VecDeque::new());
+        Self { scan, mode, ascending, key: KeyState::default(), collected, collected_bytes: 0, backward: None, ready }
     }
 
     /// Hands versions to `visit` until it answers false or they end; true when it stopped, and the scan can be resumed.
@@ -169,8 +176,18 @@ impl VersionScan {
                     return Ok(true);
                 }
             }
-            let Self { scan, mode, horizon, ascending, key: state, collected, ready } = self;
-            let (mut stopped, mut damaged) = (false, Ok(()));
+            let Self { scan, mode, ascending, key: state, collected, collected_bytes, backward, ready } = self;
+            if let Some(walk) = backward {
+                let stopped = walk.for_each(scan, (&state.part, &state.key), visit)?;
+                if walk.has_ended() {
+                    *backward = None;
+                }
+                if stopped {
+                    return Ok(true);
+                }
+                continue;
+            }
+            let (mut stopped, mut damaged, mut too_many) = (false, Ok(()), None);
             let paused = scan.for_each(&mut |row_key, row| {
                 let (part, begin, row) = match layout::stored_version(row_key, row) {
                     Ok(read) => read,
@@ -181,18 +198,25 @@ impl VersionScan {
                 };
                 if part != state.part {
                     release(&state.key, collected, ready);
+                    *collected_bytes = 0;
                     state.enter(part);
                 }
                 let end = state.newer_begin.replace(begin);
                 let emit = match *mode {
-                    Mode::Between { from, to } if to < *horizon => end.is_none() && begin <= to && from <= to,
-                    Mode::Between { from, to } => begin <= to && from <= to && end.is_none_or(|end| end > from && end >= *horizon),
+                    Mode::Between(span) => span.meets(begin, end),
                     Mode::AsOf { at } => begin <= at && !state.done,
                     Mode::Latest { .. } => false,
                 };
                 state.done |= emit;
                 if emit && let Some(value) = layout::value(row) {
                     if *ascending {
+                        *collected_bytes += size_of::<Owned>() + value.len();
+                        if *collected_bytes > COLLECTED
+                            && let Mode::Between(span) = *mode
+                        {
+                            too_many = Some(span);
+                            return Step::Pause;
+                        }
                         collected.push(Owned { value: value.to_vec(), begin, end });
                     } else {
                         let version = Version { value, timestamp: Timestamp(begin), valid_to: end.map(Timestamp) };
@@ -220,7 +244,11 @@ impl VersionScan {
             if stopped {
                 return Ok(true);
             }
-            if !paused {
+            if let Some(span) = too_many {
+                collected.clear();
+                *collected_bytes = 0;
+                *backward = Some(Backward::begin(scan, &state.part, span)?);
+            } else if !paused {
                 release(&self.key.key, &mut self.collected, &mut self.ready);
                 if self.ready.is_empty() {
                     return Ok(false);

@@ -4,6 +4,7 @@
 //! `history.rs` · what is dropped when: `expiry.rs` · bytes: `layout.rs` · why most puts read nothing: `marks.rs`.
 
 mod ahead;
+mod backward;
 mod batch;
 mod expiry;
 mod history;

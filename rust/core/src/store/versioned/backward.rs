@@ -1,0 +1,111 @@
+//! The versions of one key oldest first, where they are too many to be held: a key's rows lie newest first and are walked backward.
+
+use super::{Version, layout};
+use crate::error::Result;
+use crate::store::key_value::successor;
+use crate::time::Timestamp;
+use crate::transaction::{Scan, Step, TIME_BYTES};
+
+/// Which versions are asked for: those whose validity meets `[from, to]`.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    pub(super) from: i64,
+    pub(super) to: i64,
+    /// The oldest moment that can be asked for.
+    pub(super) horizon: i64,
+}
+
+impl Span {
+    /// Whether a version is among them. If `to` itself lies before the horizon, only the newest can be.
+    #[inline]
+    pub(super) fn meets(self, begin: i64, end: Option<i64>) -> bool {
+        let Self { from, to, horizon } = self;
+        begin <= to
+            && from <= to
+            && match end {
+                None => true,
+                Some(end) => to >= horizon && end > from && end >= horizon,
+            }
+    }
+}
+
+/// A walk over one key's rows, from the oldest that is asked for to the newest.
+pub(super) struct Backward {
+    span: Span,
+    /// The row met last: when it ends is known once the next one is met, or none.
+    older: Option<(i64, Option<Vec<u8>>)>,
+    ended: bool,
+}
+
+impl Backward {
+    /// Places the scan at the key's oldest row that is asked for.
+    pub(super) fn begin(scan: &mut Scan, part: &[u8], span: Span) -> Result<Self> {
+        // The version in force at `from`; all older ones have ended by then.
+        let mut start = row_key(part, span.from);
+        scan.turn(&start, false)?;
+        scan.for_each(&mut |key, _| {
+            if key.starts_with(part) {
+                start.clear();
+                start.extend_from_slice(key);
+            }
+            Step::Pause
+        })?;
+        scan.turn(&start, true)?;
+        Ok(Self { span, older: None, ended: false })
+    }
+
+    /// Hands versions to `visit` until it answers false, which is returned as true, or the key ends.
+    pub(super) fn for_each(
+        &mut self,
+        scan: &mut Scan,
+        (part, key): (&[u8], &[u8]),
+        visit: &mut dyn FnMut(&[u8], Version<'_>) -> bool,
+    ) -> Result<bool> {
+        let (mut stopped, mut damaged) = (false, Ok(()));
+        let Self { span, older, ended } = self;
+        // Whether the row met before is wanted, which its end decides, and more after it.
+        let mut emit = |older: Option<(i64, Option<Vec<u8>>)>, end: Option<i64>| match older {
+            Some((begin, Some(value))) if span.meets(begin, end) => {
+                visit(key, Version { value: &value, timestamp: Timestamp(begin), valid_to: end.map(Timestamp) })
+            }
+            _ => true,
+        };
+        let paused = scan.for_each(&mut |row_key, row| {
+            let (row_part, begin, row) = match layout::stored_version(row_key, row) {
+                Ok(read) => read,
+                Err(error) => {
+                    damaged = Err(error);
+                    return Step::Pause;
+                }
+            };
+            let is_of_key = row_part == part;
+            stopped = !emit(older.take(), is_of_key.then_some(begin));
+            *ended = !is_of_key || begin > span.to;
+            if !*ended {
+                *older = Some((begin, layout::value(row).map(<[u8]>::to_vec)));
+            }
+            if stopped || *ended { Step::Pause } else { Step::Next }
+        })?;
+        damaged?;
+        if !paused {
+            *ended = true;
+            stopped = !emit(older.take(), None);
+        }
+        if *ended && let Some(next) = successor(part) {
+            scan.turn(&next, false)?;
+        }
+        Ok(stopped)
+    }
+
+    /// Whether the key has ended, and the scan stands at the next one.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended
+    }
+}
+
+fn row_key(part: &[u8], begin: i64) -> Vec<u8> {
+    let mut row_key = Vec::with_capacity(part.len() + TIME_BYTES);
+    row_key.extend_from_slice(part);
+    row_key.extend_from_slice(&layout::inverted(begin));
+    row_key
+}
