@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _FUNCTIONS: Final = ("count", "sum", "min", "max", "avg", "first", "last", "count_distinct", "collect_list", "collect_set")
+_COLLECTING: Final = ("collect_list", "collect_set")
 _COMPARING: Final = ("min", "max", "count_distinct", "collect_set")
 
 
@@ -89,6 +90,7 @@ def aggregate(
         max_ahead=max_ahead,
         materialized=materialized,
         output=sql.StructType([sql.StructField(field.name, field.dataType, nullable=True) for field in output]),
+        without_nulls=[made["name"] for made in columns.aggregates if made["function"] in _COLLECTING],
         request={**rows.request, **output_of_rows, **settings, "aggregates": columns.aggregates, "last": state.is_scratch},
         task=partial(AggregatorTask, owns=columns.own) if columns.own else OperatorTask,
     )

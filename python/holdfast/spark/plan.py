@@ -1,7 +1,7 @@
 """From an operator to a plan: rows, a shuffle into exactly N tasks, one task function."""
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -67,9 +67,13 @@ class Operator:
         timed: bool = True,
         max_ahead: Span | None = None,
         materialized: Materialized | None = None,
+        without_nulls: Collection[str] = (),
         task: Callable[..., OperatorTask] = OperatorTask,
     ) -> None:
-        """`timed`: the rows have times, without which there is no `max_ahead`."""
+        """`timed`: the rows have times, without which there is no `max_ahead`.
+
+        `without_nulls`: results that are arrays which the operator makes, with no null in them, as Spark's own are.
+        """
         if max_ahead is not None and not timed:
             raise ValueError("max_ahead needs a time: name the rows' timestamp column with on=...")
         self.max_ahead: Final = None if max_ahead is None else micros(max_ahead, "max_ahead")
@@ -77,9 +81,11 @@ class Operator:
         self.state: Final = state
         self.epoch: Final = epoch
         self.layout: Final = layout
-        self.output: Final = sql.StructType(
-            [sql.StructField(field.name, nullable(field.dataType), field.nullable, field.metadata) for field in output]
-        )
+        fields = [sql.StructField(field.name, nullable(field.dataType), field.nullable, field.metadata) for field in output]
+        for field in fields:
+            if field.name in without_nulls and isinstance(field.dataType, sql.ArrayType):
+                field.dataType = sql.ArrayType(field.dataType.elementType, containsNull=False)
+        self.output: Final = sql.StructType(fields)
         results = [pa.field(field.name, arrow_type(field.dataType, field.name)) for field in self.output]
         self._results: Final = pa.schema(results)
         self._instance: Final = str(uuid.uuid4())

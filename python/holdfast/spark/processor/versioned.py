@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from holdfast._core import decode_batch
 from holdfast.spark.processor.remote import Remote, Rows, columns, tuples
 
 if TYPE_CHECKING:
@@ -55,14 +56,17 @@ class Versioned(Remote):
         times: list[_core._Argument] = [] if as_of is None else [("as_of", "time", as_of)]
         return self._ask("get", ("keys", "key", keys), *times)
 
-    def apply_batch(self, is_put: Any, keys: Any, values: Any, timestamps: Any) -> "_core.ArrowBatch":
-        """A put or a get a row, in order."""
+    def apply_batch(
+        self, is_put: Any, keys: Any, values: Any, timestamps: Any, value_serde: "_core.Serde | None" = None
+    ) -> "_core.ArrowBatch":
+        """A put or a get a row, in order. After an error the task fails, and nothing of it is committed."""
         rows: list[_core._Argument] = [
             ("keys", "key", keys),
             ("values", "bytes", values),
             ("timestamps", "time", timestamps),
         ]
-        return self._ask("apply", ("is_put", "flag", is_put), *rows)
+        applied = self._ask("apply", ("is_put", "flag", is_put), *rows)
+        return applied if value_serde is None else decode_batch(applied, None, value_serde, self._name, keys)
 
     def versions_batches(
         self, key_from: bytes | None, key_to: bytes | None, start: int, end: int, batch_rows: int
