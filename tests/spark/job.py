@@ -71,8 +71,8 @@ def main() -> int:
     """Run until all is done."""
     folder, master = Path(sys.argv[1]), sys.argv[2]
     from pyspark.sql import SparkSession
-    from pyspark.sql import functions as F
     from sequence import DDL
+    from streams import joined_by_sign
 
     import holdfast.spark as hfs
 
@@ -85,16 +85,7 @@ def main() -> int:
     state = hfs.State(str(folder / "state"), partitions=4, snapshot_interval="5 seconds", retain_epochs=5)
 
     def write(frame: DataFrame, batch_id: int) -> None:
-        joined = hfs.join_asof(
-            frame.where("x >= 0"),
-            frame.where("x < 0").select("k", F.col("t").alias("since"), F.col("x").alias("v")),
-            by="k",
-            left_on="t",
-            right_on="since",
-            history_retention="10000 days",
-            state=state,
-            name="join",
-        )
+        joined = joined_by_sign(frame, state)
         joined = joined.mapInArrow(Marked(folder), joined.schema)
         totals = hfs.aggregate(joined, by="k", aggs={"n": "count", "total": ("sum", "v")}, state=state, name="totals")
         # The join is evaluated twice. No attempt takes away what another one has written.

@@ -63,7 +63,7 @@ def everything(frame: DataFrame, state: hfs.State) -> DataFrame:
     """Each operator over the frame, as rows of its name and of JSON."""
     from pyspark.sql import functions as F
 
-    left, right = frame.where("x >= 0"), frame.where("x < 0").select("k", F.col("t").alias("since"), F.col("x").alias("v"))
+    left, right = streams.sides(frame)
     times = {"by": "k", "left_on": "t", "right_on": "since", "state": state}
     # An operator's result as the right frame of another one: all of its rows, as they came.
     kept = hfs.materialize(right, by="k", state=state, name="right")

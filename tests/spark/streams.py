@@ -162,6 +162,19 @@ def s3_options() -> dict[str, str]:
     }
 
 
+def sides(frame: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """The rows (k, t, x) of one frame as those of a stream and, with a negative `x`, of a table: (k, since, v)."""
+    from pyspark.sql import functions as F
+
+    return frame.where("x >= 0"), frame.where("x < 0").select("k", F.col("t").alias("since"), F.col("x").alias("v"))
+
+
+def joined_by_sign(frame: DataFrame, state: hfs.State, **options: Any) -> DataFrame:
+    """The as-of join of a frame's rows with those of a negative `x`, over a history longer than any test's."""
+    asked = {"by": "k", "left_on": "t", "right_on": "since", "history_retention": "10000 days", "name": "join", **options}
+    return hfs.join_asof(*sides(frame), state=state, **asked)
+
+
 def values(rows: Sequence[tuple[Any, ...]]) -> dict[int, Any]:
     """What each left row (by its `x`) was joined with, for rows of the default columns."""
     return {row[2]: row[4] for row in rows}

@@ -13,27 +13,13 @@ import pytest
 from pyspark.errors import PythonException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from streams import Stream, in_thread, kill_host_of_worker, kill_hosts, seconds, values
+from streams import Stream, in_thread, joined_by_sign, kill_host_of_worker, kill_hosts, seconds, values
 
 import holdfast.spark as hfs
 from holdfast.cli import main
 from holdfast.errors import HoldfastError
 
 KEYS = "abcdefgh"  # enough that both partitions have some
-
-
-def both(frame: DataFrame, state: hfs.State, name: str = "join") -> DataFrame:
-    """The join of a micro-batch in which rows with a negative `x` are the table's."""
-    return hfs.join_asof(
-        frame.where("x >= 0"),
-        frame.where("x < 0").select("k", F.col("t").alias("since"), F.col("x").alias("v")),
-        by="k",
-        left_on="t",
-        right_on="since",
-        history_retention="30 days",
-        state=state,
-        name=name,
-    )
 
 
 def rows_of(joined: DataFrame) -> dict[int, Any]:
@@ -73,7 +59,7 @@ def test_operators_inside_foreach_batch(stream: Stream, wrap):
     expected = three_batches(stream)
     got: dict[int, Any] = {}
     state = stream.state()
-    run(stream, wrap(lambda frame, batch: got.__setitem__(batch, rows_of(both(frame, state)))))
+    run(stream, wrap(lambda frame, batch: got.__setitem__(batch, rows_of(joined_by_sign(frame, state)))))
     assert got == expected
 
 
@@ -83,7 +69,7 @@ def test_a_plan_evaluated_twice_answers_alike_and_counts_once(stream: Stream):
     state = stream.state()
 
     def twice(frame: DataFrame, batch: int) -> None:
-        joined = both(frame, state)
+        joined = joined_by_sign(frame, state)
         assert joined.count() == len(expected[batch])
         got[batch] = rows_of(joined)
         assert rows_of(joined) == got[batch]
@@ -99,7 +85,7 @@ def test_an_epoch_whose_rows_are_all_filtered_away(stream: Stream):
     state = stream.state()
 
     def fn(frame: DataFrame, batch: int) -> None:
-        got[batch] = rows_of(both(frame.where("false") if batch == 1 else frame, state))
+        got[batch] = rows_of(joined_by_sign(frame.where("false") if batch == 1 else frame, state))
 
     run(stream, hfs.foreach_batch(fn))
     assert stream.log() == {0: 2, 1: 2, 2: 2}
@@ -112,7 +98,7 @@ def test_take_and_then_a_full_evaluation(stream: Stream):
     state = stream.state()
 
     def fn(frame: DataFrame, batch: int) -> None:
-        joined = both(frame, state)
+        joined = joined_by_sign(frame, state)
         joined.take(1)
         got[batch] = rows_of(joined)
 
@@ -125,7 +111,7 @@ def test_take_alone_is_an_error_that_says_so(stream: Stream):
     state = stream.state()
 
     def fn(frame: DataFrame, batch: int) -> None:
-        joined = both(frame, state)
+        joined = joined_by_sign(frame, state)
         joined.take(1) if batch == 1 else joined.collect()
 
     with pytest.raises(StreamingQueryException, match="holdfast rewind"):
@@ -137,7 +123,7 @@ def test_an_operator_that_is_never_evaluated_is_an_error_that_says_so(stream: St
     state = stream.state()
 
     def fn(frame: DataFrame, batch: int) -> None:
-        joined = both(frame, state)
+        joined = joined_by_sign(frame, state)
         if batch != 1:
             joined.collect()
 
@@ -151,7 +137,7 @@ def test_evaluation_in_another_thread(stream: Stream):
     state = stream.state()
 
     def fn(frame: DataFrame, batch: int) -> None:
-        joined = both(frame, state)
+        joined = joined_by_sign(frame, state)
         got[batch] = in_thread(lambda: rows_of(joined))
 
     run(stream, hfs.foreach_batch(fn))
@@ -164,7 +150,7 @@ def test_an_operator_called_in_another_thread_is_refused(stream: Stream):
     told: list[str] = []
 
     def fn(frame: DataFrame, batch: int) -> None:
-        told.append(refusal(lambda: in_thread(lambda: both(frame, state))))
+        told.append(refusal(lambda: in_thread(lambda: joined_by_sign(frame, state))))
 
     run(stream, fn)
     assert len(told) == 3
@@ -179,7 +165,7 @@ def test_a_job_group_of_the_users_own_is_refused_without_the_wrapper(stream: Str
     def fn(frame: DataFrame, batch: int) -> None:
         for group in ("mine", "0f0a8f2e-54f2-4d9a-9d9b-2f2b8a0f7a11"):
             stream.spark.sparkContext.setJobGroup(group, "a group of my own")
-            told.append(refusal(lambda: both(frame, state)))
+            told.append(refusal(lambda: joined_by_sign(frame, state)))
 
     run(stream, fn)
     assert len(told) == 6
@@ -193,7 +179,7 @@ def test_a_job_group_of_the_users_own_does_no_harm_inside_the_wrapper(stream: St
 
     def fn(frame: DataFrame, batch: int) -> None:
         stream.spark.sparkContext.setJobGroup("mine", "a group of my own")
-        got[batch] = rows_of(both(frame, state))
+        got[batch] = rows_of(joined_by_sign(frame, state))
 
     run(stream, hfs.foreach_batch(fn))
     assert got == expected
@@ -206,8 +192,8 @@ def test_one_name_twice_in_an_epoch_is_refused(stream: Stream):
     told: list[str] = []
 
     def fn(frame: DataFrame, batch: int) -> None:
-        both(frame, state).collect()
-        told.append(refusal(lambda: both(frame, state)))
+        joined_by_sign(frame, state).collect()
+        told.append(refusal(lambda: joined_by_sign(frame, state)))
 
     run(stream, hfs.foreach_batch(fn))
     assert len(told) == 3
@@ -221,7 +207,7 @@ def test_a_result_of_another_epoch_is_refused(stream: Stream):
     told: list[str] = []
 
     def fn(frame: DataFrame, batch: int) -> None:
-        kept.append(both(frame, state))
+        kept.append(joined_by_sign(frame, state))
         kept[-1].collect()
         if batch == 1:
             told.append(refusal(kept[0].collect))

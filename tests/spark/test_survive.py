@@ -19,9 +19,8 @@ from drivers import wait
 from processors import OUT, Columns
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from sequence import DDL, Sequence
-from streams import Stream, hosts, kill_hosts, workers
+from streams import Stream, hosts, joined_by_sign, kill_hosts, workers
 
 import holdfast.spark as hfs
 
@@ -42,18 +41,6 @@ class Query:
         for _ in range(batches):
             self.sequence.write(base)
 
-    def join(self, frame: DataFrame, state: hfs.State) -> DataFrame:
-        return hfs.join_asof(
-            frame.where("x >= 0"),
-            frame.where("x < 0").select("k", F.col("t").alias("since"), F.col("x").alias("v")),
-            by="k",
-            left_on="t",
-            right_on="since",
-            history_retention="10000 days",
-            state=state,
-            name="join",
-        )
-
     def start(self, each: Callable[[DataFrame, int], None]) -> Any:
         rows = self.spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(str(self.base / "in"))
         writer = rows.writeStream.foreachBatch(each).option("checkpointLocation", str(self.root / "query"))
@@ -71,7 +58,7 @@ class Query:
         state = hfs.State(str(self.root), partitions=2, **self.settings)
 
         def fn(frame: DataFrame, batch: int) -> None:
-            joined = self.join(frame, state)
+            joined = joined_by_sign(frame, state)
             if each is not None:
                 each(frame, batch, joined)
                 return

@@ -36,7 +36,6 @@ fn held(folder: &Path) -> (usize, u64) {
 }
 
 fn run(host: &Arc<Host>, spark: &Spark, epoch: i64) {
-    spark.begin(epoch);
     let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28, "snapshot_interval": 10_000, "retain_epochs": RETAINED});
     let request = Task::new(spark, "a", epoch).with("/settings", settings).attempt(epoch).request.to_string();
     let Opening::Here(mut session, _) = Session::open(host, request.as_bytes()).unwrap() else { panic!("no other host") };
@@ -46,7 +45,6 @@ fn run(host: &Arc<Host>, spark: &Spark, epoch: i64) {
     session.push(batch(0, &rows)).unwrap();
     let staged = session.finish(Some(&*schema()), &mut |_| Ok(())).unwrap();
     assert_eq!(staged.counts.matched, 1);
-    spark.commit(epoch);
 }
 
 #[test]
@@ -56,19 +54,15 @@ fn root_and_disk_stay_as_large_as_they_are_over_many_epochs() {
     let mut early = None;
     for epoch in 0..epochs {
         let started = Instant::now();
-        run(&host, &spark, epoch);
+        spark.epoch(epoch, || run(&host, &spark, epoch));
         quarters[usize::try_from(epoch * 4 / epochs).unwrap()] += started.elapsed();
         if epoch == epochs / 4 {
             early = Some(held(&spark.path().join("state")));
         }
     }
     // Snapshots are taken beside the epochs: a few more epochs, until one has been taken and the log behind it is gone.
-    let (started, mut epoch) = (Instant::now(), epochs);
     let logged = || fs::read_dir(spark.path().join("log")).unwrap().count();
-    while logged() > BEHIND && started.elapsed() < Duration::from_secs(30) {
-        run(&host, &spark, epoch);
-        epoch += 1;
-    }
+    let epoch = spark.run_epochs_until(epochs, || logged() <= BEHIND, |epoch| run(&host, &spark, epoch));
     let (log, snapshots, local) = (logged(), held(&spark.path().join("snapshots")), held(&spark.path().join("state")));
     println!("{epoch} epochs: {log} epochs in the log, snapshots {snapshots:?}, local {early:?} then {local:?} (files, bytes)");
     println!("seconds of each quarter: {:?}", quarters.map(|time| time.as_secs_f64()));

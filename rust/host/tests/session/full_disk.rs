@@ -53,9 +53,7 @@ fn an_epoch_that_cannot_be_staged_is_staged_by_the_retry() {
     }
     let (spark, host) = (Spark::new(), HostProcess::start());
     let rates = rates(5_000, 10);
-    spark.begin(0);
-    task(&spark, 0).run(host.connect(), &[right("before", 10, 7)]).unwrap();
-    spark.commit(0);
+    spark.epoch(0, || task(&spark, 0).run(host.connect(), &[right("before", 10, 7)]).unwrap());
     spark.begin(1);
     host.limit_files(Some(FULL));
     let error = refused(task(&spark, 1).run(host.connect(), &rates));
@@ -73,9 +71,7 @@ fn an_epoch_that_cannot_be_staged_is_staged_by_the_retry() {
 fn a_commit_that_cannot_be_written_is_written_by_the_retry_and_snapshots_go_on() {
     let (spark, host) = (Spark::new(), HostProcess::start());
     let rates = rates(20_000, 10);
-    spark.begin(0);
-    task(&spark, 0).run(host.connect(), &rates).unwrap();
-    spark.commit(0);
+    spark.epoch(0, || task(&spark, 0).run(host.connect(), &rates).unwrap());
     // The first snapshot cannot write what is committed to files; from then on RocksDB refuses commits.
     host.limit_files(Some(FULL));
     let (started, mut next) = (Instant::now(), 1);
@@ -93,31 +89,19 @@ fn a_commit_that_cannot_be_written_is_written_by_the_retry_and_snapshots_go_on()
     let done = task(&spark, next).attempt(2).run(host.connect(), &[probe(&rates, 12_345), left("more", 100, 1)]).unwrap();
     assert_eq!(done.rows.iter().collect::<BTreeSet<_>>(), BTreeSet::from([&matched(12_345, 12_345, 10), &matched(1, next - 1, next - 1)]));
     spark.commit(next);
+    // Snapshots are taken again.
     let snapshots = spark.path().join("snapshots/join/0");
-    while fs::read_dir(&snapshots).is_ok_and(|files| files.flatten().all(|file| file.path().is_dir())) || !snapshots.exists() {
-        assert!(started.elapsed() < PATIENCE, "no snapshot any more: {}", host.log());
-        next += 1;
-        spark.begin(next);
-        task(&spark, next).run(host.connect(), &[]).unwrap();
-        spark.commit(next);
-    }
+    let has_snapshot = || fs::read_dir(&snapshots).is_ok_and(|mut files| files.any(|file| !file.unwrap().path().is_dir()));
+    spark.run_epochs_until(next + 1, has_snapshot, |epoch| drop(task(&spark, epoch).run(host.connect(), &[]).unwrap()));
 }
 
 #[test]
 fn a_snapshot_that_cannot_be_restored_is_restored_by_the_retry() {
     let (spark, host) = (Spark::new(), HostProcess::start());
     let rates = rates(20_000, 10);
-    spark.begin(0);
-    task(&spark, 0).run(host.connect(), &rates).unwrap();
-    spark.commit(0);
-    let (started, mut next) = (Instant::now(), 1);
-    while spark.path().join(format!("log/{:020}", 0)).exists() {
-        assert!(started.elapsed() < PATIENCE, "the log is still whole");
-        spark.begin(next);
-        task(&spark, next).run(host.connect(), &[]).unwrap();
-        spark.commit(next);
-        next += 1;
-    }
+    spark.epoch(0, || task(&spark, 0).run(host.connect(), &rates).unwrap());
+    let log_is_cut = || !spark.path().join(format!("log/{:020}", 0)).exists();
+    let next = spark.run_epochs_until(1, log_is_cut, |epoch| drop(task(&spark, epoch).run(host.connect(), &[]).unwrap()));
     host.kill();
     spark.delete_local();
     let host = HostProcess::start();

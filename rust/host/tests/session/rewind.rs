@@ -26,10 +26,7 @@ fn rows(epoch: i64, rate: i64) -> Vec<Row> {
 }
 
 fn run(spark: &Spark, host: &Host, run: &str, epoch: i64, rows: &[Row]) -> Done {
-    spark.begin(epoch);
-    let done = Task::new(spark, run, epoch).run(host.connect(), rows).unwrap();
-    spark.commit(epoch);
-    done
+    spark.epoch(epoch, || Task::new(spark, run, epoch).run(host.connect(), rows).unwrap())
 }
 
 fn files(spark: &Spark, folder: &str) -> Vec<String> {
@@ -254,24 +251,15 @@ fn a_host_that_lives_on_takes_snapshots_of_the_epochs_that_are_computed_anew() {
     let (spark, host, started) = (Spark::new(), Host::start(), Instant::now());
     let run = |run: &str, epoch: i64| {
         let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28, "snapshot_interval": 0, "retain_epochs": 1_000});
-        spark.begin(epoch);
         Task::new(&spark, run, epoch).with("/settings", settings).run(host.connect(), &rows(epoch, epoch)).unwrap();
-        spark.commit(epoch);
     };
     let snapshots = || {
         let whole = files(&spark, "snapshots/join/0").into_iter().filter(|file| !file.contains('#'));
         whole.filter_map(|file| file.split_once('.')?.0.parse::<i64>().ok()).collect::<Vec<_>>()
     };
-    let mut epoch = 0;
-    while snapshots().iter().max() < Some(&30) {
-        assert!(started.elapsed() < PATIENCE, "no snapshot");
-        run("old", epoch);
-        epoch += 1;
-    }
+    spark.run_epochs_until(0, || snapshots().iter().max() >= Some(&30), |epoch| run("old", epoch));
     root(&spark).rewind(Epoch(2)).unwrap();
-    for epoch in 2..30 {
-        run("new", epoch);
-    }
+    (2..30).for_each(|epoch| spark.epoch(epoch, || run("new", epoch)));
     // Long before it has come again to where it was.
     while !snapshots().iter().any(|epoch| (2..30).contains(epoch)) {
         assert!(started.elapsed() < PATIENCE, "no snapshot since the state was taken back");

@@ -19,10 +19,7 @@ fn task(spark: &Spark, epoch: i64) -> Task {
 }
 
 fn run(spark: &Spark, host: &Host, epoch: i64, rows: &[Row]) -> Done {
-    spark.begin(epoch);
-    let done = task(spark, epoch).run(host.connect(), rows).unwrap();
-    spark.commit(epoch);
-    done
+    spark.epoch(epoch, || task(spark, epoch).run(host.connect(), rows).unwrap())
 }
 
 /// A rate of each epoch's own, and what joins it.
@@ -58,14 +55,9 @@ fn log(spark: &Spark) -> Vec<i64> {
 }
 
 /// Runs epochs until the log before `epoch` is gone; returns the next one.
-fn run_until_forgotten(spark: &Spark, host: &Host, mut next: i64, epoch: i64) -> i64 {
-    let started = Instant::now();
-    while log(spark).first().is_none_or(|first| *first < epoch) {
-        assert!(started.elapsed() < PATIENCE, "the log still begins at {:?}", log(spark).first());
-        run(spark, host, next, &rows(next));
-        next += 1;
-    }
-    next
+fn run_until_forgotten(spark: &Spark, host: &Host, next: i64, epoch: i64) -> i64 {
+    let is_forgotten = || log(spark).first().is_some_and(|first| *first >= epoch);
+    spark.run_epochs_until(next, is_forgotten, |epoch| drop(task(spark, epoch).run(host.connect(), &rows(epoch)).unwrap()))
 }
 
 #[test]
@@ -119,34 +111,24 @@ fn restored(host: &HostProcess) -> (Vec<(i64, i64, i64)>, bool) {
 fn a_machine_that_was_away_replays_what_it_missed_and_nothing_else() {
     let spark = Spark::new();
     let run = |host: &HostProcess, disk: &str, epoch: i64| {
-        spark.begin(epoch);
         let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28, "snapshot_interval": 0, "retain_epochs": 1_000});
         let disk = spark.path().join(disk);
         let task = Task::new(&spark, "a", epoch).with("/settings", settings).with("/local_dir", disk.to_str().unwrap());
         task.run(host.connect(), &rows(epoch)).unwrap();
-        spark.commit(epoch);
     };
-    let (host, mut next, started) = (HostProcess::start(), 0, Instant::now());
-    while manifests(&spark).is_empty() {
-        assert!(started.elapsed() < PATIENCE, "no snapshot");
-        run(&host, "one", next);
-        next += 1;
-    }
+    let host = HostProcess::start();
+    let away = spark.run_epochs_until(0, || !manifests(&spark).is_empty(), |epoch| run(&host, "one", epoch));
     let snapshot = manifests(&spark).iter().map(|manifest| epoch_of(manifest)).min().unwrap();
     host.kill();
     // Another machine has the partition for a while, and takes newer snapshots.
     let host = HostProcess::start();
-    let (away, mut newest) = (next, snapshot);
-    while next < away + 3 || newest <= away {
-        assert!(started.elapsed() < PATIENCE, "no newer snapshot");
-        run(&host, "two", next);
-        next += 1;
-        newest = manifests(&spark).iter().map(|manifest| epoch_of(manifest)).max().unwrap();
-    }
+    (away..away + 3).for_each(|epoch| spark.epoch(epoch, || run(&host, "two", epoch)));
+    let is_newer = || manifests(&spark).iter().any(|manifest| epoch_of(manifest) > away);
+    let next = spark.run_epochs_until(away + 3, is_newer, |epoch| run(&host, "two", epoch));
     assert!(restored(&host).1, "a new disk: {}", host.log());
     host.kill();
     let host = HostProcess::start();
-    run(&host, "one", next);
+    spark.epoch(next, || run(&host, "one", next));
     let (replayed, from_snapshot) = restored(&host);
     assert!(!from_snapshot, "its own disk has most of it: {}", host.log());
     let &[(from, to, records)] = replayed.as_slice() else { panic!("replayed once: {}", host.log()) };

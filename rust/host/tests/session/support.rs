@@ -21,7 +21,7 @@ use tempfile::TempDir;
 
 pub const TOKEN: &str = "a token";
 pub const QUERY: &str = "query-1";
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The S3 server of `scripts/s3`, if the tests run beside it.
 struct S3 {
@@ -83,6 +83,25 @@ impl Spark {
     /// Writes an epoch's commit: its sink has it.
     pub fn commit(&self, epoch: i64) {
         std::fs::write(self.path().join(format!("query/commits/{epoch}")), "v1\n{}").unwrap();
+    }
+
+    /// Runs epochs from `next` on until something is so, which comes of them sooner or later; returns the next one.
+    pub fn run_epochs_until(&self, mut next: i64, is_so: impl Fn() -> bool, run: impl Fn(i64)) -> i64 {
+        let started = Instant::now();
+        while !is_so() {
+            assert!(started.elapsed() < PATIENCE, "it was not so in {} before epoch {next}", self.path().display());
+            self.epoch(next, || run(next));
+            next += 1;
+        }
+        next
+    }
+
+    /// Begins an epoch, does its work and commits it.
+    pub fn epoch<T>(&self, epoch: i64, work: impl FnOnce() -> T) -> T {
+        self.begin(epoch);
+        let done = work();
+        self.commit(epoch);
+        done
     }
 
     /// Where a partition's databases are.

@@ -1,10 +1,10 @@
-//! The versioned store against its model, over random operations with commits, rollbacks, reopens, compactions and batches, and
-//! readers of both levels whose views must stay as they were.
-#![allow(clippy::unwrap_used, reason = "a test")]
+//! The versioned store against its model, in files and in memory.
 
+use crate::pair::{Event, Pair, Subject, event, folder, key};
 use holdfast_core::{Applied, Durability, OffsetChange, Op, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Transaction};
 use holdfast_proof::subject::{History, VersionRow as Row};
 use proptest::prelude::*;
+use std::path::Path;
 use std::sync::Arc;
 
 const RETENTION: i64 = 40;
@@ -15,11 +15,7 @@ enum Step {
     Versions { key: u8, from: i64, span: i64, ascending: bool },
     Range { from: i64, span: i64 },
     Scan(Option<i64>),
-    Commit,
-    Rollback,
-    Reopen,
-    Compact,
-    Views,
+    Event(Event),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -29,28 +25,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0u8..6, -20i64..120, 0i64..40, any::<bool>()).prop_map(|(key, from, span, ascending)| Step::Versions { key, from, span, ascending }),
         1 => (-20i64..120, 0i64..40).prop_map(|(from, span)| Step::Range { from, span }),
         2 => prop::option::of(-20i64..120).prop_map(Step::Scan),
-        3 => Just(Step::Commit),
-        1 => Just(Step::Rollback),
-        1 => Just(Step::Reopen),
-        1 => Just(Step::Compact),
-        3 => Just(Step::Views),
+        9 => event().prop_map(Step::Event),
     ]
-}
-
-fn key(n: u8) -> Vec<u8> {
-    // Prefixes of one another, and zero bytes: the keys that a careless layout mixes up.
-    [&b""[..], b"a", b"a\0", b"a\0\x01", b"ab", b"a\xff"][n as usize].to_vec()
-}
-
-struct Pair {
-    place: Place,
-    task: Arc<Task>,
-    open: History,
-    committed: History,
-    /// Readers' views, and what each must show for as long as it lives.
-    views: Vec<(Transaction, History)>,
-    /// Behind the task: RocksDB waits a second when it finds its files gone.
-    dir: tempfile::TempDir,
 }
 
 /// Where the store is; in memory it is empty after a reopen.
@@ -62,7 +38,7 @@ enum Place {
     MemoryBesideFiles,
 }
 
-fn open(dir: &std::path::Path, place: Place) -> Arc<Task> {
+fn open(dir: &Path, place: Place) -> Arc<Task> {
     let kind = StoreKind::Versioned { history_retention: RETENTION, segment_interval: 10 };
     let spec = StoreSpec::new("s", kind);
     match place {
@@ -77,7 +53,32 @@ fn open(dir: &std::path::Path, place: Place) -> Arc<Task> {
     }
 }
 
-impl Pair {
+impl Subject for Place {
+    type Model = History;
+
+    fn open(&self, dir: &Path) -> Arc<Task> {
+        open(dir, *self)
+    }
+
+    fn kept(&self, committed: &History) -> History {
+        if matches!(self, Self::Files(..)) { committed.clone() } else { History::new(RETENTION) }
+    }
+
+    fn check(&self, task: &Task, view: &mut Transaction, model: &History) -> Result<(), TestCaseError> {
+        let store = task.versioned("s").unwrap();
+        let mut scan = store.versions_range(view, None, None, Timestamp(-100), Timestamp(1_000)).unwrap();
+        prop_assert_eq!(rows(&mut scan), all_versions(model, |_| true, -100, 1_000));
+        prop_assert_eq!(rows(&mut store.scan(view, None).unwrap()), as_of(model, i64::MAX));
+        let at = model.stream_time().unwrap_or(0) - RETENTION / 2;
+        for n in 0..6 {
+            let found = store.get_as_of(view, &key(n), Timestamp(at), |v| v.map(owned)).unwrap();
+            prop_assert_eq!(found, model.get(&key(n), at));
+        }
+        Ok(())
+    }
+}
+
+impl Pair<Place> {
     fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
         let store = self.task.versioned("s").unwrap();
         match step {
@@ -133,44 +134,9 @@ impl Pair {
                 let at = at.unwrap_or(i64::MAX);
                 prop_assert_eq!(rows(&mut scan), as_of(&self.open, at));
             }
-            Step::Commit => {
-                self.task.commit(OffsetChange::Keep).unwrap();
-                self.committed = self.open.clone();
-            }
-            Step::Rollback => {
-                self.task.rollback().unwrap();
-                self.open = self.committed.clone();
-            }
-            Step::Reopen => {
-                self.views.clear();
-                self.task.close().unwrap();
-                self.task = open(self.dir.path(), self.place);
-                if !matches!(self.place, Place::Files(..)) {
-                    self.committed = History::new(RETENTION);
-                }
-                self.open = self.committed.clone();
-            }
-            Step::Compact => {
-                self.task.flush(true).unwrap();
-                self.task.compact("s").unwrap();
-            }
-            Step::Views => {
-                let uncommitted = self.task.transaction().unwrap().reader();
-                self.views.push((uncommitted, self.open.clone()));
-                self.views.push((self.task.begin().unwrap(), self.committed.clone()));
-            }
+            Step::Event(event) => self.befall(event),
         }
-        for (view, model) in &mut self.views {
-            let mut scan = store.versions_range(view, None, None, Timestamp(-100), Timestamp(1_000)).unwrap();
-            prop_assert_eq!(rows(&mut scan), all_versions(model, |_| true, -100, 1_000));
-            prop_assert_eq!(rows(&mut store.scan(view, None).unwrap()), as_of(model, i64::MAX));
-            let at = model.stream_time().unwrap_or(0) - RETENTION / 2;
-            for n in 0..6 {
-                let found = store.get_as_of(view, &key(n), Timestamp(at), |v| v.map(owned)).unwrap();
-                prop_assert_eq!(found, model.get(&key(n), at));
-            }
-        }
-        Ok(())
+        self.check_views()
     }
 }
 
@@ -214,11 +180,7 @@ proptest! {
 
     #[test]
     fn the_store_answers_as_the_model(steps in prop::collection::vec(step(), 1..40), place in place()) {
-        // Every spill syncs files; memory makes that cheap.
-        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        let task = open(dir.path(), place);
-        let model = History::new(RETENTION);
-        let mut pair = Pair { dir, place, task, open: model.clone(), committed: model, views: Vec::new() };
+        let mut pair = Pair::new(place, folder(), History::new(RETENTION));
         for step in steps {
             pair.step(step)?;
         }

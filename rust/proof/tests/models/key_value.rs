@@ -1,7 +1,6 @@
-//! The key-value store against a map, in files and in memory, with transactions and without: random writes and range deletes with
-//! commits, rollbacks, reopens, compactions, and readers of both levels whose views must stay as they were.
-#![allow(clippy::unwrap_used, reason = "a test")]
+//! The key-value store against a map, in files and in memory, with transactions and without.
 
+use crate::pair::{Event, Pair, Subject, event, folder};
 use holdfast_core::{Durability, KeyValueStore, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Transaction};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -20,11 +19,7 @@ enum Step {
     Gets(Vec<Key>),
     Scan(Option<Key>, Option<Key>, bool),
     Prefix(Key),
-    Commit,
-    Rollback,
-    Reopen,
-    Compact,
-    Views,
+    Event(Event),
 }
 
 fn key() -> impl Strategy<Value = Key> {
@@ -41,24 +36,28 @@ fn step() -> impl Strategy<Value = Step> {
         2 => prop::collection::vec(key(), 0..6).prop_map(Step::Gets),
         4 => (end(), end(), any::<bool>()).prop_map(|(from, to, reverse)| Step::Scan(from, to, reverse)),
         1 => key().prop_map(Step::Prefix),
-        3 => Just(Step::Commit),
-        1 => Just(Step::Rollback),
-        1 => Just(Step::Reopen),
-        1 => Just(Step::Compact),
-        4 => Just(Step::Views),
+        9 => event().prop_map(Step::Event),
     ]
 }
 
-struct Pair {
-    spec: StoreSpec,
-    task: Arc<Task>,
-    store: KeyValueStore,
-    open: Model,
-    committed: Model,
-    /// Readers' views, and what each must show for as long as it lives.
-    views: Vec<(Transaction, Model)>,
-    /// Behind the task: RocksDB waits a second when it finds its files gone.
-    dir: tempfile::TempDir,
+/// Where the store is, and whether it has transactions.
+impl Subject for StoreSpec {
+    type Model = Model;
+
+    fn open(&self, dir: &Path) -> Arc<Task> {
+        open(dir, self).0
+    }
+
+    fn kept(&self, committed: &Model) -> Model {
+        if self.persistent { committed.clone() } else { Model::new() }
+    }
+
+    fn check(&self, task: &Task, view: &mut Transaction, model: &Model) -> Result<(), TestCaseError> {
+        let (store, expected): (_, Vec<_>) = (task.key_value("s").unwrap(), model.clone().into_iter().collect());
+        prop_assert_eq!(&rows(&store, view, None, None, false), &expected);
+        prop_assert_eq!(rows(&store, view, None, None, true), expected.into_iter().rev().collect::<Vec<_>>());
+        Ok(())
+    }
 }
 
 fn open(dir: &Path, spec: &StoreSpec) -> (Arc<Task>, KeyValueStore) {
@@ -87,14 +86,15 @@ fn inside(key: &[u8], from: &Option<Key>, to: &Option<Key>) -> bool {
     from.as_deref().is_none_or(|from| key >= from) && to.as_deref().is_none_or(|to| key <= to)
 }
 
-impl Pair {
+impl Pair<StoreSpec> {
     fn writes(&mut self, write: impl FnOnce(&KeyValueStore, &mut Transaction)) {
         let mut tx = self.task.transaction().unwrap();
-        write(&self.store, &mut tx);
+        write(&self.task.key_value("s").unwrap(), &mut tx);
         self.task.write_through(&mut tx).unwrap();
     }
 
     fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
+        let store = self.task.key_value("s").unwrap();
         match step {
             Step::Puts(puts) => {
                 for (key, value) in puts {
@@ -125,15 +125,15 @@ impl Pair {
                 let slices: Vec<_> = keys.iter().map(Vec::as_slice).collect();
                 let mut found = vec![None; keys.len()];
                 let mut tx = self.task.transaction().unwrap();
-                self.store.get_batch(&mut tx, &slices, |n, value| found[n] = value.map(<[u8]>::to_vec)).unwrap();
+                store.get_batch(&mut tx, &slices, |n, value| found[n] = value.map(<[u8]>::to_vec)).unwrap();
                 for (key, found) in keys.iter().zip(found) {
-                    let one = self.store.get(&mut tx, key, |value| value.map(<[u8]>::to_vec)).unwrap();
+                    let one = store.get(&mut tx, key, |value| value.map(<[u8]>::to_vec)).unwrap();
                     prop_assert_eq!(&one, &self.open.get(key).cloned());
                     prop_assert_eq!(found, one);
                 }
             }
             Step::Scan(from, to, reverse) => {
-                let found = rows(&self.store, &mut self.task.transaction().unwrap(), from.as_deref(), to.as_deref(), reverse);
+                let found = rows(&store, &mut self.task.transaction().unwrap(), from.as_deref(), to.as_deref(), reverse);
                 let mut expected: Vec<_> = self.open.clone().into_iter().filter(|(key, _)| inside(key, &from, &to)).collect();
                 if reverse {
                     expected.reverse();
@@ -142,7 +142,7 @@ impl Pair {
             }
             Step::Prefix(prefix) => {
                 let mut found = Vec::new();
-                let mut scan = self.store.prefix_scan(&mut self.task.transaction().unwrap(), &prefix, false).unwrap();
+                let mut scan = store.prefix_scan(&mut self.task.transaction().unwrap(), &prefix, false).unwrap();
                 let mut visit = |key: &[u8], value: &[u8]| {
                     found.push((key.to_vec(), value.to_vec()));
                     holdfast_core::Step::Next
@@ -151,43 +151,18 @@ impl Pair {
                 let expected: Vec<_> = self.open.clone().into_iter().filter(|(key, _)| key.starts_with(&prefix)).collect();
                 prop_assert_eq!(found, expected);
             }
-            Step::Commit => {
-                self.task.commit(OffsetChange::Keep).unwrap();
-                self.committed = self.open.clone();
-                prop_assert_eq!(self.task.uncommitted_bytes(), 0);
-            }
-            Step::Rollback => {
-                self.task.rollback().unwrap();
-                self.open = self.committed.clone();
-            }
-            Step::Reopen => {
-                self.views.clear();
-                self.task.close().unwrap();
-                (self.task, self.store) = open(self.dir.path(), &self.spec);
-                if !self.spec.persistent {
-                    self.committed.clear();
+            Step::Event(event) => {
+                let commits = matches!(event, Event::Commit);
+                self.befall(event);
+                if commits {
+                    prop_assert_eq!(self.task.uncommitted_bytes(), 0);
                 }
-                self.open = self.committed.clone();
-            }
-            Step::Compact => {
-                self.task.flush(true).unwrap();
-                self.task.compact("s").unwrap();
-            }
-            Step::Views => {
-                let uncommitted = self.task.transaction().unwrap().reader();
-                self.views.push((uncommitted, self.open.clone()));
-                self.views.push((self.task.begin().unwrap(), self.committed.clone()));
             }
         }
-        if !self.spec.transactional {
+        if !self.subject.transactional {
             self.committed = self.open.clone();
         }
-        for (view, model) in &mut self.views {
-            let expected: Vec<_> = model.clone().into_iter().collect();
-            prop_assert_eq!(rows(&self.store, view, None, None, false), expected.clone());
-            prop_assert_eq!(rows(&self.store, view, None, None, true), expected.into_iter().rev().collect::<Vec<_>>());
-        }
-        Ok(())
+        self.check_views()
     }
 }
 
@@ -200,10 +175,8 @@ proptest! {
         persistent in prop::bool::weighted(0.7),
         transactional in prop::bool::weighted(0.7),
     ) {
-        let dir = tempfile::tempdir().unwrap();
         let spec = StoreSpec { persistent, transactional, ..StoreSpec::new("s", StoreKind::KeyValue) };
-        let (task, store) = open(dir.path(), &spec);
-        let mut pair = Pair { dir, spec, task, store, open: Model::new(), committed: Model::new(), views: Vec::new() };
+        let mut pair = Pair::new(spec, folder(), Model::new());
         for step in steps {
             pair.step(step)?;
         }
