@@ -4,7 +4,7 @@
 mod measure;
 mod raw;
 
-use holdfast_core::{Durability, KeyValueStore, Step, StoreKind, StoreSpec, Task, TaskOptions};
+use holdfast_core::{Durability, KeyValueStore, Step, StoreKind, StoreSpec, Task, TaskOptions, Transaction};
 use measure::{KEY, Settings, TRANSACTION, VALUE, bytes, figure, offsets, timed};
 use std::path::Path;
 use std::sync::Arc;
@@ -17,6 +17,9 @@ fn main() {
     }
     for workload in workloads(settings.rows).into_iter().take(2) {
         beside_a_reader(&settings, &workload);
+    }
+    for batch in [100, 1_000, TRANSACTION] {
+        published(&settings, batch);
     }
 }
 
@@ -128,17 +131,15 @@ impl Workload {
     fn run(&self, task: &Task, store: &KeyValueStore) {
         let mut value = Vec::new();
         for n in 0..self.order.len() {
-            let mut tx = task.transaction().unwrap();
-            match self.operation {
-                Operation::Put => store.put(&mut tx, self.key(n), Some(self.value(n))).unwrap(),
-                Operation::Delete => store.put(&mut tx, self.key(n), None).unwrap(),
+            let call = |tx: &mut Transaction| match self.operation {
+                Operation::Put => store.put(tx, self.key(n), Some(self.value(n))),
+                Operation::Delete => store.put(tx, self.key(n), None),
                 Operation::Modify => {
-                    store.get(&mut tx, self.key(n), |found| Self::changed(found, &mut value)).unwrap();
-                    store.put(&mut tx, self.key(n), Some(&value)).unwrap();
+                    store.get(tx, self.key(n), |found| Self::changed(found, &mut value))?;
+                    store.put(tx, self.key(n), Some(&value))
                 }
-            }
-            task.write_through(&mut tx).unwrap();
-            drop(tx);
+            };
+            task.write(call).unwrap();
             if (n + 1) % self.transaction == 0 {
                 task.commit(offsets(n as i64)).unwrap();
             }
@@ -211,7 +212,7 @@ fn beside_a_reader(settings: &Settings, workload: &Workload) {
                         std::hint::spin_loop();
                         continue;
                     }
-                    let mut view = task.transaction().unwrap().reader();
+                    let mut view = task.read_uncommitted().unwrap();
                     let mut rows = store.range(&mut view, None, None, false).unwrap();
                     let next = |_: &[u8], _: &[u8]| if done.load(Ordering::Relaxed) { Step::Pause } else { Step::Next };
                     rows.for_each(&mut { next }).unwrap();
@@ -230,4 +231,28 @@ fn beside_a_reader(settings: &Settings, workload: &Workload) {
     if settings.wants(&name) {
         println!("{} scans", scans.into_inner());
     }
+}
+
+/// What a writer of batches pays for views that are published and that nobody takes.
+fn published(settings: &Settings, batch: usize) {
+    let uniform = workloads(settings.rows).swap_remove(0);
+    let run = |readers: bool| {
+        let dir = tempfile::tempdir().unwrap();
+        let (task, store) = uniform.open(dir.path(), true);
+        if readers {
+            task.expect_uncommitted_readers();
+        }
+        timed(|| {
+            for (n, rows) in uniform.order.chunks(batch).enumerate() {
+                let at = |row: usize| n * batch + row;
+                let rows = (0..rows.len()).map(|row| (uniform.key(at(row)), Some(uniform.value(at(row)))));
+                task.write_batch(|tx| store.put_batch(tx, rows)).unwrap();
+                if ((n + 1) * batch).is_multiple_of(TRANSACTION) {
+                    task.commit(offsets(n as i64)).unwrap();
+                }
+            }
+        })
+    };
+    let name = format!("put + commit in batches of {batch}, uniform keys, with views for READ_UNCOMMITTED readers");
+    figure(settings, (&name, "the same where nobody has ever read so", "", "throughput"), || run(true), || run(false));
 }

@@ -5,7 +5,8 @@
 //! relaxed load each, and none lies on the path of a row. Nothing but the calls below can arm one.
 
 use crate::error::{Error, ErrorKind, Result};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A moment at which things may go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,11 +50,16 @@ pub enum Action {
     Abort,
     /// Nothing but that [`Failpoint::is_armed`] turns false.
     Mark,
+    /// The thread stays there until [`Failpoint::release`].
+    Hold,
 }
 
 /// How many times the armed point is passed before something happens there, then the action, then the point; 0 is unarmed.
 static ARMED: AtomicU64 = AtomicU64::new(0);
 const ARM: u64 = 1 << 63;
+
+/// A thread that comes to the point stays there.
+static HELD: AtomicBool = AtomicBool::new(false);
 
 impl Failpoint {
     /// Every point.
@@ -85,6 +91,7 @@ impl Failpoint {
 
     /// The next time but `passed` that this point is reached, the action happens.
     pub fn arm(self, action: Action, passed: u32) {
+        HELD.store(action == Action::Hold, Ordering::SeqCst);
         ARMED.store(ARM | u64::from(passed) << 16 | (action as u64) << 8 | self as u64, Ordering::SeqCst);
     }
 
@@ -96,6 +103,11 @@ impl Failpoint {
     /// Whether a point is armed that has not been reached.
     pub fn is_armed() -> bool {
         ARMED.load(Ordering::SeqCst) != 0
+    }
+
+    /// Lets the thread go on that stays at a point.
+    pub fn release() {
+        HELD.store(false, Ordering::SeqCst);
     }
 
     #[inline]
@@ -118,6 +130,12 @@ impl Failpoint {
         match (armed >> 8) as u8 {
             action if action == Action::Abort as u8 => std::process::abort(),
             action if action == Action::Mark as u8 => Ok(()),
+            action if action == Action::Hold as u8 => {
+                while HELD.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Ok(())
+            }
             action if action == Action::Panic as u8 => std::panic::panic_any(format!("failpoint {self:?}")),
             _ => Err(Error::new(ErrorKind::Io, format!("failpoint {self:?}"))),
         }

@@ -49,8 +49,8 @@ pub use store::window::{WindowPut, WindowScan, WindowStore};
 pub use store::windowed::WindowedKey;
 pub use store::{StoreKind, StoreSpec};
 pub use task::{
-    Commit, Durability, Offsets, OpenTransaction, ProcessingGuarantee, StoreMetrics, Task, TaskMetrics, TaskOptions, TransactionMechanism,
-    check_topic, read_offsets, write_offsets,
+    Commit, Durability, LongCall, Offsets, OpenTransaction, ProcessingGuarantee, StoreMetrics, Task, TaskMetrics, TaskOptions,
+    TransactionMechanism, check_topic, read_offsets, write_offsets,
 };
 pub use time::Timestamp;
 pub use transaction::{Scan, Step, Transaction};

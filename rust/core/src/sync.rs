@@ -8,6 +8,22 @@ pub(crate) use parking_lot::{MappedMutexGuard, Mutex, MutexGuard, RwLock, RwLock
 #[cfg(feature = "shuttle")]
 pub(crate) use shuttle_parking_lot::{MappedMutexGuard, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
+/// How long a thread waits for a lock before it looks for another way on.
+#[cfg(not(feature = "shuttle"))]
+const MOMENT: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// The lock, if it becomes free soon.
+#[inline]
+pub(crate) fn lock_for_a_moment<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    #[cfg(not(feature = "shuttle"))]
+    return lock.try_lock_for(MOMENT);
+    #[cfg(feature = "shuttle")]
+    {
+        shuttle::thread::yield_now();
+        lock.try_lock()
+    }
+}
+
 /// A share of the lock, also for a thread that has one already while a writer waits.
 #[inline]
 pub(crate) fn read_recursive<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {

@@ -7,6 +7,7 @@ use holdfast_core::{
 use holdfast_proof::rounds;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const ACCOUNTS: u8 = 3;
 const EACH: u8 = 10;
@@ -59,11 +60,12 @@ fn totals(task: &Task, view: &mut Transaction) -> Result<(u8, u8)> {
 }
 
 /// Looks at a view twice, with everybody else at work in between.
-fn look(task: &Task, mut view: Transaction) -> Result<()> {
+fn look(task: &Task, mut view: Transaction, returned: u64) -> Result<()> {
     let seen = totals(task, &mut view)?;
     assert_eq!(seen.0 + seen.1, 2 * EACH, "money made or lost");
     let time = task.versioned("history")?.get(&mut view, b"clock", |found| found.map(|v| v.timestamp.0))?;
     assert_eq!(time.unwrap_or(0), i64::from(EACH - seen.0), "stores at different commits");
+    assert!(time.unwrap_or(0) >= returned as i64, "a view without what had returned before it was taken");
     shuttle::thread::yield_now();
     assert_eq!(totals(task, &mut view)?, seen, "a view that changed");
     let then = time.map_or(Ok(None), |time| {
@@ -82,13 +84,18 @@ fn unless_closed(result: Result<()>) {
 
 fn model(closes: bool) {
     let task = open();
+    // The last of the writer's calls that has returned and was not rolled back, and the last that was committed: a view that is
+    // taken later has it. They are not shuttle's, since they are no part of what is tried.
+    let returned = [Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0))];
     let mut threads = Vec::new();
     for uncommitted in [true, false] {
         let task = Arc::clone(&task);
+        let returned = Arc::clone(&returned[usize::from(!uncommitted)]);
         threads.push(shuttle::thread::spawn(move || {
             for _ in 0..2 {
-                let view = if uncommitted { task.transaction().map(|mut tx| tx.reader()) } else { task.begin() };
-                unless_closed(view.and_then(|view| look(&task, view)));
+                let before = returned.load(Ordering::SeqCst);
+                let view = if uncommitted { task.read_uncommitted() } else { task.begin() };
+                unless_closed(view.and_then(|view| look(&task, view, before)));
             }
         }));
     }
@@ -97,13 +104,19 @@ fn model(closes: bool) {
         threads.push(shuttle::thread::spawn(move || task.close().expect("a close")));
     }
     let work = || -> Result<()> {
+        let [uncommitted, committed] = &returned;
         for at in 1..=4 {
-            transfer(&task, &mut *task.transaction()?, at)?;
+            // Calls for one record and for many, which show their readers the state before them.
+            let call =
+                |at| if at % 2 == 0 { task.write_batch(|tx| transfer(&task, tx, at)) } else { task.write(|tx| transfer(&task, tx, at)) };
+            call(at)?;
             if at == 2 {
                 task.rollback()?;
-                transfer(&task, &mut *task.transaction()?, at)?;
+                call(at)?;
             }
+            uncommitted.store(at as u64, Ordering::SeqCst);
             task.commit(OffsetChange::Keep)?;
+            committed.store(at as u64, Ordering::SeqCst);
         }
         Ok(())
     };

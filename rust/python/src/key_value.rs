@@ -67,7 +67,7 @@ impl KeyValueStore {
         run(py, self.view.owner(), || {
             let rows = entries.iter().map(|(key, value)| (&**key, value.as_deref()));
             check_entries(rows.clone())?;
-            self.view.write(|tx| self.store.put_all(tx, rows))
+            self.view.write_batch(|tx| self.store.put_all(tx, rows))
         })
     }
 
@@ -97,7 +97,7 @@ impl KeyValueStore {
             keys.same_rows(&values)?;
             let (keys, values) = (keys.bytes()?, values.bytes()?);
             keys.check_keys()?;
-            self.view.write(|tx| self.store.put_batch(tx, keys.iter().flatten().zip(values.iter())))
+            self.view.write_batch(|tx| self.store.put_batch(tx, keys.iter().flatten().zip(values.iter())))
         })
     }
 
@@ -106,13 +106,13 @@ impl KeyValueStore {
         run(py, self.view.owner(), || {
             let keys = keys.bytes()?;
             keys.check_keys()?;
-            self.view.write(|tx| self.store.delete_batch(tx, keys.iter().flatten()))
+            self.view.write_batch(|tx| self.store.delete_batch(tx, keys.iter().flatten()))
         })
     }
 
     #[pyo3(signature = (start, end))]
     fn delete_range(&self, py: Python<'_>, start: Option<&[u8]>, end: Option<&[u8]>) -> PyResult<()> {
-        run(py, self.view.owner(), || self.view.write(|tx| self.store.delete_range(tx, start, end)))
+        run(py, self.view.owner(), || self.view.write_batch(|tx| self.store.delete_range(tx, start, end)))
     }
 
     fn get_batch(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<ArrowArray> {
@@ -120,7 +120,7 @@ impl KeyValueStore {
         let values = run(py, self.view.owner(), || {
             let keys = keys.bytes()?;
             let keys = keys.keys()?;
-            self.view.read(|tx| {
+            self.view.read_batch(|tx| {
                 let mut places = Places::new(keys.len());
                 self.store.get_batch(tx, &keys, |row, value| {
                     places.put(row, value.map(|value| Stamped { value, timestamp: NO_TIMESTAMP }));

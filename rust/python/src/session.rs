@@ -62,7 +62,7 @@ impl SessionStore {
                 .map(|(((key, start), end), value)| (WindowedKey { key, start, end }, value))
                 .collect();
             self.store.check(&puts)?;
-            self.view.write(|tx| self.store.put_batch(tx, &puts))
+            self.view.write_batch(|tx| self.store.put_batch(tx, &puts))
         })
     }
 }
@@ -135,7 +135,7 @@ impl SessionStore {
             let keys = keys.keys()?;
             let sessions: Vec<_> = keys.iter().zip(starts).zip(ends).map(|((key, start), end)| WindowedKey { key, start, end }).collect();
             let mut places = Places::new(sessions.len());
-            self.view.read(|tx| self.store.fetch_batch(tx, &sessions, |row, value| places.put(row, value.map(plain))))?;
+            self.view.read_batch(|tx| self.store.fetch_batch(tx, &sessions, |row, value| places.put(row, value.map(plain))))?;
             places.finish()
         })?;
         Ok(ArrowArray::new(values))
@@ -157,7 +157,7 @@ impl SessionStore {
             let keys = keys.keys()?;
             let mut columns = WindowedColumns::of_batch(SESSION, false);
             let mut append = |row: usize, session: WindowedKey<'_>, value: &[u8]| columns.append(row, session, plain(value));
-            self.view.read(|tx| self.store.find_batch(tx, &keys, &ends, &starts, &mut append))?;
+            self.view.read_batch(|tx| self.store.find_batch(tx, &keys, &ends, &starts, &mut append))?;
             columns.finish()
         })?;
         Ok(ArrowBatch::new(batch))

@@ -75,7 +75,7 @@ impl TimestampedKeyValueStore {
         run(py, self.view.owner(), || {
             check_entries(entries.iter().map(|(key, value, _)| (&**key, value.as_deref())))?;
             let rows = entries.iter().map(|(key, value, timestamp)| (&**key, value.as_deref(), Timestamp(*timestamp)));
-            self.view.write(|tx| self.store.put_all(tx, rows))
+            self.view.write_batch(|tx| self.store.put_all(tx, rows))
         })
     }
 
@@ -107,7 +107,7 @@ impl TimestampedKeyValueStore {
             let (keys, values, times) = (keys.bytes()?, values.bytes()?, timestamps.times()?);
             keys.check_keys()?;
             let rows = keys.iter().flatten().zip(values.iter()).zip(times).map(|((key, value), time)| (key, value, time));
-            self.view.write(|tx| self.store.put_batch(tx, rows))
+            self.view.write_batch(|tx| self.store.put_batch(tx, rows))
         })
     }
 
@@ -116,13 +116,13 @@ impl TimestampedKeyValueStore {
         run(py, self.view.owner(), || {
             let keys = keys.bytes()?;
             keys.check_keys()?;
-            self.view.write(|tx| self.store.delete_batch(tx, keys.iter().flatten()))
+            self.view.write_batch(|tx| self.store.delete_batch(tx, keys.iter().flatten()))
         })
     }
 
     #[pyo3(signature = (start, end))]
     fn delete_range(&self, py: Python<'_>, start: Option<&[u8]>, end: Option<&[u8]>) -> PyResult<()> {
-        run(py, self.view.owner(), || self.view.write(|tx| self.store.delete_range(tx, start, end)))
+        run(py, self.view.owner(), || self.view.write_batch(|tx| self.store.delete_range(tx, start, end)))
     }
 
     fn get_batch(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<ArrowBatch> {
@@ -131,7 +131,7 @@ impl TimestampedKeyValueStore {
             let keys = keys.bytes()?;
             let keys = keys.keys()?;
             let mut places = Places::new(keys.len());
-            self.view.read(|tx| self.store.get_batch(tx, &keys, |row, found| places.put(row, found)))?;
+            self.view.read_batch(|tx| self.store.get_batch(tx, &keys, |row, found| places.put(row, found)))?;
             places.finish_stamped()
         })?;
         Ok(ArrowBatch::new(batch))

@@ -48,7 +48,7 @@ impl VersionedKeyValueStore {
         py: Python<'_>,
         open: impl FnOnce(&Store, &mut Transaction) -> Result<VersionScan> + Send,
     ) -> PyResult<VersionScan> {
-        run(py, self.view.owner(), || self.view.read(|tx| open(&self.store, tx)))
+        run(py, self.view.owner(), || self.view.read_batch(|tx| open(&self.store, tx)))
     }
 }
 
@@ -130,7 +130,7 @@ impl VersionedKeyValueStore {
                 .map(|((key, value), timestamp)| VersionRow { key, value: *value, timestamp: *timestamp })
                 .collect();
             let mut results = PutColumns::with_capacity(rows.len());
-            self.view.write(|tx| self.store.put_batch(tx, &rows, &mut |result| results.append(result)))?;
+            self.view.write_batch(|tx| self.store.put_batch(tx, &rows, &mut |result| results.append(result)))?;
             results.finish()
         })?;
         Ok(ArrowBatch::new(batch))
@@ -148,7 +148,7 @@ impl VersionedKeyValueStore {
             let keys = key_bytes.keys()?;
             let times = as_of.as_ref().map(Column::times).transpose()?;
             let mut columns = VersionColumns::without_keys(keys.len());
-            self.view.read(|tx| self.store.get_batch(tx, &keys, times.as_deref(), &mut |_, found| columns.append(None, found)))?;
+            self.view.read_batch(|tx| self.store.get_batch(tx, &keys, times.as_deref(), &mut |_, found| columns.append(None, found)))?;
             columns.finish(&version_schema(false))
         })?;
         Ok(ArrowBatch::new(batch))
@@ -183,7 +183,7 @@ impl VersionedKeyValueStore {
                 .collect();
             let mut accepted = BooleanBuilder::with_capacity(ops.len());
             let mut columns = VersionColumns::without_keys(ops.len());
-            self.view.write(|tx| {
+            self.view.write_batch(|tx| {
                 self.store.apply_batch(tx, &ops, true, &mut |_, applied| match applied {
                     Applied::Put(result) => {
                         accepted.append_value(result.accepted);

@@ -49,14 +49,12 @@ impl OpenTask {
         Err(Error::new(ErrorKind::StoreClosed, "the store is closed; open the task again").path(self.task.path()))
     }
 
-    fn write<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
-        self.check_open()?;
-        self.task.write(|tx| {
-            let before = tx.uncommitted_bytes();
-            let value = work(tx)?;
-            self.last_growth.store(tx.uncommitted_bytes().saturating_sub(before), Ordering::SeqCst);
-            Ok(value)
-        })
+    /// Does a write call's work, and notes by how much the transaction has grown.
+    fn grow<T>(&self, tx: &mut Transaction, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        let before = tx.uncommitted_bytes();
+        let value = work(tx)?;
+        self.last_growth.store(tx.uncommitted_bytes().saturating_sub(before), Ordering::SeqCst);
+        Ok(value)
     }
 
     /// Notes the input record that the following writes come from.
@@ -143,6 +141,9 @@ impl View {
             other => return Err(Error::new(ErrorKind::InvalidValue, format!("there is no isolation level {other:?}"))),
         };
         let offset = |(topic, partition, offset)| (TopicPartition { topic, partition }, Offset(offset));
+        if level == Level::Uncommitted {
+            self.task.task.expect_uncommitted_readers();
+        }
         let bound = bound.map(|offsets| Arc::new(offsets.into_iter().map(offset).collect()));
         Ok(Self { task: Arc::clone(&self.task), level, bound })
     }
@@ -168,28 +169,47 @@ impl View {
         Arc::clone(&self.task)
     }
 
-    /// Reads. A reader of its own takes a view in the time that copying a few pointers takes, then goes its own way.
+    /// Reads one record, or opens a scan. A reader of its own takes a view in the time that copying a few pointers takes, then goes
+    /// its own way.
     pub fn read<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
         self.task.check_open()?;
         match self.level {
             Level::Writer => work(&mut *self.task.task.transaction()?),
-            Level::Committed => {
-                let mut reader = self.task.task.begin()?;
-                self.check_bound(&reader)?;
-                work(&mut reader)
-            }
-            Level::Uncommitted => {
-                let mut reader = self.task.task.transaction()?.reader();
-                self.check_bound(&reader)?;
-                work(&mut reader)
-            }
+            Level::Committed | Level::Uncommitted => work(&mut self.reader_view()?),
         }
     }
 
-    /// Writes, which only the writer's view can; `work` is one unit.
-    pub fn write<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+    /// Reads many records.
+    pub fn read_batch<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        self.task.check_open()?;
         match self.level {
-            Level::Writer => self.task.write(work),
+            Level::Writer => work(&mut *self.task.task.long_call()?),
+            Level::Committed | Level::Uncommitted => work(&mut self.reader_view()?),
+        }
+    }
+
+    fn reader_view(&self) -> Result<Transaction> {
+        let task = &self.task.task;
+        let view = if self.level == Level::Uncommitted { task.read_uncommitted()? } else { task.begin()? };
+        self.check_bound(&view)?;
+        Ok(view)
+    }
+
+    /// Writes one record, which only the writer's view can; `work` is one unit.
+    pub fn write<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        self.check_writer()?;
+        self.task.task.write(|tx| self.task.grow(tx, work))
+    }
+
+    /// Writes many records; `work` is one unit.
+    pub fn write_batch<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        self.check_writer()?;
+        self.task.task.write_batch(|tx| self.task.grow(tx, work))
+    }
+
+    fn check_writer(&self) -> Result<()> {
+        match self.level {
+            Level::Writer => self.task.check_open(),
             Level::Committed | Level::Uncommitted => {
                 Err(Error::new(ErrorKind::UnsupportedOperation, "this is a read-only view; write through the task's own store"))
             }

@@ -41,7 +41,7 @@ impl WindowStore {
             let (keys, starts) = (keys.bytes()?, starts.times()?);
             let keys = keys.keys()?;
             let mut places = Places::new(keys.len());
-            self.view.read(|tx| self.store.fetch_batch(tx, &keys, &starts, |row, found| places.put(row, found)))?;
+            self.view.read_batch(|tx| self.store.fetch_batch(tx, &keys, &starts, |row, found| places.put(row, found)))?;
             Ok(places)
         })
     }
@@ -107,7 +107,7 @@ impl WindowStore {
                 let timestamp = timestamps.as_ref().map(|times| times[row]);
                 WindowPut { key, value, start, timestamp }
             });
-            self.view.write(|tx| {
+            self.view.write_batch(|tx| {
                 self.store.put_batch(tx, puts)?;
                 Ok(())
             })
@@ -140,7 +140,7 @@ impl WindowStore {
             let (keys, starts, ends) = (keys.bytes()?, starts.times()?, ends.times()?);
             let keys = keys.keys()?;
             let mut columns = WindowedColumns::of_batch(WINDOW, timestamps);
-            self.view.read(|tx| {
+            self.view.read_batch(|tx| {
                 self.store.fetch_ranges(tx, &keys, &starts, &ends, &mut |row, window, found| columns.append(row, window, found))
             })?;
             columns.finish()

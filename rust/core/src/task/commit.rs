@@ -33,6 +33,7 @@ impl Task {
         self.reclaimer.log();
         let mut open = self.open.lock();
         open.check_finished(self.path())?;
+        let _published = self.publish_open(&mut open);
         self.commit_locked(&mut open, tx, &commit, None)?;
         // The task's own transaction, if it holds nothing, goes on from here.
         open.forget_if_empty();
@@ -121,8 +122,9 @@ impl Task {
 
     fn write_and_publish(&self, batch: &mut Batch, memory: Vec<MemoryTable>, states: Vec<StoreState>, position: Position) -> Result<()> {
         let before = self.database.last_write();
-        match self.write_batch(batch) {
-            Ok(bytes) => self.publish(memory, states, position, bytes),
+        let written = if batch.is_empty() { Ok(()) } else { self.database.write(batch) };
+        match written {
+            Ok(()) => self.publish(memory, states, position, batch.len()),
             Err(error) => {
                 // It may have taken place all the same. Then the next transaction goes on from it, as it would after a reopen, and
                 // not from a state that the database has left behind.
@@ -134,14 +136,6 @@ impl Task {
         }
     }
 
-    fn write_batch(&self, batch: &mut Batch) -> Result<usize> {
-        if batch.is_empty() {
-            return Ok(0);
-        }
-        self.database.write(batch)?;
-        Ok(batch.len())
-    }
-
     /// Makes a written commit what new views see.
     pub(super) fn publish(&self, memory: Vec<MemoryTable>, states: Vec<StoreState>, position: Position, bytes: usize) -> Result<()> {
         let files = self.database.snapshot().map_err(|error| {
@@ -149,6 +143,8 @@ impl Task {
             Error::new(error.kind(), words).path(self.path())
         })?;
         let committed = Committed { base: Base::new(files, memory, position), states };
+        // Who has seen the new commit must not see the state before it from then on.
+        self.uncommitted.withdraw();
         *self.committed.write() = committed.clone();
         if let Err(error) = self.advance_horizons(&committed, bytes) {
             log::warn!("{}: expiry is put off to a later commit: {error}", self.path().display());

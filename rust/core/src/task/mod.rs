@@ -16,6 +16,7 @@ mod serdes;
 mod spilled;
 mod store;
 mod text_file;
+mod uncommitted;
 mod write;
 
 pub use commit::Commit;
@@ -23,6 +24,7 @@ pub use metrics::{StoreMetrics, TaskMetrics};
 pub use open::OpenTransaction;
 pub use options::{Durability, ProcessingGuarantee, TaskOptions, TransactionMechanism};
 pub use text_file::{Offsets, check_topic, read_offsets, write_offsets};
+pub use uncommitted::LongCall;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::failpoint::Failpoint;
@@ -45,6 +47,7 @@ use reclaim::Reclaimer;
 use std::path::Path;
 use std::sync::Arc;
 use store::Store;
+use uncommitted::Uncommitted;
 
 /// An open task. All of its methods may be called from any thread.
 pub struct Task {
@@ -58,6 +61,8 @@ pub struct Task {
     committed: RwLock<Committed>,
     /// The task's own open transaction; its lock is the writer's.
     open: Mutex<Open>,
+    /// What readers see of it while that lock is taken for long.
+    uncommitted: Uncommitted,
     views: Mutex<Views>,
     counts: TaskCounts,
     options: TaskOptions,
@@ -199,8 +204,9 @@ impl Task {
             return Err(Error::new(ErrorKind::InvalidValue, "the checkpoint's directory exists already; name a new one").path(directory));
         }
         // No commit may be under way.
-        let open = self.open.lock();
+        let mut open = self.open.lock();
         open.check_finished(self.path())?;
+        let _published = self.publish_open(&mut open);
         self.database.checkpoint(directory)
     }
 
@@ -231,6 +237,7 @@ impl Task {
     fn close_locked(&self) -> Result<()> {
         Failpoint::BeforeClose.reached()?;
         let mut open = self.open.lock();
+        let _published = self.publish_open(&mut open);
         let closing = Closing(&self.database);
         let finished = self.finish(&mut open);
         let closed = finished.and_then(|()| match &self.closed_marker {

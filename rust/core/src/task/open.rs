@@ -4,6 +4,7 @@ use super::commit_file::CommitFile;
 use super::marker::{self, Marker};
 use super::metadata::{self, DURABILITY_KEY, FORMAT, FORMAT_KEY};
 use super::spilled::{self, Unfinished};
+use super::uncommitted::Uncommitted;
 use super::{
     Commit, Committed, Durability, Entry, ProcessingGuarantee, Reclaimer, Store, Task, TaskCounts, TaskOptions, Views, offsets,
     older_layout,
@@ -47,7 +48,7 @@ pub(super) enum Open {
 
 impl Open {
     /// Fails if a commit failed or was interrupted.
-    fn check_usable(&self, path: &Path) -> Result<()> {
+    pub(super) fn check_usable(&self, path: &Path) -> Result<()> {
         if let Self::Poisoned(why) = self {
             let words = format!("a commit failed ({why}); call rollback() to go on from the last commit, or open the task again");
             return Err(Error::new(ErrorKind::InvalidState, words).path(path));
@@ -139,10 +140,13 @@ impl Task {
     pub fn commit(&self, offsets: OffsetChange) -> Result<()> {
         self.check_commit(&offsets)?;
         self.reclaimer.log();
+        // Let go of behind the lock: deleting spilled rows takes a while.
+        let _spilled;
         let mut open = self.open.lock();
         if let Open::Active(tx) = &*open {
             tx.check_whole().map_err(|error| error.path(self.path()))?;
         }
+        let _published = self.publish_open(&mut open);
         let tx = match std::mem::replace(&mut *open, Open::Fresh) {
             Open::Active(tx) => *tx,
             Open::Fresh => self.begin()?,
@@ -151,6 +155,7 @@ impl Task {
                 return Err(Error::new(ErrorKind::InvalidState, "a commit failed; call rollback() first").path(self.path()));
             }
         };
+        _spilled = tx.base().spilled().cloned();
         self.commit_locked(&mut open, tx, &Commit { offsets, properties: Vec::new() }, None).inspect_err(|error| {
             if error.kind() != ErrorKind::StoreClosed && !matches!(*open, Open::Unfinished(_)) {
                 *open = Open::Poisoned(error.to_string());
@@ -170,7 +175,10 @@ impl Task {
         self.database.check_open()?;
         let mut open = self.open.lock();
         self.finish(&mut open)?;
-        *open = Open::Fresh;
+        let given_up = std::mem::replace(&mut *open, Open::Fresh);
+        drop(open);
+        // Behind the lock: it may be a great deal, and nobody need wait for that.
+        drop(given_up);
         Ok(())
     }
 
@@ -215,6 +223,7 @@ impl Task {
                 Error::new(ErrorKind::InvalidState, "there are uncommitted writes; commit or roll back before a restore").store(store)
             );
         }
+        let _published = self.publish_open(&mut open);
         let mut tx = self.begin()?;
         self.entry(store)?.apply_changes(&mut tx, rows)?;
         *open = Open::Fresh;
@@ -455,7 +464,7 @@ impl Opening {
             stores: entries,
             committed: RwLock::new(committed),
             open: Mutex::new(Open::Fresh),
-
+            uncommitted: Uncommitted::default(),
             options: self.options,
             spiller,
             in_memory,

@@ -91,7 +91,7 @@ impl Spiller {
         let latest_format = target.latest.as_ref().map(|latest| database.file_format(latest)).transpose()?;
         let mut latest = latest_format.as_ref().map(|format| SortedFiles::new(format, directory, "latest".to_owned(), u64::MAX));
         let (mut row, mut part) = (Vec::new(), Vec::new());
-        buffer.in_order(|staged| {
+        buffer.in_order(|staged, _| {
             hidden.before(Some(staged.key), &mut |key| files.push(key, Some(DELETED)))?;
             files.push(staged.key, Some(marked(staged.value, &mut row)))?;
             let Some(latest) = &mut latest else { return Ok(()) };
@@ -178,6 +178,12 @@ impl Transaction {
     #[inline]
     pub(crate) fn make_room(&mut self) -> Result<()> {
         if self.staged_bytes < self.measure_at { Ok(()) } else { self.measure() }
+    }
+
+    /// Whether the next record may make it spill.
+    #[inline]
+    pub(crate) fn may_spill(&self) -> bool {
+        self.staged_bytes >= self.measure_at && self.spiller.is_some()
     }
 
     #[cold]

@@ -2,8 +2,8 @@
 
 use super::cleared::{Cleared, Interval};
 use super::layer::Layer;
-use crate::error::Result;
 use crate::rocks::Bounds;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 pub(super) struct TableBuffer {
@@ -214,9 +214,13 @@ impl TableBuffer {
         std::mem::take(&mut self.cleared)
     }
 
-    /// Hands all staged records to `f` in key order, of each key the last.
-    pub(super) fn in_order(&self, mut f: impl FnMut(Staged<'_>) -> Result<()>) -> Result<()> {
-        let layers: Vec<(&Layer, Vec<u32>)> = self.layers().map(|layer| (layer, layer.commit_order())).collect();
+    /// Hands all staged records to `f` in key order, of each key the last, also as they go into a write batch.
+    pub(super) fn in_order<E>(&self, mut f: impl FnMut(Staged<'_>, &[u8]) -> Result<(), E>) -> Result<(), E> {
+        let filled = self.layers().filter(|layer| !layer.is_empty());
+        let layers: Vec<(&Layer, Vec<u32>)> = filled.map(|layer| (layer, layer.commit_order())).collect();
+        if let [(layer, order)] = layers.as_slice() {
+            return order.iter().try_for_each(|n| f(staged(layer, *n), layer.encoded(*n)));
+        }
         let mut at = vec![0; layers.len()];
         loop {
             // The smallest key; of equals the newest layer's, which comes last.
@@ -230,7 +234,8 @@ impl TableBuffer {
             }
             let Some((winner, smallest)) = best else { return Ok(()) };
             let (layer, order) = &layers[winner];
-            f(staged(layer, order[at[winner]]))?;
+            let record = order[at[winner]];
+            f(staged(layer, record), layer.encoded(record))?;
             for (n, (layer, order)) in layers.iter().enumerate() {
                 if order.get(at[n]).is_some_and(|record| layer.key(*record) == smallest) {
                     at[n] += 1;
@@ -244,18 +249,13 @@ impl TableBuffer {
         *self = Self::new(self.family, self.suffix);
     }
 
-    /// All staged records in key order, of each key the last; the buffer is given up.
+    /// The same, and the records are given up.
     pub(super) fn drain_in_order(&mut self, mut f: impl FnMut(Staged<'_>, &[u8])) {
-        let frozen = std::mem::take(&mut self.frozen);
-        let active = std::mem::replace(&mut self.active, Layer::new(self.family, self.suffix));
-        let layer = frozen.iter().rev().fold(None::<Layer>, |newer, older| match newer {
-            None if active.is_empty() => Some(Self::merged(older, &Layer::new(self.family, self.suffix), self.family, self.suffix)),
-            None => Some(Self::merged(older, &active, self.family, self.suffix)),
-            Some(newer) => Some(Self::merged(older, &newer, self.family, self.suffix)),
+        let cleared = std::mem::take(&mut self.cleared);
+        let drained = std::mem::replace(self, Self { cleared, ..Self::new(self.family, self.suffix) });
+        let Ok(()) = drained.in_order(|staged, encoded| {
+            f(staged, encoded);
+            Ok::<(), Infallible>(())
         });
-        let layer = layer.unwrap_or(active);
-        for n in layer.commit_order() {
-            f(staged(&layer, n), layer.encoded(n));
-        }
     }
 }
