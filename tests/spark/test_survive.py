@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -235,15 +236,32 @@ def test_a_log_object_that_is_missing(query: Query):
     query.check()
 
 
+def flip_a_byte(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    file.write_bytes(content)
+
+
+def cut_in_half(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)
+
+
 @pytest.mark.survive
-def test_the_newest_file_of_a_snapshot_cut_in_half(query: Query):
+@pytest.mark.parametrize("damage", [cut_in_half, flip_a_byte])
+def test_the_newest_snapshot_is_damaged(query: Query, damage: Callable[[Path], None]):
     query.settings = {"snapshot_interval": "0 seconds", "retain_epochs": 2}
     query.arrive(8)
     query.run()
     assert kill_hosts()
     shutil.rmtree(query.root / "state")
-    newest = max(query.root.glob("snapshots/*/*/files/*"), key=lambda file: file.stat().st_mtime_ns)
-    os.truncate(newest, newest.stat().st_size // 2)
+    for folder in query.root.glob("snapshots/*/*"):
+        newest, *older = (json.loads(file.read_text())["files"] for file in sorted(folder.glob("*.*"), reverse=True))
+        shared = {file["digest"] for files in older for file in files}
+        # RocksDB looks at few of a file's bytes when it opens it.
+        tables = [file for file in newest if file["name"].endswith(".sst") and file["digest"] not in shared]
+        assert tables
+        for file in tables:
+            damage(folder / "files" / f"{file['digest']}-{file['bytes']}")
     query.arrive(1)
     query.run()
     query.check()

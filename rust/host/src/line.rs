@@ -182,3 +182,77 @@ impl Drop for Line {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::thread;
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Longer than anything here takes that goes as it should.
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// Where a host would listen, and how a worker comes there.
+    fn place(folder: &tempfile::TempDir, patience: Duration) -> (UnixListener, Peer) {
+        let socket = folder.path().join("host.sock");
+        let listener = UnixListener::bind(&socket).expect("binds");
+        (listener, Peer { endpoint: Endpoint::Unix(socket), token: "a token".to_owned(), patience })
+    }
+
+    /// Takes the next connection and answers its greeting.
+    fn welcome(listener: &UnixListener) -> UnixStream {
+        let started = Instant::now();
+        listener.set_nonblocking(true).expect("can be set");
+        let mut stream = loop {
+            match listener.accept() {
+                Ok((stream, _)) => break stream,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    assert!(started.elapsed() < LONG, "nobody greets");
+                    thread::sleep(Duration::from_millis(2));
+                }
+                Err(error) => panic!("{error}"),
+            }
+        };
+        stream.set_nonblocking(false).expect("can be set");
+        let greeting = wire::receive(&mut stream, MAX_GREETING).expect("a message");
+        assert_eq!(greeting, Some((Kind::Hello, b"a token".to_vec())));
+        wire::send(&mut stream, Kind::Welcome, b"").expect("is sent");
+        stream
+    }
+
+    #[test]
+    fn a_host_that_is_silent_but_answers_greetings_is_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (listener, peer) = place(&folder, Duration::from_millis(500));
+        let host = thread::spawn(move || {
+            let mut session = welcome(&listener);
+            // The worker's patience ends twice before it has its answer.
+            drop((welcome(&listener), welcome(&listener)));
+            wire::send(&mut session, Kind::Answer, b"at last").expect("is sent");
+        });
+        let mut line = Line::connect(peer).expect("a connection");
+        let answer = line.receive().expect("an answer");
+        assert_eq!(answer, (Kind::Answer, b"at last".to_vec()));
+        host.join().expect("was greeted");
+    }
+
+    #[test]
+    fn a_host_that_answers_no_greeting_is_gone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (listener, peer) = place(&folder, Duration::from_millis(100));
+        // It is stopped in mid-session: the kernel still takes connections, and nobody answers.
+        let host = thread::spawn(move || {
+            let mut session = welcome(&listener);
+            session.set_read_timeout(Some(LONG)).expect("can be set");
+            session.read(&mut [0])
+        });
+        let mut line = Line::connect(peer).expect("a connection");
+        let Err(failed) = line.receive() else { panic!("it was silent") };
+        let error = line.error(failed).to_string();
+        assert!(error.contains("keeps silent") && error.contains("no answer within 0.1 s"), "{error}");
+        drop(line);
+        assert_eq!(host.join().expect("ends").expect("the worker hangs up"), 0);
+    }
+}

@@ -162,20 +162,58 @@ fn a_damaged_snapshot_falls_back_to_the_one_before_and_then_says_what_is_lost() 
 }
 
 #[test]
-fn a_cut_file_is_noticed() {
+fn a_file_that_is_cut_or_has_another_byte_is_noticed() {
     let (spark, host) = (Spark::new(), Host::start());
     let next = run_until_forgotten(&spark, &host, 0, 5);
     host.stop();
-    for file in files(&spark) {
-        let bytes = fs::read(&file).unwrap();
-        fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
-    }
-    spark.delete_local();
-    let host = Host::start();
+    let damaged = |bytes: &[u8], is_cut: bool| {
+        let mut damaged = bytes.to_vec();
+        let middle = damaged.len() / 2;
+        if is_cut {
+            damaged.truncate(middle);
+        } else if let Some(byte) = damaged.get_mut(middle) {
+            *byte ^= 0xFF;
+        }
+        damaged
+    };
+    let whole: Vec<_> = files(&spark).into_iter().map(|file| (fs::read(&file).unwrap(), file)).collect();
     spark.begin(next);
-    let error = refused(task(&spark, next).run(host.connect(), &[]));
-    assert_eq!(error.kind(), ErrorKind::Restore, "{error}");
-    assert!(error.to_string().contains("another digest"), "{error}");
+    for (attempt, is_cut) in [(1, true), (2, false)] {
+        whole.iter().for_each(|(bytes, file)| fs::write(file, damaged(bytes, is_cut)).unwrap());
+        spark.delete_local();
+        let host = Host::start();
+        let error = refused(task(&spark, next).attempt(attempt).run(host.connect(), &[]));
+        assert_eq!(error.kind(), ErrorKind::Restore, "{error}");
+        assert!(error.to_string().contains("another digest"), "{error}");
+    }
+}
+
+#[test]
+fn a_snapshot_of_another_state_than_the_decided_one_is_passed_over() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let next = run_until_forgotten(&spark, &host, 0, 5);
+    host.stop();
+    let kept = manifests(&spark);
+    let [older, newest] = kept.as_slice() else { panic!("two are kept: {kept:?}") };
+    let content = fs::read(newest).unwrap();
+    // Under a name that no log object has, and with the files of another epoch.
+    let other = newest.with_file_name(format!("{:020}.{:032x}", epoch_of(newest), 7));
+    for (attempt, name, files, said) in [
+        (1, &other, content.as_slice(), "another state than the one that was decided"),
+        (2, newest, fs::read(older).unwrap().as_slice(), "another state than its name says"),
+    ] {
+        fs::remove_file(newest).unwrap();
+        fs::write(name, files).unwrap();
+        spark.delete_local();
+        let host = HostProcess::start();
+        spark.begin(next);
+        let done = task(&spark, next).attempt(attempt).run(host.connect(), &[left("key-3", 15, 1)]).unwrap();
+        assert_eq!(done.rows, [matched(1, 1_003, 10)]);
+        let log = host.log();
+        assert!(log.contains(said) && log.contains(&format!("restored the snapshot of epoch {}", epoch_of(older))), "{log}");
+        fs::remove_file(name).unwrap();
+        fs::write(newest, &content).unwrap();
+    }
 }
 
 #[test]
