@@ -195,3 +195,18 @@ def test_an_expired_read_warns_once_a_minute(tmp_path, caplog):
     assert len(warnings) == 1
     assert "as of 50" in warnings[0]
     assert "from 90" in warnings[0]
+    assert "raise history_retention" in warnings[0]
+
+
+def test_an_expired_read_names_a_retention_that_was_shorter_before(tmp_path, caplog):
+    bench = Bench(tmp_path / "short", history_retention=10)
+    bench.rates.put(b"k", b"new", 100)
+    bench.task.commit()
+    bench.retention = 1_000
+    bench.reopen()
+    with caplog.at_level("WARNING"):
+        assert bench.rates.get(b"k", as_of=50) is None
+    (warning,) = [record.getMessage() for record in caplog.records if "history_retention" in record.getMessage()]
+    assert "from 90" in warning
+    assert "was shorter before" in warning
+    assert "raise" not in warning

@@ -144,19 +144,28 @@ impl VersionedStore {
 
     /// The oldest moment that can be asked for and written.
     fn horizon(&self, tx: &Transaction) -> i64 {
-        let state = &tx.stores[self.inner.number];
-        let kept = state.stream_time.map_or(i64::MIN, |time| first_kept(time, self.inner.history_retention));
-        kept.max(state.first_kept.unwrap_or(i64::MIN))
+        self.first_retained(tx).max(tx.stores[self.inner.number].first_kept.unwrap_or(i64::MIN))
+    }
+
+    /// The oldest moment that the store's retention reaches; a retention that was shorter before may have dropped it.
+    fn first_retained(&self, tx: &Transaction) -> i64 {
+        tx.stores[self.inner.number].stream_time.map_or(i64::MIN, |time| first_kept(time, self.inner.history_retention))
     }
 
     /// Counts a read as of a moment before the horizon that found nothing, and warns now and then.
-    fn expired_read(&self, at: i64, horizon: i64) {
+    fn expired_read(&self, tx: &Transaction, at: i64) {
         self.inner.counts.expired_reads.add(1);
         let mut warned = self.inner.warned.lock();
         if warned.is_none_or(|last| last.elapsed() >= WARN_EVERY) {
             *warned = Some(Instant::now());
+            let horizon = self.horizon(tx);
+            let advice = if self.first_retained(tx) < horizon {
+                "history_retention was shorter before, which has dropped what lies further back; to have it again, restore the store from its changelog"
+            } else {
+                "raise history_retention if it should"
+            };
             log::warn!(
-                "store {}: a read as of {at} found nothing, since history is kept from {horizon} on (microseconds): raise history_retention if it should",
+                "store {}: a read as of {at} found nothing, since history is kept from {horizon} on (microseconds): {advice}",
                 self.inner.name
             );
         }

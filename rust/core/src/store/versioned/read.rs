@@ -101,7 +101,7 @@ impl VersionedStore {
             })??,
         };
         if newest.as_ref().is_some_and(|(begin, _)| *begin > at) {
-            self.expired_read(at, self.horizon(tx));
+            self.expired_read(tx, at);
             return Ok(Found::default());
         }
         Ok(Found { version: newest, next: None })
