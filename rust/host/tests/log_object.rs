@@ -133,9 +133,11 @@ fn another_format_version_says_so() {
 #[test]
 fn a_chunk_is_not_a_head_nor_another_chunk() {
     let chunk = encode_chunk(&ChunkHeader { name: "log/7/a.0.1.5-aa.0".into() }, b"").expect("encodes");
-    assert!(decode_chunk("log/7/a.0.1.5-aa.0", &chunk).expect("reads").is_empty());
-    let error = decode_chunk("log/7/a.0.1.6-bb.0", &chunk).expect_err("a twin's");
-    assert!(error.to_string().contains("log/7/a.0.1.5-aa.0") && error.to_string().contains("log/7/a.0.1.6-bb.0"), "{error}");
+    assert!(decode_chunk("/the/root/log/7/a.0.1.5-aa.0", "log/7/a.0.1.5-aa.0", &chunk).expect("reads").is_empty());
+    let error = decode_chunk("/the/root/log/7/a.0.1.6-bb.0", "log/7/a.0.1.6-bb.0", &chunk).expect_err("a twin's");
+    for part in ["log/7/a.0.1.5-aa.0", "log/7/a.0.1.6-bb.0", "`holdfast epoch drop /the/root 7`"] {
+        assert!(error.to_string().contains(part), "{part:?} is not in {error}");
+    }
     assert_eq!(decode_head("x", &chunk).expect_err("not a head").kind(), ErrorKind::Restore);
 }
 
@@ -198,7 +200,7 @@ fn records_beyond_16_mib_go_into_chunks() {
         assert!((CHUNK_BYTES..CHUNK_BYTES + (2 << 20)).contains(&chunk.len()), "{}", chunk.len());
         let name = format!("log/7/a.0.1.5-aa.{k}");
         let bytes = encode_chunk(&ChunkHeader { name: name.clone() }, chunk).expect("encodes");
-        keys.extend(decode_chunk(&name, &bytes).expect("reads").iter().map(|record| record.key.to_vec()));
+        keys.extend(decode_chunk(&name, &name, &bytes).expect("reads").iter().map(|record| record.key.to_vec()));
     }
     let chunked = HeadHeader { chunks: vec!["a".into(), "b".into()], ..header(10_000, collected.digest) };
     let head = encode_head(&chunked, &collected.payload).expect("encodes");
@@ -257,7 +259,7 @@ proptest! {
     #[test]
     fn any_bytes_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         prop_assert_eq!(decode_head("x", &bytes).expect_err("noise").kind(), ErrorKind::Restore);
-        prop_assert_eq!(decode_chunk("x", &bytes).expect_err("noise").kind(), ErrorKind::Restore);
+        prop_assert_eq!(decode_chunk("x", "x", &bytes).expect_err("noise").kind(), ErrorKind::Restore);
     }
 
     /// A checksum that fits does not make noise an object: lengths and header are looked at too.

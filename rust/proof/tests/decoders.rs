@@ -90,7 +90,7 @@ fn requests_and_errors() {
 fn log_objects() {
     feed("head", times(2_000), |bytes| {
         let _ = (log::decode_header("an object", bytes), log::decode_head("an object", bytes));
-        let _ = log::decode_chunk("an object", bytes);
+        let _ = log::decode_chunk("an object", "an object", bytes);
     });
 }
 

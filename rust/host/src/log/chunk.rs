@@ -23,14 +23,14 @@ pub fn encode_chunk(header: &ChunkHeader, payload: &[u8]) -> Result<Vec<u8>> {
     envelope::seal(MAGIC, header, payload)
 }
 
-/// Reads the chunk of this name.
+/// Reads the chunk of this name; `place` is where it lies, for errors.
 ///
 /// # Errors
 /// `Restore` for a damaged chunk or one of another name, `FormatVersion` for another version's.
-pub fn decode_chunk(name: &str, bytes: &[u8]) -> Result<Records> {
-    let (header, rest): (ChunkHeader, _) = envelope::open(name, MAGIC, bytes)?;
+pub fn decode_chunk(place: &str, name: &str, bytes: &[u8]) -> Result<Records> {
+    let (header, rest): (ChunkHeader, _) = envelope::open(place, MAGIC, bytes)?;
     if header.name != name {
-        return Err(envelope::damaged(name, &format!("it is chunk {} under another name", header.name)));
+        return Err(envelope::damaged(place, &format!("it is chunk {} under another name", header.name)));
     }
-    payload::read(name, rest)
+    payload::read(place, rest)
 }

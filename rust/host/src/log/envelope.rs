@@ -69,8 +69,16 @@ pub fn damaged(name: &str, why: &str) -> Error {
         ErrorKind::Restore,
         format!(
             "log object {name} is damaged: {why}. Nothing of it was applied. Restore the file from a backup of the root; \
-             if Spark has not committed its epoch yet, stop the query and remove the epoch's objects with `holdfast \
-             epoch drop ROOT EPOCH`, then the next run computes them again"
+             if Spark has not committed its epoch yet, stop the query and remove the epoch's objects with {}, then the \
+             next run computes them again",
+            drop_command(name)
         ),
     )
+}
+
+/// The command that takes an object's epoch out of the log, with what its place says: `<root>/log/<epoch>/<object>`.
+fn drop_command(place: &str) -> String {
+    let parts = place.rsplit_once("/log/").and_then(|(root, rest)| Some((root, rest.split_once('/')?.0.parse::<i64>().ok()?)));
+    let (root, epoch) = parts.map_or(("ROOT", "EPOCH".to_owned()), |(root, epoch)| (root, epoch.to_string()));
+    format!("`holdfast epoch drop {root} {epoch}`")
 }

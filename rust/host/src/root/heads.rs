@@ -120,7 +120,7 @@ impl Root {
             return Err(lost("is named by the head of another object"));
         }
         let bytes = self.store.get(name)?.ok_or_else(|| lost("is missing"))?;
-        log::decode_chunk(name, &bytes).map_err(|error| error.path(&self.store.place(name)))
+        log::decode_chunk(&shown, name, &bytes)
     }
 
     /// Removes chunks that no head names, of an attempt that failed or came second.
