@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from holdfast import _core
 from holdfast._arguments import check_choice, offset_rows, option_rows, partition_of
 from holdfast._key_value import KeyValueStore
-from holdfast._options import (
-    Durability,
-    IsolationLevel,
-    MetricsLevel,
-    ProcessingGuarantee,
-    TransactionMechanism,
-)
+from holdfast._options import Durability, IsolationLevel, MetricsLevel, ProcessingGuarantee, TransactionMechanism
 from holdfast._position import Position
 from holdfast._records import TopicPartition
 from holdfast._session import SessionStore

@@ -30,6 +30,9 @@ def heartbeat(spark: "SparkSession", every: Span) -> "DataFrame":
     The times are those of Spark's rate source, which are in the checkpoint: a replay has the same. `every` is a whole
     number of seconds; the source has news each second, so give the query a trigger, or it runs a micro-batch each second.
 
+    Unite it with a stream only. A static frame beside it makes a stream in the eyes of the operator, and it is Spark that
+    refuses the two together, when the query starts.
+
     Raises `ValueError` for an `every` that is not a whole number of seconds above zero.
     """
     span = micros(every, "every")
