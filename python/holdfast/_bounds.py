@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 
+# A struct key's next field begins with 00 (null) or 01.
+_BEHIND_FIELDS = b"\x02"
+
 _log = logging.getLogger("holdfast")
 
 
@@ -20,3 +23,12 @@ def key_bounds(serdes: Serdes[K, V], start: K | None, end: K | None) -> tuple[by
     if low is not None and high is not None and low > high:
         _log.warning("store %s: range from %r to %r is empty, the start lies above the end", serdes.store, start, end)
     return low, high
+
+
+def prefix_bounds(serdes: Serdes[K, V], prefix: K) -> tuple[bytes, bytes | None]:
+    """The bytes that the keys with a prefix begin with, and what lies behind these keys; None: all keys with those bytes.
+
+    Of a struct's first fields the bytes alone do not tell: the text "a" is written as the beginning of "a\\0".
+    """
+    start = serdes.to_prefix(prefix)
+    return start, start + _BEHIND_FIELDS if serdes.keys_are_structs else None

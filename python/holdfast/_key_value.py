@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from holdfast._bounds import key_bounds
+from holdfast._bounds import key_bounds, prefix_bounds
 from holdfast._iterator import StoreIterator
 from holdfast._store import Serdes, StateStore
 
@@ -39,8 +39,10 @@ class ReadOnlyKeyValueStore(Generic[K, V]):
         return self._iterator(self._core.range(*key_bounds(self._serdes, start, end), reverse))
 
     def prefix_scan(self, prefix: K) -> StoreIterator[K, V]:
-        """Keys whose bytes start with the bytes of `prefix`; of a struct key, a tuple or dict of its first fields."""
-        return self._iterator(self._core.prefix_scan(self._serdes.to_prefix(prefix)))
+        """Keys whose bytes start with the bytes of `prefix`; of a struct key those with the first fields that a tuple or dict says."""
+        start, end = prefix_bounds(self._serdes, prefix)
+        rows = self._core.prefix_scan(start) if end is None else self._core.range(start, end, reverse=False)
+        return self._iterator(rows)
 
     def approximate_num_entries(self) -> int:
         """About how many keys there are, staged ones included."""

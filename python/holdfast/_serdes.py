@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast import _core
 from holdfast.errors import SerializationError
-from holdfast.serde import BYTES, TypedSerde
+from holdfast.serde import BYTES, StructSerde, TypedSerde
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,7 @@ class Serdes(Generic[K, V]):
         # Bytes stay as they are, and are most of all: the calls that a serde takes would cost more than a put.
         self._keys_are_bytes, self._values_are_bytes = builder.key is BYTES, builder.value is BYTES
         self.are_bytes = self._keys_are_bytes and self._values_are_bytes
+        self.keys_are_structs = isinstance(builder.key, StructSerde)
         self._key_core = builder.key.core if isinstance(builder.key, TypedSerde) else None
         self.value_core: _core.Serde | None = None
         self._serialize_value: Callable[[Any], Any] = self._value.serialize

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from holdfast._bounds import key_bounds
+from holdfast._bounds import key_bounds, prefix_bounds
 from holdfast._iterator import StoreIterator
 from holdfast._records import ValueAndTimestamp
 from holdfast._store import Serdes, StateStore
@@ -52,8 +52,10 @@ class ReadOnlyTimestampedKeyValueStore(Generic[K, V]):
         return self._iterator(self._core.range(*key_bounds(self._serdes, start, end), reverse))
 
     def prefix_scan(self, prefix: K) -> StoreIterator[K, ValueAndTimestamp[V]]:
-        """Keys whose bytes start with the bytes of `prefix`; of a struct key, a tuple or dict of its first fields."""
-        return self._iterator(self._core.prefix_scan(self._serdes.to_prefix(prefix)))
+        """Keys whose bytes start with the bytes of `prefix`; of a struct key those with the first fields that a tuple or dict says."""
+        start, end = prefix_bounds(self._serdes, prefix)
+        rows = self._core.prefix_scan(start) if end is None else self._core.range(start, end, reverse=False)
+        return self._iterator(rows)
 
     def approximate_num_entries(self) -> int:
         """About how many keys there are, staged ones included."""
@@ -126,7 +128,7 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
         """Removes all keys from `start` to `end`, both included; None leaves that end open. `start > end` removes nothing.
 
         In files it takes the time of two seeks, whatever the number of keys; reads that meet many removed ranges are slower
-        until a compaction has taken their rows away.
+        until a compaction has taken their rows away. Rows that a plain store of the name has left are removed one by one.
         """
         self._core.delete_range(*key_bounds(self._serdes, start, end))
 

@@ -146,6 +146,19 @@ def test_the_prefix_of_a_struct_is_its_first_fields(open_stores):
         kv.prefix_scan({"b": 1})
 
 
+def test_the_prefix_of_a_struct_is_whole_fields(open_stores):
+    schema = pa.schema([("a", pa.binary()), ("b", pa.string()), ("c", pa.int8())])
+    kv = open_stores(key=serde.struct(schema))["kv"]
+    texts = ["", "\0", "\0\0", "\0x", "x", "x\0", "x\0\1", None]
+    keys = [(a if a is None else a.encode(), b, 1) for a in texts for b in texts]
+    kv.put_all((key, b"") for key in keys)
+    for a in texts:
+        first = a if a is None else a.encode()
+        assert [key[0] for key, _ in kv.prefix_scan((first,))] == [first] * len(texts)
+        for b in texts:
+            assert [key for key, _ in kv.prefix_scan((first, b))] == [(first, b, 1)]
+
+
 def test_json_batches_are_texts(open_stores):
     kv = open_stores(key=serde.STRING, value=serde.JSON)["kv"]
     kv.put_batch(pa.array(["a", "b"]), pa.array(['{"x": [1, 2]}', None]))
