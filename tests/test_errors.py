@@ -305,6 +305,31 @@ def test_an_unknown_rocksdb_option_is_named(tmp_path):
         hf.open_task(tmp_path / "db", KV, rocksdb_options={"no_such_option": "1"})
 
 
+def test_rocksdb_options_of_the_database_and_of_families_are_taken(tmp_path):
+    options = {"max_open_files": "77", "max_background_jobs": "3", "write_buffer_size": "123456"}
+    hf.open_task(tmp_path / "db", KV, rocksdb_options=options).close()
+    written = max((tmp_path / "db").glob("OPTIONS-*")).read_text().replace(" ", "").splitlines()
+    assert {f"{name}={value}" for name, value in options.items()} <= set(written)
+    assert "atomic_flush=true" in written
+
+
+@pytest.mark.parametrize("name", ["comparator", "atomic_flush", "unordered_write", "prefix_extractor"])
+def test_rocksdb_options_that_promises_rest_on_are_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=f"{name} cannot be set"):
+        hf.open_task(tmp_path / "db", KV, rocksdb_options={name: "false"})
+
+
+def test_a_checkpoint_makes_the_folders_above_it(bench, tmp_path):
+    bench.kv.put(b"k", b"v")
+    bench.task.commit()
+    bench.task.checkpoint(tmp_path / "no" / "such" / "folder")
+    with hf.open_task(tmp_path / "no" / "such" / "folder", KV) as copy:
+        assert copy["kv"].get(b"k") == b"v"
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="a file where the task's directory should be"):
+        bench.task.checkpoint(tmp_path / "file" / "copy")
+
+
 def test_an_unknown_store_lists_the_known_ones(bench):
     with pytest.raises(KeyError, match=r"no store 'orders'.*'kv', 'rates'"):
         bench.task["orders"]

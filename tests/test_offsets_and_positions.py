@@ -47,6 +47,15 @@ def test_a_store_added_later_has_no_offset(tmp_path):
         task.commit({LOG: 7})
     with hf.open_task(tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("new")]) as task:
         assert (task["kept"].committed_offset(LOG), task["new"].committed_offset(LOG)) == (7, None)
+        # Who goes on from where the task stands must not pass the new store over.
+        assert task.committed_offset(LOG) is None
+        assert task.committed_offsets() == {}
+        task.restore_batch("new", pa.array([b"k"]), pa.array([b"v"]), None, {LOG: 7})
+        assert task.committed_offset(LOG) == 7
+    with hf.open_task(
+        tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("memory", persistent=False)]
+    ) as task:
+        assert (task["kept"].committed_offset(LOG), task.committed_offset(LOG)) == (7, None)
 
 
 def test_a_position_is_committed_and_rolled_back_with_the_writes(bench):

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast import _core
 from holdfast.errors import SerializationError
-from holdfast.serde import BYTES, StructSerde, TypedSerde
+from holdfast.serde import BYTES, TypedSerde
+from holdfast.serde._struct import StructSerde
 
 if TYPE_CHECKING:
     from collections.abc import Callable

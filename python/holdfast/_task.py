@@ -61,8 +61,10 @@ def open_task(
 
     `uncommitted_max_bytes` is the memory of the open transaction at which it goes on in files beside the stores (by
     `transaction_mechanism`, unless that is INDEXED_BATCH) and `Task.commit_requested` turns true; -1: no limit.
-    `rocksdb_options` are handed on to RocksDB as they are. What `metrics_level` adds to `Task.metrics` is in
-    `docs/metrics.md`. The default isolation level of queries is READ_COMMITTED under exactly-once, else READ_UNCOMMITTED.
+    `rocksdb_options` are RocksDB's own names and values, of the database or of all column families
+    (`{"max_open_files": "2000", "write_buffer_size": "33554432"}`); those that the stores' promises rest on are refused. What
+    `metrics_level` adds to `Task.metrics` is in `docs/metrics.md`. The default isolation level of queries is READ_COMMITTED under
+    exactly-once, else READ_UNCOMMITTED.
 
     Raises `StoreLockedError` if somebody else has it open, `FormatVersionError` or `StoreCorruptedError` if it cannot be
     read, `ValueError` for stores or a durability other than it was made with and for an unknown `upgrade_from`, and
@@ -293,7 +295,10 @@ class Task(AbstractContextManager["Task"]):
         return {partition: offset for partition, offset in offsets if offset is not None}
 
     def checkpoint(self, directory: str | PathLike[str]) -> None:
-        """Makes a consistent copy of the last commit in a new directory, hard-linked where the file system can."""
+        """Makes a consistent copy of the last commit in a new directory, hard-linked where the file system can.
+
+        Folders above the directory are made. Raises `ValueError` for a directory that exists.
+        """
         self._core.checkpoint(fspath(directory))
 
     @property

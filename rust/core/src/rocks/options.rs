@@ -18,7 +18,7 @@ use rust_rocksdb::{
 pub struct DatabaseOptions {
     /// Keep a write-ahead log and fsync it at every write.
     pub sync: bool,
-    /// RocksDB's own option strings, passed through: a name that starts with `db.` sets a database option, others every family.
+    /// RocksDB's own option strings, passed through, of the database and of every family.
     pub extra: Vec<(String, String)>,
     /// The expiry horizon of each store whose rows grow old, read by its compactions.
     pub horizons: Vec<(String, Horizon)>,
@@ -38,6 +38,24 @@ const TEMPORARY_FILES: i32 = 32;
 /// Bytes of the time part at the end of every key of a `versions` family.
 const TIME_BYTES: usize = 8;
 
+/// What answers, snapshots or durability rest on.
+const OURS: [&str; 14] = [
+    "atomic_flush",
+    "comparator",
+    "compaction_filter",
+    "compaction_filter_factory",
+    "create_if_missing",
+    "create_missing_column_families",
+    "env",
+    "inplace_update_support",
+    "memtable_insert_with_hint_prefix_extractor",
+    "merge_operator",
+    "prefix_extractor",
+    "unordered_write",
+    "wal_recovery_mode",
+    "write_buffer_manager",
+];
+
 fn key_part(row: &[u8]) -> &[u8] {
     &row[..row.len() - TIME_BYTES]
 }
@@ -48,16 +66,6 @@ fn has_key_part(row: &[u8]) -> bool {
 
 pub(super) fn database_options(options: &DatabaseOptions) -> Result<Options> {
     let mut db = Options::default();
-    let extra = joined(options.extra.iter().filter_map(|(name, value)| Some((name.strip_prefix("db.")?, value))));
-    if !extra.is_empty() {
-        db = db.get_options_from_string(extra).map_err(refused)?;
-    }
-    if let Some(environment) = &options.environment {
-        db.set_env(&environment.env);
-    }
-    db.create_if_missing(true);
-    db.create_missing_column_families(true);
-    db.set_atomic_flush(true);
     db.set_max_background_jobs(2);
     db.set_max_open_files(512);
     // Sixteen for each family otherwise, started also for one file of it.
@@ -68,6 +76,13 @@ pub(super) fn database_options(options: &DatabaseOptions) -> Result<Options> {
     db.set_max_manifest_file_size(1 << 20);
     db.set_stats_dump_period_sec(0);
     db.set_max_total_wal_size(64 << 20);
+    db = with_extra(db, &options.extra)?;
+    if let Some(environment) = &options.environment {
+        db.set_env(&environment.env);
+    }
+    db.create_if_missing(true);
+    db.create_missing_column_families(true);
+    db.set_atomic_flush(true);
     // A torn record at the very end is a commit that never returned; anything else damaged is an error.
     db.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     with_shared(|shared| db.set_write_buffer_manager(&shared.write_buffers));
@@ -79,7 +94,12 @@ pub(super) fn family_options(spec: &FamilySpec, options: &DatabaseOptions) -> Re
     // so it is read from a string first; the setters below then apply on top.
     let hint = "memtable_insert_with_hint_prefix_extractor=rocksdb.CappedPrefix.0".to_owned();
     let mut family = Options::default();
-    family = family.get_options_from_string(hint).map_err(refused)?;
+    family = family.get_options_from_string(hint).map_err(|error| {
+        Error::new(
+            ErrorKind::UnsupportedOperation,
+            format!("this build of RocksDB does not know an option that Holdfast needs (cause: {error})"),
+        )
+    })?;
     family.set_write_buffer_size(16 << 20);
     family.set_max_write_buffer_number(8);
     family.set_compression_type(DBCompressionType::Lz4);
@@ -131,11 +151,22 @@ pub(super) fn family_options(spec: &FamilySpec, options: &DatabaseOptions) -> Re
         // What lies in level 0 is soon written again, and its flush is what a writer waits for: two fifths of it were LZ4.
         family.set_compression_per_level(&[DBCompressionType::None, DBCompressionType::Lz4]);
     }
-    let extra = joined(own.iter().filter(|(name, _)| !name.starts_with("db.")).map(|(name, value)| (name.as_str(), value)));
-    if !extra.is_empty() {
-        family = family.get_options_from_string(extra).map_err(refused)?;
+    with_extra(family, own)
+}
+
+/// Options with the user's over them. RocksDB reads names of both kinds from a string, and each kind takes its own.
+fn with_extra(mut options: Options, extra: &[(String, String)]) -> Result<Options> {
+    if let Some((name, _)) = extra.iter().find(|(name, _)| OURS.contains(&name.as_str())) {
+        let words = format!("rocksdb_options: {name} cannot be set, since what the stores promise rests on it; leave it out");
+        return Err(Error::new(ErrorKind::InvalidValue, words));
     }
-    Ok(family)
+    if extra.is_empty() {
+        return Ok(options);
+    }
+    let extra: String = extra.iter().map(|(name, value)| format!("{name}={value};")).collect();
+    options.get_options_from_string(extra).map_err(|error| {
+        Error::new(ErrorKind::InvalidValue, format!("rocksdb_options: an option or its value is not known to RocksDB (cause: {error})"))
+    })
 }
 
 /// Written and read through once, or not at all: cheap to write, and its filters within the shared cache.
@@ -150,14 +181,6 @@ fn set_temporary(family: &mut Options, table: &mut BlockBasedOptions) {
     family.set_level_zero_file_num_compaction_trigger(TEMPORARY_FILES);
     family.set_level_zero_slowdown_writes_trigger(i32::MAX);
     family.set_level_zero_stop_writes_trigger(i32::MAX);
-}
-
-fn joined<'a>(options: impl Iterator<Item = (&'a str, &'a String)>) -> String {
-    options.map(|(name, value)| format!("{name}={value};")).collect()
-}
-
-fn refused(error: rust_rocksdb::Error) -> Error {
-    Error::new(ErrorKind::InvalidValue, format!("rocksdb_options: an option or its value is not known to RocksDB (cause: {error})"))
 }
 
 /// Makes one filter a compaction; what it drops is decided by the store.

@@ -190,10 +190,11 @@ impl Task {
         self.database.property("rocksdb.cur-size-all-mem-tables").unwrap_or(0)
     }
 
-    /// A consistent copy of the last commit in a new directory, hard-linked where the file system can.
+    /// A consistent copy of the last commit in a new directory, hard-linked where the file system can; folders above it are made.
     ///
     /// # Errors
-    /// `UnsupportedOperation` for a task in memory; `InvalidValue` for a directory that exists; `InvalidState` while a commit that was
+    /// `UnsupportedOperation` for a task in memory; `InvalidValue` for a directory that exists, or one below a file; `Io` where it
+    /// cannot be made; `InvalidState` while a commit that was
     /// interrupted waits for its end.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         self.database.check_owner()?;
@@ -202,6 +203,9 @@ impl Task {
         }
         if directory.exists() {
             return Err(Error::new(ErrorKind::InvalidValue, "the checkpoint's directory exists already; name a new one").path(directory));
+        }
+        if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            open::make_directory(parent)?;
         }
         // No commit may be under way.
         let mut open = self.open.lock();

@@ -4,12 +4,14 @@
 //! offsets   store | 00 | topic | 00 | partition i32 big-endian → i64 big-endian, or nothing: the store lost what it had
 //! ```
 //!
-//! A store without a row for a partition has nothing to do with it (each store may have a changelog of its own).
+//! A store without a row for a partition has nothing to do with it (each store may have a changelog of its own). One that begins
+//! empty beside others, since it is new or in memory, has lost what these stand at.
 
 use super::Task;
 use crate::error::{Error, ErrorKind, Result};
 use crate::offset::{Offset, OffsetChange, TopicPartition};
 use crate::rocks::{Bounds, Cursor, Family, FamilyKind, Snapshot};
+use crate::store::StoreSpec;
 use crate::transaction::Batch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,6 +62,17 @@ fn read(snapshot: &Arc<Snapshot>, family: Family, store: &str) -> Result<Offsets
 pub(super) fn push_lost(snapshot: &Arc<Snapshot>, family: Family, store: &str, batch: &mut Batch) -> Result<()> {
     for tp in read(snapshot, family, store)?.keys() {
         batch.push(family.id, &key(store, tp)?, Some(&[]));
+    }
+    Ok(())
+}
+
+/// Adds to a batch that a store which begins empty has nothing of what its neighbours stand at.
+pub(super) fn push_begun(snapshot: &Arc<Snapshot>, family: Family, store: &str, neighbours: &[StoreSpec], batch: &mut Batch) -> Result<()> {
+    let own = read(snapshot, family, store)?;
+    for neighbour in neighbours {
+        for tp in read(snapshot, family, &neighbour.name)?.keys().filter(|tp| !own.contains_key(tp)) {
+            batch.push(family.id, &key(store, tp)?, Some(&[]));
+        }
     }
     Ok(())
 }

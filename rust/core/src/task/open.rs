@@ -261,7 +261,7 @@ fn check_durations(kind: &StoreKind) -> std::result::Result<(), String> {
     }
 }
 
-fn make_directory(path: &Path) -> Result<()> {
+pub(super) fn make_directory(path: &Path) -> Result<()> {
     if path.exists() && !path.is_dir() {
         return Err(
             Error::new(ErrorKind::InvalidValue, "there is a file where the task's directory should be; name another path").path(path)
@@ -434,7 +434,7 @@ impl Opening {
         let discarded = self.discard(found.as_ref(), stores, &mut batch)?;
         let mut states = Vec::with_capacity(stores.len());
         for spec in stores {
-            states.push(self.store_state(spec, discarded.contains(&spec.name), &mut batch)?);
+            states.push(self.store_state(spec, stores, discarded.contains(&spec.name), &mut batch)?);
         }
         let position = self.position()?;
         let keeps_less = self.keeps_less(stores)?;
@@ -500,8 +500,11 @@ impl Opening {
     }
 
     /// What a store stood at; notes its descriptor.
-    fn store_state(&self, spec: &StoreSpec, is_empty: bool, batch: &mut Batch) -> Result<StoreState> {
+    fn store_state(&self, spec: &StoreSpec, stores: &[StoreSpec], is_empty: bool, batch: &mut Batch) -> Result<StoreState> {
         let stored = self.read(&metadata::store_key(&spec.name))?;
+        if stored.is_none() {
+            offsets::push_begun(&self.snapshot, self.offsets, &spec.name, stores, batch)?;
+        }
         if !spec.persistent {
             if stored.is_some() {
                 let words = "the store was made in files and is now asked for in memory; open it with persistent=True or give the new store another name";
