@@ -28,7 +28,8 @@ def key_bounds(serdes: Serdes[K, V], start: K | None, end: K | None) -> tuple[by
 def prefix_bounds(serdes: Serdes[K, V], prefix: K) -> tuple[bytes, bytes | None]:
     """The bytes that the keys with a prefix begin with, and what lies behind these keys; None: all keys with those bytes.
 
-    Of a struct's first fields the bytes alone do not tell: the bytes of a text are the beginning of those of the same text with a zero behind it.
+    Of a struct's first fields the bytes alone do not tell: those of a text are the beginning of those of the same text with
+    a zero behind it.
     """
     start = serdes.to_prefix(prefix)
     return start, start + _BEHIND_FIELDS if serdes.keys_are_structs else None
