@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
@@ -193,11 +193,25 @@ def _tail(log: Path, start: int) -> str:
 
 
 def _sweep(place: Place) -> None:
-    """Remove what hosts of executors that are gone have left behind."""
+    """Remove what hosts of executors that are gone have left behind.
+
+    A process id says nothing of another container that shares the folder: a host that lives there holds its `.host`, and who
+    starts one its `.lock`.
+    """
+    left: dict[str, list[Path]] = {}
     for file in place.lock.parent.iterdir():
-        pid = file.name.partition("-")[0]
+        stem = file.name.partition(".")[0]
+        pid = stem.partition("-")[0]
         if pid.isdecimal() and not _is_alive(int(pid)):
-            file.unlink(missing_ok=True)
+            left.setdefault(stem, []).append(file)
+    for files in left.values():
+        with ExitStack() as held, suppress(OSError):
+            for file in files:
+                if file.suffix in {".host", ".lock"}:
+                    lock = held.enter_context(file.open("rb"))
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for file in files:
+                file.unlink(missing_ok=True)
 
 
 def _is_alive(pid: int) -> bool:
