@@ -68,6 +68,21 @@ def test_a_loop_goes_on_where_the_iterator_stands(tmp_path, store):
             list(scan)
 
 
+def test_an_iterator_at_its_end_stays_there_until_it_is_closed(task):
+    task["kv"].put_all([(key(number), b"") for number in range(20)])
+    scan = task["kv"].range()
+    assert len(list(scan)) == 20
+    task["kv"].put(key(20), b"")
+    for _ in range(2):
+        with pytest.raises(StopIteration):
+            next(scan)
+        with pytest.raises(StopIteration):
+            scan.peek_next_key()
+    scan.close()
+    with pytest.raises(hf.errors.StoreClosedError, match="iterator is closed"):
+        next(scan)
+
+
 @pytest.mark.parametrize("taken", [0, 1, 8, 20])
 def test_rows_read_ahead_are_not_shown_after_the_end(task, taken):
     task["kv"].put_all([(key(number), b"") for number in range(100)])

@@ -204,6 +204,26 @@ def test_iterators_of_every_kind_are_counted(task, store):
     assert task.metrics()["stores"][store]["num-open-iterators"] == 0
 
 
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda store: store.range(),
+        lambda store: store.range(b"x"),
+        lambda store: store.range_batches(batch_rows=7),
+        lambda store: pa.RecordBatchReader.from_stream(store.range_batches(batch_rows=7)),
+    ],
+    ids=["rows", "no rows", "batches", "stream"],
+)
+def test_what_is_read_to_its_end_is_closed_though_it_is_kept(task, read):
+    task["kv"].put_all([(b"%d" % number, b"") for number in range(20)])
+    opened = read(task["kv"])
+    assert task.metrics()["stores"]["kv"]["num-open-iterators"] == 1
+    list(opened)
+    assert task.metrics()["stores"]["kv"]["num-open-iterators"] == 0
+    with pytest.raises(StopIteration):
+        next(opened)
+
+
 def test_segments_that_stream_time_passes_are_expired(task):
     for at in (LATE, 2 * LATE):
         task["versioned"].put(b"a", b"1", at)

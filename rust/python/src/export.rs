@@ -132,6 +132,15 @@ impl Drop for ArrowReader {
     }
 }
 
+/// The next batch; what made them is let go at the end, and its snapshot with it, however long the reader is kept.
+fn next_batch(batches: &mut Batches) -> Option<Result<RecordBatch>> {
+    let next = batches.next();
+    if next.is_none() {
+        *batches = Box::new(std::iter::empty());
+    }
+    next
+}
+
 fn taken() -> Error {
     Error::new(ErrorKind::InvalidState, "this reader was handed on through __arrow_c_stream__ before; ask the store for another")
 }
@@ -143,7 +152,7 @@ impl ArrowReader {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<ArrowBatch>> {
-        let next = run(py, self.owner, || self.batches.lock().as_mut().ok_or_else(taken)?.next().transpose())?;
+        let next = run(py, self.owner, || next_batch(self.batches.lock().as_mut().ok_or_else(taken)?).transpose())?;
         Ok(next.map(ArrowBatch::new))
     }
 
@@ -157,7 +166,7 @@ impl ArrowReader {
         let owner = self.owner;
         // The consumer calls this from C, where a panic must not arrive.
         let arrays = std::iter::from_fn(move || {
-            let next = catch(|| owner.check().map_or_else(|error| Some(Err(error)), |()| batches.next()));
+            let next = catch(|| owner.check().map_or_else(|error| Some(Err(error)), |()| next_batch(&mut batches)));
             let next = next.unwrap_or_else(|words| Some(Err(Error::new(ErrorKind::InvalidState, words))));
             next.map(|batch| match batch {
                 Ok(batch) => Ok(Arc::new(StructArray::from(batch)) as ArrayRef),

@@ -65,17 +65,25 @@ pub struct Rows<T> {
 }
 
 struct State<T> {
-    /// Nothing once it is closed.
-    source: Option<Source<T>>,
+    reading: Reading<T>,
     chunk: Chunk<T>,
+}
+
+enum Reading<T> {
+    From(Source<T>),
+    /// All rows were read: the source, and with it the snapshot, is gone already.
+    Ended,
+    Closed,
 }
 
 impl<T: Copy> State<T> {
     /// Reads on if all rows were handed out.
     fn fill(&mut self) -> Result<()> {
-        let Self { source, chunk } = self;
-        let Some(source) = source else {
-            return Err(Error::new(ErrorKind::StoreClosed, "this iterator is closed; open another"));
+        let Self { reading, chunk } = self;
+        let source = match reading {
+            Reading::From(source) => source,
+            Reading::Ended => return Ok(()),
+            Reading::Closed => return Err(Error::new(ErrorKind::StoreClosed, "this iterator is closed; open another")),
         };
         if chunk.current().is_none() {
             chunk.clear();
@@ -84,6 +92,9 @@ impl<T: Copy> State<T> {
                 return Err(error);
             }
             chunk.wanted = (chunk.wanted * 2).min(MOST_ROWS);
+            if chunk.current().is_none() {
+                *reading = Reading::Ended;
+            }
         }
         Ok(())
     }
@@ -93,7 +104,7 @@ impl<T: Copy + Send> Rows<T> {
     /// Rows of a source.
     pub fn new(task: Arc<OpenTask>, source: Source<T>) -> Self {
         let chunk = Chunk { data: Vec::new(), rows: Vec::new(), wanted: FIRST_ROWS, at: 0 };
-        Self { task, state: Mutex::new(State { source: Some(source), chunk }) }
+        Self { task, state: Mutex::new(State { reading: Reading::From(source), chunk }) }
     }
 
     /// Hands the current row to `show`, after which the next one is current; nothing at the end. `show` makes bytes and
@@ -104,7 +115,6 @@ impl<T: Copy + Send> Rows<T> {
             // Never waits with the GIL: another thread may hold the rows and wait for the GIL, to log.
             if self.task.is_open()
                 && let Some(mut state) = self.state.try_lock()
-                && state.source.is_some()
                 && let Some((key, value, rest)) = state.chunk.current()
             {
                 let shown = show(key, value, rest);
@@ -142,7 +152,7 @@ impl<T: Copy + Send> Rows<T> {
     pub fn close(&self, py: Python<'_>) -> PyResult<()> {
         run(py, self.task.owner(), || {
             let mut state = self.state.lock();
-            state.source = None;
+            state.reading = Reading::Closed;
             state.chunk.clear();
             Ok(())
         })
