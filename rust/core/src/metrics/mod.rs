@@ -7,9 +7,9 @@ mod operation;
 mod store;
 mod window;
 
-pub(crate) use operation::{Call, Operation, OperationCounts};
+pub(crate) use operation::{Call, Calls, Operation, OperationCounts};
 pub(crate) use store::{OpenIterator, StoreCounts};
-pub(crate) use window::{Counter, Window};
+pub(crate) use window::{Count, Counter, Window};
 
 use std::borrow::Cow;
 
@@ -85,9 +85,9 @@ impl Sheet {
     }
 
     /// A counter as a total and a rate.
-    pub(crate) fn push_counter(&mut self, name: &str, counter: &Counter, unit: &'static str, help: &str) {
-        self.push(format!("{name}-rate"), counter.rate(), unit, format!("{help}, a second"));
-        self.push(format!("{name}-total"), counter.total(), unit, help.to_owned());
+    pub(crate) fn push_count(&mut self, name: &str, count: Count, unit: &'static str, help: &str) {
+        self.push(format!("{name}-rate"), count.rate, unit, format!("{help}, a second"));
+        self.push(format!("{name}-total"), count.total, unit, help.to_owned());
     }
 
     pub(crate) fn finish(self) -> Vec<Figure> {

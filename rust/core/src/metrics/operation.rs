@@ -148,56 +148,54 @@ impl OperationCounts {
         self.nanos_max.fetch_max(nanos, Ordering::Relaxed);
     }
 
-    /// The figures of `<name>-rate`, `-total` and, where calls are timed, `-latency-avg` and `-latency-max`.
-    pub(crate) fn push_to(&self, sheet: &mut Sheet, name: &str, what: &str) {
-        let look = self.look();
-        sheet.push(format!("{name}-rate"), look.rate, "calls", format!("{what}, a second"));
-        sheet.push(format!("{name}-total"), look.calls, "calls", what.to_owned());
-        if self.timed {
-            sheet.push(format!("{name}-latency-avg"), look.mean, "seconds", format!("{what}: mean time of one"));
-            sheet.push(format!("{name}-latency-max"), look.longest, "seconds", format!("{what}: longest time of one"));
-        }
-    }
-
-    /// The same of one of a store's operations, with the records of batches.
-    pub(super) fn push_operation(&self, sheet: &mut Sheet, operation: Operation) {
+    /// The figures of one of a store's operations, with the records of batches.
+    pub(super) fn push_operation(&self, sheet: &mut Sheet, operation: Operation, now: Instant) {
         let name = operation.name();
-        self.push_to(sheet, name, &format!("Calls of {name}"));
+        self.look(now).push_to(sheet, name, &format!("Calls of {name}"));
         if operation.has_records() {
             let records = self.records.load(Ordering::Relaxed);
             sheet.push(format!("{name}-records-total"), records, "records", format!("Records of all calls of {name}"));
         }
     }
 
-    /// Mean and longest time of the window's calls, in seconds.
-    pub(super) fn times(&self) -> (f64, f64) {
-        let look = self.look();
-        (look.mean, look.longest)
-    }
-
-    fn look(&self) -> Look {
+    pub(crate) fn look(&self, now: Instant) -> Calls {
         let mut recently = self.window.lock();
         let totals = [&self.calls, &self.records, &self.nanos].map(|total| total.load(Ordering::Relaxed));
-        let recent = recently.window.look(Instant::now(), totals);
+        let recent = recently.window.look(now, totals);
         let seconds = |nanos: u64| nanos as f64 / 1e9;
         let longest = recently.nanos_max.max(self.nanos_max.load(Ordering::Relaxed));
         if recent.moved {
             recently.nanos_max = self.nanos_max.swap(0, Ordering::Relaxed);
         }
-        Look {
+        Calls {
             rate: recent.rate(0),
-            calls: totals[0],
+            total: totals[0],
             mean: seconds(recent.counts[2]) / recent.counts[0].max(1) as f64,
             longest: seconds(longest),
+            timed: self.timed,
         }
     }
 }
 
-struct Look {
+/// An operation's calls, as one look has found them; times are seconds.
+pub(crate) struct Calls {
     rate: f64,
-    calls: u64,
-    mean: f64,
-    longest: f64,
+    total: u64,
+    pub(super) mean: f64,
+    pub(super) longest: f64,
+    timed: bool,
+}
+
+impl Calls {
+    /// The figures of `<name>-rate`, `-total` and, where calls are timed, `-latency-avg` and `-latency-max`.
+    pub(crate) fn push_to(&self, sheet: &mut Sheet, name: &str, what: &str) {
+        sheet.push(format!("{name}-rate"), self.rate, "calls", format!("{what}, a second"));
+        sheet.push(format!("{name}-total"), self.total, "calls", what.to_owned());
+        if self.timed {
+            sheet.push(format!("{name}-latency-avg"), self.mean, "seconds", format!("{what}: mean time of one"));
+            sheet.push(format!("{name}-latency-max"), self.longest, "seconds", format!("{what}: longest time of one"));
+        }
+    }
 }
 
 /// A call under way.

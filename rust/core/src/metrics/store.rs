@@ -1,7 +1,7 @@
 //! All counts of one store.
 
 use super::operation::Call;
-use super::{Counter, MetricsLevel, Operation, OperationCounts, Sheet};
+use super::{Count, Counter, MetricsLevel, Operation, OperationCounts, Sheet};
 use crate::store::StoreKind;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -56,25 +56,23 @@ impl StoreCounts {
         OpenIterator { store: Arc::clone(self), id }
     }
 
-    /// The figures that a store of this kind has.
-    pub(crate) fn push_to(&self, sheet: &mut Sheet, kind: &StoreKind) {
+    /// The figures that a store of this kind has; `dropped` is the look that the task's sum was taken from.
+    pub(crate) fn push_to(&self, sheet: &mut Sheet, kind: &StoreKind, dropped: Count, now: Instant) {
         for operation in operations(kind) {
-            self.operations[*operation as usize].push_operation(sheet, *operation);
+            self.operations[*operation as usize].push_operation(sheet, *operation, now);
         }
         if !matches!(kind, StoreKind::KeyValue | StoreKind::TimestampedKeyValue) {
-            let dropped = "Writes refused for being older than the retention";
-            sheet.push_counter("dropped-records", &self.dropped, "records", dropped);
-            sheet.push_counter("expired-segments", &self.expired_segments, "segments", "Segments of time that have expired");
+            sheet.push_count("dropped-records", dropped, "records", "Writes refused for being older than the retention");
+            sheet.push_count("expired-segments", self.expired_segments.look(now), "segments", "Segments of time that have expired");
         }
         match kind {
             StoreKind::KeyValue | StoreKind::TimestampedKeyValue => {}
             StoreKind::Versioned { .. } => {
                 let reads = "Reads as of a moment older than the history retention that found nothing";
-                sheet.push_counter("expired-reads", &self.expired_reads, "calls", reads);
+                sheet.push_count("expired-reads", self.expired_reads.look(now), "calls", reads);
             }
             StoreKind::Window { .. } | StoreKind::Session { .. } => {
-                let dropped = "The same as dropped-records, under its older name";
-                sheet.push_counter("expired-window-record-drop", &self.dropped, "records", dropped);
+                sheet.push_count("expired-window-record-drop", dropped, "records", "The same as dropped-records, under its older name");
             }
         }
         let iterators = self.iterators.lock();
@@ -87,9 +85,9 @@ impl StoreCounts {
             "epoch milliseconds",
             "When the oldest open iterator was opened; 0: none is open",
         );
-        let (mean, longest) = self.iterator_times.times();
-        sheet.push("iterator-duration-avg", mean, "seconds", "Mean time from the opening of an iterator to its end");
-        sheet.push("iterator-duration-max", longest, "seconds", "Longest time from the opening of an iterator to its end");
+        let times = self.iterator_times.look(now);
+        sheet.push("iterator-duration-avg", times.mean, "seconds", "Mean time from the opening of an iterator to its end");
+        sheet.push("iterator-duration-max", times.longest, "seconds", "Longest time from the opening of an iterator to its end");
     }
 }
 

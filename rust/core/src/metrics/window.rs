@@ -8,6 +8,8 @@
 //! A look at the figures that comes 30 s or more after `second` moves both on. So the window is 30 to 60 s long for who
 //! looks oftener than that (Kafka's windows are two of 30 s, too), reaches back two looks for who does not, and to the
 //! opening of the task at first. Nothing runs in the background, and counting knows nothing of it.
+//!
+//! A look may move the marks, so each window is looked at once for all figures that are shown together.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,10 +56,17 @@ impl<const N: usize> Recent<N> {
     }
 }
 
-/// A total and its rate.
+/// Something that is counted.
 pub(crate) struct Counter {
     total: AtomicU64,
     window: Mutex<Window<1>>,
+}
+
+/// A counter's total and rate, as one look has found them.
+#[derive(Clone, Copy)]
+pub(crate) struct Count {
+    pub(crate) total: u64,
+    pub(crate) rate: f64,
 }
 
 impl Default for Counter {
@@ -76,8 +85,10 @@ impl Counter {
         self.total.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn rate(&self) -> f64 {
-        self.window.lock().look(Instant::now(), [self.total()]).rate(0)
+    pub(crate) fn look(&self, now: Instant) -> Count {
+        let mut window = self.window.lock();
+        let total = self.total();
+        Count { total, rate: window.look(now, [total]).rate(0) }
     }
 }
 

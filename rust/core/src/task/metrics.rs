@@ -2,7 +2,7 @@
 
 use super::{Entry, Task};
 use crate::error::Result;
-use crate::metrics::{Figure, OperationCounts, Sheet, Value, Window};
+use crate::metrics::{Calls, Count, Figure, OperationCounts, Sheet, Value, Window};
 use crate::rocks::{Database, Family, HitsAndMisses, Job, Tickers};
 use crate::transaction::Base;
 use parking_lot::Mutex;
@@ -90,34 +90,42 @@ const TASK_PROPERTIES: [(&str, &str, &str); 6] = [
 impl Task {
     /// The figures as they are now.
     pub fn metrics(&self) -> Result<TaskMetrics> {
+        self.metrics_at(Instant::now())
+    }
+
+    fn metrics_at(&self, now: Instant) -> Result<TaskMetrics> {
         self.database.check_owner()?;
         let base = Arc::clone(&self.committed.read().base);
         let mut sheet = Sheet::default();
-        self.push_commits(&mut sheet);
+        // What the task and its stores show of the same thing is the same look.
+        let commits = self.counts.commits.look(now);
+        let dropped: Vec<Count> = self.stores.iter().map(|entry| entry.counts.dropped.look(now)).collect();
+        push_commits(&mut sheet, &commits);
         sheet.push("uncommitted-bytes", self.uncommitted_bytes() as u64, "bytes", "Memory of the open transaction");
         sheet.push("unflushed-bytes", self.unflushed_bytes(), "bytes", "Committed rows that are not in files yet");
         let file_bytes = self.database.property("rocksdb.total-sst-files-size")?;
         sheet.push("file-bytes", file_bytes, "bytes", "Files of all stores");
         let memory_bytes: u64 = base.memory().iter().map(|table| table.bytes() as u64).sum();
         sheet.push("memory-bytes", memory_bytes, "bytes", "Committed rows of the stores in memory");
-        let dropped = || self.stores.iter().map(|entry| &entry.counts.dropped);
-        let rate: f64 = dropped().map(|dropped| dropped.rate()).sum();
-        sheet.push("dropped-records-rate", rate, "records", "Writes refused by all stores for being too old, a second");
-        let total: u64 = dropped().map(|dropped| dropped.total()).sum();
-        sheet.push("dropped-records-total", total, "records", "Writes refused by all stores for being too old");
+        let of_all = Count { rate: dropped.iter().map(|count| count.rate).sum(), total: dropped.iter().map(|count| count.total).sum() };
+        sheet.push_count("dropped-records", of_all, "records", "Writes refused by all stores for being too old");
         for (name, unit, help) in TASK_PROPERTIES {
             sheet.push(name, self.database.family_property(self.metadata, &format!("rocksdb.{name}"))?, unit, help);
         }
-        self.push_statistics(&mut sheet);
-        let stores = self.stores.iter().map(|entry| self.store_metrics(entry, &base)).collect::<Result<_>>()?;
+        self.push_statistics(&mut sheet, now);
+        let stores = self.stores.iter().zip(dropped).map(|(entry, dropped)| {
+            let mut sheet = Sheet::default();
+            entry.counts.push_to(&mut sheet, &entry.spec.kind, dropped, now);
+            // Stores are committed together (KIP-1035 has these by store).
+            push_commits(&mut sheet, &commits);
+            self.push_sizes(&mut sheet, entry, &base)?;
+            Ok(StoreMetrics { store: entry.spec.name.clone(), figures: sheet.finish() })
+        });
+        let stores = stores.collect::<Result<_>>()?;
         Ok(TaskMetrics { figures: sheet.finish(), stores })
     }
 
-    fn store_metrics(&self, entry: &Entry, base: &Base) -> Result<StoreMetrics> {
-        let mut sheet = Sheet::default();
-        entry.counts.push_to(&mut sheet, &entry.spec.kind);
-        // Stores are committed together (KIP-1035 has these by store).
-        self.push_commits(&mut sheet);
+    fn push_sizes(&self, sheet: &mut Sheet, entry: &Entry, base: &Base) -> Result<()> {
         let tables = entry.store.tables();
         let uncommitted = self.uncommitted_bytes_of(&tables) as u64;
         sheet.push("uncommitted-bytes", uncommitted, "bytes", "Memory of what the open transaction holds for the store");
@@ -129,26 +137,18 @@ impl Task {
                 sheet.push(name, self.database.families_property(&families, &format!("rocksdb.{name}"))?, unit, help);
             }
         }
-        Ok(StoreMetrics { store: entry.spec.name.clone(), figures: sheet.finish() })
+        Ok(())
     }
 
-    fn push_commits(&self, sheet: &mut Sheet) {
-        self.counts.commits.push_to(sheet, "commit", "Commits");
-        for name in ["flush-rate", "flush-latency-avg", "flush-latency-max"] {
-            let unit = if name == "flush-rate" { "calls" } else { "seconds" };
-            sheet.push(name, 0.0, unit, "Always 0: StateStore.flush is deprecated, see commit");
-        }
-    }
-
-    fn push_statistics(&self, sheet: &mut Sheet) {
-        let Some(now) = self.database.tickers() else { return };
-        let recent = self.counts.rocksdb.lock().look(Instant::now(), totals(&now));
+    fn push_statistics(&self, sheet: &mut Sheet, now: Instant) {
+        let Some(so_far) = self.database.tickers() else { return };
+        let recent = self.counts.rocksdb.lock().look(now, totals(&so_far));
         let rates = [
-            ("bytes-written", now.bytes_written, "Bytes written by commits"),
-            ("bytes-read", now.bytes_read, "Bytes of keys and values read from memtables, cache and files"),
-            ("memtable-bytes-flushed", now.flushed_bytes, "Bytes written to files by flushes"),
-            ("bytes-written-compaction", now.compaction_bytes_written, "Bytes written by compactions"),
-            ("bytes-read-compaction", now.compaction_bytes_read, "Bytes read by compactions"),
+            ("bytes-written", so_far.bytes_written, "Bytes written by commits"),
+            ("bytes-read", so_far.bytes_read, "Bytes of keys and values read from memtables, cache and files"),
+            ("memtable-bytes-flushed", so_far.flushed_bytes, "Bytes written to files by flushes"),
+            ("bytes-written-compaction", so_far.compaction_bytes_written, "Bytes written by compactions"),
+            ("bytes-read-compaction", so_far.compaction_bytes_read, "Bytes read by compactions"),
         ];
         for (n, (name, total, help)) in rates.into_iter().enumerate() {
             sheet.push(format!("{name}-rate"), recent.rate(n), "bytes", format!("{help}, a second"));
@@ -164,7 +164,7 @@ impl Task {
             let (hits, misses) = (recent.counts[6 + 2 * n], recent.counts[7 + 2 * n]);
             sheet.push(name, hits as f64 / (hits + misses).max(1) as f64, "ratio", help);
         }
-        let stalled = now.stall_micros as f64 / 1e6;
+        let stalled = so_far.stall_micros as f64 / 1e6;
         sheet.push("write-stall-duration-total", stalled, "seconds", "Time that commits waited for flushes or compactions");
         let jobs = [
             (Job::WriteStall, "write-stall-duration", "a commit's wait for flushes or compactions"),
@@ -180,8 +180,16 @@ impl Task {
                 sheet.push(format!("{name}-min"), times.least / 1e6, "seconds", shortest);
             }
         }
-        sheet.push("number-file-opens-total", now.file_opens, "files", "Files that were opened");
-        sheet.push("number-file-errors-total", now.file_errors, "errors", "Files that could not be opened or read");
+        sheet.push("number-file-opens-total", so_far.file_opens, "files", "Files that were opened");
+        sheet.push("number-file-errors-total", so_far.file_errors, "errors", "Files that could not be opened or read");
+    }
+}
+
+fn push_commits(sheet: &mut Sheet, commits: &Calls) {
+    commits.push_to(sheet, "commit", "Commits");
+    for name in ["flush-rate", "flush-latency-avg", "flush-latency-max"] {
+        let unit = if name == "flush-rate" { "calls" } else { "seconds" };
+        sheet.push(name, 0.0, unit, "Always 0: StateStore.flush is deprecated, see commit");
     }
 }
 
@@ -204,4 +212,44 @@ fn totals(tickers: &Tickers) -> [u64; 14] {
         filter[0],
         filter[1],
     ]
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::{OffsetChange, StoreKind, StoreSpec, TaskOptions, Timestamp, WindowPut};
+    use std::time::Duration;
+
+    /// The first of two looks at one window used to move its marks, so that the task and its stores told of different times.
+    #[test]
+    fn who_seldom_asks_is_told_the_same_under_every_name() {
+        let kind = StoreKind::Window { retention: 10, window_size: 1, retain_duplicates: false, timestamped: false };
+        let task = Task::open_in_memory(&[StoreSpec::new("w", kind)], TaskOptions::default()).unwrap();
+        let opened = Instant::now();
+        let window = task.window("w").unwrap();
+        let put_at = |start| {
+            let put = WindowPut { key: b"a", value: Some(b"1"), start: Timestamp(start), timestamp: None };
+            window.put(&mut task.transaction().unwrap(), put).unwrap();
+        };
+        for step in 1..=4 {
+            put_at(1_000);
+            // Refused: long past the retention.
+            put_at(0);
+            task.commit(OffsetChange::Keep).unwrap();
+            let metrics = task.metrics_at(opened + Duration::from_secs(31 * step)).unwrap();
+            let pairs = [
+                ("commit-rate", "commit-rate"),
+                ("commit-latency-avg", "commit-latency-avg"),
+                ("commit-latency-max", "commit-latency-max"),
+                ("dropped-records-rate", "dropped-records-rate"),
+                ("dropped-records-rate", "expired-window-record-drop-rate"),
+            ];
+            for (of_task, of_store) in pairs {
+                let figure = metrics.get(of_task).unwrap();
+                assert_ne!(figure, Value::Real(0.0), "{of_task} after {step} steps");
+                assert_eq!(metrics.of_store("w", of_store), Some(figure), "{of_store} after {step} steps");
+            }
+        }
+    }
 }
