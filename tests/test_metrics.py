@@ -357,3 +357,19 @@ def test_a_collector_shows_many_tasks_and_forgets_closed_ones(tmp_path):
         assert labels() == {"a", "b"}
         a.close()
         assert labels() == {"b"}
+
+
+def test_a_task_that_is_closed_during_a_scrape_is_left_out():
+    with hf.open_task(None, [hf.stores.key_value("kv")]) as a, hf.open_task(None, [hf.stores.key_value("kv")]) as b:
+
+        # Closed by another thread between any look at it and its figures.
+        class Closing:
+            is_open = True
+
+            @property
+            def _core(self):
+                a.close()
+                return a._core
+
+        families = hf.metrics.Collector({"a": Closing(), "b": b}).collect()
+        assert {sample.labels["task"] for family in families for sample in family.samples} == {"b"}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from holdfast.errors import StoreClosedError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -29,9 +31,10 @@ class Collector:
         """All figures as they are now."""
         families: _Families = {}
         for label, task in list(self._tasks.items()):
-            if not task.is_open:
+            try:
+                figures, stores = task._core.metrics()
+            except StoreClosedError:
                 continue
-            figures, stores = task._core.metrics()
             _add(families, "task", {"task": label}, figures)
             for store, of_store in stores:
                 _add(families, "store", {"task": label, "store": store}, of_store)
