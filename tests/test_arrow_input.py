@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 
 import polars as pl
 import pyarrow as pa
@@ -379,8 +380,8 @@ def test_results_are_for_every_library(bench):
 
 @pytest.mark.parametrize(
     "empty",
-    [pa.nulls(0), pa.array([]), pa.chunked_array([], pa.null()), pa.nulls(3)[1:1]],
-    ids=["nulls", "array", "chunked", "sliced"],
+    [pa.nulls(0), pa.array([]), pa.chunked_array([], pa.null()), pa.nulls(3)[1:1], pl.Series([])],
+    ids=["nulls", "array", "chunked", "sliced", "polars"],
 )
 def test_a_column_without_rows_needs_no_type(empty):
     stores = [
@@ -406,3 +407,27 @@ def test_a_column_without_rows_needs_no_type(empty):
             task["v"].put_batch(key, key, null)
         with pytest.raises((TypeError, ValueError), match="is_put"):
             task["v"].apply_batch(null, key, key, pa.array([1]))
+
+
+def test_polars_columns_without_a_type(bench):
+    bench.kv.put_all([(b"a", b"1"), (b"b", b"2")])
+    bench.kv.put_batch(pl.Series([b"a", b"b"]), pl.Series([None, None]))
+    assert list(bench.kv.range()) == []
+    bench.rates.put(b"a", b"1", 5)
+    columns = pl.Series([False]), pl.Series([b"a"]), pl.Series([None]), pl.Series([5])
+    assert pa.record_batch(bench.rates.apply_batch(*columns)).column("value").to_pylist() == [b"1"]
+    with pytest.raises(ValueError, match="row 0 of keys is null"):
+        bench.kv.get_batch(pl.Series([None]))
+
+
+def test_polars_fields_without_a_type():
+    value = hf.serde.struct(pa.schema([("x", pa.int64()), ("n", pa.string())]))
+    with hf.open_task(None, [hf.stores.key_value("kv", value=value)]) as task:
+        task["kv"].put_batch(pl.Series([b"a"]), pl.DataFrame({"x": [1], "n": [None]}))
+        assert task["kv"].get(b"a") == (1, None)
+
+
+def test_a_column_without_a_type_that_only_pyarrow_reads(bench, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(TypeError, match="values has a column without a type.*install pyarrow"):
+        bench.kv.put_batch(pl.Series([b"a"]), pl.Series([None]))
