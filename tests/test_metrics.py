@@ -361,7 +361,6 @@ def test_a_collector_shows_many_tasks_and_forgets_closed_ones(tmp_path):
 
 def test_a_task_that_is_closed_during_a_scrape_is_left_out():
     with hf.open_task(None, [hf.stores.key_value("kv")]) as a, hf.open_task(None, [hf.stores.key_value("kv")]) as b:
-
         # Closed by another thread between any look at it and its figures.
         class Closing:
             is_open = True

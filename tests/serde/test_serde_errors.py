@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -50,6 +51,9 @@ def test_a_wrong_type_says_what_came_and_what_is_wanted(open_stores, kind, wrong
     ("kind", "wrong", "words"),
     [
         (serde.INT64, 2**63, "too (large|big)"),
+        (serde.FLOAT64, 2**53 + 1, "no float of its own; the nearest is 9007199254740992.0"),
+        (serde.FLOAT64, np.int64(-(2**53) - 1), "no float of its own"),
+        (serde.FLOAT64, 10**400, "too (large|big)"),
         (serde.STRING, "\ud800", "surrogates not allowed"),
         (serde.JSON, math.nan, "Out of range float"),
         (PAIR, ("a", 2**40), "number"),
@@ -219,6 +223,15 @@ def test_what_cannot_be_stored_is_refused_by_the_serde(type_):
 def test_two_fields_of_one_name():
     with pytest.raises(ValueError, match="field a is there twice"):
         serde.struct(pa.schema([("a", pa.int8()), ("a", pa.int8())]))
+
+
+@pytest.mark.parametrize("name", ["code", "number"])
+def test_two_columns_of_one_name(open_stores, name):
+    kv = open_stores(key=PAIR, value=serde.INT64)["kv"]
+    columns = {"code": pa.array(["a"]), "number": pa.array([1], pa.int32())}
+    twice = pa.RecordBatch.from_arrays([*columns.values(), columns[name]], [*columns, name])
+    with pytest.raises(ValueError, match=f'column keys has two fields "{name}"'):
+        kv.put_batch(twice, pa.array([1]))
 
 
 def test_what_is_no_schema():

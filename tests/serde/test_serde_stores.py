@@ -170,6 +170,32 @@ def test_json_batches_are_texts(open_stores):
     assert kv.get("c") is None
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pa.array(["null", "1", None], pa.string()),
+        pa.array([" null\n", "1", None], pa.string_view()),
+        pa.array(["2", "null", "1", None], pa.large_string())[1:],
+        pa.chunked_array([["null"], ["1", None]]).dictionary_encode(),
+    ],
+    ids=["text", "view", "slice", "dictionary"],
+)
+def test_the_json_text_null_is_null_as_none_is(open_stores, texts):
+    task = open_stores(key=serde.STRING, value=serde.JSON)
+    task["kv"].put("a", 1)
+    task["kv"].put_batch(pa.array(["a", "b", "c"]), texts)
+    assert list(task["kv"].range()) == [("b", 1)]
+    task["rates"].put("a", 1, 1)
+    task["rates"].put_batch(pa.array(["a", "b", "c"]), texts, pa.array([2, 2, 2]))
+    assert [key for key, _ in task["rates"].scan()] == ["b"]
+
+
+def test_the_json_text_null_is_no_key(open_stores):
+    kv = open_stores(key=serde.JSON, value=serde.STRING)["kv"]
+    with pytest.raises(ValueError, match="row 1 of keys is null"):
+        kv.put_batch(pa.array(["1", "null"]), pa.array(["a", "b"]))
+
+
 # Forms of columns that mean the same.
 
 FORMS = {

@@ -9,7 +9,8 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use holdfast_core::column::batch;
 use holdfast_core::serde::{Item, Scalar, Serde as Engine, Side};
 use holdfast_core::{Error, Result};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString, PyTuple};
 use pyo3_arrow::PySchema;
@@ -62,7 +63,11 @@ impl Serde {
             DataType::Float64 => {
                 let is_number = value.is_instance_of::<PyFloat>() || value.hasattr("__index__")?;
                 if !value.is_instance_of::<PyBool>() && is_number {
-                    return value.extract().map(Scalar::Float);
+                    let float = value.extract()?;
+                    if !value.is_instance_of::<PyFloat>() {
+                        check_whole(value, float)?;
+                    }
+                    return Ok(Scalar::Float(float));
                 }
                 "float"
             }
@@ -190,6 +195,17 @@ impl Serde {
         let bytes = self.engine.encode_prefix(column.chunks()).map_err(|error| to_python(py, &error))?;
         Ok(PyBytes::new(py, &bytes))
     }
+}
+
+/// Fails for an integer that came out of its float as another one, as a struct's fields refuse it.
+fn check_whole(value: &Bound<'_, PyAny>, float: f64) -> PyResult<()> {
+    let py = value.py();
+    // numpy's integers compare with floats as floats do, Python's by all their digits.
+    let exact = value.call_method0(intern!(py, "__index__"))?;
+    if exact.eq(float)? {
+        return Ok(());
+    }
+    Err(PyOverflowError::new_err(format!("the integer has no float of its own; the nearest is {}", PyFloat::new(py, float).repr()?)))
 }
 
 /// A field as it is; nothing for what only pyarrow knows how to convert.

@@ -61,6 +61,12 @@ impl Cells {
                     let message = format!("column {path} has a field {name:?} that its schema does not have; it has {known:?}");
                     return Err(Error::new(ErrorKind::InvalidType, message));
                 }
+                if let Some((_, name)) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
+                    return Err(Error::new(
+                        ErrorKind::InvalidValue,
+                        format!("column {path} has two fields {name:?}; a name stands for one"),
+                    ));
+                }
                 let valid = NullBuffer::union(valid, nulls.as_ref());
                 let fields = columns.iter().map(|column| {
                     let path = below(path, &column.name);

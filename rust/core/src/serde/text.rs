@@ -4,11 +4,14 @@ use super::cells::wrong_type;
 use crate::column::bytes_column;
 use crate::error::{Error, ErrorKind, Result};
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, StringArray};
+use arrow_array::{Array, ArrayRef, BooleanArray, StringArray};
+use arrow_buffer::BooleanBufferBuilder;
 use arrow_schema::DataType;
+use arrow_select::nullif::nullif;
 use std::sync::Arc;
 
-/// The column as it is, once it is known to be of strings, and of JSON texts where that is wanted.
+/// The column as it is, once it is known to be of strings, and of JSON texts where that is wanted: of these `null` is null, as None
+/// is where values come one at a time.
 pub fn check(array: ArrayRef, json: bool, what: &str) -> Result<ArrayRef> {
     let is_text = |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     match array.data_type() {
@@ -19,11 +22,18 @@ pub fn check(array: ArrayRef, json: bool, what: &str) -> Result<ArrayRef> {
     }
     if json {
         let texts = bytes_column(array.as_ref(), what)?;
+        let mut nulls = BooleanBufferBuilder::new(array.len());
         for row in 0..array.len() {
-            if let Some(text) = texts.get(row) {
+            let text = texts.get(row);
+            if let Some(text) = text {
                 check_json(text)
                     .map_err(|error| Error::new(ErrorKind::Serialization, format!("row {row} of {what} is no JSON: {error}")))?;
             }
+            nulls.append(text.is_some_and(|text| text.trim_ascii() == b"null"));
+        }
+        let nulls = BooleanArray::from(nulls.finish());
+        if nulls.has_true() {
+            return nullif(array.as_ref(), &nulls).map_err(|error| Error::new(ErrorKind::InvalidState, format!("column {what}: {error}")));
         }
     }
     Ok(array)
