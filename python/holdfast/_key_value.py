@@ -39,7 +39,7 @@ class ReadOnlyKeyValueStore(Generic[K, V]):
         return self._iterator(self._core.range(*key_bounds(self._serdes, start, end), reverse))
 
     def prefix_scan(self, prefix: K) -> StoreIterator[K, V]:
-        """Keys whose bytes start with the bytes of `prefix`; of a struct key, those with the first fields in a tuple or dict."""
+        """Keys whose bytes start with those of `prefix`; of a struct key, those with the first fields in a tuple or dict."""
         start, end = prefix_bounds(self._serdes, prefix)
         rows = self._core.prefix_scan(start) if end is None else self._core.range(start, end, reverse=False)
         return self._iterator(rows)
