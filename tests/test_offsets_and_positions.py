@@ -106,3 +106,41 @@ def test_a_topic_that_cannot_be_stored_is_refused_and_changes_nothing(bench):
     bench.task.commit({("a", 0): 1})
     assert bench.task.committed_offsets() == {("a", 0): 1}
     assert bench.kv.read_only(hf.IsolationLevel.READ_COMMITTED).get(b"k") == b"v"
+
+
+@pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 2**70])
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda task, number: task.commit({("log", number): 1}), "a partition of changelog_offsets"),
+        (lambda task, number: task.recover({("log", number): 1}), "a partition of changelog_offsets"),
+        (lambda task, number: task.committed_offset(("log", number)), "partition"),
+        (lambda task, number: task["kv"].committed_offset(("log", number)), "partition"),
+        (lambda task, number: task.observe("log", number, 1), "partition"),
+        (lambda task, number: Position({"log": {number: 1}}), "a partition"),
+    ],
+)
+def test_a_partition_beyond_32_bits_is_named(bench, call, named, number):
+    with pytest.raises(ValueError, match=rf"^{named} is {number}, which does not fit 32 bits"):
+        call(bench.task, number)
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda task, offset: task.commit({LOG: offset}), "an offset of changelog_offsets"),
+        (lambda task, offset: task.observe("log", 0, offset), "offset"),
+        (lambda task, offset: Position({"log": {0: offset}}), "an offset"),
+    ],
+)
+def test_an_offset_beyond_64_bits_is_named_and_so_is_none(bench, call, named):
+    with pytest.raises(ValueError, match=rf"^{named} is {2**63}, which does not fit 64 bits"):
+        call(bench.task, 2**63)
+    with pytest.raises(TypeError, match=rf"^{named} is '7'; wanted: an integer"):
+        call(bench.task, "7")
+
+
+def test_the_widest_partitions_and_offsets(bench):
+    widest = {("log", -(2**31)): -(2**63), ("log", 2**31 - 1): 2**63 - 1}
+    bench.task.commit(widest)
+    assert bench.task.committed_offsets() == widest

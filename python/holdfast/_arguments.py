@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from holdfast._records import TopicPartition
@@ -26,11 +27,23 @@ def check_kind(argument: str, given: object, kind: type) -> None:
         raise TypeError(f"{argument} is a {type(given).__name__}; wanted: a {kind.__name__}")
 
 
+def check_bits(argument: str, given: Any, bits: int) -> int:
+    """An integer of so many bits, the sign among them. Raises `TypeError` for what is none, `ValueError` for a wider one."""
+    try:
+        number = index(given)
+    except TypeError:
+        raise TypeError(f"{argument} is {given!r:.80}; wanted: an integer") from None
+    if number.bit_length() >= bits and number != -1 << (bits - 1):
+        raise ValueError(f"{argument} is {number}, which does not fit {bits} bits")
+    return number
+
+
 def partition_of(given: Any) -> TopicPartition:
     """A (topic, partition)."""
     if not _is_partition(given):
         raise TypeError(f"partition is {given!r:.80}; wanted: (topic, partition)")
-    return TopicPartition(*given)
+    topic, number = given
+    return TopicPartition(topic, check_bits("partition", number, 32))
 
 
 def offset_rows(offsets: Mapping[tuple[str, int], int | None] | None) -> list[tuple[str, int, int | None]] | None:
@@ -39,7 +52,11 @@ def offset_rows(offsets: Mapping[tuple[str, int], int | None] | None) -> list[tu
         return None
     if not isinstance(offsets, Mapping) or not all(_is_partition(partition) for partition in offsets):
         raise TypeError(f"changelog_offsets is {offsets!r:.80}; wanted: {_OFFSETS}")
-    return [(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+    rows: list[tuple[str, int, int | None]] = []
+    for (topic, partition), offset in offsets.items():
+        number = check_bits("a partition of changelog_offsets", partition, 32)
+        rows.append((topic, number, None if offset is None else check_bits("an offset of changelog_offsets", offset, 64)))
+    return rows
 
 
 def option_rows(options: Mapping[str, str] | None) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from holdfast._arguments import check_kind
+from holdfast._arguments import check_bits, check_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +25,12 @@ class Position:
             isinstance(offsets, Mapping) and all(isinstance(of, Mapping) for of in offsets.values())
         ):
             raise TypeError(f"offsets is {offsets!r:.80}; wanted: a mapping of topics to mappings of partitions to offsets")
-        self._offsets = {topic: dict(partitions) for topic, partitions in (offsets or {}).items()}
+        self._offsets = {
+            topic: {
+                check_bits("a partition", number, 32): check_bits("an offset", offset, 64) for number, offset in of.items()
+            }
+            for topic, of in (offsets or {}).items()
+        }
 
     @classmethod
     def of_rows(cls, rows: Iterable[tuple[str, int, int]]) -> Position:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
 
 from holdfast._arguments import check_kind
 from holdfast._position import PositionBound
@@ -21,7 +22,7 @@ __all__ = ["Serdes", "StateStore"]
 _log = logging.getLogger("holdfast")
 
 
-class StateStore:
+class StateStore(ABC):
     """A store of a task. Its own reads are the writer's: they see the open transaction."""
 
     manages_offsets = True
@@ -69,6 +70,15 @@ class StateStore:
         neighbours keep theirs.
         """
         return self._task.store_offset(self.name, partition)
+
+    @abstractmethod
+    def read_only(
+        self, isolation_level: IsolationLevel | None = None, *, position_bound: PositionBound | None = None
+    ) -> Any:
+        """The store's reads at an isolation level, from any thread; None: the task's default level.
+
+        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at that level reaches it.
+        """
 
     def _view(
         self, isolation_level: IsolationLevel | None, position_bound: PositionBound | None

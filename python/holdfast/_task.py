@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast import _core
-from holdfast._arguments import check_choice, offset_rows, option_rows, partition_of
+from holdfast._arguments import check_bits, check_choice, offset_rows, option_rows, partition_of
 from holdfast._key_value import KeyValueStore
 from holdfast._options import Durability, IsolationLevel, MetricsLevel, ProcessingGuarantee, TransactionMechanism
 from holdfast._position import Position
@@ -62,9 +62,9 @@ def open_task(
     `uncommitted_max_bytes` is the memory of the open transaction at which it goes on in files beside the stores (by
     `transaction_mechanism`, unless that is INDEXED_BATCH) and `Task.commit_requested` turns true; -1: no limit.
     `rocksdb_options` are RocksDB's own names and values, of the database or of all column families
-    (`{"max_open_files": "2000", "write_buffer_size": "33554432"}`); those that the stores' promises rest on are refused. What
-    `metrics_level` adds to `Task.metrics` is in `docs/metrics.md`. The default isolation level of queries is READ_COMMITTED under
-    exactly-once, else READ_UNCOMMITTED.
+    (`{"max_open_files": "2000", "write_buffer_size": "33554432"}`); those that the stores' promises rest on are refused.
+    What `metrics_level` adds to `Task.metrics` is in `docs/metrics.md`. The default isolation level of queries is
+    READ_COMMITTED under exactly-once, else READ_UNCOMMITTED.
 
     Raises `StoreLockedError` if somebody else has it open, `FormatVersionError` or `StoreCorruptedError` if it cannot be
     read, `ValueError` for stores or a durability other than it was made with and for an unknown `upgrade_from`, and
@@ -215,11 +215,18 @@ class Task(AbstractContextManager["Task"]):
     def observe(self, topic: str, partition: int, offset: int) -> None:
         """Notes the input record that the following writes come from; committed and rolled back with them.
 
-        Raises ValueError for a topic with a NUL character in it, with `upgrade_from` also for one with white space in it.
+        Raises ValueError for a topic with a NUL character in it, with `upgrade_from` also for one with white space in it,
+        and for a partition beyond 32 bits or an offset beyond 64.
         """
         if self._older_layout:
             _core.check_topic(topic)
-        self._core.observe(topic, partition, offset)
+        try:
+            self._core.observe(topic, partition, offset)
+        except (OverflowError, TypeError):
+            # Looked at no sooner, since records are many.
+            check_bits("partition", partition, 32)
+            check_bits("offset", offset, 64)
+            raise
 
     def position(self, isolation_level: IsolationLevel | None = None) -> Position:
         """The input position that readers at a level see; None: the task's default level."""
@@ -297,7 +304,8 @@ class Task(AbstractContextManager["Task"]):
     def checkpoint(self, directory: str | PathLike[str]) -> None:
         """Makes a consistent copy of the last commit in a new directory, hard-linked where the file system can.
 
-        Folders above the directory are made. Raises `ValueError` for a directory that exists.
+        Folders above the directory are made. Of a store without transactions the copy may hold more, so it is opened as
+        after an unclean stop. Raises `ValueError` for a directory that exists.
         """
         self._core.checkpoint(fspath(directory))
 
