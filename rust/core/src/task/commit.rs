@@ -1,6 +1,6 @@
 //! Commit: what a transaction staged, its offsets, positions and stream times, in one atomic write.
 
-use super::open::Open;
+use super::open_transaction::Open;
 use super::spilled::Next;
 use super::{Committed, Entry, Store, Task, metadata};
 use crate::error::{Error, ErrorKind, Result};

@@ -1,28 +1,27 @@
-//! Opening a task, and the transaction that is its own.
+//! Opening a task: its directory, its database, and what its stores stood at.
 
 use super::commit_file::CommitFile;
 use super::marker::{self, Marker};
 use super::metadata::{self, DURABILITY_KEY, FORMAT, FORMAT_KEY};
-use super::spilled::{self, Unfinished};
+use super::open_transaction::Open;
+use super::spilled;
 use super::uncommitted::Uncommitted;
 use super::{
-    Commit, Committed, Durability, Entry, ProcessingGuarantee, Reclaimer, Store, Task, TaskCounts, TaskOptions, Views, offsets,
-    older_layout,
+    Committed, Durability, Entry, ProcessingGuarantee, Reclaimer, Store, Task, TaskCounts, TaskOptions, Views, offsets, older_layout,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{MetricsLevel, StoreCounts};
-use crate::offset::OffsetChange;
 use crate::position::Position;
 use crate::rocks::{Bounds, Cursor, Database, DatabaseOptions, Environment, Family, FamilyKind, FamilySpec, Snapshot};
 use crate::store::key_value::KeyValueStore;
 use crate::store::session::SessionStore;
 use crate::store::timestamped::TimestampedKeyValueStore;
-use crate::store::versioned::{Horizon, VersionRow, VersionedStore};
+use crate::store::versioned::{Horizon, VersionedStore};
 use crate::store::window::WindowStore;
 use crate::store::windowed::Rows;
 use crate::store::{StoreKind, StoreSpec};
-use crate::sync::{MappedMutexGuard, Mutex, MutexGuard, RwLock};
-use crate::transaction::{Base, Batch, MemoryTable, Place, Spiller, StoreState, Table, Target, Transaction};
+use crate::sync::{Mutex, RwLock};
+use crate::transaction::{Base, Batch, MemoryTable, Place, Spiller, StoreState, Table, Target};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,45 +33,6 @@ const IN_MEMORY: &str = "in memory";
 
 /// Below the task's directory: what open transactions have spilled.
 const UNCOMMITTED: &str = "+uncommitted";
-
-/// The task's own transaction.
-pub(super) enum Open {
-    /// Nothing was staged since the last commit; a transaction begins with the next call.
-    Fresh,
-    Active(Box<Transaction>),
-    /// A commit failed: nothing more until a rollback or a reopen.
-    Poisoned(String),
-    /// The commit of a spilled transaction is under way, or was interrupted.
-    Unfinished(Box<Unfinished>),
-}
-
-impl Open {
-    /// Fails if a commit failed or was interrupted.
-    pub(super) fn check_usable(&self, path: &Path) -> Result<()> {
-        if let Self::Poisoned(why) = self {
-            let words = format!("a commit failed ({why}); call rollback() to go on from the last commit, or open the task again");
-            return Err(Error::new(ErrorKind::InvalidState, words).path(path));
-        }
-        self.check_finished(path)
-    }
-
-    /// Fails if a commit was interrupted.
-    pub(super) fn check_finished(&self, path: &Path) -> Result<()> {
-        let Self::Unfinished(unfinished) = self else { return Ok(()) };
-        let words =
-            format!("a commit was interrupted ({}); call rollback() or recover() to end it, or open the task again", unfinished.why);
-        Err(Error::new(ErrorKind::InvalidState, words).path(path))
-    }
-
-    pub(super) fn forget_if_empty(&mut self) {
-        if matches!(self, Self::Active(tx) if tx.is_empty()) {
-            *self = Self::Fresh;
-        }
-    }
-}
-
-/// The task's own transaction, locked for one call; other writers wait.
-pub type OpenTransaction<'a> = MappedMutexGuard<'a, Transaction>;
 
 impl Task {
     /// Opens the task in a directory, making what is missing.
@@ -102,132 +62,6 @@ impl Task {
         // Offsets, positions and properties lie in a database whose files are in memory: one commit path for both.
         let options = TaskOptions { durability: Durability::Changelog, environment: Some(Environment::in_memory()?), ..options };
         Opening::new(Path::new(IN_MEMORY), &stores, options, None)?.finish(&stores, true)
-    }
-
-    /// The task's own transaction, begun if there is none.
-    ///
-    /// # Errors
-    /// `InvalidState` after a failed commit, until `rollback`; `StoreClosed`.
-    pub fn transaction(&self) -> Result<OpenTransaction<'_>> {
-        self.database.check_owner()?;
-        let mut open = self.open.lock();
-        open.check_usable(self.path())?;
-        if let Open::Fresh = &*open {
-            *open = Open::Active(Box::new(self.begin()?));
-        }
-        MutexGuard::try_map(open, |open| match open {
-            Open::Active(tx) => Some(tx.as_mut()),
-            _ => None,
-        })
-        .map_err(|_| Error::new(ErrorKind::InvalidState, "no transaction is open").path(self.path()))
-    }
-
-    /// Fails where [`Task::commit`] would before it changes anything.
-    ///
-    /// # Errors
-    /// As [`Task::commit`].
-    pub fn check_commit(&self, offsets: &OffsetChange) -> Result<()> {
-        self.transaction()?.check_whole().map_err(|error| error.path(self.path()))?;
-        offsets.check()
-    }
-
-    /// Commits the task's own transaction with offsets (`OffsetChange::Keep` leaves them as they are).
-    ///
-    /// # Errors
-    /// `InvalidValue` for a topic with a NUL character in it, which changes nothing; `InvalidState` while a part of a write that
-    /// failed is staged: only `rollback` helps then. After any other the task refuses work until `rollback` or a reopen. After a failed write the stores are unchanged, unless the error came after
-    /// the fact: then `rollback` goes on from what was written, and [`Task::committed_offset`] says so.
-    pub fn commit(&self, offsets: OffsetChange) -> Result<()> {
-        self.check_commit(&offsets)?;
-        self.reclaimer.log();
-        // Let go of behind the lock: deleting spilled rows takes a while.
-        let _spilled;
-        let mut open = self.open.lock();
-        if let Open::Active(tx) = &*open {
-            tx.check_whole().map_err(|error| error.path(self.path()))?;
-        }
-        let _published = self.publish_open(&mut open);
-        let tx = match std::mem::replace(&mut *open, Open::Fresh) {
-            Open::Active(tx) => *tx,
-            Open::Fresh => self.begin()?,
-            other @ (Open::Poisoned(_) | Open::Unfinished(_)) => {
-                *open = other;
-                return Err(Error::new(ErrorKind::InvalidState, "a commit failed; call rollback() first").path(self.path()));
-            }
-        };
-        _spilled = tx.base().spilled().cloned();
-        self.commit_locked(&mut open, tx, &Commit { offsets, properties: Vec::new() }, None).inspect_err(|error| {
-            if error.kind() != ErrorKind::StoreClosed && !matches!(*open, Open::Unfinished(_)) {
-                *open = Open::Poisoned(error.to_string());
-            }
-        })
-    }
-
-    /// Gives up everything since the last commit; heals a task whose commit failed.
-    ///
-    /// A commit of a spilled transaction that was interrupted is ended: forward if its commit file was written, since then it
-    /// is committed, and else back. [`Task::recover`] tells what came of it.
-    ///
-    /// # Errors
-    /// `Io` or `StoreCorrupted` where an interrupted commit cannot be ended.
-    pub fn rollback(&self) -> Result<()> {
-        self.database.check_owner()?;
-        self.database.check_open()?;
-        let mut open = self.open.lock();
-        self.finish(&mut open)?;
-        let given_up = std::mem::replace(&mut *open, Open::Fresh);
-        drop(open);
-        // Behind the lock: it may be a great deal, and nobody need wait for that.
-        drop(given_up);
-        Ok(())
-    }
-
-    /// Memory of the task's own transaction, in bytes: what the next commit would free.
-    pub fn uncommitted_bytes(&self) -> usize {
-        match &*self.open.lock() {
-            Open::Active(tx) => tx.uncommitted_bytes(),
-            _ => 0,
-        }
-    }
-
-    /// The same of some of its tables.
-    pub(super) fn uncommitted_bytes_of(&self, tables: &[Table]) -> usize {
-        match &*self.open.lock() {
-            Open::Active(tx) => tables.iter().map(|table| tx.table_bytes(*table)).sum(),
-            _ => 0,
-        }
-    }
-
-    /// The most memory that the task's own transaction has held, in bytes: more than now if it has spilled since.
-    pub fn peak_bytes(&self) -> usize {
-        match &*self.open.lock() {
-            Open::Active(tx) => tx.peak_bytes(),
-            _ => 0,
-        }
-    }
-
-    /// Applies changelog records of one store past the open transaction, visible at once, with the offsets they reach. The same
-    /// result however the records are cut into batches.
-    ///
-    /// What a record's key, value and time are depends on the store's kind: see `change.rs`.
-    ///
-    /// # Errors
-    /// `InvalidState` while the store has uncommitted writes: commit or roll back first; also after a failed commit, until
-    /// `rollback`. `InvalidValue`, with the row, for a record that is none of the store's; nothing is applied then.
-    pub fn restore(&self, store: &str, rows: &[VersionRow<'_>], offsets: OffsetChange) -> Result<()> {
-        self.database.check_owner()?;
-        let mut open = self.open.lock();
-        open.check_usable(self.path())?;
-        if matches!(&*open, Open::Active(tx) if !tx.is_empty()) {
-            return Err(
-                Error::new(ErrorKind::InvalidState, "there are uncommitted writes; commit or roll back before a restore").store(store)
-            );
-        }
-        let _published = self.publish_open(&mut open);
-        let mut tx = self.begin()?;
-        self.entry(store)?.apply_changes(&mut tx, rows)?;
-        *open = Open::Fresh;
-        self.commit_locked(&mut open, tx, &Commit { offsets, properties: Vec::new() }, Some(store))
     }
 }
 
@@ -432,12 +266,17 @@ impl Opening {
         batch.push(self.metadata.id, DURABILITY_KEY, Some(self.options.durability.name().as_bytes()));
         let found = self.read(metadata::OPEN_KEY)?.map(|stored| Marker::parse(&stored));
         let discarded = self.discard(found.as_ref(), stores, &mut batch)?;
-        let mut states = Vec::with_capacity(stores.len());
+        let (mut states, mut keeps_less) = (Vec::with_capacity(stores.len()), false);
         for spec in stores {
-            states.push(self.store_state(spec, stores, discarded.contains(&spec.name), &mut batch)?);
+            let stored = self.read(&metadata::store_key(&spec.name))?;
+            if stored.is_none() {
+                offsets::push_begun(&self.snapshot, self.offsets, &spec.name, stores, &mut batch)?;
+            }
+            let before = stored.as_deref().and_then(metadata::retention);
+            keeps_less |= before.is_some_and(|before| before > spec.kind.retention());
+            states.push(self.store_state(spec, stored.as_deref(), before, discarded.contains(&spec.name), &mut batch)?);
         }
         let position = self.position()?;
-        let keeps_less = self.keeps_less(stores)?;
         self.database.write(&mut batch)?;
         if keeps_less {
             // What compactions drop from now on a crash does not bring back, so it must not take back the descriptor either.
@@ -499,12 +338,15 @@ impl Opening {
         Ok(discarded.into_iter().map(|spec| spec.name.clone()).collect())
     }
 
-    /// What a store stood at; notes its descriptor.
-    fn store_state(&self, spec: &StoreSpec, stores: &[StoreSpec], is_empty: bool, batch: &mut Batch) -> Result<StoreState> {
-        let stored = self.read(&metadata::store_key(&spec.name))?;
-        if stored.is_none() {
-            offsets::push_begun(&self.snapshot, self.offsets, &spec.name, stores, batch)?;
-        }
+    /// What a store stood at, whose descriptor and retention `stored` and `before` are; notes its descriptor.
+    fn store_state(
+        &self,
+        spec: &StoreSpec,
+        stored: Option<&[u8]>,
+        before: Option<i64>,
+        is_empty: bool,
+        batch: &mut Batch,
+    ) -> Result<StoreState> {
         if !spec.persistent {
             if stored.is_some() {
                 let words = "the store was made in files and is now asked for in memory; open it with persistent=True or give the new store another name";
@@ -514,7 +356,7 @@ impl Opening {
             offsets::push_lost(&self.snapshot, self.offsets, &spec.name, batch)?;
             return Ok(StoreState::default());
         }
-        if let Some(stored) = &stored {
+        if let Some(stored) = stored {
             metadata::check_descriptor(spec, stored).map_err(|e| e.path(self.database.path()))?;
         }
         batch.push(self.metadata.id, &metadata::store_key(&spec.name), Some(metadata::descriptor(spec).as_bytes()));
@@ -523,8 +365,8 @@ impl Opening {
         let first_kept = self.read(&metadata::first_kept_key(&spec.name))?.filter(|_| !is_empty);
         let mut first_kept = first_kept.map(|time| metadata::parse_time(&time)).transpose()?;
         // Of what has expired some rows may be left and some not, so a longer retention does not bring them back.
-        let before = stored.as_deref().and_then(metadata::retention).filter(|before| *before < spec.kind.retention());
-        if let (Some(before), Some(time)) = (before, stream_time) {
+        let shorter = before.filter(|before| *before < spec.kind.retention());
+        if let (Some(before), Some(time)) = (shorter, stream_time) {
             let kept = first_kept.unwrap_or(i64::MIN).max(spec.kind.first_kept(time, before));
             batch.push(self.metadata.id, &metadata::first_kept_key(&spec.name), Some(&kept.to_be_bytes()));
             first_kept = Some(kept);
@@ -536,17 +378,6 @@ impl Opening {
             sequence: sequence.map(|number| metadata::parse_sequence(&number)).transpose()?.unwrap_or(0),
             changed: false,
         })
-    }
-
-    /// Whether a store has a shorter retention than when it was last open.
-    fn keeps_less(&self, stores: &[StoreSpec]) -> Result<bool> {
-        for spec in stores {
-            let stored = self.read(&metadata::store_key(&spec.name))?;
-            if stored.as_deref().and_then(metadata::retention).is_some_and(|before| before > spec.kind.retention()) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     fn position(&self) -> Result<Position> {

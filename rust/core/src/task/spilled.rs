@@ -6,7 +6,7 @@
 //! rollback, `recover`, an open) does those steps again from the first; doing one twice changes nothing.
 
 use super::commit_file::{self, CommitFile, FamilyFiles};
-use super::open::Open;
+use super::open_transaction::Open;
 use super::{Task, metadata};
 use crate::error::{Error, Result};
 use crate::failpoint::Failpoint;

@@ -7,7 +7,7 @@
 //! for, so none is published before the first such reader.
 
 use super::Task;
-use super::open::{Open, OpenTransaction};
+use super::open_transaction::{Open, OpenTransaction};
 use crate::error::Result;
 use crate::sync::{self, Mutex};
 use crate::transaction::Transaction;
