@@ -79,8 +79,20 @@ def test_a_topic_that_the_files_cannot_hold_is_refused_before_the_commit(directo
     assert lines(directory / ".checkpoint")[-1] == "log 0 3"
     with opened(directory) as task:
         assert task["totals"].get("a") == 1
-        task.observe("my orders", 0, 3)
         task.commit({("my log", 0): 3})
+    refused_with_white_space(directory, "my log")
+    with opened(directory) as task:
+        task.observe("my orders", 0, 3)
+        task.commit({("my log", 0): None})
+    refused_with_white_space(directory, "my orders")
+    with opened(directory) as task:
+        assert task["totals"].get("a") == 1
+
+
+def refused_with_white_space(directory, topic):
+    with pytest.raises(ValueError, match=f'topic "{topic}" .*white space'):
+        opened(directory, upgrade_from="3.9")
+    assert not (directory / ".checkpoint").exists()
 
 
 @pytest.mark.parametrize("version", ["4.3", "4.4.0", "", "2.9", "latest"])

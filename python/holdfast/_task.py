@@ -67,8 +67,9 @@ def open_task(
     READ_COMMITTED under exactly-once, else READ_UNCOMMITTED.
 
     Raises `StoreLockedError` if somebody else has it open, `FormatVersionError` or `StoreCorruptedError` if it cannot be
-    read, `ValueError` for stores or a durability other than it was made with and for an unknown `upgrade_from`, and
-    `TaskCorruptedError` under exactly-once for a state that an unclean stop left in doubt.
+    read, `ValueError` for stores or a durability other than it was made with, for an unknown `upgrade_from`, and with one
+    for a topic with white space, which text files have no place for; `TaskCorruptedError` under exactly-once for a state
+    that an unclean stop left in doubt.
     """
     if upgrade_from is not None and upgrade_from not in _OLDER_LAYOUTS:
         raise ValueError(f"upgrade_from is {upgrade_from!r}; wanted: None or one of {', '.join(_OLDER_LAYOUTS)}")

@@ -118,6 +118,16 @@ pub(super) fn move_in(database: &Arc<Database>, metadata: Family, offsets: Famil
     text_file::remove(files.paths.iter().map(PathBuf::as_path))
 }
 
+/// Fails if the files have no place for a topic that the database has an offset or a position of: the open says it, not the close.
+///
+/// # Errors
+/// `InvalidValue` for a topic with white space in it.
+pub(super) fn check_topics(snapshot: &Arc<Snapshot>, offsets: Family, position: &Position) -> Result<()> {
+    let stored = rows(snapshot, offsets, &Bounds::default())?;
+    let committed = stored.iter().filter_map(|(key, value)| offsets::parse(key, value)).map(|(tp, _)| tp);
+    committed.chain(position.offsets().map(|(tp, _)| tp.clone())).try_for_each(|tp| text_file::check_topic(&tp.topic))
+}
+
 fn rows(snapshot: &Arc<Snapshot>, family: Family, bounds: &Bounds) -> Result<Rows> {
     let cursor = Cursor::new(snapshot, family, FamilyKind::Metadata, bounds)?;
     let mut found = Rows::new();

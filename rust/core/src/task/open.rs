@@ -277,6 +277,9 @@ impl Opening {
             states.push(self.store_state(spec, stored.as_deref(), before, discarded.contains(&spec.name), &mut batch)?);
         }
         let position = self.position()?;
+        if self.options.older_layout && !in_memory {
+            older_layout::check_topics(&self.snapshot, self.offsets, &position).map_err(|e| e.path(self.database.path()))?;
+        }
         self.database.write(&mut batch)?;
         if keeps_less {
             // What compactions drop from now on a crash does not bring back, so it must not take back the descriptor either.
