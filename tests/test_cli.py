@@ -45,6 +45,8 @@ def test_an_epoch_of_which_nothing_is_staged(tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "meta.json").write_text('{"format": 1, "query_id": "q", "partitions": 2}')
     assert main(["epoch", "drop", str(tmp_path), "500"]) == 0
     assert capsys.readouterr().out == f"nothing is staged of epoch 500 in {tmp_path}: nothing was taken away\n"
+    # A query that runs is not fenced for it.
+    assert [path.name for path in tmp_path.iterdir()] == ["meta.json"]
 
 
 def test_what_is_no_root_is_an_error_and_no_traceback(capsys: pytest.CaptureFixture[str]):
@@ -55,4 +57,4 @@ def test_what_is_no_root_is_an_error_and_no_traceback(capsys: pytest.CaptureFixt
 def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "meta.json").write_text('{"format": 1, "query_id": "q", "partitions": 2}')
     assert main(["epoch", "drop", str(tmp_path), "0", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"root": str(tmp_path), "epoch": 0, "run": 1, "objects": 0}
+    assert json.loads(capsys.readouterr().out) == {"root": str(tmp_path), "epoch": 0, "run": None, "objects": 0}

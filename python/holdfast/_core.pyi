@@ -410,8 +410,8 @@ def decode_reader(stored: ArrowReader, key: Serde | None, value: Serde | None, s
 def check_root(root: str, storage_options: Mapping[str, str]) -> None:
     """Proves that a state's root can be reached and written, and that its store lets nothing be created twice."""
 
-def drop_epoch(root: str, epoch: int, storage_options: Mapping[str, str]) -> tuple[int, int]:
-    """Take away what was staged of an epoch that Spark has not committed: the run claimed for it, how many objects."""
+def drop_epoch(root: str, epoch: int, storage_options: Mapping[str, str]) -> tuple[int, int] | None:
+    """Take away what was staged of an epoch that Spark has not committed: the run claimed, how many objects, or None."""
 
 def rewind(root: str, epoch: int, storage_options: Mapping[str, str]) -> tuple[int, int]:
     """Take state and checkpoint back to where an epoch is computed next: the run claimed for it, how many objects."""

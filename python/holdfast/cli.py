@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _takes_root(command: argparse.ArgumentParser, take_back: Callable[..., tuple[int, int]], nothing: str) -> None:
+def _takes_root(command: argparse.ArgumentParser, take_back: Callable[..., tuple[int, int] | None], nothing: str) -> None:
     command.add_argument("root", help="the state's root, as State(...) was given it")
     command.add_argument(
         "--storage-option",
@@ -61,7 +61,7 @@ def _takes_root(command: argparse.ArgumentParser, take_back: Callable[..., tuple
     command.add_argument("--json", action="store_true", help="print one JSON object")
 
     def run(asked: Any) -> None:
-        number, objects = take_back(asked.root, asked.epoch, dict(asked.storage_option))
+        number, objects = take_back(asked.root, asked.epoch, dict(asked.storage_option)) or (None, 0)
         if asked.json:
             print(json.dumps({"root": asked.root, "epoch": asked.epoch, "run": number, "objects": objects}))
             return

@@ -188,7 +188,7 @@ impl Session {
             }
             Home::Kept { root, run, place } => {
                 let meta = self.request.operator.meta(&*operator, place.epoch);
-                let kept = root.operator(&self.request.operator.name, &meta, *run)?;
+                let kept = root.operator(&self.request.operator.name, &meta, *run, self.request.partitions)?;
                 operator.rows().layout_mut()?.set_kept(&kept)?;
                 let partition = self.host.partition(&self.request, root, &place.query_id);
                 let view = partition.view(&Wanted {

@@ -158,15 +158,23 @@ fn operator() -> OperatorMeta {
     }
 }
 
+/// An operator's part of the epoch in which it began: without one, what was written down of it is written anew.
+fn has_taken_part(root: &Root) {
+    let folder = root.path().join(format!("log/{:020}", operator().first_epoch.0));
+    fs::create_dir_all(&folder).expect("a folder");
+    fs::write(folder.join("join.0.1"), "an object").expect("writes");
+}
+
 #[test]
 fn what_an_operator_keeps_is_checked_by_name() {
     let root = root();
+    has_taken_part(&root);
     let (join, meta) = (name("join"), operator());
-    let kept = root.operator(&join, &meta, RunNumber(1)).expect("new");
+    let kept = root.operator(&join, &meta, RunNumber(1), 1).expect("new");
     assert_eq!((kept.first_epoch, kept.version, &kept.payloads), (Epoch(3), 0, &vec![meta.payload.clone()]));
     for run in [1, 2] {
         let later = OperatorMeta { first_epoch: Epoch(9), ..meta.clone() };
-        assert_eq!(root.operator(&join, &later, RunNumber(run)).expect("the same"), kept);
+        assert_eq!(root.operator(&join, &later, RunNumber(run), 1).expect("the same"), kept);
     }
     let value = |columns: Vec<Column>| OperatorMeta { value: columns, ..meta.clone() };
     let right = |columns: Vec<Column>| OperatorMeta { payload: Payload { left: Vec::new(), right: columns }, ..meta.clone() };
@@ -180,13 +188,14 @@ fn what_an_operator_keeps_is_checked_by_name() {
         (OperatorMeta { settings: BTreeMap::new(), ..meta.clone() }, "setting history_retention was 7, is not set"),
     ];
     for (changed, text) in cases {
-        refused(root.operator(&join, &changed, RunNumber(2)), ErrorKind::TaskCorrupted, &["operator join", text, "name=..."]);
+        refused(root.operator(&join, &changed, RunNumber(2), 1), ErrorKind::TaskCorrupted, &["operator join", text, "name=..."]);
     }
 }
 
 #[test]
 fn payload_columns_are_added_and_dropped_by_new_versions() {
     let root = root();
+    has_taken_part(&root);
     let join = name("join");
     let with = |right: Vec<Column>| OperatorMeta { payload: Payload { left: Vec::new(), right }, ..operator() };
     let (rate, source) = (column("rate", DataType::Float64), column("source", DataType::Utf8));
@@ -194,7 +203,7 @@ fn payload_columns_are_added_and_dropped_by_new_versions() {
         let meta = with(right.iter().map(|column| (*column).clone()).collect());
         // As another host, which has read nothing of it yet.
         let root = Root::open(&root.opened.0, &root.opened.1).expect("opens");
-        let kept = root.operator(&join, &meta, RunNumber(run)).expect("may change");
+        let kept = root.operator(&join, &meta, RunNumber(run), 1).expect("may change");
         assert_eq!(kept.payloads[usize::from(kept.version)], meta.payload);
         (kept.version, kept.payloads.len())
     };
@@ -206,7 +215,7 @@ fn payload_columns_are_added_and_dropped_by_new_versions() {
     assert_eq!(version(5, &[&source, &rate]), (3, 4));
     // What was dropped comes back with the type that stored rows have, or not at all.
     let changed = with(vec![column("rate", DataType::Utf8)]);
-    refused(root.operator(&join, &changed, RunNumber(6)), ErrorKind::TaskCorrupted, &["right column \"rate\" was Float64, is Utf8"]);
+    refused(root.operator(&join, &changed, RunNumber(6), 1), ErrorKind::TaskCorrupted, &["right column \"rate\" was Float64, is Utf8"]);
 }
 
 /// The root keeps types as Arrow writes them, and must be able to read them.

@@ -111,16 +111,16 @@ pub fn check_root(py: Python<'_>, root: &str, storage_options: BTreeMap<String, 
     run(py, Owner::current(), || Root::open(root, &StorageOptions(storage_options))?.probe())
 }
 
-/// `holdfast epoch drop`: the run that was claimed for it, and how many objects it took away.
+/// `holdfast epoch drop`: the run that was claimed for it, and how many objects it took away; None if there was nothing.
 #[pyfunction]
-pub fn drop_epoch(py: Python<'_>, root: &str, epoch: i64, storage_options: BTreeMap<String, String>) -> PyResult<(u64, usize)> {
+pub fn drop_epoch(py: Python<'_>, root: &str, epoch: i64, storage_options: BTreeMap<String, String>) -> PyResult<Option<(u64, usize)>> {
     run(py, Owner::current(), || {
         let taken = Root::existing(root, &StorageOptions(storage_options))?.drop_epoch(Epoch(epoch))?;
-        Ok((taken.run.0, taken.objects))
+        Ok(taken.map(|taken| (taken.run.0, taken.objects)))
     })
 }
 
-/// `holdfast rewind`: the same.
+/// `holdfast rewind`: the run and the objects alike.
 #[pyfunction]
 pub fn rewind(py: Python<'_>, root: &str, epoch: i64, storage_options: BTreeMap<String, String>) -> PyResult<(u64, usize)> {
     run(py, Owner::current(), || {

@@ -68,7 +68,7 @@ impl Root {
     }
 
     /// Whether one of these operators has staged a later epoch: then it stood on a state that has this one, all of it.
-    fn went_on(&self, epoch: Epoch, wanted: impl Fn(&OperatorName) -> bool) -> Result<bool> {
+    pub(super) fn went_on(&self, epoch: Epoch, wanted: impl Fn(&OperatorName) -> bool) -> Result<bool> {
         for folder in self.store.folders(names::LOG)? {
             let Some(later) = folder.parse().ok().map(Epoch).filter(|later| *later > epoch) else { continue };
             if self.objects(None, later)?.iter().any(|object| wanted(&object.operator)) {

@@ -24,6 +24,11 @@ pub const SPARK_COMMITS: &str = "query/commits";
 /// Spark's offset log.
 pub const SPARK_OFFSETS: &str = "query/offsets";
 
+/// Whether a file of `operators/` is of an operator: names have no dot.
+pub fn is_of_operator(file: &str, name: &OperatorName) -> bool {
+    file.split('.').next() == Some(name.as_str())
+}
+
 pub fn operator(name: &OperatorName) -> String {
     format!("{OPERATORS}/{name}.json")
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::column::Column;
 use super::store::Put;
 use super::{Root, names};
-use crate::protocol::{Epoch, OperatorName, RunNumber};
+use crate::protocol::{self, Decision, Epoch, OperatorName, RunNumber};
 
 /// Payload columns that an operator stores rows of, a side each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,24 +65,24 @@ pub(super) type Known = (RunNumber, OperatorMeta, Arc<KeptOperator>);
 
 impl Root {
     /// Writes down an operator, or checks that it may go on with what was written down; returns what is there then. Other
-    /// payload columns than those of all versions so far are written down as the next version. Looked at once a run: only a
-    /// newer run could change it.
+    /// payload columns than those of all versions so far are written down as the next version. What was written down of an operator
+    /// that then took no part (its first task failed, say) is replaced. Looked at once a run: only a newer run could change it.
     ///
     /// # Errors
     /// `TaskCorrupted` names the first column or setting that differs, `Restore` what cannot be read.
-    pub fn operator(&self, name: &OperatorName, meta: &OperatorMeta, run: RunNumber) -> Result<Arc<KeptOperator>> {
+    pub fn operator(&self, name: &OperatorName, meta: &OperatorMeta, run: RunNumber, partitions: u32) -> Result<Arc<KeptOperator>> {
         if let Some((of_run, of_meta, kept)) = self.operators.lock().get(name)
             && *of_run == run
             && *of_meta == (OperatorMeta { first_epoch: of_meta.first_epoch, ..meta.clone() })
         {
             return Ok(Arc::clone(kept));
         }
-        let kept = Arc::new(self.read_operator(name, meta)?);
+        let kept = Arc::new(self.read_operator(name, meta, run, partitions)?);
         self.operators.lock().insert(name.clone(), (run, meta.clone(), Arc::clone(&kept)));
         Ok(kept)
     }
 
-    fn read_operator(&self, name: &OperatorName, meta: &OperatorMeta) -> Result<KeptOperator> {
+    fn read_operator(&self, name: &OperatorName, meta: &OperatorMeta, run: RunNumber, partitions: u32) -> Result<KeptOperator> {
         // What is written down once must be read ever after.
         let mut columns = meta.payload.left.iter().chain(&meta.payload.right);
         if let Some(column) = columns.find(|column| !column.is_readable()) {
@@ -94,8 +94,15 @@ impl Root {
             return Err(Error::new(ErrorKind::InvalidValue, text).path(self.path()));
         }
         let file = names::operator(name);
-        let first = match self.read(&file)? {
-            Some(first) => first,
+        let first = match self.read::<OperatorMeta>(&file)? {
+            Some(first) if self.took_part(name, first.first_epoch, meta.first_epoch, partitions)? => first,
+            Some(_) => {
+                self.fence(run)?;
+                let files = self.store.list(names::OPERATORS)?;
+                let of_it = files.iter().filter(|file| names::is_of_operator(file, name));
+                of_it.map(|file| format!("{}/{file}", names::OPERATORS)).try_for_each(|file| self.store.remove(&file))?;
+                self.put(&file, meta)?
+            }
             None => {
                 self.check_is_new(name, meta.first_epoch)?;
                 self.put(&file, meta)?
@@ -130,6 +137,22 @@ impl Root {
                 }
             }
         }
+    }
+
+    /// Whether an operator has taken part since it was written down, as far as `epoch`, which is computed now. Where the log does not
+    /// say that it has not, it has: the log may have been cut, or lost.
+    fn took_part(&self, name: &OperatorName, first: Epoch, epoch: Epoch, partitions: u32) -> Result<bool> {
+        let objects = self.objects(None, first)?;
+        let of_it =
+            |run: Option<RunNumber>| objects.iter().any(|object| object.operator == *name && run.is_none_or(|run| run == object.run));
+        if first == epoch {
+            return Ok(of_it(None));
+        }
+        let left_out = match protocol::decide(&objects, partitions) {
+            Decision::Run(run) => !of_it(Some(run)),
+            Decision::Partial { .. } | Decision::Nothing => false,
+        };
+        Ok(!left_out || self.went_on(first, |other| other == name)? || !self.all_snapshots(name)?.is_empty())
     }
 
     /// Checks that an operator of which nothing is written down takes part for the first time: what was written down may

@@ -28,11 +28,12 @@ struct Rewind {
 }
 
 impl Root {
-    /// Takes away what was staged of an epoch that Spark has not committed, so that other code may compute it anew.
+    /// Takes away what was staged of an epoch that Spark has not committed, and the operators that began with it, so that other code
+    /// may compute it anew. None if there is nothing: then a query that runs is not disturbed.
     ///
     /// # Errors
     /// `InvalidState` if Spark has committed the epoch, `TaskCorrupted` if the root holds no state; `Io`.
-    pub fn drop_epoch(&self, epoch: Epoch) -> Result<TakenBack> {
+    pub fn drop_epoch(&self, epoch: Epoch) -> Result<Option<TakenBack>> {
         let (query, _) = self.query()?;
         // Any later commit says so, too: Spark keeps no more than those of its last epochs.
         if self.latest_spark_commit()?.is_some_and(|latest| latest >= epoch) {
@@ -43,9 +44,29 @@ impl Root {
             );
             return Err(Error::new(ErrorKind::InvalidState, text).path(self.path()));
         }
+        if self.went_on(epoch, |_| true)? {
+            let text = format!(
+                "later epochs stand on epoch {epoch}, so Spark has committed it, though its commit log (query/commits) does not say so: it \
+                 cannot be dropped. Put the query's checkpoint back first"
+            );
+            return Err(Error::new(ErrorKind::InvalidState, text).path(self.path()));
+        }
+        let folder = names::epoch(epoch);
+        let mut begun = Vec::new();
+        for operator in self.operators()? {
+            if self.first_epoch(&operator)? >= epoch {
+                begun.push(operator);
+            }
+        }
+        if begun.is_empty() && self.store.list(&folder)?.is_empty() && !self.has_aside(epoch)? {
+            return Ok(None);
+        }
         let run = self.claim_for("holdfast epoch drop", &query, epoch)?;
-        let objects = self.take_folder(run, &names::epoch(epoch))? + self.take_aside(run, |other| other == epoch)?;
-        Ok(TakenBack { run, objects })
+        let mut objects = self.take_folder(run, &folder)? + self.take_aside(run, |other| other == epoch)?;
+        for operator in &begun {
+            objects += self.take_operator(run, operator)?;
+        }
+        Ok(Some(TakenBack { run, objects }))
     }
 
     /// Takes the state, and Spark's checkpoint with it, back to where `epoch` is computed next. Spark's offsets of that epoch
@@ -94,9 +115,8 @@ impl Root {
                     }
                 }
             }
-            // It takes part anew, with whatever it is then.
             if self.first_epoch(&operator)? >= epoch {
-                objects += self.take_files(run, names::OPERATORS, |file| file.split('.').next() == Some(operator.as_str()))?;
+                objects += self.take_operator(run, &operator)?;
             }
         }
         for folder in self.store.folders(names::LOG)? {
@@ -198,6 +218,19 @@ impl Root {
             let folder = format!("{}/{operator}", names::AHEAD);
             Ok(taken + self.take_files(run, &folder, |file| names::parse_aside(file).is_some_and(&wanted))?)
         })
+    }
+
+    fn has_aside(&self, epoch: Epoch) -> Result<bool> {
+        let operators = self.store.folders(names::AHEAD)?;
+        operators.iter().try_fold(false, |found, operator| {
+            let files = self.store.list(&format!("{}/{operator}", names::AHEAD))?;
+            Ok(found || files.iter().any(|file| names::parse_aside(file) == Some(epoch)))
+        })
+    }
+
+    /// Takes what was written down of an operator: it takes part anew then, with whatever it is.
+    fn take_operator(&self, run: RunNumber, operator: &OperatorName) -> Result<usize> {
+        self.take_files(run, names::OPERATORS, |file| names::is_of_operator(file, operator))
     }
 
     fn take_files(&self, run: RunNumber, folder: &str, wanted: impl Fn(&str) -> bool) -> Result<usize> {

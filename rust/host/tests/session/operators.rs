@@ -79,21 +79,24 @@ fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
         Column::from(&Field::new("x", DataType::Struct(inner), true))
     };
     let good = Column::from(&Field::new("rate", DataType::Int64, true));
-    root(&spark).operator(&join(), &keeps(vec![good.clone()]), RunNumber(1)).unwrap();
+    root(&spark).operator(&join(), &keeps(vec![good.clone()]), RunNumber(1), 1).unwrap();
+    let epoch = spark.path().join(format!("log/{:020}", keeps(Vec::new()).first_epoch.0));
+    fs::create_dir_all(&epoch).unwrap();
+    fs::write(epoch.join("join.0.1"), "its part of the epoch").unwrap();
     let files = || fs::read_dir(spark.path().join("operators")).unwrap().count();
     for name in ["a\\b", "a\nb", "a\tb", "", "\u{200b}"] {
-        let error = refused(root(&spark).operator(&join(), &keeps(vec![good.clone(), of(name)]), RunNumber(2)));
+        let error = refused(root(&spark).operator(&join(), &keeps(vec![good.clone(), of(name)]), RunNumber(2), 1));
         assert_eq!(error.kind(), ErrorKind::InvalidValue, "{error}");
         assert!(error.to_string().contains("operator join: column \"x\"") && error.to_string().contains("rename the field"), "{error}");
         let other = OperatorName::new("other").unwrap();
-        assert_eq!(refused(root(&spark).operator(&other, &keeps(vec![of(name)]), RunNumber(2))).kind(), ErrorKind::InvalidValue);
+        assert_eq!(refused(root(&spark).operator(&other, &keeps(vec![of(name)]), RunNumber(2), 1)).kind(), ErrorKind::InvalidValue);
         assert_eq!(files(), 1, "{name:?}");
     }
     // The code that was there before goes on, and names that look strange are none that cannot be read.
-    root(&spark).operator(&join(), &keeps(vec![good.clone()]), RunNumber(3)).unwrap();
+    root(&spark).operator(&join(), &keeps(vec![good.clone()]), RunNumber(3), 1).unwrap();
     for (run, name) in (4..).step_by(2).zip(["it's", "a\"b", "Größe 名", "a(b), c: Int32"]) {
         for run in [run, run + 1] {
-            let kept = root(&spark).operator(&join(), &keeps(vec![good.clone(), of(name)]), RunNumber(run)).unwrap();
+            let kept = root(&spark).operator(&join(), &keeps(vec![good.clone(), of(name)]), RunNumber(run), 1).unwrap();
             assert_eq!((kept.version, kept.payloads.len()), (1, 2), "{name:?}");
             kept.payloads[1].right.iter().for_each(|column| drop(column.field().unwrap()));
         }
@@ -153,12 +156,12 @@ fn what_may_be_null_inside_of_a_column_is_no_part_of_its_type() {
         let types = [("l", list(nullable)), ("s", DataType::Struct(inner(nullable))), ("m", map(nullable))];
         types.map(|(name, data_type)| Column::from(&Field::new(name, data_type, true))).to_vec()
     };
-    let kept = root(&spark).operator(&join(), &keeps(columns(false)), RunNumber(1)).unwrap();
+    let kept = root(&spark).operator(&join(), &keeps(columns(false)), RunNumber(1), 1).unwrap();
     assert_eq!((kept.version, kept.payloads.len()), (0, 1));
     let text = fs::read_to_string(spark.path().join("operators/join.json")).unwrap();
     assert_eq!(text.matches("non-null").count(), 2, "the map's entries and its keys: {text}");
     for run in [2, 3] {
-        let kept = root(&spark).operator(&join(), &keeps(columns(run == 2)), RunNumber(run)).unwrap();
+        let kept = root(&spark).operator(&join(), &keeps(columns(run == 2)), RunNumber(run), 1).unwrap();
         assert_eq!((kept.version, kept.payloads.len()), (0, 1));
         // As an earlier version of Holdfast wrote it.
         let old = r#"{"kind":"join_asof","key":[{"name":"currency","type":"Utf8"}],"right":[
@@ -169,7 +172,7 @@ fn what_may_be_null_inside_of_a_column_is_no_part_of_its_type() {
         fs::write(spark.path().join("operators/join.json"), old).unwrap();
         let top = Column { name: "top".into(), data_type: format!("max({})", list(true)) };
         let meta = OperatorMeta { value: vec![top], ..keeps(columns(true)) };
-        assert_eq!(root(&spark).operator(&join(), &meta, RunNumber(run)).unwrap().payloads.len(), 1);
+        assert_eq!(root(&spark).operator(&join(), &meta, RunNumber(run), 1).unwrap().payloads.len(), 1);
         fs::write(spark.path().join("operators/join.json"), &text).unwrap();
     }
 }

@@ -176,16 +176,78 @@ fn a_dropped_epoch_may_come_to_other_results() {
     task("a", 1).run(host.connect(), &rows(1, 2)).unwrap();
     let error = refused(task("b", 1).run(host.connect(), &rows(1, 3)));
     assert!(error.to_string().contains(&format!("`holdfast epoch drop {} 1`", root(&spark).path().display())), "{error}");
-    let taken = root(&spark).drop_epoch(Epoch(1)).unwrap();
+    let taken = root(&spark).drop_epoch(Epoch(1)).unwrap().unwrap();
     assert_eq!((taken.objects, files(&spark, &format!("removed/3/log/{:020}", 1)).len()), (1, 1));
     assert_eq!(run(&spark, &host, "c", 1, &rows(1, 3)).rows, [matched(1, 3, 10)]);
     let error = refused(root(&spark).drop_epoch(Epoch(1)));
     assert_eq!(error.kind(), ErrorKind::InvalidState);
     assert!(error.to_string().contains(&format!("`holdfast rewind {} --epoch 1`", root(&spark).path().display())), "{error}");
     assert_eq!(run(&spark, &host, "c", 2, &[left("EUR", 15, 9)]).rows, [matched(9, 3, 10)]);
+    // Nothing is staged of it, so nobody is fenced.
+    assert_eq!(root(&spark).drop_epoch(Epoch(9)).unwrap(), None);
+    assert_eq!(run(&spark, &host, "c", 3, &[left("EUR", 15, 9)]).rows, [matched(9, 3, 10)]);
     // Spark keeps no more than the commits of its last epochs.
     fs::remove_file(spark.path().join("query/commits/1")).unwrap();
     assert_eq!(refused(root(&spark).drop_epoch(Epoch(1))).kind(), ErrorKind::InvalidState);
+    // And the checkpoint may be elsewhere for now.
+    fs::remove_dir_all(spark.path().join("query/commits")).unwrap();
+    let error = refused(root(&spark).drop_epoch(Epoch(1)));
+    assert!(error.to_string().contains("later epochs stand on epoch 1"), "{error}");
+    assert_eq!(spark.objects(1).len(), 1);
+}
+
+/// A task of an operator under another name.
+fn named(spark: &Spark, name: &str, run: &str, epoch: i64) -> Task {
+    Task::new(spark, run, epoch).with("/operator/name", name).with("/instance", format!("{run} {name}"))
+}
+
+#[test]
+fn an_operator_that_a_whole_older_run_did_not_have_waits_for_the_next_epoch() {
+    let (spark, host) = (Spark::new(), Host::start());
+    run(&spark, &host, "a", 0, &rows(0, 1));
+    spark.begin(1);
+    named(&spark, "join", "a", 1).run(host.connect(), &rows(1, 2)).unwrap();
+    // Under its new name it would hide what the sink may have, and reproduce nothing.
+    let error = refused(named(&spark, "renamed", "b", 1).run(host.connect(), &rows(1, 2)));
+    assert!(error.to_string().contains("had no operator of this name"), "{error}");
+    assert_eq!(spark.objects(1).len(), 1);
+    assert_eq!(run(&spark, &host, "c", 1, &rows(1, 2)).rows, [matched(1, 2, 10)]);
+    spark.begin(2);
+    named(&spark, "renamed", "d", 2).run(host.connect(), &rows(2, 3)).unwrap();
+}
+
+#[test]
+fn an_operator_whose_first_epoch_went_on_without_it_begins_anew() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let other = |run: &str, epoch: i64, retention: i64| {
+        named(&spark, "other", run, epoch).with("/operator/history_retention", retention).run(host.connect(), &rows(epoch, epoch))
+    };
+    run(&spark, &host, "a", 0, &rows(0, 1));
+    // It is written down, and its task fails: rolled back, the query goes on without it.
+    spark.begin(1);
+    drop(named(&spark, "other", "b", 1).pushed(host.connect(), &rows(1, 1)).unwrap());
+    let (file, started) = (spark.path().join("operators/other.json"), Instant::now());
+    while !file.exists() {
+        assert!(started.elapsed() < PATIENCE, "the operator is not written down");
+        thread::sleep(Duration::from_millis(2));
+    }
+    for epoch in 1..4 {
+        run(&spark, &host, "c", epoch, &rows(epoch, epoch));
+    }
+    // Mended, with another setting: it begins with this epoch, and nothing is missing before it.
+    spark.begin(4);
+    Task::new(&spark, "d", 4).run(host.connect(), &rows(4, 4)).unwrap();
+    other("d", 4, 7_000_000).unwrap();
+    // Now there is a state that the setting must fit.
+    let error = refused(other("e", 4, 8_000_000));
+    assert!(error.to_string().contains("history_retention was 7000000, is 8000000"), "{error}");
+    // Unless it goes with the epoch in which it began.
+    root(&spark).drop_epoch(Epoch(4)).unwrap().unwrap();
+    Task::new(&spark, "f", 4).run(host.connect(), &rows(4, 4)).unwrap();
+    other("f", 4, 8_000_000).unwrap();
+    spark.commit(4);
+    spark.begin(5);
+    assert!(refused(other("g", 5, 7_000_000)).to_string().contains("was 8000000, is 7000000"));
 }
 
 #[test]
