@@ -63,7 +63,7 @@ crash-demo: build ## the tests that kill Spark, and the demo killed ROUNDS=10 ti
 cluster: build ## the tests on standalone clusters of several executors, which kill parts of them
 	@$(ENV) pytest -m cluster tests
 
-survive: build ## the long tests of what a query on Spark survives, and the smoke suite on PySpark 4.0
+survive: build ## the long tests: what a query on Spark survives, a transaction of 1 GiB, and the smoke suite on PySpark 4.0
 	@$(ENV) pytest -m survive --timeout 1200 tests $(ARGS)
 	@$(ENV) scripts/pyspark-versions 4.0
 
@@ -73,9 +73,17 @@ soak: build ## SOAK_MINUTES=30 of all faults on a standalone cluster with two wo
 schedules: setup ## the publish protocol under shuttle: SCHEDULES=2000 orders of the threads, each another one
 	@$(ENV) $(PROOF) --features holdfast-proof/shuttle --test schedules
 
+# Three at once, the long ones first: they wait for the disk and for RocksDB's threads half of the time.
+proof: export CRASH_KILLS = 1000
+proof: export POWER_LOSSES = 2000
+proof: export DAMAGE_PLACES = 1000
+proof: export DISK_ERRORS = 1000
+proof: export FAILPOINT_ROUNDS = 10
+proof: export FUZZ_TIMES = 20
+proof: export EPOCHS = 10000
 proof: setup ## the proofs of `make test` at ten to twenty times their length
-	@$(ENV) CRASH_KILLS=1000 POWER_LOSSES=2000 DAMAGE_PLACES=1000 DISK_ERRORS=1000 FAILPOINT_ROUNDS=10 FUZZ_TIMES=20 $(PROOF) --test kill --test power_loss --test damage --test disk_errors --test failpoints --test threads --test decoders
-	@$(ENV) EPOCHS=10000 $(PROOF) --test session bounded
+	@$(ENV) $(PROOF) --no-run
+	@$(ENV) printf '%s\n' failpoints damage kill disk_errors power_loss 'session bounded' decoders threads | xargs -P 3 -I {} bash -c '$(PROOF) --test {}'
 	@$(ENV) SCHEDULES=20000 $(PROOF) --features holdfast-proof/shuttle --test schedules
 
 s3: build ## the tests of roots, sessions and epochs on an S3 server (needs go and Maven, which fetch it and Spark's client)
@@ -88,7 +96,7 @@ oracles: build ## operators on EXAMPLES=20 random streams each, on Spark, agains
 ci: ## what CI runs
 	@.ci/run
 
-ci-full: ci proof oracles s3 crash-demo cluster survive bench ## and the long ones
+ci-full: ci proof oracles s3 crash-demo cluster survive ## and the long ones, but for the benches, which want the machine alone
 
 lock: setup ## write the lock files anew
 	@$(ENV) "$$tools/bin/uv" pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header requirements-dev.in -o requirements-dev.lock

@@ -1,0 +1,48 @@
+"""A transaction of 1 GiB with the default settings: all of it is committed, and little of it was ever in memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+CHILD = """
+import json, os, sys
+from pathlib import Path
+
+import pyarrow as pa
+import holdfast as hf
+
+ROWS, VALUE, BATCHES = 10_000, 1_000, 106
+
+def peak():
+    status = Path("/proc/self/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
+
+def keys(batch):
+    return pa.array([b"%016d" % (batch + row * BATCHES) for row in range(ROWS)])
+
+values = pa.FixedSizeBinaryArray.from_buffers(pa.binary(VALUE), ROWS, [None, pa.py_buffer(os.urandom(VALUE * ROWS))])
+with hf.open_task(sys.argv[1], [hf.stores.key_value("kv")]) as task:
+    before = peak()
+    for batch in range(BATCHES):
+        task["kv"].put_batch(keys(batch), values)
+    task.commit({("log", 0): 1})
+    used = peak() - before
+with hf.open_task(sys.argv[1], [hf.stores.key_value("kv")]) as task:
+    same = all(pa.array(task["kv"].get_batch(keys(batch))).equals(values.cast(pa.binary())) for batch in range(BATCHES))
+    print(json.dumps({"used": used, "same": same, "bytes": ROWS * (16 + VALUE) * BATCHES, "offset": task.committed_offset(("log", 0))}))
+"""
+
+
+@pytest.mark.survive
+def test_a_transaction_of_one_gib_takes_256_mib_of_memory(tmp_path):
+    # A process of its own, so that nothing else counts.
+    output = subprocess.run([sys.executable, "-c", CHILD, tmp_path / "db"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    found = json.loads(output)
+    assert found["bytes"] > 1 << 30
+    assert found["same"]
+    assert found["offset"] == 1
+    assert found["used"] < 256, f"{found['used']:.0f} MiB"
