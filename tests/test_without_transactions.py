@@ -99,6 +99,18 @@ def test_an_unclean_stop_discards_it_under_exactly_once_and_spares_its_neighbour
         assert task["direct"].get(b"k") == b"1"
 
 
+def test_a_checkpoint_is_an_unclean_stop_since_it_may_hold_more_than_the_last_commit(tmp_path):
+    with opened(tmp_path / "db") as task:
+        for name in ("direct", "staged"):
+            task[name].put(b"k", b"1")
+        task.commit({("log", 0): 7})
+        task["direct"].put(b"k", b"2")
+        task.checkpoint(tmp_path / "copy")
+    with opened(tmp_path / "copy") as task:
+        assert (task["direct"].get(b"k"), task["staged"].get(b"k")) == (None, b"1")
+        assert task["direct"].committed_offset(("log", 0)) is None
+
+
 def test_an_unclean_stop_leaves_it_under_at_least_once(tmp_path):
     crash(tmp_path / "db", guarantee=AT_LEAST_ONCE)
     with opened(tmp_path / "db", processing_guarantee=AT_LEAST_ONCE) as task:

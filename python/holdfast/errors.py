@@ -69,4 +69,7 @@ class RestoreError(HoldfastError):
 
 
 class ForkedProcessError(HoldfastError):
-    """The process was forked after a task had been opened: start children with `spawn`, or fork before the first one."""
+    """The process was forked after a task had been opened: start children with `spawn`, or fork before the first one.
+
+    Such a child, even one that never sees this error, must end with `os._exit`, as those of `multiprocessing` do.
+    """

@@ -58,7 +58,8 @@ impl Owner {
             ErrorKind::ForkedProcess,
             format!(
                 "process {} has opened a task, and this is its forked child {}, where RocksDB has no threads; \
-                 start the child with multiprocessing's \"spawn\", or fork before the first task is opened",
+                 start the child with multiprocessing's \"spawn\", or fork before the first task is opened; this child must end with \
+                 os._exit, as multiprocessing's do, since at an ordinary end RocksDB joins threads that are not here and may crash",
                 self.pid,
                 std::process::id()
             ),
