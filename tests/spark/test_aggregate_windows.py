@@ -233,6 +233,23 @@ def test_a_window_is_part_of_the_state(rows: Stream):
         rows.run(_aggregated(rows, hfs.session_window("6 seconds")))
 
 
+def test_a_shorter_grace_closes_the_windows_that_were_open(spark, rows: Stream):
+    """Each row comes out once, although the windows' state lives by another grace after the restart."""
+    rows.partitions = 1
+    given = [("a", 1, 1, 0.0), ("a", 2, 2, 0.0), ("a", 40, 3, 0.0), ("a", 45, 4, 0.0)]
+    window = hfs.window("10 seconds")
+    rows.batch(left=given[:2])
+    rows.batch(left=given[2:3])
+    assert rows.run(_aggregated(rows, window, grace="1 minute")) == {0: [], 1: []}
+    rows.batch(left=given[3:])
+    rows.batch(left=[END])
+    found = rows.run(_aggregated(rows, window, grace=None))
+    static = hfs.aggregate(
+        _static(spark, given), by="k", on="t", window=window, emit="close", aggs=ALL, state=hfs.State.scratch(partitions=1)
+    )
+    assert _windows([row for batch in found.values() for row in batch]) == _windows(static.collect())
+
+
 def test_retention_counts_from_a_sessions_last_row(rows: Stream):
     rows.partitions = 1
     rows.batch(left=[("a", 0, 1, 0.0), ("a", 20, 2, 0.0)])

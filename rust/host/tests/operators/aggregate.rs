@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use holdfast_core::{SessionQuery, Task, Timestamp, Transaction};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -49,10 +50,10 @@ impl Settings {
         Job::new(&self.request(), 1, partitions)
     }
 
-    /// Whether what ends with this moment, the first one behind it, is closed at a stream time.
-    fn is_closed(self, end: i64, stream_time: Option<i64>) -> bool {
+    /// The last end that is closed at a stream time.
+    fn closed(self, stream_time: Option<i64>) -> Option<i64> {
         let grace = self.grace.or((self.emit == "close").then_some(0));
-        grace.zip(stream_time).is_some_and(|(grace, now)| end + grace <= now)
+        grace.zip(stream_time).map(|(grace, now)| now - grace)
     }
 }
 
@@ -130,14 +131,18 @@ fn of_static(kind: Kind, rows: &[Row]) -> Vec<Out> {
 #[derive(Default)]
 struct Model {
     time: Option<i64>,
+    /// The last end that is closed, whatever the grace is now.
+    closed: Option<i64>,
     taken: BTreeMap<Option<u8>, Vec<Row>>,
     late: u64,
 }
 
 impl Model {
     fn epoch(&mut self, settings: Settings, given: &[Row]) -> Vec<Out> {
-        let before = self.time;
-        self.time = before.max(given.iter().filter_map(|row| row.time).max());
+        // What was said already closes at once when the grace becomes shorter; what was not is said first.
+        let before = if settings.emit == "update" { self.closed.max(settings.closed(self.time)) } else { self.closed };
+        self.time = self.time.max(given.iter().filter_map(|row| row.time).max());
+        self.closed = before.max(settings.closed(self.time));
         let keys: BTreeSet<Option<u8>> = self.taken.keys().copied().chain(given.iter().map(|row| row.key)).collect();
         let mut result = Vec::new();
         for key in keys {
@@ -150,7 +155,7 @@ impl Model {
     fn key(&mut self, settings: Settings, before: Option<i64>, key: Option<u8>, new: &[Row]) -> Vec<Out> {
         let kind = settings.kind;
         let old = self.taken.remove(&key).unwrap_or_default();
-        let was_closed = |(start, members): &(&i64, &Vec<Row>)| settings.is_closed(behind(kind, **start, members), before);
+        let was_closed = |(start, members): &(&i64, &Vec<Row>)| Some(behind(kind, **start, members)) <= before;
         // A closed session takes part in nothing.
         let open_rows: Vec<Row> = match kind {
             Kind::Session => {
@@ -164,7 +169,7 @@ impl Model {
         let is_late = |row: &Row| !whole.iter().any(|window| window.1.contains(row) && !was_closed(&window));
         let late = match kind {
             // Of the windows that hold the row, the last one to close begins with it.
-            Kind::Sliding => new.iter().filter(|row| settings.is_closed(row.time.unwrap() + LENGTH + 1, before)).copied().collect(),
+            Kind::Sliding => new.iter().filter(|row| Some(row.time.unwrap() + LENGTH + 1) <= before).copied().collect(),
             _ => new.iter().filter(|row| is_late(row)).copied().collect::<Vec<_>>(),
         };
         self.late += late.len() as u64;
@@ -172,11 +177,11 @@ impl Model {
         all.extend(new.iter().filter(|row| !late.contains(row)));
         let (earlier, later) = (windows(kind, &open_rows), windows(kind, &all));
         let is_out = |start: i64, members: &Vec<Row>| {
-            let end = behind(kind, start, members);
-            let is_open = !settings.is_closed(end, before);
+            let end = Some(behind(kind, start, members));
+            let is_open = end > before;
             match settings.emit {
                 "update" => is_open && earlier.get(&start).is_none_or(|members| members.len() != later[&start].len()),
-                _ => is_open && settings.is_closed(end, self.time),
+                _ => is_open && end <= self.closed,
             }
         };
         let result =
@@ -231,6 +236,64 @@ fn sliding_windows_are_those_of_kip_450() {
 }
 
 #[test]
+fn windows_that_were_open_come_out_once_the_grace_is_shorter() {
+    for kind in [Kind::Hopping, Kind::Sliding, Kind::Session] {
+        let given = [vec![row(1, 1, 1), row(1, 2, 2)], vec![row(1, 40, 3)], vec![row(1, 45, 4)], vec![row(2, 500, 5)]];
+        let mut job = Settings::new(kind, "close", 60).job(1);
+        let mut found: Vec<Out> = given[..2].iter().flat_map(|rows| job.epoch(rows, false).rows).collect();
+        assert_eq!(found, Vec::<Out>::new());
+        job.restart(&Settings::new(kind, "close", 0).request());
+        found.extend(given[2..].iter().flat_map(|rows| job.epoch(rows, false).rows));
+        assert_eq!(sorted(found), of_static(kind, &given[..3].concat()), "{kind:?}");
+    }
+}
+
+#[test]
+fn what_has_closed_stays_closed_when_grace_or_retention_become_longer() {
+    for kind in [Kind::Hopping, Kind::Sliding, Kind::Session] {
+        let update = |retention: i64| {
+            let mut request = Settings { kind, emit: "update", grace: None, last: false }.request();
+            request["retention"] = retention.into();
+            request
+        };
+        for (before, after) in [
+            (Settings::new(kind, "close", 0).request(), Settings::new(kind, "close", 60).request()),
+            (Settings::new(kind, "close", 0).request(), update(3_600)),
+            (update(20), update(3_600)),
+        ] {
+            let mut job = Job::new(&before, 1, 1);
+            job.epoch(&[row(1, 1, 1)], false);
+            job.epoch(&[row(2, 40, 3)], false);
+            job.restart(&after);
+            let done = job.epoch(&[row(1, 3, 4)], false);
+            assert_eq!((done.rows, done.counts.late), (vec![], 1), "{kind:?}: {before} {after}");
+        }
+    }
+}
+
+/// How many groups a task has.
+fn groups(task: &Task, tx: &mut Transaction) -> u64 {
+    let mut kept = 0;
+    let mut count = |_, _| {
+        kept += 1;
+        true
+    };
+    match task.session("groups") {
+        Ok(store) => {
+            let all =
+                SessionQuery { key_from: None, key_to: None, earliest_end: Timestamp::MIN, latest_start: Timestamp::MAX, reverse: false };
+            store.find_sessions(tx, all).unwrap().for_each(&mut |_, _| count((), ())).unwrap();
+        }
+        Err(_) => {
+            let store = task.window("groups").unwrap();
+            let mut scan = store.fetch_range(tx, None, None, Timestamp::MIN, Timestamp::MAX, false).unwrap();
+            scan.for_each(&mut |_, _| count((), ())).unwrap();
+        }
+    }
+    kept
+}
+
+#[test]
 fn the_state_forgets_windows_with_all_that_is_kept_of_them() {
     for kind in [Kind::Hopping, Kind::Sliding, Kind::Session] {
         for emit in ["update", "close"] {
@@ -247,6 +310,9 @@ fn the_state_forgets_windows_with_all_that_is_kept_of_them() {
             })
             .unwrap();
             assert!((1..50).contains(&kept), "{kind:?} {emit}: {kept}");
+            if emit == "close" {
+                assert!(groups(&job.tasks[0], &mut tx) < 10, "{kind:?}");
+            }
         }
     }
 }
@@ -263,6 +329,25 @@ proptest! {
         let job = settings.job(partitions);
         let mut models: Vec<Model> = (0..partitions).map(|_| Model::default()).collect();
         for (rows, replay) in &epochs {
+            let ours = |partition: usize| rows.iter().filter(|row| job.partition(row.key) == partition).copied().collect::<Vec<_>>();
+            let expected = models.iter_mut().enumerate().flat_map(|(partition, model)| model.epoch(settings, &ours(partition)));
+            check(job.epoch(rows, *replay).rows, expected.collect())?;
+        }
+    }
+
+    #[test]
+    fn a_changed_grace_closes_what_is_open_once_and_opens_nothing(
+        epochs in rows(Just(true), 1, 50).prop_flat_map(|rows| cut(rows, 40)), partitions in 1..3_usize, kind in kinds(),
+        changes in prop::collection::vec(prop::option::weighted(0.3, (any::<bool>(), prop::option::of(0..30_i64))), 50),
+    ) {
+        let mut settings = Settings::new(kind, "close", 12);
+        let mut job = settings.job(partitions);
+        let mut models: Vec<Model> = (0..partitions).map(|_| Model::default()).collect();
+        for ((rows, replay), change) in epochs.iter().zip(changes) {
+            if let Some((closes, grace)) = change {
+                settings = Settings { emit: if closes { "close" } else { "update" }, grace, ..settings };
+                job.restart(&settings.request());
+            }
             let ours = |partition: usize| rows.iter().filter(|row| job.partition(row.key) == partition).copied().collect::<Vec<_>>();
             let expected = models.iter_mut().enumerate().flat_map(|(partition, model)| model.epoch(settings, &ours(partition)));
             check(job.epoch(rows, *replay).rows, expected.collect())?;

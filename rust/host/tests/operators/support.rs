@@ -1,5 +1,6 @@
 //! The cast: rows, an operator over partitions of its own, epochs.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -45,6 +46,8 @@ pub struct Job {
     kind: OperatorKind,
     schema: SchemaRef,
     pub tasks: Vec<Arc<Task>>,
+    /// What the epochs have changed, a partition each.
+    log: RefCell<Vec<Vec<Changes>>>,
     /// For rows that outgrow their memory.
     folder: TempDir,
 }
@@ -66,7 +69,21 @@ impl Job {
     pub fn over(request: &Value, schema: SchemaRef, partitions: usize) -> Self {
         let kind: OperatorKind = serde_json::from_value(request.clone()).unwrap();
         let task = |_| Task::open_in_memory(&kind.stores(), TaskOptions::default()).unwrap();
-        Self { tasks: (0..partitions).map(task).collect(), kind, schema, folder: tempfile::tempdir().unwrap() }
+        let log = RefCell::new(vec![Vec::new(); partitions]);
+        Self { tasks: (0..partitions).map(task).collect(), log, kind, schema, folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// Goes on with other settings, and with stores that are made anew from the log.
+    pub fn restart(&mut self, request: &Value) {
+        self.set(request);
+        for (task, log) in self.tasks.iter_mut().zip(self.log.borrow().iter()) {
+            *task = Task::open_in_memory(&self.kind.stores(), TaskOptions::default()).unwrap();
+            for changes in log {
+                let mut tx = task.begin().unwrap();
+                apply(task, &mut tx, changes);
+                task.commit_transaction(tx, Commit::default()).unwrap();
+            }
+        }
     }
 
     /// Changes the operator's settings from the next epoch on.
@@ -120,11 +137,9 @@ impl Job {
         assert!(changes == same, "a retry changes the same");
         if replay {
             tx = task.begin().unwrap();
-            for (store, rows, time) in &changes {
-                let rows: Vec<VersionRow<'_>> = rows.iter().map(borrowed).collect();
-                task.apply_changes(store, &mut tx, &rows, *time).unwrap();
-            }
+            apply(task, &mut tx, &changes);
         }
+        self.log.borrow_mut()[partition].push(changes);
         // A property beside the changes, as a host has it.
         task.commit_transaction(tx, Commit { properties: vec![("chain".to_owned(), Vec::new())], ..Commit::default() }).unwrap();
         (out, outcome.counts)
@@ -155,7 +170,7 @@ impl Job {
         (out, outcome.unwrap())
     }
 
-    fn changes(&self, task: &Task, tx: &mut Transaction) -> Vec<(String, Vec<Change>, Option<Timestamp>)> {
+    fn changes(&self, task: &Task, tx: &mut Transaction) -> Changes {
         let of_store = |name: &str, tx: &mut Transaction| {
             let mut rows = Vec::new();
             task.for_each_change(name, tx, &mut |row| {
@@ -171,6 +186,15 @@ impl Job {
 
 /// A record of the log: key, value, time.
 type Change = (Vec<u8>, Option<Vec<u8>>, Timestamp);
+/// What an epoch changed: of each store the records and the stream time.
+type Changes = Vec<(String, Vec<Change>, Option<Timestamp>)>;
+
+fn apply(task: &Task, tx: &mut Transaction, changes: &Changes) {
+    for (store, rows, time) in changes {
+        let rows: Vec<VersionRow<'_>> = rows.iter().map(borrowed).collect();
+        task.apply_changes(store, tx, &rows, *time).unwrap();
+    }
+}
 
 fn borrowed((key, value, timestamp): &Change) -> VersionRow<'_> {
     VersionRow { key, value: value.as_deref(), timestamp: *timestamp }

@@ -33,11 +33,11 @@ use crate::root::{Column, OperatorMeta, type_name};
 use crate::row::{EncodedRows, RowCodec};
 use accumulator::{Access, Accumulator, accumulator};
 use groups::Groups;
-use windows::{Answer, Answers, Clock, windows};
+use windows::{Answer, Answers, Clock, Progress, windows};
 
 /// The store of single values.
 const ITEMS: &str = "items";
-/// The store of the stream time.
+/// The store of how far time has come, and of what it has closed.
 const PROGRESS: &str = "progress";
 const STREAM_TIME: &[u8] = b"stream time";
 
@@ -156,11 +156,10 @@ impl Operator for Aggregation {
         }
         let codec = codec(&self.accumulators)?;
         let (items, progress) = (task.key_value(ITEMS)?, task.key_value(PROGRESS)?);
-        let before =
-            progress.get(tx, STREAM_TIME, |time| time.and_then(|time| time.first_chunk().map(|time| i64::from_be_bytes(*time))))?;
-        let (places, stream_time) = self.places(before)?;
-        let stream_time = stream_time.max(self.rows.heartbeat);
-        let mut windows = windows(&self.spec, task, Clock::new(&self.spec, before, stream_time))?;
+        let before = progress.get(tx, STREAM_TIME, |progress| progress.and_then(Progress::decode))?;
+        let (places, stream_time) = self.places(before.map(|before| before.time))?;
+        let clock = Clock::new(&self.spec, before, stream_time.max(self.rows.heartbeat));
+        let mut windows = windows(&self.spec, task, clock)?;
         let mut groups = Groups::default();
         let assigned = windows.assign(&self.rows, &places, tx, &mut groups, &mut self.counts)?;
         let mut is_touched = vec![false; groups.count()];
@@ -180,10 +179,8 @@ impl Operator for Aggregation {
         let columns = self.accumulators.iter().map(|accumulator| accumulator.state()).collect::<Result<Vec<_>>>()?.concat();
         let state = codec.encode(&columns)?;
         windows.write(access.tx, &groups, &touched, &state)?;
-        if stream_time != before
-            && let Some(time) = stream_time
-        {
-            progress.put(access.tx, STREAM_TIME, Some(&time.to_be_bytes()))?;
+        if let Some(after) = clock.progress().filter(|after| before != Some(*after)) {
+            progress.put(access.tx, STREAM_TIME, Some(&after.encode()))?;
         }
         let mut answers = windows.answers(&groups, &touched);
         answers.sort(&groups);

@@ -187,7 +187,9 @@ impl Spec {
 
     /// The stores that it keeps: the groups' states, single values of some functions, the stream time.
     pub fn stores(&self) -> Vec<StoreSpec> {
-        let kept = self.window.map_or(i64::MAX, |window| {
+        // Windows that come out as they close are deleted then.
+        let window = self.window.filter(|_| self.emit == Emit::Update);
+        let kept = window.map_or(i64::MAX, |window| {
             let needed = self.grace().map_or(i64::MAX, |grace| window.reach().saturating_add(grace));
             needed.max(self.retention.unwrap_or(0))
         });

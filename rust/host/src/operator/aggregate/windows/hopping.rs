@@ -36,12 +36,14 @@ pub struct Hopping {
     window: HoppingWindow,
     clock: Clock,
     emit: Emit,
+    /// Groups that are in the store.
+    stored: Vec<usize>,
 }
 
 impl Hopping {
     /// Windows whose states are in a store, by start.
     pub fn new(store: WindowStore, window: HoppingWindow, clock: Clock, emit: Emit) -> Self {
-        Self { store, window, clock, emit }
+        Self { store, window, clock, emit, stored: Vec::new() }
     }
 
     fn end(&self, groups: &Groups, group: usize) -> i64 {
@@ -81,11 +83,14 @@ impl Windows for Hopping {
     }
 
     fn read(&mut self, tx: &mut Transaction, groups: &Groups) -> Result<Vec<Option<Vec<u8>>>> {
-        super::read(&self.store, tx, groups)
+        let kept = super::read(&self.store, tx, groups)?;
+        self.stored = (0..groups.count()).filter(|group| kept[*group].is_some()).collect();
+        Ok(kept)
     }
 
     fn write(&self, tx: &mut Transaction, groups: &Groups, touched: &[usize], state: &EncodedRows) -> Result<()> {
-        super::write(&self.store, tx, groups, touched, state)
+        let is_over = |group| self.emit == Emit::Close && self.clock.is_gone(self.end(groups, group));
+        super::write(&self.store, tx, groups, touched, state, &self.stored, is_over)
     }
 
     fn answers(&self, groups: &Groups, touched: &[usize]) -> Answers {

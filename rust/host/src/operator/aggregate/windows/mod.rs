@@ -10,7 +10,7 @@ mod session;
 mod sliding;
 
 pub use by_key::ByKey;
-pub use clock::Clock;
+pub use clock::{Clock, Progress};
 pub use hopping::{Hopping, HoppingWindow};
 pub use session::Sessions;
 pub use sliding::Sliding;
@@ -64,7 +64,8 @@ pub trait Windows {
         &[]
     }
 
-    /// Keeps the states of the groups that have new rows.
+    /// Keeps the states of the groups that have new rows. Windows that come out as they close are deleted then: a retention
+    /// of the store could not know how long, since the grace may have been another when their rows came.
     ///
     /// # Errors
     /// The store's.
@@ -146,13 +147,20 @@ fn read(store: &WindowStore, tx: &mut Transaction, groups: &Groups) -> Result<Ve
     Ok(kept)
 }
 
-/// Keeps the states of groups in a window store.
-fn write(store: &WindowStore, tx: &mut Transaction, groups: &Groups, touched: &[usize], state: &EncodedRows) -> Result<()> {
-    let put = |group: &usize| {
-        let (key, start) = (groups.key(*group), Timestamp(groups.start(*group)));
-        WindowPut { key, value: Some(state.get(*group)), start, timestamp: None }
-    };
-    store.put_batch(tx, touched.iter().map(put))
+/// Keeps the states of groups in a window store, and deletes those of the stored groups that are of no use any more.
+fn write(
+    store: &WindowStore,
+    tx: &mut Transaction,
+    groups: &Groups,
+    touched: &[usize],
+    state: &EncodedRows,
+    stored: &[usize],
+    is_over: impl Fn(usize) -> bool,
+) -> Result<()> {
+    let put = |group: usize, value| WindowPut { key: groups.key(group), value, start: Timestamp(groups.start(group)), timestamp: None };
+    let deletes = stored.iter().filter(|group| is_over(**group)).map(|group| put(*group, None));
+    let puts = touched.iter().filter(|group| !is_over(**group)).map(|group| put(*group, Some(state.get(*group))));
+    store.put_batch(tx, deletes.chain(puts))
 }
 
 /// The stored windows that start in a range of times, all keys together: hands key and start to `f`.

@@ -211,8 +211,12 @@ impl Windows for Sessions {
         // Deletes first, since a put may bring the store's time past what it deletes.
         let mut puts: Vec<(WindowedKey<'_>, Option<&[u8]>)> =
             merged.chain(grown).filter_map(|group| Some((session(group, self.stored.get(&group)?.0), None))).collect();
+        let is_over = |group: usize| self.emit == Emit::Close && self.clock.is_gone(self.behind(self.lasts[group]));
+        // One that has grown is deleted above.
+        let over = self.stored.iter().filter(|(group, (last, _))| *last == self.lasts[**group] && is_over(**group));
+        puts.extend(over.map(|(group, (last, _))| (session(*group, *last), None)));
         let oldest = self.clock.now().map_or(i64::MIN, |now| now.saturating_sub(self.store.retention() - 1));
-        let kept = touched.iter().copied().filter(|group| self.lasts[*group] >= oldest);
+        let kept = touched.iter().copied().filter(|group| self.lasts[*group] >= oldest && !is_over(*group));
         puts.extend(kept.map(|group| (session(group, self.lasts[group]), Some(state.get(group)))));
         self.store.put_batch(tx, &puts)
     }

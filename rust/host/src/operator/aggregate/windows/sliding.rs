@@ -108,7 +108,7 @@ impl Windows for Sliding {
                     })?;
                 }
             }
-            if items {
+            if items || self.emit == Emit::Close {
                 super::stored(&self.store, tx, fallen, |key, time| {
                     groups.enter(key, time);
                 })?;
@@ -136,7 +136,9 @@ impl Windows for Sliding {
     }
 
     fn write(&self, tx: &mut Transaction, groups: &Groups, touched: &[usize], state: &EncodedRows) -> Result<()> {
-        super::write(&self.store, tx, groups, touched, state)
+        let is_over = |group| self.emit == Emit::Close && self.clock.is_gone(self.behind(groups.start(group)));
+        let stored: Vec<usize> = (0..groups.count()).filter(|group| !self.is_new[*group]).collect();
+        super::write(&self.store, tx, groups, touched, state, &stored, is_over)
     }
 
     fn answers(&self, groups: &Groups, _: &[usize]) -> Answers {
@@ -191,7 +193,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let kind = StoreKind::Window { retention: TIMES, window_size: 0, retain_duplicates: false, timestamped: false };
         let task = Task::open(folder.path(), &[StoreSpec::new(GROUPS, kind)], TaskOptions::default()).expect("opens");
-        let mut windows = Sliding::new(task.window(GROUPS).expect("a store"), TIMES, Clock::default(), Emit::Update);
+        let spec = serde_json::json!({"keys": [], "left": [], "aggregates": []});
+        let clock = Clock::new(&serde_json::from_value(spec).expect("settings"), None, None);
+        let mut windows = Sliding::new(task.window(GROUPS).expect("a store"), TIMES, clock, Emit::Update);
         let mut groups = Groups::default();
         for time in (0..TIMES).rev() {
             groups.enter(b"a", time);
