@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import Window as Frame
 from pyspark.sql import functions as F
@@ -223,6 +225,28 @@ def test_zeros_and_nans_are_told_apart_as_sql_does(spark):
     frame = spark.createDataFrame([(1, value) for value in (0.0, -0.0, float("nan"), float("nan"), 1.5)], "k int, x double")
     got = hfs.aggregate(frame, by="k", aggs={"n": ("count_distinct", "x")}, state=hfs.State.scratch())
     assert [row["n"] for row in got.collect()] == [row[1] for row in frame.groupBy("k").agg(F.count_distinct("x")).collect()]
+
+
+def test_floats_within_values_are_told_apart_as_sql_does(spark):
+    minus_nan = struct.unpack(">d", bytes.fromhex("fff8000000000000"))[0]
+    values = [0.0, -0.0, float("nan"), minus_nan, 1.5]
+    frame = spark.createDataFrame(pa.table({"k": [1] * len(values), "x": values})).select(
+        "k", "x", F.array("x").alias("list"), F.struct(F.struct("x").alias("inner")).alias("row")
+    )
+    functions = ("min", "max", "count_distinct")
+    aggs = {f"{function}_{name}": (function, name) for name in ("x", "list", "row") for function in functions}
+    aggs["set_list"] = ("collect_set", "list")
+    got = hfs.aggregate(frame, by="k", aggs=aggs, state=hfs.State.scratch(partitions=1))
+    of_spark = (getattr(F, function)(name).alias(result) for result, (function, name) in aggs.items())
+    found, expected = (
+        # Which of two equal zeros it is, and the order of a set, Spark does not say.
+        {name: sorted(map(str, value)) if name == "set_list" else str(value) for name, value in answer.items()}
+        for answer in (frame.collect()[0].asDict() for frame in (got, frame.groupBy("k").agg(*of_spark)))
+    )
+    assert {name: re.sub("-0", "0", str(value)) for name, value in found.items()} == {
+        name: re.sub("-0", "0", str(value)) for name, value in expected.items()
+    }
+    assert (found["max_x"], found["set_list"]) == ("nan", ["[0.0]", "[1.5]", "[nan]"])
 
 
 def test_a_window_is_part_of_the_state(rows: Stream):

@@ -34,6 +34,7 @@ pub mod budget;
 pub mod client;
 pub mod connection;
 pub mod executor;
+pub mod float;
 pub mod frame;
 pub mod host;
 pub mod key;

@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Float64Type, Int64Type};
+use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, ListArray};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field};
@@ -20,6 +20,7 @@ use holdfast_core::{Error, ErrorKind, Result, Step};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::accumulator::{Access, Accumulator, Assigned, Merge, column, unreadable};
+use crate::float;
 use crate::operator::rows::Rows;
 use crate::row::RowCodec;
 
@@ -105,18 +106,9 @@ impl Items {
         Ok(())
     }
 
-    /// The values as they are told apart: as SQL does, 0.0 is -0.0 and all NaNs are one. A list keeps them as they came.
+    /// The values as they are told apart, or (of a list) put in order.
     fn values(&self, values: &ArrayRef) -> ArrayRef {
-        match values.data_type() {
-            _ if self.kind == Kind::List => Arc::clone(values),
-            DataType::Float32 => {
-                Arc::new(values.as_primitive::<Float32Type>().unary::<_, Float32Type>(|x| if x.is_nan() { f32::NAN } else { x + 0.0 }))
-            }
-            DataType::Float64 => {
-                Arc::new(values.as_primitive::<Float64Type>().unary::<_, Float64Type>(|x| if x.is_nan() { f64::NAN } else { x + 0.0 }))
-            }
-            _ => Arc::clone(values),
-        }
+        if self.kind == Kind::List { float::in_order(values) } else { float::told_apart(values) }
     }
 }
 

@@ -11,6 +11,7 @@ use holdfast_core::Result;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::accumulator::{Access, Accumulator, Assigned, Merge, column, unreadable};
+use crate::float;
 use crate::operator::rows::Rows;
 use crate::row::RowCodec;
 
@@ -83,7 +84,7 @@ impl Accumulator for Pick {
 
     fn update(&mut self, input: &Rows, rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
         let values = || column(input, self.column);
-        let encoded = values().map(|values| self.codec.encode(&[Arc::clone(values)])).collect::<Result<Vec<_>>>()?;
+        let encoded = values().map(|values| self.codec.encode(&[float::in_order(values)])).collect::<Result<Vec<_>>>()?;
         let nulls: Vec<_> = values().map(|values| values.logical_nulls()).collect();
         let by_time = self.is_by_time();
         for row in rows {

@@ -8,6 +8,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::layout::{DELETED, Layout, PID, SIDE, TIME};
+use crate::float;
 use crate::key::Keys;
 use crate::protocol::Digest;
 use crate::row::EncodedRows;
@@ -40,7 +41,7 @@ impl Input {
             return Err(Error::new(ErrorKind::InvalidValue, "column side has nulls, so rows are of no side"));
         }
         let columns = batch.columns();
-        let picked = |places: &[usize]| places.iter().map(|place| columns[*place].clone()).collect::<Vec<_>>();
+        let picked = |places: &[usize]| places.iter().map(|place| float::in_order(&columns[*place])).collect::<Vec<_>>();
         let content = layout.content_codec.encode(&columns[SIDE..])?;
         Ok(Self {
             keys: layout.key_codec.encode(&columns[layout.keys.clone()])?,
