@@ -210,6 +210,16 @@ def test_results_have_the_types_and_values_of_spark(spark):
     assert sorted(map(repr, got.collect())) == sorted(map(repr, expected.collect()))
 
 
+def test_averages_of_long_intervals_are_sparks(spark):
+    """Beyond 2^53 microseconds, and halves of one, which are rounded away from zero."""
+    rows = [("a", timedelta(days=3_000 * n, microseconds=1)) for n in range(-3, 40)]
+    rows += [("b", timedelta(days=200_000, microseconds=n)) for n in (1, 2)]
+    rows += [("c", timedelta(days=-200_000, microseconds=-n)) for n in (1, 2)]
+    frame = spark.createDataFrame(rows, "k string, x interval day to second")
+    got = hfs.aggregate(frame, by="k", aggs={"mean": ("avg", "x")}, state=hfs.State.scratch(partitions=1))
+    assert sorted(got.collect()) == sorted(frame.groupBy("k").agg(F.avg("x")).collect())
+
+
 def test_a_static_frame_closes_all_its_windows(spark):
     rows = [("a", at(n), n) for n in range(25)]
     frame = spark.createDataFrame(rows, "k string, t timestamp, x long")

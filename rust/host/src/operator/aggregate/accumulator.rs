@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::groups::Groups;
 use super::items::{Items, Kind};
-use super::number::{Avg, AvgDecimal, Count, Sum};
+use super::number::{Avg, AvgExact, Count, Sum};
 use super::own::Own;
 use super::pick::{Pick, Which};
 use super::spec::{Aggregate, Function, Spec};
@@ -135,9 +135,9 @@ pub fn accumulator(number: usize, aggregate: &Aggregate, spec: &Spec, layout: &L
     Ok(match aggregate.function {
         Function::Count | Function::Own => Box::new(Count::new(Some(column))),
         Function::Sum => Sum::accumulator(column, field).ok_or_else(refused)?,
-        Function::Avg => match field.data_type() {
-            DataType::Decimal128(precision, scale) => Box::new(AvgDecimal::new(column, field.name(), *precision, *scale)),
-            _ => Box::new(Avg::new(column, field).ok_or_else(refused)?),
+        Function::Avg => match AvgExact::new(column, field) {
+            Some(exact) => Box::new(exact),
+            None => Box::new(Avg::new(column, field).ok_or_else(refused)?),
         },
         Function::Min => pick(Which::Min)?,
         Function::Max => pick(Which::Max)?,

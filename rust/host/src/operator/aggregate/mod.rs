@@ -137,7 +137,9 @@ impl Operator for Aggregation {
                 (None, Some(column)) => type_name(layout.field(layout.left.start + column).data_type()),
                 (None, None) => "*".to_owned(),
             };
-            Column { name: aggregate.name.clone(), data_type: format!("{}({of})", aggregate.function.name()) }
+            // That of intervals was kept as a float before.
+            let exact = if aggregate.function == Function::Avg && of.starts_with("Duration") { "exact " } else { "" };
+            Column { name: aggregate.name.clone(), data_type: format!("{exact}{}({of})", aggregate.function.name()) }
         });
         let windows = self.spec.window.map_or_else(Vec::new, Window::settings);
         let mut settings = BTreeMap::from([("timed".to_owned(), Value::from(self.spec.timed))]);

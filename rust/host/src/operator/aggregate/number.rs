@@ -6,7 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Decimal128Type, DurationMicrosecondType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
 };
-use arrow_array::{Array, ArrayRef, ArrowNativeTypeOp, Decimal128Array, DurationMicrosecondArray, Float64Array, Int64Array};
+use arrow_array::{Array, ArrayRef, ArrowNativeTypeOp, Decimal128Array, Float64Array, Int64Array};
 use arrow_buffer::i256;
 use arrow_schema::{DataType, Field, TimeUnit};
 use holdfast_core::{Error, Result};
@@ -229,10 +229,9 @@ fn typed<T: ArrowPrimitiveType>(values: impl IntoIterator<Item = Option<T::Nativ
     Arc::new(array.with_data_type(data_type.clone()))
 }
 
-/// The average of numbers that are no decimals: a float, as in Spark SQL.
+/// The average of whole numbers and floats: a float, as in Spark SQL.
 pub struct Avg {
     column: usize,
-    data_type: DataType,
     sums: Vec<f64>,
     counts: Vec<i64>,
 }
@@ -240,9 +239,8 @@ pub struct Avg {
 impl Avg {
     /// The average of a column, if it is of numbers.
     pub fn new(column: usize, field: &Field) -> Option<Self> {
-        let data_type = field.data_type().clone();
-        let number = data_type.is_integer() || data_type.is_floating() || data_type == DataType::Duration(TimeUnit::Microsecond);
-        number.then(|| Self { column, data_type, sums: Vec::new(), counts: Vec::new() })
+        let data_type = field.data_type();
+        (data_type.is_integer() || data_type.is_floating()).then(|| Self { column, sums: Vec::new(), counts: Vec::new() })
     }
 
     fn union(&self, groups: &[usize]) -> (f64, i64) {
@@ -257,7 +255,6 @@ fn float(column: &dyn Array, row: usize) -> f64 {
         DataType::Int32 => column.as_primitive::<Int32Type>().value(row).into(),
         DataType::Int64 => column.as_primitive::<Int64Type>().value(row) as f64,
         DataType::Float32 => column.as_primitive::<Float32Type>().value(row).into(),
-        DataType::Duration(_) => column.as_primitive::<DurationMicrosecondType>().value(row) as f64,
         _ => column.as_primitive::<Float64Type>().value(row),
     }
 }
@@ -303,11 +300,7 @@ impl Accumulator for Avg {
             let (sum, count) = self.union(groups);
             (count > 0).then(|| sum / count as f64)
         });
-        Ok(match self.data_type {
-            // Spark rounds an interval's average half away from zero.
-            DataType::Duration(_) => Arc::new(means.map(|mean| mean.map(|mean| mean.round() as i64)).collect::<DurationMicrosecondArray>()),
-            _ => Arc::new(means.collect::<Float64Array>()),
-        })
+        Ok(Arc::new(means.collect::<Float64Array>()))
     }
 
     fn needs_order(&self) -> bool {
@@ -315,24 +308,40 @@ impl Accumulator for Avg {
     }
 }
 
-/// The average of decimals: a decimal with four more digits behind the point, as in Spark SQL.
-pub struct AvgDecimal {
+/// The average of decimals, a decimal with four more digits behind the point, and that of intervals, in whole microseconds; both
+/// exact, and rounded half away from zero, as in Spark SQL.
+pub struct AvgExact {
     column: usize,
     name: String,
     sums: Vec<i128>,
     counts: Vec<i64>,
     scale: i8,
-    result: (u8, i8),
+    result: DataType,
 }
 
-impl AvgDecimal {
+impl AvgExact {
     const SUM: u8 = MAX_PRECISION;
 
-    /// The average of a column of this precision and scale.
-    pub fn new(column: usize, name: &str, precision: u8, scale: i8) -> Self {
-        // Spark's bounded(p + 4, s + 4): where that has more than 38 digits, both are cut.
-        let result = (wider(precision, 4), (scale + 4).min(MAX_PRECISION as i8));
-        Self { column, name: name.to_owned(), sums: Vec::new(), counts: Vec::new(), scale, result }
+    /// The average of a column, if it is of decimals or intervals.
+    pub fn new(column: usize, field: &Field) -> Option<Self> {
+        let (scale, result) = match field.data_type() {
+            // Spark's bounded(p + 4, s + 4): where that has more than 38 digits, both are cut.
+            DataType::Decimal128(precision, scale) => {
+                (*scale, DataType::Decimal128(wider(*precision, 4), (scale + 4).min(MAX_PRECISION as i8)))
+            }
+            DataType::Duration(TimeUnit::Microsecond) => (0, field.data_type().clone()),
+            _ => return None,
+        };
+        Some(Self { column, name: field.name().clone(), sums: Vec::new(), counts: Vec::new(), scale, result })
+    }
+
+    /// The result's digits, and those behind the point.
+    fn digits(&self) -> (u8, i8) {
+        match self.result {
+            DataType::Decimal128(precision, scale) => (precision, scale),
+            // An average is no greater than its greatest value.
+            _ => (MAX_PRECISION, 0),
+        }
     }
 
     fn plus(&self, sum: i128, more: i128) -> Result<i128> {
@@ -349,19 +358,20 @@ impl AvgDecimal {
         if count == 0 {
             return Ok(None);
         }
-        let more = i256::from_i128(10i128.pow((self.result.1 - self.scale).unsigned_abs().into()));
+        let (precision, scale) = self.digits();
+        let more = i256::from_i128(10i128.pow((scale - self.scale).unsigned_abs().into()));
         let (sum, count) = (i256::from_i128(sum).wrapping_mul(more), i256::from_i128(count.into()));
         let (quotient, rest) = (sum.wrapping_div(count), sum.wrapping_rem(count));
         // Half away from zero.
         let up = if rest.wrapping_abs().wrapping_mul(i256::from_i128(2)) >= count { 1 } else { 0 };
         let up = if sum < i256::ZERO { -up } else { up };
-        let mean = quotient.wrapping_add(i256::from_i128(up)).to_i128().filter(|mean| fits(*mean, self.result.0));
-        let wanted = format!("decimal({},{})", self.result.0, self.result.1);
+        let mean = quotient.wrapping_add(i256::from_i128(up)).to_i128().filter(|mean| fits(*mean, precision));
+        let wanted = format!("decimal({precision},{scale})");
         mean.map(Some).ok_or_else(|| overflow(&self.name, "avg", &wanted))
     }
 }
 
-impl Accumulator for AvgDecimal {
+impl Accumulator for AvgExact {
     fn state_types(&self) -> Vec<DataType> {
         vec![DataType::Decimal128(Self::SUM, self.scale), DataType::Int64]
     }
@@ -375,11 +385,11 @@ impl Accumulator for AvgDecimal {
     }
 
     fn update(&mut self, input: &Rows, rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
-        let columns: Vec<_> = column(input, self.column).map(|values| values.as_primitive::<Decimal128Type>()).collect();
+        let columns: Vec<&ArrayRef> = column(input, self.column).collect();
         for row in rows {
             let (column, n, group) = (columns[row.place.input()], row.place.row(), row.group as usize);
             if column.is_valid(n) {
-                self.sums[group] = self.plus(self.sums[group], column.value(n))?;
+                self.sums[group] = self.plus(self.sums[group], whole(column, n))?;
                 self.counts[group] += 1;
             }
         }
@@ -401,7 +411,17 @@ impl Accumulator for AvgDecimal {
 
     fn result(&mut self, unions: &[&[usize]], _: &mut Access<'_>, _: &mut Xxh3Default) -> Result<ArrayRef> {
         let means = unions.iter().map(|groups| self.mean(groups)).collect::<Result<Vec<_>>>()?;
-        let (precision, scale) = self.result;
-        Ok(Arc::new(Decimal128Array::from(means).with_data_type(DataType::Decimal128(precision, scale))))
+        let means = means.into_iter();
+        Ok(match self.result {
+            DataType::Duration(_) => typed::<DurationMicrosecondType>(means.map(|mean| mean.map(|mean| mean as i64)), &self.result),
+            _ => typed::<Decimal128Type>(means, &self.result),
+        })
+    }
+}
+
+fn whole(column: &dyn Array, row: usize) -> i128 {
+    match column.data_type() {
+        DataType::Duration(_) => column.as_primitive::<DurationMicrosecondType>().value(row).into(),
+        _ => column.as_primitive::<Decimal128Type>().value(row),
     }
 }
