@@ -220,6 +220,16 @@ def test_averages_of_long_intervals_are_sparks(spark):
     assert sorted(got.collect()) == sorted(frame.groupBy("k").agg(F.avg("x")).collect())
 
 
+def test_rows_without_a_time_are_neither_the_first_nor_the_last(spark):
+    rows = [("a", at(1), 1), ("a", None, 9), ("a", at(2), 2), ("a", None, 0), ("b", None, 5)]
+    frame = spark.createDataFrame(rows, "k string, t timestamp, x long")
+    ours = {"first": ("first", "x"), "last": ("last", "x"), "n": "count", "all": ("collect_list", "x")}
+    got = hfs.aggregate(frame, by="k", on="t", aggs=ours, state=hfs.State.scratch(partitions=1)).collect()
+    expected = frame.groupBy("k").agg(F.min_by("x", "t"), F.max_by("x", "t"), F.count("*")).collect()
+    assert sorted(tuple(row)[:4] for row in got) == sorted(map(tuple, expected)) == [("a", 1, 2, 4), ("b", None, None, 1)]
+    assert {row["k"]: row["all"] for row in got} == {"a": [0, 9, 1, 2], "b": [5]}
+
+
 def test_a_static_frame_closes_all_its_windows(spark):
     rows = [("a", at(n), n) for n in range(25)]
     frame = spark.createDataFrame(rows, "k string, t timestamp, x long")

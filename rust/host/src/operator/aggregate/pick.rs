@@ -22,7 +22,8 @@ pub enum Which {
     Min,
     /// The greatest; nulls are left out.
     Max,
-    /// The one of the least time, a null too; of one time the least. Without times the first that came.
+    /// The one of the least time, a null too; of one time the least. Without times the first that came. A row that has no
+    /// time where others have one is left out, as `min_by` does.
     First,
     /// The one of the greatest time, a null too; of one time the greatest. Without times the last that came.
     Last,
@@ -83,6 +84,7 @@ impl Accumulator for Pick {
     }
 
     fn update(&mut self, input: &Rows, rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
+        let inputs = &input.inputs;
         let values = || column(input, self.column);
         let encoded = values().map(|values| self.codec.encode(&[float::in_order(values)])).collect::<Result<Vec<_>>>()?;
         let nulls: Vec<_> = values().map(|values| values.logical_nulls()).collect();
@@ -90,7 +92,8 @@ impl Accumulator for Pick {
         for row in rows {
             let (input, n) = (row.place.input(), row.place.row());
             let is_null = nulls[input].as_ref().is_some_and(|nulls| nulls.is_null(n));
-            if is_null && !by_time {
+            let is_left_out = if by_time { self.timed && inputs[input].time(n).is_none() } else { is_null };
+            if is_left_out {
                 continue;
             }
             let value = (!is_null).then(|| encoded[input].get(n));
