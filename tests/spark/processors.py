@@ -12,6 +12,7 @@ import pyarrow as pa
 from every_method import BUILDERS, script
 
 import holdfast as hf
+from holdfast.errors import UnsupportedOperationError
 
 STRING, INT64 = hf.serde.STRING, hf.serde.INT64
 OUT = "k string, n bigint"
@@ -124,6 +125,25 @@ class EveryMethod:
         ctx.commit()
         where = [f"{ctx.epoch} {ctx.partition} {ctx.stream_time} {ctx.commits}", str(ctx["kv"].committed_offset(("t", 0)))]
         yield rows(*((line,) for line in given + refused + where), line=pa.string())
+
+
+class Catches:
+    """Goes on after reads that its store refuses."""
+
+    stores = (
+        hf.stores.window("all", key=STRING, value=INT64, retention=60, window_size=10, retain_duplicates=True),
+        hf.stores.key_value("hits", key=STRING, value=INT64),
+    )
+
+    def process(self, batch, ctx):
+        ctx["hits"].put("a", 1)
+        caught = []
+        for read in (lambda: ctx["all"].fetch("a", 5), lambda: ctx["all"].fetch_batch(pa.array(["a"]), pa.array([5]))):
+            try:
+                read()
+            except UnsupportedOperationError as error:
+                caught.append(str(error).split(",")[0])
+        yield rows(*((line, ctx["hits"].get("a")) for line in caught), k=pa.string(), n=pa.int64())
 
 
 class Columns:

@@ -9,7 +9,7 @@ from threading import Lock
 import pyarrow as pa
 import pytest
 from every_method import BUILDERS, script
-from processors import OUT, Chance, EveryMethod, Fails, Hits, Keeping, Reminders, Sums
+from processors import OUT, Catches, Chance, EveryMethod, Fails, Hits, Keeping, Reminders, Sums
 from pyspark.errors import PythonException
 from streams import Stream
 
@@ -82,6 +82,12 @@ def test_the_users_traceback_reaches_the_user(spark):
     with pytest.raises(Exception, match="LookupError: no such thing as this") as caught:
         given.collect()
     assert "in process" in str(caught.value)
+
+
+def test_a_processor_may_catch_what_is_wrong_with_a_read(spark):
+    frame = spark.createDataFrame([("a", 1)], "k string, n int")
+    got = hfs.process(frame, Catches(), by="k", schema=OUT, state=hfs.State.scratch(partitions=1)).collect()
+    assert [(row["n"], "keeps duplicates" in row["k"]) for row in got] == [(1, True)] * 2
 
 
 def test_timers_fire_in_order_once_over_batches_and_restarts(stream: Stream):

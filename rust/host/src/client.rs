@@ -42,6 +42,8 @@ pub struct Client {
     opened: bool,
     /// The host knows the input's columns.
     told: bool,
+    /// What has ended the session.
+    ended: Option<Error>,
 }
 
 impl Client {
@@ -52,7 +54,7 @@ impl Client {
     /// mean that no host listens (start one), `TimedOut` that it does not answer, `PermissionDenied` that the token is wrong.
     pub fn connect(socket: &Path, token: &str, patience: Duration) -> io::Result<Self> {
         let line = Line::connect(Peer { endpoint: Endpoint::Unix(socket.to_owned()), token: token.to_owned(), patience })?;
-        Ok(Self { line, input: BatchSender::default(), opened: false, told: false })
+        Ok(Self { line, input: BatchSender::default(), opened: false, told: false, ended: None })
     }
 
     /// Opens the session: the request and the answer are JSON (`crate::request::Request`, `crate::request::Opened`). Where
@@ -121,12 +123,15 @@ impl Client {
         self.sent(ended)
     }
 
-    /// Asks the session something, and waits for the answer.
+    /// Asks the session something, and waits for the answer. What was wrong with a read's arguments leaves the session as it
+    /// was; any other error has ended it, and is said again by what is asked after it.
     pub fn call(&mut self, call: &Message) -> Result<Message> {
+        self.check_goes_on()?;
         let sent = call.send(self.line.writer(), Kind::Call);
         self.sent(sent)?;
         match self.receive()? {
             (Kind::Answer, payload) => Message::decode(payload),
+            (Kind::Refused, payload) => Err(wire::decode_error(&payload)),
             (kind, _) => Err(unexpected(kind, "a call")),
         }
     }
@@ -134,6 +139,7 @@ impl Client {
     /// The last call: the code is done, and `output` is the digest of what it gave. Returns the host's words about the stage
     /// (JSON, `crate::request::Staged`).
     pub fn done(mut self, output: &OutputDigest) -> Result<String> {
+        self.check_goes_on()?;
         let call = Message::empty().with("method", "done").with("rows", output.rows()).with("digest", output.digest());
         let sent = call.send(self.line.writer(), Kind::Call);
         self.sent(sent)?;
@@ -148,9 +154,17 @@ impl Client {
             SendError::Batch(error) => error,
             SendError::Stream(error) => {
                 let failed = self.line.broken(&error);
-                self.line.error(failed)
+                self.failed(failed)
             }
         })
+    }
+
+    fn failed(&mut self, failed: Failed) -> Error {
+        self.ended.insert(self.line.error(failed)).clone()
+    }
+
+    fn check_goes_on(&self) -> Result<()> {
+        self.ended.clone().map_or(Ok(()), Err)
     }
 
     /// Ends the input. The iterator ends only after the host has acknowledged the stage: output that was taken in full
@@ -161,7 +175,7 @@ impl Client {
     }
 
     fn receive(&mut self) -> Result<(Kind, Vec<u8>)> {
-        self.line.receive().map_err(|failed| self.line.error(failed))
+        self.line.receive().map_err(|failed| self.failed(failed))
     }
 }
 

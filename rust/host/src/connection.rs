@@ -72,7 +72,7 @@ pub fn serve(stream: Stream, host: &Arc<Host>, token: &str) {
 /// Tells the worker, which may still be sending: hanging up on unread data could lose the answer.
 fn answer(mut stream: &Stream, error: &Error) -> io::Result<()> {
     stream.set_write_timeout(Some(DRAIN))?;
-    wire::send_error(&mut stream, error)?;
+    wire::send_error(&mut stream, Kind::Error, error)?;
     stream.shutdown(Shutdown::Write)?;
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
     let (started, mut sink) = (Instant::now(), vec![0; BUFFER_BYTES]);
@@ -220,6 +220,10 @@ impl Worker for Serving<'_> {
     fn answer(&mut self, answer: &Message) -> holdfast_core::Result<()> {
         let sent = answer.send(&mut self.connection.writer, Kind::Answer);
         self.sent(sent)
+    }
+
+    fn refuse(&mut self, error: &Error) -> holdfast_core::Result<()> {
+        wire::send_error(&mut self.connection.writer, Kind::Refused, error).map_err(|error| self.hung_up(error))
     }
 
     fn check_alive(&mut self) -> holdfast_core::Result<()> {

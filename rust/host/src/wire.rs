@@ -67,10 +67,12 @@ pub enum Kind {
     Answer = 70,
     /// Another host owns the session's partition; JSON.
     Moved = 71,
+    /// What is wrong with a call, as in `Error`. The session goes on.
+    Refused = 72,
 }
 
 impl Kind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Hello,
         Self::Open,
         Self::Batch,
@@ -84,6 +86,7 @@ impl Kind {
         Self::Error,
         Self::Answer,
         Self::Moved,
+        Self::Refused,
     ];
 
     fn from_byte(byte: u8) -> Option<Self> {
@@ -119,9 +122,9 @@ pub fn send(stream: &mut impl Write, kind: Kind, payload: &[u8]) -> io::Result<(
 }
 
 /// Sends an error of ours: its kind by name, so that the other side raises the same one.
-pub fn send_error(stream: &mut impl Write, error: &Error) -> io::Result<()> {
+pub fn send_error(stream: &mut impl Write, kind: Kind, error: &Error) -> io::Result<()> {
     let error = WireError { kind: error.kind().name().to_owned(), message: error.to_string() };
-    send(stream, Kind::Error, &serde_json::to_vec(&error)?)
+    send(stream, kind, &serde_json::to_vec(&error)?)
 }
 
 /// Sends the columns of an input whose first rows are still to come.
@@ -299,7 +302,7 @@ mod tests {
     #[test]
     fn an_error_keeps_its_kind_and_its_words() {
         let mut bytes = Vec::new();
-        send_error(&mut bytes, &Error::new(ErrorKind::Fenced, "run 7 is newer")).expect("a Vec takes everything");
+        send_error(&mut bytes, Kind::Error, &Error::new(ErrorKind::Fenced, "run 7 is newer")).expect("a Vec takes everything");
         let (kind, payload) = receive(&mut bytes.as_slice(), frame::MAX_PAYLOAD).expect("a whole frame").expect("not the end");
         assert_eq!(kind, Kind::Error);
         let error = decode_error(&payload);

@@ -197,6 +197,12 @@ pub trait Worker {
     /// `InvalidState` if the worker is gone.
     fn answer(&mut self, answer: &Message) -> Result<()>;
 
+    /// Answers the call with what is wrong with it; the session goes on.
+    ///
+    /// # Errors
+    /// `InvalidState` if the worker is gone.
+    fn refuse(&mut self, error: &Error) -> Result<()>;
+
     /// Whether it still waits for its acknowledgement.
     ///
     /// # Errors
@@ -215,6 +221,10 @@ impl<F: FnMut(RecordBatch) -> Result<()>> Worker for F {
     }
 
     fn answer(&mut self, _: &Message) -> Result<()> {
+        self.call().map(|_| ())
+    }
+
+    fn refuse(&mut self, _: &Error) -> Result<()> {
         self.call().map(|_| ())
     }
 

@@ -75,6 +75,10 @@ impl Worker for Gone {
         self.check_alive()
     }
 
+    fn refuse(&mut self, _: &Error) -> Result<()> {
+        self.check_alive()
+    }
+
     fn check_alive(&mut self) -> Result<()> {
         Err(Error::new(ErrorKind::InvalidState, "the worker is gone"))
     }

@@ -102,9 +102,22 @@ impl Operator for Process {
                         .map_err(|error| Error::new(ErrorKind::InvalidState, format!("the last call: {error}")))?;
                     return Ok(Outcome { input: self.rows.digest(), output, counts: self.counts });
                 }
-                _ => stores.call(tx, &call)?,
+                _ => match stores.call(tx, &call) {
+                    Err(error) if is_refused(&call, &error) => {
+                        worker.refuse(&error)?;
+                        continue;
+                    }
+                    answer => answer?,
+                },
             };
             worker.answer(&answer)?;
         }
     }
+}
+
+/// Whether an error is of a read's arguments, so that the code may catch it. A write that fails ends the session: it may be done
+/// in part, and one that waited for the end of its batch fails in another call than its own.
+fn is_refused(call: &Message, error: &Error) -> bool {
+    let is_argument = matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::InvalidType | ErrorKind::UnsupportedOperation);
+    is_argument && !matches!(call.word("method"), Some("put" | "delete" | "delete_range" | "apply"))
 }

@@ -110,7 +110,7 @@ impl<'a> Stores<'a> {
     }
 
     fn reply(&self, tx: &mut Transaction, name: &str, method: &str, arguments: &Arguments<'_>) -> Result<Reply> {
-        let unknown = || Error::new(ErrorKind::InvalidValue, format!("the processor has no store {name:?}"));
+        let unknown = || Error::new(ErrorKind::InvalidState, format!("the processor has no store {name:?}"));
         let spec = self.task.stores().find(|spec| spec.name == name).ok_or_else(unknown)?;
         let reply = match spec.kind {
             StoreKind::KeyValue => key_value::call(&self.task.key_value(name)?, tx, method, arguments),
