@@ -244,6 +244,11 @@ impl Host {
         }
     }
 
+    /// Whether a snapshot is being taken.
+    pub fn is_uploading(&self) -> bool {
+        self.partitions.lock().values().any(|slot| slot.partition.is_uploading())
+    }
+
     /// Flushes and closes all databases.
     pub fn close(&self) {
         let partitions: Vec<Slot> = self.partitions.lock().drain().map(|(_, slot)| slot).collect();

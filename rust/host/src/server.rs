@@ -26,6 +26,8 @@ use crate::stream::Stream;
 const TICK: Duration = Duration::from_millis(100);
 /// How long sessions may take to notice that the host ends.
 const FAREWELL: Duration = Duration::from_secs(5);
+/// How long a host without sessions stays for a snapshot that is under way.
+const UPLOAD: Duration = Duration::from_secs(600);
 
 /// How a host is started.
 #[derive(Debug, Clone)]
@@ -74,6 +76,8 @@ pub fn serve(options: &ServerOptions) -> Result<()> {
     }
     drop(listeners);
     sessions.end();
+    // A short run's snapshot is begun near its end: cut off each time, there would never be one.
+    wait_until(|| !host.is_uploading());
     host.close();
     log::info!("state host {} has closed its databases", std::process::id());
     result
@@ -106,7 +110,7 @@ fn accept_all(options: &ServerOptions, listeners: &Listeners, watch: Option<&Wat
         }
         if sessions.any() {
             busy = Instant::now();
-        } else if busy.elapsed() > options.idle {
+        } else if busy.elapsed() > options.idle && (!host.is_uploading() || busy.elapsed() > options.idle + UPLOAD) {
             log::info!("no session for {} s", options.idle.as_secs());
             return Ok(());
         }
@@ -221,10 +225,15 @@ impl Sessions {
                 log::debug!("hanging up on a session: {error}");
             }
         }
-        let started = Instant::now();
-        while self.any() && started.elapsed() < FAREWELL {
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait_until(|| !self.any());
+    }
+}
+
+/// Waits for a moment until something is so.
+fn wait_until(is_so: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_so() && started.elapsed() < FAREWELL {
+        thread::sleep(Duration::from_millis(5));
     }
 }
 

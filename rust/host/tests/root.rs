@@ -500,6 +500,22 @@ fn a_snapshot_copies_only_the_files_that_are_not_there() {
     assert_eq!(put(3), (3, 1_520, 520), "the new file, and the one that has grown");
 }
 
+#[test]
+fn a_file_of_a_snapshot_that_was_cut_is_put_again_with_the_next_one() {
+    let (root, folder) = (root(), tempfile::tempdir().expect("a folder"));
+    let id = |epoch| SnapshotId { operator: name("join"), partition: Partition(0), epoch: Epoch(epoch), chain: Digest::of(b"chain") };
+    fs::write(folder.path().join("1.sst"), [7; 1_000]).expect("writes");
+    root.put_snapshot(&id(1), folder.path(), &mut Known::new()).expect("puts");
+    let files = fs::read_dir(root.files().join("snapshots/join/0/files")).expect("lists");
+    for file in files {
+        fs::write(file.expect("a file").path(), [7; 500]).expect("cuts");
+    }
+    assert_eq!(root.put_snapshot(&id(2), folder.path(), &mut Known::new()).expect("puts").copied, 1_000);
+    let fetched = folder.path().join("fetched");
+    root.fetch_snapshot(&id(2), &fetched, &|_| ()).expect("is whole");
+    assert_eq!(fs::read(fetched.join("1.sst")).expect("reads"), [7; 1_000]);
+}
+
 /// A host becomes the owner of partition 0, for a task that has found the others gone.
 fn own(root: &Root, run: RunNumber, host: &str, others: &[&str]) {
     let gone: HashMap<HostId, String> = others.iter().map(|host| (HostId((*host).to_owned()), "killed".to_owned())).collect();
@@ -513,6 +529,7 @@ fn own(root: &Root, run: RunNumber, host: &str, others: &[&str]) {
 fn only_the_owner_in_the_newest_run_removes_snapshots() {
     let (root, folder) = (root(), tempfile::tempdir().expect("a folder"));
     let (join, partition) = (name("join"), Partition(0));
+    let newest = SnapshotId { operator: join.clone(), partition, epoch: Epoch(3), chain: Digest::of(b"chain") };
     let other = Root::open(&root.opened.0, &root.opened.1).expect("opens");
     for epoch in 1..4 {
         fs::write(folder.path().join("CURRENT"), epoch.to_string()).expect("writes");
@@ -523,12 +540,12 @@ fn only_the_owner_in_the_newest_run_removes_snapshots() {
     let run = claim(&root, "a");
     own(&root, run, "one", &[]);
     own(&other, run, "two", &["one"]);
-    refused(root.keep_snapshots(&join, partition, run, 2), ErrorKind::StoreClosed, &["another host owns the partition"]);
+    refused(root.keep_snapshots(&newest, run, 2), ErrorKind::StoreClosed, &["another host owns the partition"]);
     let newer = claim(&other, "b");
-    refused(other.keep_snapshots(&join, partition, run, 2), ErrorKind::Fenced, &["run 2"]);
+    refused(other.keep_snapshots(&newest, run, 2), ErrorKind::Fenced, &["run 2"]);
     assert_eq!(kept(), [3, 2, 1]);
     own(&other, newer, "two", &[]);
-    other.keep_snapshots(&join, partition, newer, 2).expect("its own");
+    other.keep_snapshots(&newest, newer, 2).expect("its own");
     assert_eq!(kept(), [3, 2]);
 }
 
@@ -540,9 +557,9 @@ fn what_a_killed_host_left_of_a_snapshots_files_is_removed_with_an_old_one() {
     }
     let (join, partition) = (name("join"), Partition(0));
     fs::write(folder.path().join("CURRENT"), "x").expect("writes");
+    let id = |epoch| SnapshotId { operator: join.clone(), partition, epoch: Epoch(epoch), chain: Digest::of(b"chain") };
     for epoch in 1..3 {
-        let id = SnapshotId { operator: join.clone(), partition, epoch: Epoch(epoch), chain: Digest::of(b"chain") };
-        root.put_snapshot(&id, folder.path(), &mut Known::new()).expect("puts");
+        root.put_snapshot(&id(epoch), folder.path(), &mut Known::new()).expect("puts");
     }
     let part = |name: &str, age: u64| {
         let path = root.files().join("snapshots/join/0/files").join(name);
@@ -553,7 +570,7 @@ fn what_a_killed_host_left_of_a_snapshots_files_is_removed_with_an_old_one() {
     let (left, under_way) = (part("0123-1#1", 86_400), part("4567-1#1", 60));
     let run = claim(&root, "a");
     own(&root, run, "one", &[]);
-    root.keep_snapshots(&join, partition, run, 1).expect("its own");
+    root.keep_snapshots(&id(2), run, 1).expect("its own");
     assert!(!left.exists() && under_way.exists());
     assert_eq!(fs::read_dir(under_way.parent().expect("a folder")).expect("lists").count(), 2, "and the one that is needed");
 }

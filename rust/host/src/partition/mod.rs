@@ -1,17 +1,19 @@
 //! A partition's database, kept open between epochs, and how it comes to stand at exactly the epoch before.
 //!
 //! `directory.rs` which local directory · `ownership.rs` whose it is · `replay.rs` from the log into the database ·
-//! `snapshot.rs` copies of it in the root · `progress.rs` what is told of both. Here: what is open, what is
-//! prepared, and the steps that the protocol asks for.
+//! `snapshot.rs` copies of it in the root · `restore.rs` from a copy into a new database · `progress.rs` what is told of
+//! these. Here: what is open, what is prepared, and the steps that the protocol asks for.
 
 mod directory;
 mod ownership;
 mod progress;
 mod replay;
+mod restore;
 mod snapshot;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use holdfast_core::{Commit, Error, ErrorKind, Offset, OffsetChange, Result, StoreSpec, Task, TaskOptions, TopicPartition, Transaction};
@@ -19,6 +21,7 @@ use parking_lot::Mutex;
 
 use crate::budget::{Budget, Share};
 use crate::executor::Executor;
+use crate::log::HeadHeader;
 use crate::protocol::{Digest, Epoch, ObjectId, OpenFacts, OpenStep, OperatorName, Partition as Number, RunNumber, Violation, open_step};
 use crate::root::{Root, SparkLogs};
 use directory::Directory;
@@ -49,6 +52,10 @@ pub struct Partition {
     number: Number,
     /// Below it the partition's directories.
     home: PathBuf,
+    /// A snapshot is being taken.
+    uploading: AtomicBool,
+    /// A restore has found a damaged snapshot, and no new one was taken since.
+    found_bad: AtomicBool,
     inner: Mutex<Inner>,
 }
 
@@ -58,6 +65,8 @@ struct Inner {
     prepared: Vec<Prepared>,
     rebuilds: u64,
     snapshots: Snapshots,
+    /// The run that found the root to be no further than Spark.
+    looked: Option<RunNumber>,
 }
 
 struct Open {
@@ -122,7 +131,16 @@ impl Partition {
     /// A partition whose database is not open yet. `local_dir`: below it, a folder for each operator and partition.
     pub fn new(root: Arc<Root>, query_id: &str, operator: OperatorName, number: Number, local_dir: &Path) -> Self {
         let home = local_dir.join(operator.as_str()).join(number.to_string());
-        Self { root, query_id: query_id.to_owned(), operator, number, home, inner: Mutex::default() }
+        Self {
+            root,
+            query_id: query_id.to_owned(),
+            operator,
+            number,
+            home,
+            uploading: AtomicBool::new(false),
+            found_bad: AtomicBool::new(false),
+            inner: Mutex::default(),
+        }
     }
 
     /// Makes the epoch before final, and opens a view of the state there. Other sessions of the partition wait meanwhile.
@@ -176,6 +194,7 @@ impl Partition {
     }
 
     fn ensure(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<()> {
+        self.look_ahead(inner, wanted)?;
         let begun = self.open(inner, wanted)?;
         if !begun && inner.opened()?.checked.is_none() {
             self.catch_up(inner, wanted)?;
@@ -202,6 +221,25 @@ impl Partition {
             }
             facts = self.facts(inner, wanted)?;
         }
+    }
+
+    /// Finds out, once a run, whether the root holds epochs that Spark is yet to come to: the database, which would tell, may
+    /// be a new one, or have lost what it had not written to files.
+    fn look_ahead(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<()> {
+        if inner.looked == Some(wanted.run) {
+            return Ok(());
+        }
+        // Before Spark's logs, as what is applied: see OpenFacts.
+        let reached = self.root.reached(&self.operator, self.number, wanted.run, wanted.epoch)?;
+        if let Some(applied) = reached.beyond {
+            let facts = self.facts_of(wanted, Some(applied), self.root.spark_logs(wanted.epoch)?, true);
+            if let OpenStep::Error(violation) = open_step(&facts) {
+                return Err(self.root.broken(violation));
+            }
+        }
+        inner.snapshots.epoch = reached.snapshot;
+        inner.looked = Some(wanted.run);
+        Ok(())
     }
 
     /// Opens the database, if it is not open; returns whether there was none.
@@ -238,23 +276,28 @@ impl Partition {
     fn facts(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<OpenFacts> {
         // The order matters, see OpenFacts: what is applied, then Spark's logs.
         let applied = self.applied(inner.task()?)?;
-        let SparkLogs { has_offsets, committed, previous_committed } = self.root.spark_logs(wanted.epoch)?;
+        let logs = self.root.spark_logs(wanted.epoch)?;
+        let SparkLogs { has_offsets, committed, previous_committed } = logs;
         let behind = applied.filter(|applied| *applied < wanted.epoch && previous_committed && !committed && has_offsets);
         let applied_decided = match behind {
             Some(applied) => self.holds_the_decided(inner, wanted, applied)?,
             None => true,
         };
-        Ok(OpenFacts {
+        Ok(self.facts_of(wanted, applied, logs, applied_decided))
+    }
+
+    fn facts_of(&self, wanted: &Wanted<'_>, applied: Option<Epoch>, logs: SparkLogs, applied_decided: bool) -> OpenFacts {
+        OpenFacts {
             operator: self.operator.clone(),
             partition: self.number,
             epoch: wanted.epoch,
             first_epoch: wanted.first_epoch,
             applied,
             applied_decided,
-            previous_committed,
-            committed,
-            has_offsets,
-        })
+            previous_committed: logs.previous_committed,
+            committed: logs.committed,
+            has_offsets: logs.has_offsets,
+        }
     }
 
     /// Whether the database holds the object that decided its last epoch. Looked at once for each run and each opening:
@@ -265,14 +308,18 @@ impl Partition {
             return Ok(true);
         }
         let chain = chain(&open.task)?;
-        let decided = self.decided(wanted, applied)?;
-        let header = self.root.head_header(applied, &decided)?;
-        let header = header.ok_or_else(|| self.missing(decided, applied))?;
-        let same = header.chain() == chain;
+        let same = self.decided_header(wanted, applied)?.chain() == chain;
         if same {
             open.checked = Some(wanted.run);
         }
         Ok(same)
+    }
+
+    /// What the object that decided an epoch says.
+    fn decided_header(&self, wanted: &Wanted<'_>, epoch: Epoch) -> Result<HeadHeader> {
+        let decided = self.decided(wanted, epoch)?;
+        let header = self.root.head_header(epoch, &decided)?;
+        header.ok_or_else(|| self.missing(decided, epoch))
     }
 
     fn decided(&self, wanted: &Wanted<'_>, epoch: Epoch) -> Result<ObjectId> {

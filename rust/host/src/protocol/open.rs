@@ -14,7 +14,7 @@ pub struct OpenFacts {
     pub epoch: Epoch,
     /// The epoch in which the operator first took part in the query: its state before that is empty.
     pub first_epoch: Epoch,
-    /// The last epoch in the local database, if it has any.
+    /// The last epoch in the local database, if it has any; or a later one that the root shows to have been committed.
     pub applied: Option<Epoch>,
     /// The database's chain is that of the object that decided `applied`, as far as it was looked at.
     pub applied_decided: bool,

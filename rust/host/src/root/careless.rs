@@ -11,8 +11,8 @@ use futures::stream::{self, BoxStream};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt,
+    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -57,6 +57,17 @@ pub struct Careless {
     /// How many calls have gone wrong.
     mishaps: AtomicUsize,
     postponed: Mutex<Vec<(Path, PutPayload, PutOptions)>>,
+    /// What others do right before a folder is listed or an object is put, once.
+    meanwhile: Mutex<Option<(Path, Vec<Doing>)>>,
+}
+
+/// What somebody else does.
+#[derive(Debug)]
+pub enum Doing {
+    /// Puts an object.
+    Puts(String, Vec<u8>),
+    /// Removes one.
+    Removes(String),
 }
 
 impl Careless {
@@ -70,6 +81,23 @@ impl Careless {
             calls: AtomicUsize::new(0),
             mishaps: AtomicUsize::new(0),
             postponed: Mutex::default(),
+            meanwhile: Mutex::default(),
+        }
+    }
+
+    /// Right before this folder is listed, or this object put, others do this.
+    pub fn meanwhile(&self, place: &str, doings: Vec<Doing>) {
+        *self.meanwhile.lock() = Some((Path::from(place), doings));
+    }
+
+    async fn let_others(&self, place: &Path) {
+        let doings = self.meanwhile.lock().take_if(|(of, _)| of == place).map(|(_, doings)| doings);
+        for doing in doings.unwrap_or_default() {
+            let done = match doing {
+                Doing::Puts(name, content) => self.inner.put(&name.into(), content.into()).await.map(drop),
+                Doing::Removes(name) => self.inner.delete(&name.into()).await,
+            };
+            done.expect("memory takes it");
         }
     }
 
@@ -131,6 +159,7 @@ impl fmt::Display for Careless {
 #[async_trait]
 impl ObjectStore for Careless {
     async fn put_opts(&self, location: &Path, payload: PutPayload, mut options: PutOptions) -> Result<PutResult> {
+        self.let_others(location).await;
         let put = self.puts.fetch_add(1, Ordering::Relaxed);
         let fault = *self.fault.lock();
         match fault {
@@ -187,6 +216,9 @@ impl ObjectStore for Careless {
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        if let Some(folder) = prefix {
+            self.let_others(folder).await;
+        }
         self.refuse().await?;
         self.inner.list_with_delimiter(prefix).await
     }

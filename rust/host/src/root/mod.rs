@@ -25,6 +25,7 @@ mod aside;
 #[cfg(test)]
 pub(crate) mod careless;
 mod claims;
+mod cleaning;
 mod client;
 mod column;
 mod decided;
@@ -37,6 +38,7 @@ mod meta;
 mod names;
 mod operators;
 mod owners;
+mod reached;
 mod rewind;
 mod runtime;
 mod snapshots;
@@ -48,6 +50,7 @@ mod transfer;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use holdfast_core::{Error, ErrorKind, Result};
 use object_store::ObjectStore;
@@ -58,6 +61,7 @@ pub use column::{Column, type_name};
 pub use heads::{ChunkName, Head};
 pub use operators::{KeptOperator, OperatorMeta, Payload};
 pub use owners::{Asking, Ownership};
+pub use reached::Reached;
 pub use rewind::TakenBack;
 pub use snapshots::{Known, Moved, SnapshotId};
 pub use spark::SparkLogs;
@@ -81,6 +85,10 @@ pub struct Root {
     checked: Mutex<Option<(String, String, u32)>>,
     /// The last epoch of which Spark's files were made durable, for which run.
     synced: Mutex<Option<(RunNumber, Epoch)>>,
+    /// The newest epoch in the log, as a run found it.
+    logged: Mutex<Option<(RunNumber, Option<Epoch>)>>,
+    /// When the log was last cleaned.
+    cleaned: Mutex<Option<Instant>>,
 }
 
 impl Root {
@@ -123,6 +131,8 @@ impl Root {
             operators: Mutex::default(),
             checked: Mutex::default(),
             synced: Mutex::default(),
+            logged: Mutex::default(),
+            cleaned: Mutex::default(),
         }
     }
 

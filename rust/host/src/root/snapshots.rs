@@ -9,7 +9,7 @@
 //! the one before. A manifest comes after its files; it is a good one only if its chain is that of the object which
 //! decided its epoch.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::{Root, failure, names};
-use crate::protocol::{Digest, Epoch, OperatorName, Partition, RunNumber};
+use crate::protocol::{Digest, Epoch, OperatorName, Partition};
 
 const FORMAT: u32 = 1;
 
@@ -56,6 +56,12 @@ struct SnapshotFile {
     name: String,
     digest: Digest,
     bytes: u64,
+}
+
+impl Manifest {
+    fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
 }
 
 impl SnapshotFile {
@@ -109,7 +115,6 @@ impl Root {
     /// # Errors
     /// `Io` for what the disk refuses.
     pub fn put_snapshot(&self, id: &SnapshotId, directory: &Path, known: &mut Known) -> Result<Moved> {
-        let mut moved = Moved::default();
         let mut manifest = Manifest { format: FORMAT, files: Vec::new() };
         let refused = |path: &Path, error: &io::Error| failure::os("read", path, error);
         let entries = fs::read_dir(directory).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
@@ -125,20 +130,33 @@ impl Root {
             };
             seen.insert(key, digest);
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let file = SnapshotFile { name, digest, bytes: found.len() };
-            moved.files += 1;
-            moved.bytes += file.bytes;
-            let object = file.object(id);
-            if !self.store.exists(&object)? {
-                self.store.put_file(&object, &path)?;
-                moved.copied += file.bytes;
-            }
-            manifest.files.push(file);
+            manifest.files.push(SnapshotFile { name, digest, bytes: found.len() });
         }
         *known = seen;
+        let copied = self.put_files(id, &manifest, directory)?;
         let json = serde_json::to_vec(&manifest).map_err(|error| Error::new(ErrorKind::Serialization, format!("a manifest: {error}")))?;
         self.store.put_absent(&names::snapshot(id), &json)?;
-        Ok(moved)
+        // Another host that stalled while it cleaned up may have taken some of them for nobody's.
+        let again = self.put_files(id, &manifest, directory)?;
+        if again > 0 {
+            let place = self.store.place(&names::snapshot(id));
+            log::warn!("{}: {again} bytes of its files were removed meanwhile, and are put again", place.display());
+        }
+        Ok(Moved { files: manifest.files.len(), bytes: manifest.bytes(), copied })
+    }
+
+    /// Puts the files of a snapshot that are not there in their length; returns their bytes.
+    fn put_files(&self, id: &SnapshotId, manifest: &Manifest, directory: &Path) -> Result<u64> {
+        let (mut there, mut copied) = (self.store.sizes(&names::snapshot_files(&id.operator, id.partition))?, 0);
+        for file in &manifest.files {
+            let object = file.object(id);
+            if there.get(&object) != Some(&file.bytes) {
+                self.store.put_file(&object, &directory.join(&file.name))?;
+                copied += file.bytes;
+                there.insert(object, file.bytes);
+            }
+        }
+        Ok(copied)
     }
 
     /// Fetches a snapshot into a new directory, several files at once; all bytes are checked. `so_far` hears what has been
@@ -150,7 +168,7 @@ impl Root {
         let mut manifest = self.manifest(id)?;
         // The large ones first, so that all lanes end at about the same time.
         manifest.files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
-        let all = Moved { files: manifest.files.len(), bytes: manifest.files.iter().map(|file| file.bytes).sum(), copied: 0 };
+        let all = Moved { files: manifest.files.len(), bytes: manifest.bytes(), copied: 0 };
         so_far(all);
         fs::create_dir_all(directory).map_err(|error| failure::os("make the folder", directory, &error))?;
         let (next, copied, failed) = (AtomicUsize::new(0), AtomicU64::new(0), Mutex::new(None));
@@ -194,6 +212,11 @@ impl Root {
         Ok(())
     }
 
+    /// The objects that a snapshot is made of, apart from its manifest.
+    pub(super) fn snapshot_objects(&self, id: &SnapshotId) -> Result<Vec<String>> {
+        Ok(self.manifest(id)?.files.iter().map(|file| file.object(id)).collect())
+    }
+
     fn manifest(&self, id: &SnapshotId) -> Result<Manifest> {
         let name = names::snapshot(id);
         let wrong = |what: String| Error::new(ErrorKind::Restore, format!("snapshot {} {what}", self.store.place(&name).display()));
@@ -204,52 +227,6 @@ impl Root {
             return Err(Error::new(ErrorKind::FormatVersion, wrong(text).to_string()));
         }
         Ok(manifest)
-    }
-
-    /// Removes all of a partition's snapshots but the newest `kept`, and the files that none of those needs: for the host
-    /// that owns the partition in the newest run, lest it be what another owner or a rewind stands on.
-    ///
-    /// # Errors
-    /// `Fenced` if `run` is not the newest, `StoreClosed` if the partition has moved, `Restore` for a kept one that cannot be
-    /// read: then nothing is removed. `Io` for what the disk refuses.
-    pub fn keep_snapshots(&self, operator: &OperatorName, partition: Partition, run: RunNumber, kept: usize) -> Result<()> {
-        self.fence(run)?;
-        if self.term(operator, partition, run)?.is_none() {
-            return Err(Error::new(ErrorKind::StoreClosed, "another host owns the partition now, old snapshots are that one's to remove"));
-        }
-        let mut snapshots = self.snapshots(operator, partition)?;
-        let old = snapshots.split_off(kept.min(snapshots.len()));
-        if old.is_empty() {
-            return Ok(());
-        }
-        let mut needed = HashSet::new();
-        for id in &snapshots {
-            needed.extend(self.manifest(id)?.files.iter().map(|file| file.object(id)));
-        }
-        old.iter().try_for_each(|id| self.store.remove(&names::snapshot(id)))?;
-        let folder = names::snapshot_files(operator, partition);
-        for file in self.store.list(&folder)? {
-            let object = format!("{folder}/{file}");
-            if !needed.contains(&object) {
-                self.store.remove(&object)?;
-            }
-        }
-        self.store.remove_parts(&folder)
-    }
-
-    /// Removes the log of all epochs before this one; returns how many there were.
-    ///
-    /// # Errors
-    /// `Io` for what the disk refuses.
-    pub fn forget_epochs(&self, before: Epoch) -> Result<usize> {
-        let mut forgotten = 0;
-        for folder in self.store.folders(names::LOG)? {
-            if folder.parse().is_ok_and(|epoch: i64| epoch < before.0) {
-                self.store.remove_folder(&format!("{}/{folder}", names::LOG))?;
-                forgotten += 1;
-            }
-        }
-        Ok(forgotten)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Objects by name: put if absent, get, list. Everything that a root does goes through here.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -210,6 +211,11 @@ impl Store {
     /// File names of the objects right in a folder, in no order; none if there is no such folder.
     pub fn list(&self, folder: &str) -> Result<Vec<String>> {
         Ok(self.listing(folder)?.objects.iter().filter_map(|meta| meta.location.filename().map(str::to_owned)).collect())
+    }
+
+    /// Names (from the root) and lengths of the objects right in a folder.
+    pub fn sizes(&self, folder: &str) -> Result<HashMap<String, u64>> {
+        Ok(self.listing(folder)?.objects.into_iter().map(|meta| (meta.location.to_string(), meta.size)).collect())
     }
 
     /// Names of the folders right in a folder, in no order.

@@ -14,9 +14,16 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const RETAINED: usize = 3;
 
 fn task(spark: &Spark, epoch: i64) -> Task {
-    let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28, "snapshot_interval": 0, "retain_epochs": RETAINED});
+    every(spark, epoch, 0)
+}
+
+/// A task of a host that takes a snapshot every so many microseconds.
+fn every(spark: &Spark, epoch: i64, interval: u64) -> Task {
+    let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28, "snapshot_interval": interval, "retain_epochs": RETAINED});
     Task::new(spark, "a", epoch).with("/settings", settings)
 }
+
+const HOUR: u64 = 3_600_000_000;
 
 fn run(spark: &Spark, host: &Host, epoch: i64, rows: &[Row]) -> Done {
     spark.epoch(epoch, || task(spark, epoch).run(host.connect(), rows).unwrap())
@@ -190,29 +197,74 @@ fn a_file_that_is_cut_or_has_another_byte_is_noticed() {
 
 #[test]
 fn a_snapshot_of_another_state_than_the_decided_one_is_passed_over() {
-    let (spark, host) = (Spark::new(), Host::start());
-    let next = run_until_forgotten(&spark, &host, 0, 5);
-    host.stop();
-    let kept = manifests(&spark);
-    let [older, newest] = kept.as_slice() else { panic!("two are kept: {kept:?}") };
-    let content = fs::read(newest).unwrap();
     // Under a name that no log object has, and with the files of another epoch.
-    let other = newest.with_file_name(format!("{:020}.{:032x}", epoch_of(newest), 7));
-    for (attempt, name, files, said) in [
-        (1, &other, content.as_slice(), "another state than the one that was decided"),
-        (2, newest, fs::read(older).unwrap().as_slice(), "another state than its name says"),
-    ] {
-        fs::remove_file(newest).unwrap();
-        fs::write(name, files).unwrap();
+    for (is_renamed, said) in [(true, "another state than the one that was decided"), (false, "another state than its name says")] {
+        let (spark, host) = (Spark::new(), Host::start());
+        let next = run_until_forgotten(&spark, &host, 0, 5);
+        host.stop();
+        let kept = manifests(&spark);
+        let [older, newest] = kept.as_slice() else { panic!("two are kept: {kept:?}") };
+        if is_renamed {
+            fs::rename(newest, newest.with_file_name(format!("{:020}.{:032x}", epoch_of(newest), 7))).unwrap();
+        } else {
+            fs::copy(older, newest).unwrap();
+        }
         spark.delete_local();
         let host = HostProcess::start();
         spark.begin(next);
-        let done = task(&spark, next).attempt(attempt).run(host.connect(), &[left("key-3", 15, 1)]).unwrap();
+        let done = task(&spark, next).run(host.connect(), &[left("key-3", 15, 1)]).unwrap();
         assert_eq!(done.rows, [matched(1, 1_003, 10)]);
         let log = host.log();
         assert!(log.contains(said) && log.contains(&format!("restored the snapshot of epoch {}", epoch_of(older))), "{log}");
-        fs::remove_file(name).unwrap();
-        fs::write(newest, &content).unwrap();
+    }
+}
+
+#[test]
+fn a_damaged_snapshot_counts_no_more_and_the_next_one_is_taken_at_once() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let next = run_until_forgotten(&spark, &host, 0, 5);
+    host.stop();
+    let (kept, first) = (manifests(&spark), log(&spark)[0]);
+    let [good, damaged] = kept.as_slice() else { panic!("{kept:?}") };
+    fs::write(damaged, "{").unwrap();
+    spark.delete_local();
+    let host = Host::start();
+    let run = |epoch: i64| drop(every(&spark, epoch, HOUR).run(host.connect(), &rows(epoch)).unwrap());
+    spark.epoch(next, || run(next));
+    assert!(!damaged.exists(), "a restore has found it to be of no use");
+    spark.run_epochs_until(next + 1, || manifests(&spark).len() == 2, run);
+    assert_eq!(manifests(&spark)[0], *good);
+    assert_eq!(log(&spark)[0], first, "the log behind the one good snapshot stays");
+}
+
+#[test]
+fn hosts_that_live_shorter_than_the_interval_take_snapshots_too() {
+    let spark = Spark::new();
+    for start in 0..8 {
+        let host = Host::start();
+        for epoch in start * 3..start * 3 + 3 {
+            spark.epoch(epoch, || every(&spark, epoch, HOUR).run(host.connect(), &rows(epoch)).unwrap());
+        }
+        host.stop();
+    }
+    assert_eq!(manifests(&spark).len(), 2);
+    let kept = log(&spark);
+    assert!(kept[0] > 0 && kept.len() < 20, "{kept:?}");
+}
+
+#[test]
+fn an_older_checkpoint_beside_newer_snapshots_is_an_error() {
+    for back_to in [0, 2] {
+        let (spark, host) = (Spark::new(), Host::start());
+        let next = run_until_forgotten(&spark, &host, 0, 5);
+        host.stop();
+        spark.delete_local();
+        spark.restore_checkpoint(back_to, next);
+        let (kept, snapshots) = (log(&spark), manifests(&spark));
+        let host = Host::start();
+        let error = refused(Task::new(&spark, "b", back_to).run(host.connect(), &rows(back_to)));
+        assert!(error.to_string().contains("older checkpoint was restored"), "{error}");
+        assert_eq!((log(&spark), manifests(&spark)), (kept, snapshots));
     }
 }
 

@@ -85,6 +85,17 @@ impl Spark {
         std::fs::write(self.path().join(format!("query/commits/{epoch}")), "v1\n{}").unwrap();
     }
 
+    /// Puts an older checkpoint back: that of the moment when `epoch` began, while the newest one is at `next`.
+    pub fn restore_checkpoint(&self, epoch: i64, next: i64) {
+        for later in epoch..=next {
+            for file in [format!("query/offsets/{}", later + 1), format!("query/commits/{later}")] {
+                if let Err(error) = std::fs::remove_file(self.path().join(file)) {
+                    assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
+                }
+            }
+        }
+    }
+
     /// Runs epochs from `next` on until something is so, which comes of them sooner or later; returns the next one.
     pub fn run_epochs_until(&self, mut next: i64, is_so: impl Fn() -> bool, run: impl Fn(i64)) -> i64 {
         let started = Instant::now();
