@@ -40,7 +40,9 @@ with hf.open_task(sys.argv[1], [hf.stores.key_value("kv")]) as task:
 @pytest.mark.survive
 def test_a_transaction_of_one_gib_takes_256_mib_of_memory(tmp_path):
     # A process of its own, so that nothing else counts.
-    output = subprocess.run([sys.executable, "-c", CHILD, tmp_path / "db"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    output = subprocess.run(
+        [sys.executable, "-c", CHILD, tmp_path / "db"], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
     found = json.loads(output)
     assert found["bytes"] > 1 << 30
     assert found["same"]
