@@ -220,10 +220,12 @@ impl Session {
     }
 }
 
-/// What the disk refused, for whoever sees a Spark task fail: whose state it was, and what becomes of it.
+/// What the disk refused, or what rows cannot be, for whoever sees a Spark task fail: whose state it was, and what becomes of it.
 fn told(error: Error, operator: &OperatorName, partition: Partition) -> Error {
-    if error.kind() != ErrorKind::Io {
-        return error;
+    match error.kind() {
+        ErrorKind::Io => {}
+        ErrorKind::Serialization => return error.about(&format!("operator {operator}, partition {partition}")),
+        _ => return error,
     }
     let text = error.to_string();
     let kept = "nothing that was committed is lost";

@@ -174,7 +174,12 @@ impl BatchSender {
             return Ok(());
         }
         let buffers = encoder.encode(batch).map_err(encoding)?;
-        frame::write_buffers(stream, kind as u8, &buffers).map_err(SendError::Stream)
+        frame::write_buffers(stream, kind as u8, &buffers).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => {
+                SendError::Batch(Error::new(ErrorKind::Serialization, format!("one row is more than can be sent at once: {error}")))
+            }
+            _ => SendError::Stream(error),
+        })
     }
 
     /// Ends the stream, so that the receiver knows its columns even if it had no rows.

@@ -2,6 +2,7 @@
 
 pub mod aggregate;
 pub mod asof_join;
+mod batch;
 pub mod drop_duplicates;
 pub mod join_foreign_key;
 pub mod join_table;
@@ -25,9 +26,6 @@ use crate::protocol::{Digest, Epoch, OperatorName};
 use crate::root::OperatorMeta;
 use output::Output;
 use rows::{Intake, Rows, RowsSpec};
-
-/// Rows that go through a store, or out, at once. Fixed, so that every attempt at an epoch does the same.
-const BATCH_ROWS: usize = 10_000;
 
 /// An operator of a request, by kind.
 #[derive(Debug, Clone, Deserialize)]

@@ -7,9 +7,10 @@ use arrow_array::{ArrayRef, RecordBatch};
 use holdfast_core::Result;
 use xxhash_rust::xxh3::Xxh3Default;
 
+use super::Worker;
+use super::batch::Filling;
 use super::output::{Output, Source, times_of};
 use super::rows::Layout;
-use super::{BATCH_ROWS, Worker};
 use crate::protocol::Digest;
 
 /// One side of a row: its time and its payload.
@@ -24,6 +25,7 @@ pub struct Emitter<'a> {
     layout: &'a Layout,
     worker: &'a mut dyn Worker,
     pairs: Pairs,
+    filling: Filling,
     digest: Xxh3Default,
     rows: u64,
 }
@@ -31,7 +33,7 @@ pub struct Emitter<'a> {
 impl<'a> Emitter<'a> {
     /// Rows of these columns, from keys and payloads of an input of this layout, to a worker.
     pub fn new(output: &'a Output, layout: &'a Layout, worker: &'a mut dyn Worker) -> Self {
-        Self { output, layout, worker, pairs: Pairs::default(), digest: Xxh3Default::new(), rows: 0 }
+        Self { output, layout, worker, pairs: Pairs::default(), filling: Filling::default(), digest: Xxh3Default::new(), rows: 0 }
     }
 
     /// Adds a row.
@@ -47,8 +49,13 @@ impl<'a> Emitter<'a> {
     /// # Errors
     /// As [`Self::push`].
     pub fn push_halves(&mut self, key: &[u8], left: Half<'_>, right: Half<'_>) -> Result<()> {
+        let bytes = [Some(key), left.1, right.1].into_iter().flatten().map(<[u8]>::len).sum();
+        if !self.filling.takes(bytes) {
+            self.flush()?;
+            self.filling.takes(bytes);
+        }
         self.pairs.push(key, left, right);
-        if self.pairs.rows.len() >= BATCH_ROWS { self.flush() } else { Ok(()) }
+        Ok(())
     }
 
     /// Hands on what is left; returns the digest of all rows, and how many there were.
@@ -69,6 +76,7 @@ impl<'a> Emitter<'a> {
         let batch = self.pairs.batch(self.output, self.layout)?;
         self.pairs.rows.clear();
         self.pairs.bytes.clear();
+        self.filling = Filling::default();
         self.worker.emit(batch)
     }
 }

@@ -10,6 +10,7 @@ mod drop_duplicates;
 mod join_foreign_key;
 mod join_table;
 mod join_window;
+mod large;
 mod materialize;
 mod sorting;
 mod support;

@@ -33,7 +33,7 @@ fn a_consumer_that_stops_in_the_middle_of_the_output_leaves_nothing() {
     // More than fits into the socket's buffers, so the host cannot have finished.
     let rows: Vec<_> = (0..200_000).map(|id| left("EUR", id, id)).collect();
     let mut output = Task::new(&spark, "a", 0).pushed(host.connect(), &rows).unwrap().finish().unwrap();
-    assert_eq!(output.next().expect("a batch").unwrap().num_rows(), 10_000);
+    assert!(output.next().expect("a batch").unwrap().num_rows() <= 10_000);
     drop(output);
     Task::new(&spark, "a", 0).attempt(2).run(host.connect(), &[]).unwrap();
     assert_eq!(spark.objects(0).len(), 1, "the second attempt's, which would not have adopted the first one's");

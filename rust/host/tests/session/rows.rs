@@ -72,7 +72,8 @@ fn the_output_has_the_inputs_types_and_the_users_names() {
     let halves: Vec<&[Row]> = rows.chunks(7_000).collect();
     let done = Task::scratch().run_batches(Host::start().connect(), &halves).unwrap();
     let sizes: Vec<_> = done.batches.iter().map(arrow_array::RecordBatch::num_rows).collect();
-    assert_eq!(sizes, [10_000, 10_000, 5_000]);
+    // The first ones are small: how large what they match is shows then.
+    assert!(sizes.iter().all(|size| *size <= 10_000) && sizes.iter().sum::<usize>() == 25_000, "{sizes:?}");
     let schema = done.batches[0].schema();
     let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     assert_eq!(names, ["currency", "at", "id", "rate", "valid_from", "note"]);

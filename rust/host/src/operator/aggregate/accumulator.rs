@@ -93,6 +93,14 @@ pub trait Accumulator: Send {
     /// As [`Self::update`].
     fn result(&mut self, unions: &[&[usize]], access: &mut Access<'_>, digest: &mut Xxh3Default) -> Result<ArrayRef>;
 
+    /// About how many bytes of a result come from what is kept of a group beside its state; read once, for [`Self::result`], too.
+    ///
+    /// # Errors
+    /// The store's.
+    fn item_bytes(&mut self, _group: usize, _access: &mut Access<'_>) -> Result<usize> {
+        Ok(0)
+    }
+
     /// Whether something is kept of a group beside its state.
     fn keeps_items(&self) -> bool {
         false

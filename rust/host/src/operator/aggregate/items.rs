@@ -21,6 +21,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::accumulator::{Access, Accumulator, Assigned, Merge, column, unreadable};
 use crate::float;
+use crate::frame::MAX_PAYLOAD;
 use crate::operator::rows::Rows;
 use crate::row::RowCodec;
 
@@ -45,6 +46,8 @@ pub struct Items {
     timed: bool,
     /// How many different values, or (lists without times) how many were added.
     counts: Vec<i64>,
+    /// What was read of groups for the next results; a group may be part of many.
+    read: HashMap<usize, Vec<Item>>,
 }
 
 impl Items {
@@ -56,7 +59,7 @@ impl Items {
         let number =
             u16::try_from(number).map_err(|_| Error::new(ErrorKind::InvalidValue, "an aggregation has more than 65,535 columns"))?;
         let element = Arc::new(Field::new("element", field.data_type().clone(), false));
-        Ok(Self { kind, number, column, field: element, codec: RowCodec::new([field])?, timed, counts: Vec::new() })
+        Ok(Self { kind, number, column, field: element, codec: RowCodec::new([field])?, timed, counts: Vec::new(), read: HashMap::new() })
     }
 
     fn prefix(&self, group: usize, access: &Access<'_>) -> Vec<u8> {
@@ -82,6 +85,24 @@ impl Items {
     fn value<'a>(&self, item: &'a Item) -> &'a [u8] {
         let before = if self.kind == Kind::List { 8 } else { 0 };
         item.rest.get(before..).unwrap_or_default()
+    }
+
+    /// Refuses a row of the result that no frame takes, and whose offsets Arrow may not be able to say.
+    fn check_size(&self, bytes: usize, key: &[u8]) -> Result<()> {
+        if self.kind == Kind::CountDistinct || bytes <= MAX_PAYLOAD as usize {
+            return Ok(());
+        }
+        let function = if self.kind == Kind::List { "collect_list" } else { "collect_set" };
+        let text = format!(
+            "aggregate: what {function} gathers in one row of the result is {bytes} bytes, and a row has at most {MAX_PAYLOAD}: gather it \
+             over a shorter window or by more columns, or keep the rows themselves (materialize)"
+        );
+        Err(Error::new(ErrorKind::Serialization, text).key(key))
+    }
+
+    /// How many bytes an item is in a result.
+    fn item_size(&self, item: &Item) -> usize {
+        self.value(item).len().saturating_mul(usize::try_from(item.count).unwrap_or(usize::MAX))
     }
 
     /// Adds to what is kept: items of groups, each with how often.
@@ -180,8 +201,7 @@ impl Accumulator for Items {
         if self.kind == Kind::CountDistinct && is_single {
             return Ok(Arc::new(unions.iter().map(|groups| groups.first().map(|group| self.counts[*group])).collect::<Int64Array>()));
         }
-        // A group may be part of many unions.
-        let mut items: HashMap<usize, Vec<Item>> = HashMap::new();
+        let mut items = std::mem::take(&mut self.read);
         for group in unions.iter().copied().flatten() {
             if !items.contains_key(group) {
                 items.insert(*group, self.items(*group, access)?);
@@ -190,6 +210,10 @@ impl Accumulator for Items {
         let (mut lengths, mut values) = (Vec::with_capacity(unions.len()), Vec::new());
         for groups in unions {
             let before = values.len();
+            if let Some(first) = groups.first() {
+                let items = groups.iter().filter_map(|group| items.get(group)).flatten();
+                self.check_size(items.map(|item| self.item_size(item)).sum(), access.groups.key(*first))?;
+            }
             let found = groups.iter().filter_map(|group| items.get(group)).flatten();
             if self.kind == Kind::List {
                 values.extend(
@@ -211,6 +235,18 @@ impl Accumulator for Items {
         Ok(Arc::new(ListArray::new(Arc::clone(&self.field), OffsetBuffer::from_lengths(lengths), elements, None)))
     }
 
+    fn item_bytes(&mut self, group: usize, access: &mut Access<'_>) -> Result<usize> {
+        if self.kind == Kind::CountDistinct {
+            return Ok(0);
+        }
+        if !self.read.contains_key(&group) {
+            let items = self.items(group, access)?;
+            self.read.insert(group, items);
+        }
+        let items = self.read.get(&group).into_iter().flatten();
+        Ok(items.map(|item| self.item_size(item)).sum())
+    }
+
     fn keeps_items(&self) -> bool {
         true
     }
@@ -223,5 +259,19 @@ impl Accumulator for Items {
 
     fn needs_order(&self) -> bool {
         self.kind == Kind::List && !self.timed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_gathers_more_than_goes_out_names_the_function_and_the_key() {
+        let items = Items::new(Kind::List, 0, 6, &Field::new("l0", DataType::Utf8, true), true).expect("supported");
+        items.check_size(MAX_PAYLOAD as usize, b"EUR").expect("it just fits");
+        let error = items.check_size(MAX_PAYLOAD as usize + 1, b"EUR").expect_err("too large");
+        assert_eq!(error.kind(), ErrorKind::Serialization);
+        assert!(error.to_string().contains("collect_list") && error.to_string().contains("[key: EUR]"), "{error}");
     }
 }

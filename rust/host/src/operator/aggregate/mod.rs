@@ -25,9 +25,10 @@ use holdfast_core::{Error, ErrorKind, Result, Task, Transaction};
 use serde_json::Value;
 use xxhash_rust::xxh3::Xxh3Default;
 
+use super::batch::Filling;
 use super::output::times_of;
 use super::rows::{Layout, Order, Place, Rows, Sides};
-use super::{BATCH_ROWS, Counts, Operator, Outcome, Worker};
+use super::{Counts, Operator, Outcome, Worker};
 use crate::protocol::{Digest, Epoch};
 use crate::root::{Column, OperatorMeta, type_name};
 use crate::row::{EncodedRows, RowCodec};
@@ -96,10 +97,32 @@ impl Aggregation {
             .map_err(|error| Error::new(ErrorKind::Serialization, format!("aggregate: its output cannot be assembled: {error}")))
     }
 
+    /// How many of these answers, the first at least, make a batch.
+    fn fitting(&mut self, answers: &Answers, rows: &[Answer], state: &EncodedRows, access: &mut Access<'_>) -> Result<usize> {
+        let (mut count, mut filling) = (0, Filling::default());
+        for answer in rows {
+            let mut bytes = 0;
+            for group in answers.groups(answer) {
+                bytes += access.groups.key(*group).len() + state.get(*group).len();
+                for accumulator in &mut self.accumulators {
+                    bytes += accumulator.item_bytes(*group, access)?;
+                }
+            }
+            if !filling.takes(bytes) {
+                break;
+            }
+            count += 1;
+        }
+        Ok(count)
+    }
+
     /// Hands the answers to the worker, in order; returns their digest.
     fn emit(&mut self, answers: &Answers, state: &EncodedRows, access: &mut Access<'_>) -> Result<Digest> {
         let mut digest = Xxh3Default::new();
-        for rows in answers.rows.chunks(BATCH_ROWS) {
+        let mut rest = &answers.rows[..];
+        while !rest.is_empty() {
+            let rows;
+            (rows, rest) = rest.split_at(self.fitting(answers, rest, state, access)?);
             for answer in rows {
                 let groups = answers.groups(answer);
                 digest.update(&answer.start.to_be_bytes());

@@ -24,9 +24,10 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::accumulator::{Access, Accumulator, Assigned, Merge, unreadable};
 use crate::message::Message;
+use crate::operator::batch::{BATCH_ROWS, batches};
 use crate::operator::output::{Output, Right};
 use crate::operator::rows::{Layout, Place, Rows};
-use crate::operator::{BATCH_ROWS, OutputColumn, Worker};
+use crate::operator::{OutputColumn, Worker};
 use crate::protocol::Digest;
 
 /// What the worker's functions keep: a column each, by their names in the result.
@@ -175,7 +176,7 @@ impl Accumulator for Own {
     }
 
     fn update(&mut self, input: &Rows, rows: &[Assigned], access: &mut Access<'_>) -> Result<()> {
-        for rows in rows.chunks(BATCH_ROWS) {
+        for rows in batches(rows, |row| input.row_bytes(row.place)) {
             let mut numbers: HashMap<u32, i64> = HashMap::new();
             let mut groups: Vec<usize> = Vec::new();
             let of_rows: Int64Array = rows

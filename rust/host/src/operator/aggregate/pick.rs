@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, Int64Array};
+use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, LargeBinaryArray};
 use arrow_schema::{DataType, Field};
 use holdfast_core::Result;
 use xxhash_rust::xxh3::Xxh3Default;
@@ -72,11 +72,12 @@ impl Pick {
 
 impl Accumulator for Pick {
     fn state_types(&self) -> Vec<DataType> {
-        vec![DataType::Boolean, DataType::Int64, DataType::Binary]
+        // Large, since all groups' values of an epoch are one column; the bytes of a row are those of Binary.
+        vec![DataType::Boolean, DataType::Int64, DataType::LargeBinary]
     }
 
     fn load(&mut self, state: &[ArrayRef]) -> Result<()> {
-        let columns = (state[0].as_boolean_opt(), state[1].as_primitive_opt::<Int64Type>(), state[2].as_binary_opt::<i32>());
+        let columns = (state[0].as_boolean_opt(), state[1].as_primitive_opt::<Int64Type>(), state[2].as_binary_opt::<i64>());
         let (Some(there), Some(times), Some(values)) = columns else { return Err(unreadable("min, max, first, last")) };
         let picked = |n: usize| Picked { time: times.value(n), value: values.is_valid(n).then(|| values.value(n).to_vec()) };
         self.picked = (0..there.len()).map(|n| (there.is_valid(n) && there.value(n)).then(|| picked(n))).collect();
@@ -128,7 +129,8 @@ impl Accumulator for Pick {
     fn state(&self) -> Result<Vec<ArrayRef>> {
         let there: BooleanArray = self.picked.iter().map(|picked| Some(picked.is_some())).collect();
         let times: Int64Array = self.picked.iter().map(|picked| Some(picked.as_ref().map_or(0, |picked| picked.time))).collect();
-        let values: BinaryArray = self.picked.iter().map(|picked| picked.as_ref().and_then(|picked| picked.value.as_deref())).collect();
+        let values: LargeBinaryArray =
+            self.picked.iter().map(|picked| picked.as_ref().and_then(|picked| picked.value.as_deref())).collect();
         Ok(vec![Arc::new(there), Arc::new(times), Arc::new(values)])
     }
 

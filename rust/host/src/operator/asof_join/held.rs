@@ -13,7 +13,7 @@ use super::{AsofJoin, HELD, How, TABLE};
 use crate::operator::pairs::Emitter;
 use crate::operator::rows::{Order, Place};
 use crate::operator::shelf::{Limit, Shelf, Waiting};
-use crate::operator::{BATCH_ROWS, Counts, Outcome, Worker};
+use crate::operator::{Counts, Outcome, Worker};
 
 /// What is done with one row, in order.
 enum Step<'a> {
@@ -53,8 +53,12 @@ impl AsofJoin {
             Ok(())
         })?;
         let mut emitter = Emitter::new(&self.layout.output, &self.rows.layout, worker);
-        for steps in self.steps(&now, &released).chunks(BATCH_ROWS) {
-            self.work(&table, tx, steps, &mut emitter, &mut counts)?;
+        let (steps, mut found) = (self.steps(&now, &released), Found::default());
+        let mut rest = &steps[..];
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(found.room().min(rest.len()));
+            rest = later;
+            self.work((&table, &mut found), tx, now, &mut emitter, &mut counts)?;
         }
         self.hold(&mut held, tx, &waiting)?;
         held.stage(tx, limit, stream_time)?;
@@ -97,7 +101,7 @@ impl AsofJoin {
 
     fn work<'a>(
         &self,
-        table: &VersionedStore,
+        (table, found): (&VersionedStore, &mut Found),
         tx: &mut Transaction,
         steps: &[Step<'a>],
         emitter: &mut Emitter<'_>,
@@ -108,7 +112,6 @@ impl AsofJoin {
             Step::Get { key, time, .. } => Some((Op::Get { key, as_of: Timestamp(time) }, n)),
             Step::Alone { .. } => None,
         };
-        let mut found = Found::default();
         found.run(table, tx, steps.len(), steps.iter().enumerate().filter_map(op).collect(), counts)?;
         for (n, step) in steps.iter().enumerate() {
             let (key, time, payload) = match *step {

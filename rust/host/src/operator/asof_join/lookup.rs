@@ -6,18 +6,35 @@ use holdfast_core::{Applied, Op, Result, Timestamp, Transaction, VersionedStore}
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::operator::Counts;
+use crate::operator::batch::{BATCH_BYTES, BATCH_ROWS, ranges};
 use crate::operator::output::Right;
 use crate::operator::rows::{Input, Layout, Place, Rows};
 
+/// So many rows are looked up at first: how large what they find is shows then.
+const FIRST_ROWS: usize = 256;
+
 /// What reads of the table have found, by number. Reused from batch to batch.
-#[derive(Default)]
 pub struct Found {
     /// A version's time, and where its value lies in `bytes`.
     versions: Vec<Option<(i64, Range<usize>)>>,
     bytes: Vec<u8>,
+    /// How many rows to look up next.
+    room: usize,
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Self { versions: Vec::new(), bytes: Vec::new(), room: FIRST_ROWS }
+    }
 }
 
 impl Found {
+    /// How many rows to look up next, so that what they find is about a batch, going by the last ones. Results do not depend on
+    /// it.
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
     /// Puts and reads in order; each comes with the number that a read finds its version under, below `count`.
     pub fn run(
         &mut self,
@@ -31,6 +48,7 @@ impl Found {
         self.versions.clear();
         self.versions.resize(count, None);
         let (ops, numbers): (Vec<Op<'_>>, Vec<usize>) = ops.into_iter().unzip();
+        let done = ops.len().max(1);
         table.apply_batch(tx, &ops, false, &mut |n, applied| match applied {
             Applied::Put(put) => counts.late += u64::from(!put.accepted),
             Applied::Get(None) => {}
@@ -40,7 +58,10 @@ impl Found {
                 self.versions[numbers[n]] = Some((version.timestamp.0, start..self.bytes.len()));
                 counts.matched += 1;
             }
-        })
+        })?;
+        let fitting = BATCH_BYTES / (self.bytes.len() / done).max(1);
+        self.room = fitting.clamp(1, BATCH_ROWS.min(4 * done.max(FIRST_ROWS)));
+        Ok(())
     }
 
     /// The time and the value that a read has found.
@@ -48,8 +69,8 @@ impl Found {
         self.versions[number].as_ref().map(|(time, range)| (*time, &self.bytes[range.clone()]))
     }
 
-    fn iter(&self) -> impl Iterator<Item = Option<(i64, &[u8])>> {
-        (0..self.versions.len()).map(|number| self.get(number))
+    fn iter(&self, numbers: Range<usize>) -> impl Iterator<Item = Option<(i64, &[u8])>> {
+        numbers.map(|number| self.get(number))
     }
 }
 
@@ -62,16 +83,26 @@ pub struct Matches {
 }
 
 impl Matches {
-    /// What was matched, column by column.
-    pub fn right(&self, layout: &Layout) -> Result<Right> {
-        let values = self.found.iter().map(|found| found.map(|(_, value)| value));
-        let times = self.found.iter().map(|found| found.map(|(time, _)| time));
+    /// How many rows to look up next.
+    pub fn room(&self) -> usize {
+        self.found.room()
+    }
+
+    /// The rows that go out, batch by batch.
+    pub fn batches(&self, rows: &Rows) -> impl Iterator<Item = Range<usize>> {
+        ranges(self.rows.len(), |row| rows.row_bytes(self.rows[row]) + self.found.get(row).map_or(0, |(_, value)| value.len()))
+    }
+
+    /// What these rows have matched, column by column.
+    pub fn right(&self, layout: &Layout, numbers: Range<usize>) -> Result<Right> {
+        let values = self.found.iter(numbers.clone()).map(|found| found.map(|(_, value)| value));
+        let times = self.found.iter(numbers).map(|found| found.map(|(time, _)| time));
         Ok(Right { values: layout.right_codec.decode(values)?, times: times.collect() })
     }
 
     /// Adds the output rows, in order, to a digest.
     pub fn digest(&self, inputs: &[Input], digest: &mut Xxh3Default) {
-        for (place, found) in self.rows.iter().zip(self.found.iter()) {
+        for (place, found) in self.rows.iter().zip(self.found.iter(0..self.rows.len())) {
             let (time, value) = found.unzip();
             // Fixed width first: with the value's length in it, no two outputs give the same bytes.
             let mut fixed = [0; 33];

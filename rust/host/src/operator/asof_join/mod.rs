@@ -17,7 +17,7 @@ use holdfast_core::{Result, Task, Transaction};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::rows::{self, Order, Rows};
-use super::{BATCH_ROWS, Counts, Operator, Outcome, Worker};
+use super::{Counts, Operator, Outcome, Worker};
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;
 use layout::Layout;
@@ -65,16 +65,19 @@ impl Operator for AsofJoin {
         let mut digest = Xxh3Default::new();
         let mut matches = Matches::default();
         while let Some(part) = self.rows.next_part(Order::Matchable, &mut self.counts)? {
-            for rows in part.chunks(BATCH_ROWS) {
-                lookup::apply(&table, tx, &self.rows, rows, &mut matches, &mut self.counts)?;
+            let mut rest = &part[..];
+            while !rest.is_empty() {
+                let (now, later) = rest.split_at(matches.room().min(rest.len()));
+                rest = later;
+                lookup::apply(&table, tx, &self.rows, now, &mut matches, &mut self.counts)?;
                 if self.layout.how == How::Inner {
                     matches.drop_unmatched();
                 }
                 matches.digest(&self.rows.inputs, &mut digest);
-                if !matches.rows.is_empty() {
-                    self.counts.output_rows += matches.rows.len() as u64;
-                    let right = matches.right(&self.rows.layout)?;
-                    worker.emit(self.layout.output.of_places(&self.rows, &matches.rows, &right)?)?;
+                self.counts.output_rows += matches.rows.len() as u64;
+                for range in matches.batches(&self.rows) {
+                    let right = matches.right(&self.rows.layout, range.clone())?;
+                    worker.emit(self.layout.output.of_places(&self.rows, &matches.rows[range], &right)?)?;
                 }
             }
         }

@@ -13,9 +13,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use xxhash_rust::xxh3::Xxh3Default;
 
+use super::batch::batches;
 use super::output::{Right, digest_places};
 use super::rows::{Layout, Order, Place, Rows, RowsSpec, Sides};
-use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, OutputColumn, Worker, by_time};
+use super::{Counts, Operator, Outcome, Output, OutputColumn, Worker, by_time};
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;
 
@@ -106,7 +107,7 @@ impl Operator for DropDuplicates {
         while let Some(part) = self.rows.next_part(Order::Matchable, &mut self.counts)? {
             let taken = self.taken(part, oldest);
             let fresh = self.fresh(&seen, tx, &mut newest, &taken)?;
-            for places in fresh.chunks(BATCH_ROWS) {
+            for places in batches(&fresh, |place| self.rows.row_bytes(*place)) {
                 digest_places(&self.rows.inputs, places, &mut digest);
                 self.counts.output_rows += places.len() as u64;
                 worker.emit(self.output.of_places(&self.rows, places, &Right::none())?)?;

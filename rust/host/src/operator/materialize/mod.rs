@@ -13,9 +13,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use xxhash_rust::xxh3::Xxh3Default;
 
+use super::batch::batches;
 use super::output::{Right, digest_places};
 use super::rows::{Layout, Order, Place, Rows, RowsSpec, Sides};
-use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, OutputColumn, Worker, versioned};
+use super::{Counts, Operator, Outcome, Output, OutputColumn, Worker, versioned};
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;
 
@@ -191,7 +192,8 @@ impl Operator for Materialize {
         let mut digest = Xxh3Default::new();
         let mut taken = Vec::new();
         while let Some(part) = self.rows.next_part(Order::Matchable, &mut self.counts)? {
-            for rows in self.kept(part).chunks(BATCH_ROWS) {
+            let kept = self.kept(part);
+            for rows in batches(&kept, |(place, _)| self.rows.row_bytes(*place)) {
                 taken.clear();
                 self.put(&table, tx, rows, &mut taken)?;
                 self.counts.late += (rows.len() - taken.len()) as u64;

@@ -1,6 +1,6 @@
 //! The process operator: the user's own code, which runs in Spark's Python worker and keeps its state here.
 //!
-//! The host puts the rows in order, hands them out in batches of a fixed number of rows, and answers what the code asks of
+//! The host puts the rows in order, hands them out in batches of a fixed size, and answers what the code asks of
 //! its stores until it says that it is done. `spec.rs` settings · `calls/` what can be asked, a file a
 //! kind of store · `output.rs` the digest of what the code gave.
 
@@ -15,9 +15,10 @@ use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 use holdfast_core::{Error, ErrorKind, Result, Task, Transaction};
 
+use super::batch::Filling;
 use super::output::Right;
 use super::rows::{self, Order, Place, Rows, Sides};
-use super::{BATCH_ROWS, Counts, Operator, Outcome, Output, Worker};
+use super::{Counts, Operator, Outcome, Output, Worker};
 use crate::message::Message;
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;
@@ -59,7 +60,9 @@ impl Process {
             next.reverse();
             *part = next;
         }
-        let mut places = part.split_off(part.len().saturating_sub(BATCH_ROWS));
+        let mut filling = Filling::default();
+        let count = part.iter().rev().take_while(|place| filling.takes(self.rows.row_bytes(**place))).count();
+        let mut places = part.split_off(part.len() - count);
         places.reverse();
         let message = Message::of(self.columns.of_places(&self.rows, &places, &Right::none())?);
         // Rows are in the order of their times: the last one's is the greatest.

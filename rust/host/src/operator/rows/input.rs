@@ -68,6 +68,12 @@ impl Input {
         columns + encoded.iter().map(|rows| rows.bytes()).sum::<usize>() + self.hashes.len() * size_of::<u128>()
     }
 
+    /// About how many bytes a row's columns are.
+    #[inline]
+    pub fn row_bytes(&self, row: usize) -> usize {
+        self.content.get(row).len()
+    }
+
     /// Whether a row is of the left side, the stream.
     #[inline]
     pub fn is_left(&self, row: usize) -> bool {

@@ -10,6 +10,7 @@ use super::input::Input;
 use super::layout::Layout;
 use super::order::compare;
 use super::run::{Batches, Run};
+use crate::operator::batch::Filling;
 
 /// Runs that are being merged: each one's next batch is in memory, and a heap knows whose next row is the first.
 pub struct Merge {
@@ -44,18 +45,19 @@ impl Merge {
         Ok(merge)
     }
 
-    /// The next rows, at most `count` of those that `keep` wants; none at the end.
+    /// The next batch of the rows that `keep` wants; none at the end.
     ///
     /// # Errors
     /// `Io` for what the disk refuses.
-    pub fn next(&mut self, layout: &Layout, count: usize, keep: &mut dyn FnMut(&Input, usize) -> bool) -> Result<Option<RecordBatch>> {
-        let (mut batches, mut indices) = (Vec::new(), Vec::with_capacity(count));
+    pub fn next(&mut self, layout: &Layout, keep: &mut dyn FnMut(&Input, usize) -> bool) -> Result<Option<RecordBatch>> {
+        let (mut batches, mut indices, mut filling) = (Vec::new(), Vec::new(), Filling::default());
         self.heads.iter_mut().for_each(|head| head.taken = None);
-        while indices.len() < count
-            && let Some(first) = self.heap.first().copied()
-        {
+        while let Some(first) = self.heap.first().copied() {
             let head = &mut self.heads[first];
             if keep(&head.input, head.row) {
+                if !filling.takes(head.input.row_bytes(head.row)) {
+                    break;
+                }
                 let batch = *head.taken.get_or_insert_with(|| {
                     batches.push(head.input.batch.clone());
                     batches.len() - 1

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::budget::{Budget, Share};
-use crate::operator::{BATCH_ROWS, Counts};
+use crate::operator::Counts;
 use crate::protocol::Digest;
 use crate::row::EncodedRows;
 use arrow_array::RecordBatch;
@@ -42,7 +42,7 @@ pub struct Intake {
 }
 
 /// The rows of one session. They come in as they may, and are handed out in order, in parts: all at once as long as they fit in
-/// memory, else of [`BATCH_ROWS`] rows each, so that batches are the same either way.
+/// memory, else a batch each (`operator/batch.rs`), so that batches are the same either way.
 pub struct Rows {
     /// How they are laid out.
     pub layout: Arc<Layout>,
@@ -108,6 +108,12 @@ impl Rows {
     pub fn payload(&self, place: Place) -> &[u8] {
         let side = if place.is_left() { &self.payloads.left } else { &self.payloads.right };
         side.as_ref().map_or(&[], |batches| batches[place.input()].get(place.row()))
+    }
+
+    /// About how many bytes a row's columns are.
+    #[inline]
+    pub fn row_bytes(&self, place: Place) -> usize {
+        self.inputs[place.input()].row_bytes(place.row())
     }
 
     /// Takes a batch. Rows that have outgrown their memory go to disk, in order.
@@ -182,7 +188,7 @@ impl Rows {
             self.parts = Parts::Merging(Merge::new(&self.layout, &self.runs)?);
         }
         let Parts::Merging(merge) = &mut self.parts else { return Ok(None) };
-        let next = merge.next(&self.layout, BATCH_ROWS, &mut |input, row| order.keeps(input, row, counts))?;
+        let next = merge.next(&self.layout, &mut |input, row| order.keeps(input, row, counts))?;
         self.forget();
         let Some(batch) = next else { return Ok(None) };
         self.take(batch, None)?;

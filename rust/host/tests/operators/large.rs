@@ -1,0 +1,124 @@
+//! Rows so large that ten thousand of them are no batch: what goes out, and what comes back from disk, is cut by bytes, too.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BooleanArray, Int32Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use holdfast_host::budget::Budget;
+use holdfast_host::operator::Counts;
+use holdfast_host::operator::rows::{Intake, Layout, Order, Rows, RowsSpec};
+use serde_json::{Value, json};
+
+use crate::support::{self, Job};
+
+/// Rows in an epoch.
+const ROWS: usize = 10;
+/// Bytes of a document.
+const LARGE: usize = 2 << 20;
+/// What a batch may be: `operator/batch.rs`, and the columns of a few bytes.
+const MOST: usize = (16 << 20) + (64 << 10);
+
+fn schema(sides: usize) -> SchemaRef {
+    let fields = support::schema(sides);
+    let text = |field: &Arc<Field>| match field.name().as_str() {
+        "l0" | "r0" => Field::new(field.name(), DataType::Utf8, true),
+        _ => field.as_ref().clone(),
+    };
+    Arc::new(Schema::new(fields.fields().iter().map(text).collect::<Vec<Field>>()))
+}
+
+/// Rows of keys of their own, or all of one; with documents on the left, or one on the right before all of them.
+fn rows(sides: usize, own_keys: bool, left: usize) -> RecordBatch {
+    let (first, count) = (sides - 1, ROWS + sides - 1);
+    let document = |size: usize| Some("x".repeat(size));
+    let mut columns: Vec<ArrayRef> = vec![
+        Arc::new(Int32Array::from(vec![0; count])),
+        Arc::new((0..count).map(|row| Some(row >= first)).collect::<BooleanArray>()),
+        Arc::new(BooleanArray::from(vec![false; count])),
+        Arc::new((0..count as i64).map(Some).collect::<TimestampMicrosecondArray>().with_timezone("UTC")),
+        Arc::new((0..count).map(|row| Some(if own_keys { row.to_string() } else { "k".to_owned() })).collect::<StringArray>()),
+        Arc::new((0..count).map(|row| if row >= first { document(left) } else { None }).collect::<StringArray>()),
+    ];
+    if sides == 2 {
+        columns.push(Arc::new((0..count).map(|row| if row < first { document(LARGE) } else { None }).collect::<StringArray>()));
+    }
+    RecordBatch::try_new(schema(sides), columns).unwrap()
+}
+
+fn bytes(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap()).sum()
+}
+
+/// Runs the rows; returns how many rows went out in how many batches.
+fn check(request: &Value, sides: usize, rows: &RecordBatch) -> (usize, usize) {
+    let job = Job::over(request, schema(sides), 1);
+    let (out, _) = job.partition_epoch(0, rows, None, true);
+    let sizes: Vec<usize> = out.iter().map(bytes).collect();
+    assert!(sizes.iter().all(|size| *size <= MOST), "{request}: batches of {sizes:?} bytes");
+    (out.iter().map(RecordBatch::num_rows).sum(), out.len())
+}
+
+fn request(kind: &str, sides: usize, settings: &Value) -> Value {
+    let mut output = vec![json!({"name": "k", "from": "key", "index": 0}), json!({"name": "x", "from": "left", "index": 0})];
+    output.extend((1..sides).map(|_| json!({"name": "v", "from": "right", "index": 0})));
+    let mut request = json!({"kind": kind, "keys": ["k"], "left": ["x"], "output": output});
+    let map = request.as_object_mut().unwrap();
+    if sides == 2 {
+        map.insert("right".to_owned(), json!(["v"]));
+    }
+    map.extend(settings.as_object().unwrap().clone());
+    request
+}
+
+#[test]
+fn what_many_rows_match_is_many_times_as_large() {
+    let rows = rows(2, false, 1);
+    for (kind, settings) in [
+        ("join_asof", json!({"how": "left", "history_retention": 1_000})),
+        ("join_asof", json!({"how": "left", "history_retention": 1_000, "grace": 0})),
+        ("join_window", json!({"how": "inner", "before": 1_000, "after": 1, "grace": 0})),
+        ("join_table", json!({"how": "inner", "history_retention": 1_000, "left_values": [], "right_values": []})),
+    ] {
+        assert_eq!(check(&request(kind, 2, &settings), 2, &rows), (ROWS, 2), "{kind}: seven rows of 2 MiB a batch");
+    }
+}
+
+#[test]
+fn rows_that_go_out_as_they_came() {
+    let rows = rows(1, true, LARGE);
+    for (kind, settings) in [
+        ("drop_duplicates", json!({"within": 20})),
+        ("materialize", json!({"values": [0], "table": {"form": "key_value"}})),
+        ("materialize", json!({"values": [0], "table": {"form": "versioned", "history_retention": 300}})),
+    ] {
+        assert_eq!(check(&request(kind, 1, &settings), 1, &rows), (ROWS, 2), "{kind}: seven rows of 2 MiB a batch");
+    }
+}
+
+#[test]
+fn results_of_aggregations() {
+    let rows = rows(1, true, LARGE);
+    for function in ["last", "max", "collect_list", "collect_set"] {
+        let aggregates = json!([{"name": "a", "function": function, "column": 0}]);
+        let request = json!({"kind": "aggregate", "keys": ["k"], "left": ["x"], "aggregates": aggregates, "timed": true, "grace": 400});
+        assert_eq!(check(&request, 1, &rows), (ROWS, 2), "{function}: seven groups of 2 MiB a batch");
+    }
+}
+
+#[test]
+fn parts_of_rows_that_come_back_from_disk() {
+    let spec: RowsSpec = serde_json::from_value(json!({"keys": ["k"], "left": ["x"]})).unwrap();
+    let mut rows_of = Rows::new(Layout::new("test", &spec, &schema(1)).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let intake = Intake { partition: None, memory: Budget::new(0), folder: folder.path().to_owned() };
+    let (all, mut counts) = (rows(1, true, LARGE), Counts::default());
+    for first in (0..ROWS).step_by(2) {
+        rows_of.push(all.slice(first, 2), &intake, &mut counts).unwrap();
+    }
+    let mut parts = Vec::new();
+    while let Some(places) = rows_of.next_part(Order::All, &mut counts).unwrap() {
+        assert!(bytes(&rows_of.inputs[0].batch) <= MOST, "{}", bytes(&rows_of.inputs[0].batch));
+        parts.push(places.len());
+    }
+    assert_eq!(parts, [7, 3]);
+}
