@@ -183,7 +183,7 @@ def test_a_job_group_of_the_users_own_does_no_harm_inside_the_wrapper(stream: St
 
     run(stream, hfs.foreach_batch(fn))
     assert got == expected
-    assert len(list((stream.root / "runs").iterdir())) == 1
+    assert len(list((stream.root / "runs").glob("[0-9]*"))) == 1
 
 
 def test_one_name_twice_in_an_epoch_is_refused(stream: Stream):

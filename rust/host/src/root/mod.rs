@@ -5,6 +5,7 @@
 //! operators/<name>.json                kind, columns, settings of an operator
 //! operators/<name>.<version>.json      its payload columns since they were changed
 //! runs/<run, 20 digits>                who claimed this run number
+//! runs/ids/<digest of the run id>      which claims come before that run's
 //! owners/<operator>/<partition>/<run, 20 digits>.<generation, 20 digits>       which host serves a partition
 //! log/<epoch, 20 digits>/<operator>.<partition>.<run>                          heads
 //! log/<epoch, 20 digits>/<operator>.<partition>.<run>.<attempt>-<nonce>.<k>    chunks

@@ -41,6 +41,11 @@ pub fn claim(number: RunNumber) -> String {
     format!("{RUNS}/{:020}", number.0)
 }
 
+/// The mark of a run id, which may have any characters.
+pub fn run_mark(run_id: &str) -> String {
+    format!("{RUNS}/ids/{}", Digest::of(run_id.as_bytes()))
+}
+
 pub fn owners(operator: &OperatorName, partition: Partition) -> String {
     format!("owners/{operator}/{partition}")
 }

@@ -179,7 +179,7 @@ impl Root {
     fn claim_for(&self, command: &str, query_id: &str, first_epoch: Epoch) -> Result<RunNumber> {
         let run_id = Claim::run_id_of(command, RandomState::new().build_hasher().finish());
         loop {
-            match protocol::next_claim(&self.claims()?, &run_id, first_epoch, false) {
+            match protocol::next_claim(&self.claims_for(&run_id)?, &run_id, first_epoch, false) {
                 ClaimStep::Known(number) => return Ok(number),
                 ClaimStep::Put(number) => {
                     self.put_claim(&Claim { number, run_id: run_id.clone(), first_epoch, query_id: query_id.to_owned() })?;

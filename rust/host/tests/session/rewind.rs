@@ -132,7 +132,11 @@ fn what_cannot_be_restored_is_refused_and_nothing_is_touched() {
         let error = refused(root(&spark).rewind(Epoch(2)));
         assert_eq!(error.kind(), ErrorKind::Restore, "{error}");
         assert!(error.to_string().contains("epoch 2"), "{error}");
-        assert_eq!((files(&spark, "removed"), files(&spark, "rewinds"), files(&spark, "runs").len()), (vec![], vec![], 1));
+        assert_eq!(
+            (files(&spark, "removed"), files(&spark, "rewinds"), files(&spark, "runs").len()),
+            (vec![], vec![], 2),
+            "a claim and its mark"
+        );
     }
     let nowhere = tempfile::tempdir().unwrap();
     let error = refused(Root::open(&nowhere.path().display().to_string(), &StorageOptions::default()).unwrap().rewind(Epoch(0)));
