@@ -12,10 +12,12 @@ use parking_lot::Mutex;
 
 use crate::budget::Budget;
 use crate::executor::Executor;
+use crate::operator::Counts;
 use crate::partition::Partition;
 use crate::protocol::{Attempt, Epoch, HostId, OperatorName, Owner, Partition as Number, RunNumber, Term};
 use crate::request::Request;
 use crate::root::{Asking, Ownership, Root, StorageOptions};
+use crate::tally::Tally;
 
 /// How long a host that did not answer is taken to be gone without being asked.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -34,6 +36,7 @@ pub struct Host {
     pub(crate) sorting: Arc<Budget>,
     /// For what is staged and not committed.
     pub(crate) uncommitted: Arc<Budget>,
+    tally: Tally,
     random: RandomState,
     counter: AtomicU64,
 }
@@ -106,9 +109,21 @@ impl Host {
             instances: Mutex::default(),
             sorting: Budget::new(usize::MAX),
             uncommitted: Budget::new(usize::MAX),
+            tally: Tally::default(),
             random: RandomState::new(),
             counter: AtomicU64::new(0),
         }
+    }
+
+    /// Counts rows of a session that came to nothing, for the log.
+    pub(crate) fn count(&self, root: &Root, operator: &OperatorName, epoch: Epoch, counts: Counts) {
+        self.tally.add(root.path(), operator, epoch, counts);
+        self.tell_counts(false);
+    }
+
+    /// Writes what has been counted into the log, if it is time; `all`: in any case.
+    pub fn tell_counts(&self, all: bool) {
+        self.tally.lines(Instant::now(), all).iter().for_each(|line| log::info!("{line}"));
     }
 
     /// Whose state this is.
@@ -253,6 +268,7 @@ impl Host {
     pub fn close(&self) {
         let partitions: Vec<Slot> = self.partitions.lock().drain().map(|(_, slot)| slot).collect();
         partitions.iter().for_each(|slot| slot.partition.close());
+        self.tell_counts(true);
     }
 
     /// How often local databases of open partitions were thrown away and made anew from the log.

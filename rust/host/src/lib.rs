@@ -3,7 +3,7 @@
 //! Where is …? Who decides an epoch, who is fenced, what is an error: [`protocol`], pure functions · the state's root,
 //! all of its files: [`root`] · what is in a log object: [`log`](mod@log) · bytes between worker and host: [`frame`], [`wire`], [`message`] ·
 //! the worker's end: [`client`], [`line`](mod@line), over a [`stream`] · the host's end: [`server`], [`connection`], [`session`] · what a host keeps between
-//! sessions: [`host`] · a partition's database, brought to the epoch before: [`partition`] · what is done with the rows:
+//! sessions: [`host`], [`tally`] · a partition's database, brought to the epoch before: [`partition`] · what is done with the rows:
 //! [`operator`] · keys and values as bytes: [`key`], [`row`], [`payload`].
 //!
 //! One session, from the request to the staged object:
@@ -52,4 +52,5 @@ pub mod row;
 pub mod server;
 pub mod session;
 pub mod stream;
+pub mod tally;
 pub mod wire;

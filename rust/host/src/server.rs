@@ -117,7 +117,10 @@ fn accept_all(options: &ServerOptions, listeners: &Listeners, watch: Option<&Wat
         if swept.elapsed() > options.idle.max(TICK) / 4 {
             swept = Instant::now();
             let (host, idle) = (Arc::clone(host), options.idle);
-            sweep.begin(move || host.close_unused(idle));
+            sweep.begin(move || {
+                host.close_unused(idle);
+                host.tell_counts(false);
+            });
         }
     }
 }

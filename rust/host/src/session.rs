@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::host::Host;
 use crate::log::{HeadHeader, RecordsWriter};
 use crate::operator::rows::{Aside, Gate, Intake};
-use crate::operator::{Counts, Operator, Outcome, Worker};
+use crate::operator::{Operator, Outcome, Worker};
 use crate::partition::{self, Prepared, View, Wanted, apply_object};
 use crate::protocol::{Digest, Epoch, ObjectId, OperatorName, Owner, Partition, RunNumber};
 use crate::request::{Opened, Place, Request, Staged};
@@ -139,15 +139,7 @@ impl Session {
             return Ok(Staged { epoch: None, digest: None, adopted: false, records: 0, counts: outcome.counts });
         };
         worker.check_alive()?;
-        let Counts { late, dropped, ahead, .. } = outcome.counts;
-        if late + dropped + ahead > 0 {
-            log::info!(
-                "operator {}, partition {}, epoch {}: {late} rows came too late, {dropped} had no key or no time, {ahead} were set aside",
-                request.operator.name,
-                request.partition,
-                place.epoch
-            );
-        }
+        host.count(&root, &request.operator.name, place.epoch, outcome.counts);
         if let Some(aside) = work.gate.take_aside() {
             set_aside(&request, &root, place.epoch, aside)?;
         }

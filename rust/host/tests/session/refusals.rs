@@ -153,7 +153,7 @@ fn rows_that_were_not_used_are_in_the_hosts_log() {
         spark.commit(epoch);
     }
     let log = host.log();
-    let text = "operator join, partition 0, epoch 1: 2 rows came too late, 1 had no key or no time, 0 were set aside";
+    let text = "operator join, epoch 1: 2 rows came too late, 1 had no key or no time, 0 were set aside";
     assert_eq!(log.matches("came too late").count(), 1, "{log}");
     assert!(log.contains(text), "{log}");
 }
