@@ -15,6 +15,9 @@ pub(super) fn failure(doing: &str, path: &Path, error: rust_rocksdb::Error) -> E
         Rocks::IOError if words.contains("No space left") || words.contains("File too large") => {
             (ErrorKind::Io, "the disk is full or a size limit is reached; free space, then call rollback() or open the task again")
         }
+        Rocks::IOError | Rocks::InvalidArgument if words.contains("Too many open files") => {
+            (ErrorKind::Io, "this process may open no more files; raise their limit (ulimit -n), then open the task again")
+        }
         Rocks::IOError if words.contains("Permission denied") || words.contains("Read-only file system") => {
             (ErrorKind::Io, "the directory cannot be written; change its permissions or choose another path")
         }

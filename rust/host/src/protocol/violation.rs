@@ -36,7 +36,8 @@ pub enum Violation {
     /// Spark's offset log beside the state lacks the epoch.
     #[error(
         "Spark works on epoch {epoch}, but the state's root holds no offsets of it (query/offsets/{epoch}): the query \
-         keeps its checkpoint elsewhere. Start it with .option(\"checkpointLocation\", state.checkpoint_location)"
+         keeps its checkpoint elsewhere, or this machine (<machine>) does not see the driver's folder. Start it with \
+         .option(\"checkpointLocation\", state.checkpoint_location), and give State a root that driver and executors share"
     )]
     NoOffsets {
         /// The epoch.
@@ -237,7 +238,8 @@ impl Violation {
     /// The error that it is for the user of the state in `root`, which the commands in the message name.
     #[must_use]
     pub fn at(&self, root: &Path) -> Error {
-        Error::new(self.kind(), self.to_string().replace("<root>", &root.display().to_string())).path(root)
+        let text = self.to_string().replace("<root>", &root.display().to_string()).replace("<machine>", &machine());
+        Error::new(self.kind(), text).path(root)
     }
 }
 
@@ -245,6 +247,11 @@ impl From<Fenced> for Violation {
     fn from(fenced: Fenced) -> Self {
         Self::Fenced(fenced)
     }
+}
+
+/// This machine's name, in words.
+fn machine() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "unnamed".to_owned(), |name| name.trim().to_owned())
 }
 
 /// Who came meanwhile, and what to do.
@@ -313,7 +320,7 @@ mod tests {
             (
                 Violation::NoOffsets { epoch },
                 ErrorKind::TaskCorrupted,
-                &["epoch 41", ".option(\"checkpointLocation\", state.checkpoint_location)"],
+                &["epoch 41", "this machine (", "does not see", ".option(\"checkpointLocation\", state.checkpoint_location)"],
             ),
             (
                 Violation::OtherQuery { expected: "a1".into(), found: Some("b2".into()) },

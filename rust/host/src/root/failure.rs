@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use holdfast_core::{Error, ErrorKind};
+use rustix::io::Errno;
 
 /// An object store's error as ours. `doing` is a verb: "write", "read", "list".
 pub fn remote(doing: &str, place: &Path, error: &object_store::Error) -> Error {
@@ -47,10 +48,20 @@ pub fn local(doing: &str, path: &Path, error: &object_store::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {doing} {}: {error}", path.display()))
 }
 
+/// What to do where a process may open no more files; none for another error.
+pub fn open_files(error: &io::Error) -> Option<&'static str> {
+    let errors = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+    let is_limit = error.raw_os_error().is_some_and(|error| errors.contains(&error));
+    is_limit.then_some(
+        "Raise the limit of open files for the executors (ulimit -n; containers and services have their own), or serve fewer partitions an \
+         executor",
+    )
+}
+
 /// An error of the operating system as ours.
 pub fn os(doing: &str, path: &Path, error: &io::Error) -> Error {
     use io::ErrorKind as Os;
-    let advice = match error.kind() {
+    let advice = open_files(error).unwrap_or(match error.kind() {
         Os::StorageFull | Os::QuotaExceeded | Os::FileTooLarge => {
             "Free space there (or raise the quota); the task may be retried then, and the query started again: nothing that was \
              committed is lost"
@@ -60,7 +71,7 @@ pub fn os(doing: &str, path: &Path, error: &io::Error) -> Error {
         }
         Os::NotADirectory | Os::AlreadyExists => "There is a file where a folder of the state's root must be",
         _ => "Check the disk of the state's root, then start the query again: nothing that was committed is lost",
-    };
+    });
     Error::new(ErrorKind::Io, format!("cannot {doing} {}: {error}. {advice}", path.display()))
 }
 
@@ -73,6 +84,8 @@ mod tests {
         let full = os("write", Path::new("/r/log/1"), &io::Error::from_raw_os_error(28));
         assert_eq!(full.kind(), ErrorKind::Io);
         assert!(full.to_string().contains("/r/log/1") && full.to_string().contains("Free space"), "{full}");
+        let files = os("write", Path::new("/r/log/1"), &io::Error::from_raw_os_error(24));
+        assert!(files.to_string().contains("ulimit -n"), "{files}");
         let source = Box::new(io::Error::from_raw_os_error(13));
         let wrapped = object_store::Error::Generic { store: "LocalFileSystem", source };
         let forbidden = local("write", Path::new("/r"), &wrapped);

@@ -59,6 +59,7 @@ use parking_lot::Mutex;
 
 pub use client::StorageOptions;
 pub use column::{Column, type_name};
+pub(crate) use failure::open_files;
 pub use heads::{ChunkName, Head};
 pub use operators::{KeptOperator, OperatorMeta, Payload};
 pub use owners::{Asking, Ownership};

@@ -10,6 +10,8 @@ use arrow_ipc::writer::FileWriter;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use holdfast_core::{Error, ErrorKind, Result};
 
+use crate::root::open_files;
+
 /// An Arrow IPC file of a session's rows. It has no name, so it is gone with the process, however that ends.
 pub struct Aside {
     schema: SchemaRef,
@@ -73,9 +75,7 @@ fn failed(folder: &Path, error: ArrowError) -> Error {
 }
 
 fn refused(folder: &Path, error: &io::Error) -> Error {
-    let text = format!(
-        "rows that are dated too far ahead could not be set aside on disk ({error}): free some space there, or give \
-         State(local_dir=...) on a larger disk"
-    );
+    let advice = open_files(error).unwrap_or("Free some space there, or give State(local_dir=...) on a larger disk");
+    let text = format!("rows that are dated too far ahead could not be set aside on disk ({error}). {advice}");
     Error::new(ErrorKind::Io, text).path(folder)
 }

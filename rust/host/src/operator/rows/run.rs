@@ -15,6 +15,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 
 use super::input::Input;
 use super::order::Place;
+use crate::root::open_files;
 
 /// About so many bytes of each run are in memory while runs are merged.
 const BATCH_BYTES: usize = 256 << 10;
@@ -91,9 +92,7 @@ fn failed(folder: &Path, error: ArrowError) -> Error {
 }
 
 fn refused(folder: &Path, error: &std::io::Error) -> Error {
-    let text = format!(
-        "an epoch's rows outgrew their memory, and putting them in order on disk failed ({error}): free some space there, give \
-         State(local_dir=...) on a larger disk, or more memory=..."
-    );
+    let advice = open_files(error).unwrap_or("Free some space there, give State(local_dir=...) on a larger disk, or more memory=...");
+    let text = format!("an epoch's rows outgrew their memory, and putting them in order on disk failed ({error}). {advice}");
     Error::new(ErrorKind::Io, text).path(folder)
 }
