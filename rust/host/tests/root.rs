@@ -159,8 +159,8 @@ fn operator() -> OperatorMeta {
 }
 
 /// An operator's part of the epoch in which it began: without one, what was written down of it is written anew.
-fn has_taken_part(root: &Root) {
-    let folder = root.path().join(format!("log/{:020}", operator().first_epoch.0));
+fn has_taken_part(root: &Kept) {
+    let folder = root.files().join(format!("log/{:020}", operator().first_epoch.0));
     fs::create_dir_all(&folder).expect("a folder");
     fs::write(folder.join("join.0.1"), "an object").expect("writes");
 }
