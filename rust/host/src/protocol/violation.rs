@@ -172,21 +172,6 @@ pub enum Violation {
         older: RunNumber,
     },
 
-    /// A new run has an operator that an older one did not have whose output may have reached a sink.
-    #[error(
-        "{object}, epoch {epoch}: an earlier run ({older}) computed all of this epoch, maybe as far as the sink, and had no operator of \
-         this name (it is new, or has a new name). Either start the old code once, which completes the epoch, or, if its output \
-         reached no sink, remove it with `holdfast epoch drop <root> {epoch}`"
-    )]
-    NotInOlder {
-        /// This run's object.
-        object: ObjectId,
-        /// The epoch.
-        epoch: Epoch,
-        /// The run that is to be reproduced.
-        older: RunNumber,
-    },
-
     /// An object in the log does not follow the one before it.
     #[error(
         "{object}, epoch {epoch}: the log object does not follow the state before it (its base differs): objects were \
@@ -228,8 +213,7 @@ impl Violation {
             | Self::StateAhead { .. }
             | Self::EvaluatedInPart { .. }
             | Self::NotEvaluated { .. }
-            | Self::NotReproduced { .. }
-            | Self::NotInOlder { .. } => ErrorKind::TaskCorrupted,
+            | Self::NotReproduced { .. } => ErrorKind::TaskCorrupted,
         }
     }
 }
@@ -364,11 +348,6 @@ mod tests {
                 Violation::NotReproduced { object: object.clone(), epoch, older: RunNumber(1) },
                 ErrorKind::TaskCorrupted,
                 &[PLACE, "epoch 41", "earlier run (1)", "start the old code once", "`holdfast epoch drop /the/root 41`"],
-            ),
-            (
-                Violation::NotInOlder { object: object.clone(), epoch, older: RunNumber(1) },
-                ErrorKind::TaskCorrupted,
-                &[PLACE, "epoch 41", "earlier run (1)", "a new name", "start the old code once", "`holdfast epoch drop /the/root 41`"],
             ),
             (Violation::BrokenChain { object: object.clone(), epoch }, ErrorKind::Restore, &[PLACE, "epoch 41", "backup"]),
             (Violation::ObjectMissing { object: object.clone(), epoch }, ErrorKind::Restore, &[PLACE, "epoch 41", "backup"]),
