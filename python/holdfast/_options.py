@@ -7,7 +7,8 @@ class IsolationLevel(Enum):
     """What a query sees of the open transaction."""
 
     READ_UNCOMMITTED = "read_uncommitted"
-    """All of it, as the writer does. A read waits for the end of the write call or commit that runs."""
+    """All of it, as the writer does. A read waits for a write call of one record; of a longer one and of a commit it shows
+    what was there before."""
     READ_COMMITTED = "read_committed"
     """Nothing of it: the last commit. A read waits for nobody."""
 

@@ -69,8 +69,7 @@ impl Root {
 
     /// Whether one of these operators has staged a later epoch: then it stood on a state that has this one, all of it.
     pub(super) fn went_on(&self, epoch: Epoch, wanted: impl Fn(&OperatorName) -> bool) -> Result<bool> {
-        for folder in self.store.folders(names::LOG)? {
-            let Some(later) = folder.parse().ok().map(Epoch).filter(|later| *later > epoch) else { continue };
+        for later in self.epochs()?.into_iter().filter(|later| *later > epoch) {
             if self.objects(None, later)?.iter().any(|object| wanted(&object.operator)) {
                 return Ok(true);
             }

@@ -52,20 +52,12 @@ impl Root {
             return Err(Error::new(ErrorKind::InvalidState, text).path(self.path()));
         }
         let folder = names::epoch(epoch);
-        let mut begun = Vec::new();
-        for operator in self.operators()? {
-            if self.first_epoch(&operator)? >= epoch {
-                begun.push(operator);
-            }
-        }
-        if begun.is_empty() && self.store.list(&folder)?.is_empty() && !self.has_aside(epoch)? {
+        let is_dropped = |other| other == epoch;
+        if self.begun_since(epoch)?.is_empty() && self.store.list(&folder)?.is_empty() && self.aside(is_dropped)?.is_empty() {
             return Ok(None);
         }
         let run = self.claim_for("holdfast epoch drop", &query, epoch)?;
-        let mut objects = self.take_folder(run, &folder)? + self.take_aside(run, |other| other == epoch)?;
-        for operator in &begun {
-            objects += self.take_operator(run, operator)?;
-        }
+        let objects = self.take_folder(run, &folder)? + self.take_aside(run, is_dropped)? + self.take_begun_since(run, epoch)?;
         Ok(Some(TakenBack { run, objects }))
     }
 
@@ -115,14 +107,10 @@ impl Root {
                     }
                 }
             }
-            if self.first_epoch(&operator)? >= epoch {
-                objects += self.take_operator(run, &operator)?;
-            }
         }
-        for folder in self.store.folders(names::LOG)? {
-            if folder.parse().is_ok_and(|number: i64| number >= epoch.0) {
-                objects += self.take_folder(run, &format!("{}/{folder}", names::LOG))?;
-            }
+        objects += self.take_begun_since(run, epoch)?;
+        for later in self.epochs()?.into_iter().filter(|later| *later >= epoch) {
+            objects += self.take_folder(run, &names::epoch(later))?;
         }
         objects += self.take_aside(run, |other| other >= epoch)?;
         Ok(TakenBack { run, objects })
@@ -211,26 +199,37 @@ impl Root {
         Ok(objects)
     }
 
-    /// Takes the rows that were set aside in some epochs.
-    fn take_aside(&self, run: RunNumber, wanted: impl Fn(Epoch) -> bool) -> Result<usize> {
-        let operators = self.store.folders(names::AHEAD)?;
-        operators.iter().try_fold(0, |taken, operator| {
+    /// The objects of the rows that were set aside in some epochs.
+    fn aside(&self, wanted: impl Fn(Epoch) -> bool) -> Result<Vec<String>> {
+        let mut objects = Vec::new();
+        for operator in self.store.folders(names::AHEAD)? {
             let folder = format!("{}/{operator}", names::AHEAD);
-            Ok(taken + self.take_files(run, &folder, |file| names::parse_aside(file).is_some_and(&wanted))?)
-        })
+            let files = self.store.list(&folder)?.into_iter().filter(|file| names::parse_aside(file).is_some_and(&wanted));
+            objects.extend(files.map(|file| format!("{folder}/{file}")));
+        }
+        Ok(objects)
     }
 
-    fn has_aside(&self, epoch: Epoch) -> Result<bool> {
-        let operators = self.store.folders(names::AHEAD)?;
-        operators.iter().try_fold(false, |found, operator| {
-            let files = self.store.list(&format!("{}/{operator}", names::AHEAD))?;
-            Ok(found || files.iter().any(|file| names::parse_aside(file) == Some(epoch)))
-        })
+    fn take_aside(&self, run: RunNumber, wanted: impl Fn(Epoch) -> bool) -> Result<usize> {
+        self.aside(wanted)?.iter().try_fold(0, |taken, object| Ok(taken + self.take(run, object)?))
     }
 
-    /// Takes what was written down of an operator: it takes part anew then, with whatever it is.
-    fn take_operator(&self, run: RunNumber, operator: &OperatorName) -> Result<usize> {
-        self.take_files(run, names::OPERATORS, |file| names::is_of_operator(file, operator))
+    /// The operators that took part first in this epoch or a later one.
+    fn begun_since(&self, epoch: Epoch) -> Result<Vec<OperatorName>> {
+        let mut begun = Vec::new();
+        for operator in self.operators()? {
+            if self.first_epoch(&operator)? >= epoch {
+                begun.push(operator);
+            }
+        }
+        Ok(begun)
+    }
+
+    /// Takes what was written down of them: each takes part anew then, with whatever it is.
+    fn take_begun_since(&self, run: RunNumber, epoch: Epoch) -> Result<usize> {
+        self.begun_since(epoch)?.iter().try_fold(0, |taken, operator| {
+            Ok(taken + self.take_files(run, names::OPERATORS, |file| names::is_of_operator(file, operator))?)
+        })
     }
 
     fn take_files(&self, run: RunNumber, folder: &str, wanted: impl Fn(&str) -> bool) -> Result<usize> {
