@@ -487,7 +487,7 @@ fn a_snapshot_copies_only_the_files_that_are_not_there() {
     let mut known = Known::new();
     let mut put = |epoch| {
         let id = SnapshotId { operator: name("join"), partition: Partition(0), epoch: Epoch(epoch), chain: Digest::of(b"chain") };
-        let moved = root.put_snapshot(&id, database, &mut known).expect("puts");
+        let moved = root.put_snapshot(&id, RunNumber(1), database, &mut known).expect("puts");
         (moved.files, moved.bytes, moved.copied)
     };
     file("1.sst", &[1; 1_000]);
@@ -504,12 +504,12 @@ fn a_file_of_a_snapshot_that_was_cut_is_put_again_with_the_next_one() {
     let (root, folder) = (root(), tempfile::tempdir().expect("a folder"));
     let id = |epoch| SnapshotId { operator: name("join"), partition: Partition(0), epoch: Epoch(epoch), chain: Digest::of(b"chain") };
     fs::write(folder.path().join("1.sst"), [7; 1_000]).expect("writes");
-    root.put_snapshot(&id(1), folder.path(), &mut Known::new()).expect("puts");
+    root.put_snapshot(&id(1), RunNumber(1), folder.path(), &mut Known::new()).expect("puts");
     let files = fs::read_dir(root.files().join("snapshots/join/0/files")).expect("lists");
     for file in files {
         fs::write(file.expect("a file").path(), [7; 500]).expect("cuts");
     }
-    assert_eq!(root.put_snapshot(&id(2), folder.path(), &mut Known::new()).expect("puts").copied, 1_000);
+    assert_eq!(root.put_snapshot(&id(2), RunNumber(1), folder.path(), &mut Known::new()).expect("puts").copied, 1_000);
     let fetched = folder.path().join("fetched");
     root.fetch_snapshot(&id(2), &fetched, &|_| ()).expect("is whole");
     assert_eq!(fs::read(fetched.join("1.sst")).expect("reads"), [7; 1_000]);
@@ -533,7 +533,7 @@ fn only_the_owner_in_the_newest_run_removes_snapshots() {
     for epoch in 1..4 {
         fs::write(folder.path().join("CURRENT"), epoch.to_string()).expect("writes");
         let id = SnapshotId { operator: join.clone(), partition, epoch: Epoch(epoch), chain: Digest::of(b"chain") };
-        root.put_snapshot(&id, folder.path(), &mut Known::new()).expect("puts");
+        root.put_snapshot(&id, RunNumber(1), folder.path(), &mut Known::new()).expect("puts");
     }
     let kept = || other.snapshots(&join, partition).expect("lists").iter().map(|id| id.epoch.0).collect::<Vec<_>>();
     let run = claim(&root, "a");
@@ -558,7 +558,7 @@ fn what_a_killed_host_left_of_a_snapshots_files_is_removed_with_an_old_one() {
     fs::write(folder.path().join("CURRENT"), "x").expect("writes");
     let id = |epoch| SnapshotId { operator: join.clone(), partition, epoch: Epoch(epoch), chain: Digest::of(b"chain") };
     for epoch in 1..3 {
-        root.put_snapshot(&id(epoch), folder.path(), &mut Known::new()).expect("puts");
+        root.put_snapshot(&id(epoch), RunNumber(1), folder.path(), &mut Known::new()).expect("puts");
     }
     let part = |name: &str, age: u64| {
         let path = root.files().join("snapshots/join/0/files").join(name);

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,15 @@ pub struct Snapshots {
     known: Known,
 }
 
+/// Ends with the upload, also where that panics: the next one may be taken.
+struct Upload<'a>(&'a AtomicBool);
+
+impl Drop for Upload<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
 impl Partition {
     /// Begins a snapshot in a thread of its own, if it is time for one.
     pub(super) fn snapshot_if_due(self: &Arc<Self>, inner: &mut Inner, wanted: &Wanted<'_>) {
@@ -59,14 +68,13 @@ impl Partition {
         inner.snapshots.begun = true;
         let (partition, run, partitions, policy) = (Arc::clone(self), wanted.run, wanted.partitions, wanted.snapshots);
         let work = move || {
-            let taken = partition.snapshot(run, partitions, policy, begun);
-            match taken {
+            let _ends = Upload(&partition.uploading);
+            match partition.snapshot(run, partitions, policy, begun) {
                 // The host ends, or the partition has moved: the next owner takes one.
                 Err(error) if error.kind() == ErrorKind::StoreClosed => log::debug!("{partition}: no snapshot: {error}"),
                 Err(error) => log::warn!("{partition}: no snapshot was taken, the next one may be: {error}"),
                 Ok(()) => {}
             }
-            partition.uploading.store(false, Ordering::Relaxed);
         };
         if let Err(error) = thread::Builder::new().name(format!("snapshot-{}", self.number)).spawn(work) {
             self.uploading.store(false, Ordering::Relaxed);
@@ -109,7 +117,7 @@ impl Partition {
             task.checkpoint(&copy)?;
             (id, copy, known)
         };
-        let moved = self.root.fence(run).and_then(|()| self.root.put_snapshot(&id, &directory, &mut known));
+        let moved = self.root.fence(run).and_then(|()| self.root.put_snapshot(&id, run, &directory, &mut known));
         remove(&directory)?;
         let moved = moved?;
         self.inner.lock().snapshots.known = known;

@@ -154,7 +154,7 @@ mod tests {
     fn put(root: &Root, partition: i32, epoch: i64) -> String {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("CURRENT"), format!("epoch {epoch}")).expect("writes");
-        root.put_snapshot(&id(partition, epoch), folder.path(), &mut Known::new()).expect("puts");
+        root.put_snapshot(&id(partition, epoch), RunNumber(1), folder.path(), &mut Known::new()).expect("puts");
         root.snapshot_objects(&id(partition, epoch)).expect("reads").concat()
     }
 
@@ -187,7 +187,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("CURRENT"), "epoch 1").expect("writes");
         objects.meanwhile(&names::snapshot(&id(0, 2)), vec![Doing::Removes(file.clone())]);
-        let moved = root.put_snapshot(&id(0, 2), folder.path(), &mut Known::new()).expect("puts");
+        let moved = root.put_snapshot(&id(0, 2), RunNumber(1), folder.path(), &mut Known::new()).expect("puts");
         assert_eq!((moved.copied, root.store.exists(&file).expect("looks")), (0, true));
     }
 

@@ -69,8 +69,9 @@ impl Root {
 
     /// Whether one of these operators has staged a later epoch: then it stood on a state that has this one, all of it.
     pub(super) fn went_on(&self, epoch: Epoch, wanted: impl Fn(&OperatorName) -> bool) -> Result<bool> {
+        let rewinds = self.rewinds()?;
         for later in self.epochs()?.into_iter().filter(|later| *later > epoch) {
-            if self.objects(None, later)?.iter().any(|object| wanted(&object.operator)) {
+            if self.objects(None, later)?.iter().any(|object| wanted(&object.operator) && !rewinds.have_taken(object.run, later)) {
                 return Ok(true);
             }
         }

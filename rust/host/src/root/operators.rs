@@ -95,7 +95,7 @@ impl Root {
         }
         let file = names::operator(name);
         let first = match self.read::<OperatorMeta>(&file)? {
-            Some(first) if self.took_part(name, first.first_epoch, meta.first_epoch, partitions)? => first,
+            Some(first) if first == *meta || self.took_part(name, first.first_epoch, meta.first_epoch, partitions)? => first,
             Some(_) => {
                 self.fence(run)?;
                 let files = self.store.list(names::OPERATORS)?;

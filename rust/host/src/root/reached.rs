@@ -51,11 +51,11 @@ impl Root {
 
     /// The newest epoch after this one that has objects.
     fn newest_staged(&self, after: Epoch) -> Result<Option<Epoch>> {
-        let mut epochs = self.epochs()?;
+        let (mut epochs, rewinds) = (self.epochs()?, self.rewinds()?);
         epochs.retain(|epoch| *epoch > after);
         epochs.sort_unstable();
         for epoch in epochs.into_iter().rev() {
-            if !self.objects(None, epoch)?.is_empty() {
+            if self.objects(None, epoch)?.iter().any(|object| !rewinds.have_taken(object.run, epoch)) {
                 return Ok(Some(epoch));
             }
         }

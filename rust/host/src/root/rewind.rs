@@ -27,6 +27,17 @@ struct Rewind {
     epoch: Epoch,
 }
 
+/// All of these marks, each with the run that `holdfast rewind` claimed.
+pub(super) struct Rewinds(Vec<(RunNumber, Epoch)>);
+
+impl Rewinds {
+    /// Whether what this run put of an epoch was taken back. Its host may have put it behind the command, and learned only then that
+    /// it is fenced.
+    pub(super) fn have_taken(&self, run: RunNumber, epoch: Epoch) -> bool {
+        self.0.iter().any(|(taken_by, from)| run < *taken_by && epoch >= *from)
+    }
+}
+
 impl Root {
     /// Takes away what was staged of an epoch that Spark has not committed, and the operators that began with it, so that other code
     /// may compute it anew. None if there is nothing: then a query that runs is not disturbed.
@@ -121,15 +132,37 @@ impl Root {
     /// # Errors
     /// `Restore` for a mark that cannot be read, `Io`.
     pub fn was_taken_back(&self, applied: Epoch) -> Result<bool> {
+        let rewinds = self.rewinds()?;
+        if !rewinds.have_taken(RunNumber(0), applied) {
+            return Ok(false);
+        }
+        Ok(self.objects(None, applied)?.iter().all(|object| rewinds.have_taken(object.run, applied)))
+    }
+
+    /// Looks at the claims behind a put of the run `run`, of a head or a snapshot of this epoch. Where `holdfast rewind` took the epoch
+    /// back meanwhile, the object goes: the command has not seen it, and the query would meet it when it comes to the epoch again.
+    ///
+    /// # Errors
+    /// `Fenced` if a newer run has claimed, `Restore` for a mark that cannot be read, `Io`.
+    pub(super) fn settle(&self, name: &str, epoch: Epoch, run: RunNumber) -> Result<()> {
+        self.fence(run).or_else(|fenced| {
+            if self.rewinds()?.have_taken(run, epoch) {
+                self.store.remove(name)?;
+            }
+            Err(fenced)
+        })
+    }
+
+    pub(super) fn rewinds(&self) -> Result<Rewinds> {
+        let mut rewinds = Vec::new();
         for file in self.store.list(names::REWINDS)? {
-            let name = format!("{}/{file}", names::REWINDS);
+            let Ok(run) = file.parse().map(RunNumber) else { continue };
+            let name = names::rewind(run);
             let Some(bytes) = self.store.get(&name)? else { continue };
             let rewind: Rewind = serde_json::from_slice(&bytes).map_err(|error| self.unreadable(&name, &error))?;
-            if rewind.epoch <= applied {
-                return self.objects(None, applied).map(|objects| objects.is_empty());
-            }
+            rewinds.push((run, rewind.epoch));
         }
-        Ok(false)
+        Ok(Rewinds(rewinds))
     }
 
     fn check_restorable(&self, epoch: Epoch, partitions: u32) -> Result<()> {
@@ -249,4 +282,65 @@ impl Root {
 /// A file of Spark's logs, by its epoch; none for anything else.
 fn numbered(file: String) -> Option<(Epoch, String)> {
     Some((Epoch(file.parse().ok()?), file))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use object_store::ObjectStore;
+
+    use super::*;
+    use crate::log::HeadHeader;
+    use crate::protocol::{Attempt, Digest};
+    use crate::root::careless::{Careless, Doing, Fault};
+    use crate::root::{Known, SnapshotId};
+
+    /// Puts something of epoch 6 as the first run, while the state is taken back to `epoch`; returns whether it stays.
+    fn stays(epoch: i64, name: &str, put: impl Fn(&Root, RunNumber) -> Error) -> bool {
+        let store = Arc::new(Careless::new(Fault::None));
+        let root = Root::over(Arc::clone(&store) as Arc<dyn ObjectStore>, Path::new("memory"));
+        let run = root.claim("q", "a", Epoch(0)).expect("claims");
+        let (number, first_epoch) = (run.next(), Epoch(epoch));
+        let claim = Claim { number, run_id: "holdfast rewind".to_owned(), first_epoch, query_id: "q".to_owned() };
+        let json = |value: serde_json::Result<Vec<u8>>| value.expect("is JSON");
+        let claim = Doing::Puts(names::claim(number), json(serde_json::to_vec(&claim)));
+        let mark = Doing::Puts(names::rewind(number), json(serde_json::to_vec(&Rewind { epoch: first_epoch })));
+        store.meanwhile(name, vec![claim, mark]);
+        assert_eq!(put(&root, run).kind(), ErrorKind::Fenced);
+        root.store.exists(name).expect("looks")
+    }
+
+    #[test]
+    fn what_is_put_while_its_epoch_is_taken_back_does_not_stay() {
+        let (operator, partition, epoch) = (OperatorName::new("join").expect("a name"), Partition(0), Epoch(6));
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("CURRENT"), "a database").expect("writes");
+        let id = SnapshotId { operator: operator.clone(), partition, epoch, chain: Digest::ZERO };
+        let snapshot = |root: &Root, run| root.put_snapshot(&id, run, folder.path(), &mut Known::new()).expect_err("fenced");
+        let header = |run| HeadHeader {
+            operator: operator.clone(),
+            epoch,
+            partition,
+            run,
+            attempt: Attempt(0),
+            base: Digest::ZERO,
+            digest: Digest::ZERO,
+            input: Digest::ZERO,
+            input_rows: 0,
+            output_rows: 0,
+            stream_times: BTreeMap::new(),
+            records: 0,
+            chunks: Vec::new(),
+        };
+        let head = |root: &Root, run| root.stage(&header(run), &[], 1).expect_err("fenced");
+        let head_name = names::head(epoch, &header(RunNumber(1)).id());
+        for (epoch, is_there) in [(3, false), (6, false), (7, true)] {
+            assert_eq!(stays(epoch, &names::snapshot(&id), snapshot), is_there, "snapshot, {epoch}");
+            assert_eq!(stays(epoch, &head_name, head), is_there, "head, {epoch}");
+        }
+    }
 }

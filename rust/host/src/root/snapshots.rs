@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::{Root, failure, names};
-use crate::protocol::{Digest, Epoch, OperatorName, Partition};
+use crate::protocol::{Digest, Epoch, OperatorName, Partition, RunNumber};
 
 const FORMAT: u32 = 1;
 
@@ -113,8 +113,8 @@ impl Root {
     /// Puts a snapshot: the files of a directory that nobody writes to, then the manifest.
     ///
     /// # Errors
-    /// `Io` for what the disk refuses.
-    pub fn put_snapshot(&self, id: &SnapshotId, directory: &Path, known: &mut Known) -> Result<Moved> {
+    /// `Fenced` if `run` is not the newest any more, `Io` for what the disk refuses.
+    pub fn put_snapshot(&self, id: &SnapshotId, run: RunNumber, directory: &Path, known: &mut Known) -> Result<Moved> {
         let mut manifest = Manifest { format: FORMAT, files: Vec::new() };
         let refused = |path: &Path, error: &io::Error| failure::os("read", path, error);
         let entries = fs::read_dir(directory).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
@@ -136,6 +136,8 @@ impl Root {
         let copied = self.put_files(id, &manifest, directory)?;
         let json = serde_json::to_vec(&manifest).map_err(|error| Error::new(ErrorKind::Serialization, format!("a manifest: {error}")))?;
         self.store.put_absent(&names::snapshot(id), &json)?;
+        // The upload may have taken long.
+        self.settle(&names::snapshot(id), id.epoch, run)?;
         // Another host that stalled while it cleaned up may have taken some of them for nobody's.
         let again = self.put_files(id, &manifest, directory)?;
         if again > 0 {

@@ -2,7 +2,7 @@
 
 use holdfast_core::Result;
 
-use super::Root;
+use super::{Root, names};
 use crate::log::HeadHeader;
 use crate::protocol::{self, HeadSummary, ObjectId, StageStep, Violation};
 
@@ -42,7 +42,7 @@ impl Root {
         if staged == Staged::Adopted {
             self.remove_chunks(&header.chunks)?;
         }
-        self.fence(header.run)?;
+        self.settle(&names::head(epoch, &header.id()), epoch, header.run)?;
         Ok(staged)
     }
 }

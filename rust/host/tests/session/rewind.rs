@@ -78,6 +78,26 @@ fn a_state_that_was_taken_back_goes_on_with_other_code() {
     }
 }
 
+#[test]
+fn what_a_fenced_host_put_behind_the_command_is_in_nobodys_way() {
+    let (spark, host) = (Spark::new(), Host::start());
+    for epoch in 0..6 {
+        run(&spark, &host, "old", epoch, &rows(epoch, epoch));
+    }
+    spark.begin(6);
+    Task::new(&spark, "old", 6).run(host.connect(), &rows(6, 6)).unwrap();
+    root(&spark).rewind(Epoch(3)).unwrap();
+    // It had looked at the claims before, the command at the folder, and it was killed then.
+    let log = |folder: &str| spark.path().join(format!("{folder}log/{:020}/join.0.1", 6));
+    fs::create_dir_all(log("").parent().unwrap()).unwrap();
+    fs::copy(log("removed/2/"), log("")).unwrap();
+    assert_eq!(root(&spark).drop_epoch(Epoch(3)).unwrap(), None);
+    for epoch in 3..6 {
+        let new = run(&spark, &host, "new", epoch, &rows(epoch, 100 + epoch));
+        assert_eq!(new.rows, [matched(epoch, 100 + epoch, epoch * 10)]);
+    }
+}
+
 fn numbers(range: std::ops::Range<i64>) -> Vec<String> {
     range.map(|number| number.to_string()).collect()
 }
