@@ -201,7 +201,7 @@ class Disk : public FileSystemWrapper {
   std::set<std::string> names_;
 };
 
-// RocksDB sleeps for a second after a flush that failed, before it looks whether it is to close.
+// RocksDB sleeps for a second after a flush or a compaction that failed, before it looks whether it is to close.
 class Impatient : public SystemClockWrapper {
  public:
   using SystemClockWrapper::SystemClockWrapper;
@@ -239,6 +239,11 @@ struct rocksdb_env_t {
   bool is_default;
 };
 
+static rocksdb_env_t* Over(const std::shared_ptr<FileSystem>& disk) {
+  auto clock = std::make_shared<Impatient>(SystemClock::Default());
+  return new rocksdb_env_t{new CompositeEnvWrapper(Env::Default(), disk, clock), false};
+}
+
 struct holdfast_faults {
   std::shared_ptr<FaultInjectionTestFS> lossy;
   std::shared_ptr<Disk> disk;
@@ -257,10 +262,10 @@ holdfast_faults* holdfast_faults_new() {
 
 void holdfast_faults_free(holdfast_faults* faults) { delete faults; }
 
-rocksdb_env_t* holdfast_faults_env(holdfast_faults* faults) {
-  auto clock = std::make_shared<Impatient>(SystemClock::Default());
-  return new rocksdb_env_t{new CompositeEnvWrapper(Env::Default(), faults->disk, clock), false};
-}
+rocksdb_env_t* holdfast_faults_env(holdfast_faults* faults) { return Over(faults->disk); }
+
+// The disk as it is.
+rocksdb_env_t* holdfast_impatient_env() { return Over(FileSystem::Default()); }
 
 // What an fsync of a directory does that is made outside of RocksDB.
 int holdfast_faults_sync_directory(holdfast_faults* faults, const char* directory) {

@@ -17,6 +17,7 @@ unsafe extern "C" {
     fn holdfast_faults_new() -> *mut Raw;
     fn holdfast_faults_free(faults: *mut Raw);
     fn holdfast_faults_env(faults: *mut Raw) -> *mut c_void;
+    fn holdfast_impatient_env() -> *mut c_void;
     fn holdfast_faults_sync_directory(faults: *mut Raw, directory: *const c_char) -> c_int;
     fn holdfast_faults_sync_file(faults: *mut Raw) -> c_int;
     fn holdfast_faults_power_off(faults: *mut Raw, after: i64);
@@ -25,6 +26,12 @@ unsafe extern "C" {
     fn holdfast_faults_seen(faults: *mut Raw, operation: c_int) -> u64;
     fn holdfast_faults_failed(faults: *mut Raw) -> u64;
     fn holdfast_faults_lose(faults: *mut Raw, directory: *const c_char, kept: c_int, entries: c_int, seed: u32) -> c_int;
+}
+
+/// The real disk, on which RocksDB does not sleep for a second when it met an error in the background.
+pub fn impatient() -> Environment {
+    // SAFETY: the pointer is alive; the environment is new and has no other owner.
+    unsafe { Environment::from_raw(holdfast_impatient_env()) }
 }
 
 /// What a disk is asked to do.

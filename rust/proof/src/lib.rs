@@ -13,7 +13,7 @@ pub mod spilled;
 pub mod subject;
 pub mod world;
 
-pub use faults::{Faults, Kept, Operation};
+pub use faults::{Faults, Kept, Operation, impatient};
 pub use runner::{Note, Reached, Runner};
 pub use subject::{Keeping, Open, Store, Subject};
 pub use world::{Fault, Outcome, World};

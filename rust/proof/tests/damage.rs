@@ -3,7 +3,7 @@
 
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{Durability, ErrorKind, ProcessingGuarantee, Task, TaskOptions};
-use holdfast_proof::{Fault, Runner, World, directory, generator, rounds, runner};
+use holdfast_proof::{Fault, Runner, World, directory, generator, impatient, rounds, runner};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -39,9 +39,10 @@ struct Original {
     files: BTreeMap<String, Vec<PathBuf>>,
 }
 
-/// Under at-least-once what was written without transactions stays after any stop, so that it can be compared.
+/// Under at-least-once what was written without transactions stays after any stop, so that it can be compared. Compactions meet what
+/// is damaged.
 fn options(durability: Durability) -> TaskOptions {
-    TaskOptions { guarantee: ProcessingGuarantee::AtLeastOnce, ..runner::options(durability) }
+    TaskOptions { guarantee: ProcessingGuarantee::AtLeastOnce, environment: Some(impatient()), ..runner::options(durability) }
 }
 
 fn original(path: PathBuf, seed: u64) -> Original {
