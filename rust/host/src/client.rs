@@ -151,7 +151,8 @@ impl Client {
 
     fn sent(&mut self, sent: std::result::Result<(), SendError>) -> Result<()> {
         sent.map_err(|error| match error {
-            SendError::Batch(error) => error,
+            // It may be of writes that have waited, and must not be done without.
+            SendError::Batch(error) => self.ended.insert(error).clone(),
             SendError::Stream(error) => {
                 let failed = self.line.broken(&error);
                 self.failed(failed)

@@ -12,7 +12,7 @@ use arrow_schema::Schema;
 use holdfast_core::{Error, ErrorKind, Result};
 
 use crate::frame;
-use crate::wire::{BatchReceiver, Kind, SendError, encoding};
+use crate::wire::{BatchReceiver, Kind, SendError, encoding, unsent};
 
 /// A batch with words.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,7 +67,8 @@ impl Message {
         // A batch without a body would keep the receiver waiting for one.
         let mut buffers = if self.batch.num_rows() == 0 { Vec::new() } else { encoder.encode(&self.batch).map_err(encoding)? };
         buffers.extend(encoder.finish().map_err(encoding)?);
-        frame::write_buffers(stream, kind as u8, &buffers).map_err(SendError::Stream)?;
+        let too_large = "what a call gives or asks for is more than can be sent at once, so give or ask for fewer rows at once";
+        frame::write_buffers(stream, kind as u8, &buffers).map_err(|error| unsent(too_large, error))?;
         stream.flush().map_err(SendError::Stream)
     }
 
@@ -86,7 +87,7 @@ impl Message {
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{ArrayRef, Int64Array};
+    use arrow_array::{ArrayRef, BinaryArray, Int64Array};
 
     use super::*;
     use crate::wire;
@@ -109,6 +110,21 @@ mod tests {
         let arrived = through_the_wire(&Message::empty().with("cursor", 7));
         assert_eq!(arrived.parsed::<u64>("cursor").expect("a number"), 7);
         assert!(arrived.parsed::<u64>("rows").expect_err("no such word").to_string().contains("rows"));
+    }
+
+    #[test]
+    fn one_that_no_frame_takes_is_no_lost_connection() {
+        // The columns share their bytes, so they are only many on the wire.
+        let large: ArrayRef = Arc::new(BinaryArray::from_iter_values([vec![0; 64 << 20]]));
+        let columns = (0..17).map(|column| (column.to_string(), Arc::clone(&large)));
+        let message = Message::of(RecordBatch::try_from_iter(columns).expect("columns of one length"));
+        match message.send(&mut std::io::sink(), Kind::Answer) {
+            Err(SendError::Batch(error)) => {
+                assert_eq!(error.kind(), ErrorKind::Serialization);
+                assert!(error.to_string().contains("fewer rows") && error.to_string().contains("limit of"), "{error}");
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

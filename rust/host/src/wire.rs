@@ -174,12 +174,7 @@ impl BatchSender {
             return Ok(());
         }
         let buffers = encoder.encode(batch).map_err(encoding)?;
-        frame::write_buffers(stream, kind as u8, &buffers).map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidInput => {
-                SendError::Batch(Error::new(ErrorKind::Serialization, format!("one row is more than can be sent at once: {error}")))
-            }
-            _ => SendError::Stream(error),
-        })
+        frame::write_buffers(stream, kind as u8, &buffers).map_err(|error| unsent("one row is more than can be sent at once", error))
     }
 
     /// Ends the stream, so that the receiver knows its columns even if it had no rows.
@@ -204,6 +199,14 @@ pub enum SendError {
 
 pub(crate) fn encoding(error: arrow_schema::ArrowError) -> SendError {
     SendError::Batch(Error::new(ErrorKind::Serialization, format!("a batch could not be written as Arrow IPC: {error}")))
+}
+
+/// Why a frame was not sent; `too_large` says what to think of one that is larger than its limit, of which nothing was sent.
+pub(crate) fn unsent(too_large: &str, error: io::Error) -> SendError {
+    match error.kind() {
+        io::ErrorKind::InvalidInput => SendError::Batch(Error::new(ErrorKind::Serialization, format!("{too_large}: {error}"))),
+        _ => SendError::Stream(error),
+    }
 }
 
 /// Bytes of the rows in sight: a slice shares its parent's buffers, so their size says nothing about what is sent.

@@ -179,6 +179,23 @@ fn what_has_ended_a_session_is_said_again() {
 }
 
 #[test]
+fn a_call_that_no_frame_takes_says_so_and_ends_the_session() {
+    let (spark, host) = (Spark::new(), Host::start());
+    spark.begin(0);
+    let mut client = calling(&task(&spark, 0), host.connect(), &[]);
+    // The columns share their bytes, so they are only many on the wire.
+    let large: ArrayRef = Arc::new(BinaryArray::from_iter_values([vec![0; 64 << 20]]));
+    let names: Vec<String> = (0..17).map(|column| column.to_string()).collect();
+    let columns: Vec<(&str, ArrayRef)> = names.iter().map(|name| (name.as_str(), Arc::clone(&large))).collect();
+    let first = refused(ask(&mut client, "hits", "put", &columns));
+    assert_eq!(first.kind(), ErrorKind::Serialization, "{first}");
+    assert!(first.to_string().contains("fewer rows at once"), "{first}");
+    // Writes that have waited are gone with it: nothing may be staged without them.
+    assert_eq!(refused(client.done(&OutputDigest::default())).to_string(), first.to_string());
+    assert!(spark.objects(0).is_empty());
+}
+
+#[test]
 fn a_scan_comes_in_pages_and_does_not_see_later_writes() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);

@@ -113,7 +113,10 @@ impl Operator for Process {
                     answer => answer?,
                 },
             };
-            worker.answer(&answer)?;
+            worker.answer(&answer).map_err(|error| match call.word("store") {
+                Some(store) => error.store(store),
+                None => error,
+            })?;
         }
     }
 }
