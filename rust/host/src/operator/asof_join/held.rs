@@ -56,7 +56,7 @@ impl AsofJoin {
         let (steps, mut found) = (self.steps(&now, &released), Found::default());
         let mut rest = &steps[..];
         while !rest.is_empty() {
-            let (now, later) = rest.split_at(found.room().min(rest.len()));
+            let (now, later) = rest.split_at(found.next(rest, |step| matches!(step, Step::Get { .. })));
             rest = later;
             self.work((&table, &mut found), tx, now, &mut emitter, &mut counts)?;
         }

@@ -10,7 +10,7 @@ use crate::operator::batch::{BATCH_BYTES, BATCH_ROWS, ranges};
 use crate::operator::output::Right;
 use crate::operator::rows::{Input, Layout, Place, Rows};
 
-/// So many rows are looked up at first: how large what they find is shows then.
+/// So many look-ups are made at first: how large what they find is shows then.
 const FIRST_ROWS: usize = 256;
 
 /// What reads of the table have found, by number. Reused from batch to batch.
@@ -18,7 +18,7 @@ pub struct Found {
     /// A version's time, and where its value lies in `bytes`.
     versions: Vec<Option<(i64, Range<usize>)>>,
     bytes: Vec<u8>,
-    /// How many rows to look up next.
+    /// How many look-ups to make next.
     room: usize,
 }
 
@@ -29,10 +29,15 @@ impl Default for Found {
 }
 
 impl Found {
-    /// How many rows to look up next, so that what they find is about a batch, going by the last ones. Results do not depend on
-    /// it.
-    pub fn room(&self) -> usize {
-        self.room
+    /// How many of these rows to work on next: with so many look-ups that what they find is about a batch, going by the last ones
+    /// that found something. Results do not depend on it.
+    pub fn next<T>(&self, rows: &[T], is_lookup: impl Fn(&T) -> bool) -> usize {
+        let mut lookups = 0;
+        let fits = |row: &&T| {
+            lookups += usize::from(is_lookup(row));
+            lookups <= self.room
+        };
+        rows.iter().take(BATCH_ROWS).take_while(fits).count()
     }
 
     /// Puts and reads in order; each comes with the number that a read finds its version under, below `count`.
@@ -48,7 +53,8 @@ impl Found {
         self.versions.clear();
         self.versions.resize(count, None);
         let (ops, numbers): (Vec<Op<'_>>, Vec<usize>) = ops.into_iter().unzip();
-        let done = ops.len().max(1);
+        let lookups = ops.iter().filter(|op| matches!(op, Op::Get { .. })).count();
+        let mut found = 0_u64;
         table.apply_batch(tx, &ops, false, &mut |n, applied| match applied {
             Applied::Put(put) => counts.late += u64::from(!put.accepted),
             Applied::Get(None) => {}
@@ -56,11 +62,15 @@ impl Found {
                 let start = self.bytes.len();
                 self.bytes.extend_from_slice(version.value);
                 self.versions[numbers[n]] = Some((version.timestamp.0, start..self.bytes.len()));
-                counts.matched += 1;
+                found += 1;
             }
         })?;
-        let fitting = BATCH_BYTES / (self.bytes.len() / done).max(1);
-        self.room = fitting.clamp(1, BATCH_ROWS.min(4 * done.max(FIRST_ROWS)));
+        counts.matched += found;
+        // Puts, and look-ups in vain, say nothing of how large the rows are that the next ones find.
+        if found > 0 {
+            let fitting = BATCH_BYTES / (self.bytes.len() / found as usize).max(1);
+            self.room = fitting.clamp(1, BATCH_ROWS.min(4 * lookups.max(FIRST_ROWS)));
+        }
         Ok(())
     }
 
@@ -83,9 +93,9 @@ pub struct Matches {
 }
 
 impl Matches {
-    /// How many rows to look up next.
-    pub fn room(&self) -> usize {
-        self.found.room()
+    /// How many of these rows to work on next.
+    pub fn next(&self, places: &[Place]) -> usize {
+        self.found.next(places, |place| place.is_left())
     }
 
     /// The rows that go out, batch by batch.
@@ -152,4 +162,40 @@ pub fn apply(
         }
     }
     found.run(table, tx, lefts.len(), ops, counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_core::{StoreKind, StoreSpec, Task, TaskOptions};
+
+    use super::*;
+
+    #[test]
+    fn only_what_was_found_says_how_many_rows_are_looked_up_at_once() {
+        let specs = [StoreSpec::new("table", StoreKind::Versioned { history_retention: 1_000, segment_interval: 1_000 })];
+        let task = Task::open_in_memory(&specs, TaskOptions::default()).expect("opens");
+        let (table, mut tx) = (task.versioned("table").expect("a store"), task.begin().expect("begins"));
+        let document = vec![0; 1 << 20];
+        let keys: Vec<[u8; 8]> = (0..BATCH_ROWS as u64).map(u64::to_be_bytes).collect();
+        let puts = |keys: &[[u8; 8]], value: &[u8], table: &VersionedStore, tx: &mut Transaction, found: &mut Found| {
+            let put = |key| (Op::Put { key, value: Some(value), timestamp: Timestamp(1) }, usize::MAX);
+            found.run(table, tx, 0, keys.iter().map(|key| put(&key[..])).collect(), &mut Counts::default()).expect("put");
+        };
+        let gets = |keys: &[[u8; 8]], table: &VersionedStore, tx: &mut Transaction, found: &mut Found| {
+            let ops = keys.iter().enumerate().map(|(n, key)| (Op::Get { key, as_of: Timestamp(1) }, n)).collect();
+            found.run(table, tx, keys.len(), ops, &mut Counts::default()).expect("looked up");
+        };
+        let room = |found: &Found| found.next(&[true; BATCH_ROWS], |is_lookup| *is_lookup);
+        let mut found = Found::default();
+        assert_eq!(found.next(&[false; BATCH_ROWS + 1], |is_lookup| *is_lookup), BATCH_ROWS, "puts have room");
+        gets(&keys, &table, &mut tx, &mut found);
+        puts(&keys, b"small", &table, &mut tx, &mut found);
+        assert_eq!(room(&found), FIRST_ROWS, "nothing was found so far");
+        gets(&keys[..FIRST_ROWS], &table, &mut tx, &mut found);
+        assert_eq!(room(&found), 4 * FIRST_ROWS);
+        puts(&keys[..20], &document, &table, &mut tx, &mut found);
+        assert_eq!(room(&found), 4 * FIRST_ROWS);
+        gets(&keys[..20], &table, &mut tx, &mut found);
+        assert_eq!(room(&found), 16, "as many as make a batch");
+    }
 }

@@ -67,7 +67,7 @@ impl Operator for AsofJoin {
         while let Some(part) = self.rows.next_part(Order::Matchable, &mut self.counts)? {
             let mut rest = &part[..];
             while !rest.is_empty() {
-                let (now, later) = rest.split_at(matches.room().min(rest.len()));
+                let (now, later) = rest.split_at(matches.next(rest));
                 rest = later;
                 lookup::apply(&table, tx, &self.rows, now, &mut matches, &mut self.counts)?;
                 if self.layout.how == How::Inner {
