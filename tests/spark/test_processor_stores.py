@@ -23,7 +23,7 @@ class Host:
         columns = [list(column) for _, _, column in given]
         self.asked.append((method, len(columns[0])))
         if method == "put":
-            self.rows.update(zip(*columns, strict=True))
+            self.rows.update(zip(columns[0], columns[1], strict=True))
             return pa.record_batch({})
         found = [self.rows.get(key) for key in columns[0]]
         return pa.record_batch({"value": pa.array(found, pa.binary()), "timestamp": pa.nulls(len(found), pa.int64())})
@@ -61,3 +61,63 @@ def test_a_batch_whose_keys_are_of_another_kind_is_read_key_by_key():
     stores.begin_batch(BATCH)
     assert stores["kv"].get(datetime(2024, 1, 1, tzinfo=UTC)) is None
     assert host.asked == [("get", 1)]
+
+
+LARGE = b"x" * (100 << 10)
+MOST = 16 << 20
+
+
+def test_what_is_fetched_ahead_is_cut_by_its_bytes():
+    host = Host()
+    host.rows = dict.fromkeys((str(n).encode() for n in range(5_000)), LARGE)
+    stores = Stores(host, [hf.stores.key_value("kv", key=hf.serde.STRING)], ["k"])  # type: ignore[arg-type]
+    store = stores["kv"]
+    for batch in range(2):
+        stores.begin_batch(pa.record_batch({"k": [str(n) for n in range(10_000)]}))
+        # Keys that have nothing say nothing of how large the others are; 5,000 times 100 KiB would be 500 MiB.
+        for key in [*range(9_999, 4_999, -1), *range(5_000)]:
+            assert (store.get(str(key)) is None) == (key >= 5_000)
+        asked, host.asked = [keys for _, keys in host.asked], []
+        assert sum(asked) == 10_000
+        assert all(keys <= (256 if batch == 0 and n == 0 else MOST // len(LARGE)) for n, keys in enumerate(asked)), asked
+
+
+def test_few_messages_fetch_what_is_small():
+    host = Host()
+    host.rows = {str(n).encode(): b"small" for n in range(10_000)}
+    stores = Stores(host, [hf.stores.key_value("kv", key=hf.serde.STRING)], ["k"])  # type: ignore[arg-type]
+    for _ in range(2):
+        stores.begin_batch(pa.record_batch({"k": [str(n) for n in range(10_000)]}))
+        for key in range(10_000):
+            assert stores["kv"].get(str(key)) == b"small"
+    assert [keys for _, keys in host.asked] == [256, 1_024, 4_096, 4_624, 10_000]
+
+
+STORES = [
+    hf.stores.key_value("key_value", key=hf.serde.INT64),
+    hf.stores.timestamped_key_value("timestamped", key=hf.serde.INT64),
+    hf.stores.window("window", key=hf.serde.INT64, retention=1_000, window_size=10),
+    hf.stores.session("session", key=hf.serde.INT64, retention=1_000),
+]
+
+
+@pytest.mark.parametrize("builder", STORES, ids=lambda builder: builder.name)
+def test_writes_that_wait_are_sent_when_they_are_large(builder: Any):
+    host = Host()
+    store = Stores(host, [builder], [])[builder.name]  # type: ignore[arg-type]
+    more = {"key_value": (), "timestamped": (5,), "window": (5,), "session": (5, 6)}[builder.name]
+
+    def put(key: int, value: bytes) -> None:
+        if builder.name == "session":
+            store.put((key, *more), value)
+        else:
+            store.put(key, value, *more)
+
+    for key in range(400):
+        put(key, LARGE)
+    assert [rows for _, rows in host.asked] == [164, 164]
+    store = Stores(host, [builder], [])[builder.name]  # type: ignore[arg-type]
+    for _ in range(400):
+        put(1, LARGE)
+    # One key's entry is one, however often it was written; of windows and sessions all writes are sent.
+    assert len(host.asked) == (2 if builder.name in ("key_value", "timestamped") else 4)

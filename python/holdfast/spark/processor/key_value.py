@@ -1,13 +1,17 @@
 """Key-value stores: the keys of a batch are fetched ahead, puts wait for its end, and both are seen by every read."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.spark.processor.remote import WRITES, Remote, Rows, column, columns, tuples
+from holdfast.spark.processor.remote import BYTES, WRITES, Remote, Rows, column, columns, tuples
 
 if TYPE_CHECKING:
     from holdfast import _core
+
+_FIRST_KEYS: Final = 256
+"""So many keys are fetched at first: how large what they have is shows then."""
 
 
 class _ByKey(Remote, ABC):
@@ -19,8 +23,10 @@ class _ByKey(Remote, ABC):
         # What is known of keys, and of those what the host does not know yet. A key that is not known has no write.
         self._known: dict[bytes, Any] = {}
         self._written: dict[bytes, Any] = {}
-        self._of_batch: Callable[[], list[bytes]] | None = None
-        self._ahead: Callable[[], list[bytes]] | None = None
+        self._of_batch: Callable[[], list[bytes]] = list
+        self._ahead: Iterator[bytes] = iter(())
+        # How many keys to fetch next, so that what they have is about a message, going by the last ones that had something.
+        self._room = _FIRST_KEYS
 
     def get(self, key: bytes) -> Any:
         """The key's entry."""
@@ -30,22 +36,23 @@ class _ByKey(Remote, ABC):
             return self._fetch(key)
 
     def _write(self, key: bytes, entry: Any) -> None:
+        replaced = self._written.get(key)
         self._known[key] = self._written[key] = entry
-        if len(self._written) >= WRITES:
-            self.flush()
+        self._wait(len(self._written), len(key) + self._size(entry) - self._size(replaced))
 
     def _fetch(self, key: bytes) -> Any:
-        if self._ahead is not None:
-            # Only now: a processor that uses batch calls alone does not pay for what it never asks.
-            ahead, self._ahead = self._ahead(), None
-            self._read([other for other in dict.fromkeys(ahead) if other not in self._known])
-        if key not in self._known:
-            self._read([key])
+        ahead = (other for other in self._ahead if other != key and other not in self._known)
+        keys = [key, *islice(ahead, self._room - 1)]
+        entries = self._entries(keys)
+        self._known.update(zip(keys, entries, strict=True))
+        sizes = [self._size(entry) for entry in entries if entry is not None]
+        if sizes:
+            fitting = BYTES * len(sizes) // max(sum(sizes), 1)
+            self._room = max(1, min(fitting, WRITES, 4 * max(len(keys), _FIRST_KEYS)))
         return self._known[key]
 
-    def _read(self, keys: list[bytes]) -> None:
-        if keys:
-            self._known.update(zip(keys, self._entries(keys), strict=True))
+    @abstractmethod
+    def _size(self, entry: Any) -> int: ...
 
     @abstractmethod
     def _entries(self, keys: list[bytes]) -> list[Any]: ...
@@ -56,7 +63,7 @@ class _ByKey(Remote, ABC):
     def flush(self) -> None:
         """Send the writes that wait."""
         if self._written:
-            written, self._written = self._written, {}
+            written, self._written, self._bytes = self._written, {}, 0
             self._send(list(written), list(written.values()))
 
     def begin_batch(self, ahead: Callable[[], list[bytes]]) -> None:
@@ -68,7 +75,11 @@ class _ByKey(Remote, ABC):
     def _forget(self) -> None:
         """What is known may be old: batch calls go past it."""
         self._known.clear()
-        self._ahead = self._of_batch
+        self._ahead = self._keys_of_batch()
+
+    def _keys_of_batch(self) -> Iterator[bytes]:
+        # Only when one is asked for: a processor that uses batch calls alone does not pay for what it never asks.
+        yield from dict.fromkeys(self._of_batch())
 
     def delete(self, key: bytes) -> Any:
         """Remove the key; returns its entry."""
@@ -142,6 +153,9 @@ class KeyValue(_ByKey):
         values: list[Any] = column(found, "value").to_pylist()
         return values
 
+    def _size(self, entry: Any) -> int:
+        return len(entry or b"")
+
     def _send(self, keys: list[bytes], entries: list[Any]) -> None:
         self._calls.call(self._name, "put", [("keys", "key", keys), ("values", "bytes", entries)])
 
@@ -183,6 +197,9 @@ class TimestampedKeyValue(_ByKey):
         values, timestamps = columns(self._calls.call(self._name, "get", [("keys", "key", keys)]))
         rows = zip(values, timestamps, strict=True)
         return [None if value is None else (value, timestamp) for value, timestamp in rows]
+
+    def _size(self, entry: Any) -> int:
+        return 0 if entry is None else len(entry[0])
 
     def _send(self, keys: list[bytes], entries: list[Any]) -> None:
         values = [None if entry is None else entry[0] for entry in entries]

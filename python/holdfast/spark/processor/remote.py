@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 WRITES: Final = 10_000
 """Scalar writes that wait at most: more of them are sent before the batch ends."""
 
+BYTES: Final = 16 << 20
+"""Bytes of one message, about: of writes that wait, and of what is fetched ahead. The most that one holds is 1 GiB."""
+
 _SCAN_ROWS: Final = 1_000
 
 
@@ -23,6 +26,13 @@ class Remote:
         """A store of a session."""
         self._calls = calls
         self._name = name
+        self._bytes = 0
+
+    def _wait(self, count: int, size: int) -> None:
+        """So many writes wait now, the last of them of `size` bytes: all are sent where they are many or large."""
+        self._bytes += size
+        if count >= WRITES or self._bytes >= BYTES:
+            self.flush()
 
     def flush(self) -> None:
         """Send the writes that wait."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from holdfast.spark.processor.remote import WRITES, Remote, Rows, column, columns
+from holdfast.spark.processor.remote import Remote, Rows, column, columns
 from holdfast.spark.processor.window import selection
 
 if TYPE_CHECKING:
@@ -29,13 +29,12 @@ class Session(Remote):
             words = f"the session starts at {start} and ends at {end}, which is earlier"
             raise ValueError(f"store {self._name}, key {key[:32]!r}: {words}")
         self._written.append((key, start, end, value))
-        if len(self._written) >= WRITES:
-            self.flush()
+        self._wait(len(self._written), len(key) + len(value or b""))
 
     def flush(self) -> None:
         """Send the writes that wait."""
         if self._written:
-            written, self._written = self._written, []
+            written, self._written, self._bytes = self._written, [], 0
             keys, starts, ends, values = map(list, zip(*written, strict=True))
             self._calls.call(self._name, "put", [*_sessions(keys, starts, ends), ("values", "bytes", values)])
 

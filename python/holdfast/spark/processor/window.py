@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from holdfast.spark.processor.remote import WRITES, Remote, Rows, column, columns
+from holdfast.spark.processor.remote import Remote, Rows, column, columns
 
 if TYPE_CHECKING:
     from holdfast import _core
@@ -27,13 +27,12 @@ class Window(Remote):
     def put(self, key: bytes, value: bytes | None, start: int, timestamp: int | None) -> None:
         """Set a window's value; None deletes."""
         self._written.append((key, value, start, timestamp))
-        if len(self._written) >= WRITES:
-            self.flush()
+        self._wait(len(self._written), len(key) + len(value or b""))
 
     def flush(self) -> None:
         """Send the writes that wait."""
         if self._written:
-            written, self._written = self._written, []
+            written, self._written, self._bytes = self._written, [], 0
             keys, values, starts, timestamps = map(list, zip(*written, strict=True))
             given = _put(keys, values, starts, None if timestamps[0] is None else timestamps)
             self._calls.call(self._name, "put", given)
