@@ -321,6 +321,43 @@ def test_a_stream_that_fails_writes_nothing(bench):
     assert list(bench.kv.range()) == []
 
 
+def untyped_batches():
+    """A stream with a column without a type that breaks, and goes on behind that if it is asked for once more."""
+    schema = pa.schema([("a", pa.int64()), ("b", pa.null())])
+
+    def batches():
+        yield pa.record_batch([pa.array([1]), pa.nulls(1)], schema=schema)
+        raise OSError("the source broke")
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+@pytest.mark.parametrize("with_pyarrow", [True, False])
+def test_a_stream_without_a_type_that_breaks_is_not_taken_for_one_that_ended(monkeypatch, with_pyarrow):
+    key = hf.serde.struct(pa.schema([("a", pa.int64()), ("b", pa.string())]))
+    with hf.open_task(None, [hf.stores.key_value("kv", key=key)]) as task:
+        task["kv"].put((1, None), b"v")
+        stream = untyped_batches()
+        if not with_pyarrow:
+            monkeypatch.setitem(sys.modules, "pyarrow", None)
+        with pytest.raises(ValueError, match="keys: reading the Arrow stream failed.*the source broke"):
+            task["kv"].delete_batch(stream)
+        assert task["kv"].get((1, None)) == b"v"
+
+
+def test_a_stream_without_a_type_is_asked_for_once(bench):
+    class Once:
+        def __init__(self, series):
+            self.streams = [series.__arrow_c_stream__()]
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            return self.streams.pop()
+
+    bench.kv.put(b"a", b"1")
+    bench.kv.put_batch(pl.Series([b"a"]), Once(pl.Series([None])))
+    assert list(bench.kv.range()) == []
+
+
 # Out.
 
 
@@ -429,5 +466,5 @@ def test_polars_fields_without_a_type():
 
 def test_a_column_without_a_type_that_only_pyarrow_reads(bench, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(TypeError, match="values has a column without a type.*install pyarrow"):
+    with pytest.raises(ValueError, match="values: reading the Arrow stream failed.*column without a type.*install pyarrow"):
         bench.kv.put_batch(pl.Series([b"a"]), pl.Series([None]))

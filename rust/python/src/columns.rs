@@ -4,7 +4,8 @@
 //! anything is done with it.
 
 use crate::error::holdfast_error;
-use crate::run::{Owner, catch, run};
+use crate::run::catch;
+use crate::stream;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType};
 use arrow_array::{Array, ArrayRef};
@@ -14,8 +15,7 @@ use holdfast_core::transaction::{LARGEST, check_size};
 use holdfast_core::{Error, ErrorKind, Result, Timestamp};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3_arrow::PyArrayReader;
-use pyo3_arrow::input::AnyArray;
+use pyo3_arrow::PyArray;
 
 /// A column as it came in.
 pub struct Column<'a> {
@@ -35,18 +35,13 @@ impl<'a> Column<'a> {
                 object.get_type().name()?
             )));
         }
-        // arrow-rs trusts what it is given, and may panic.
-        let array =
-            catch(|| object.extract::<AnyArray>()).map_err(|words| holdfast_error(py, "Holdfast", format!("{what}: {words}")))??;
-        let chunks: Vec<ArrayRef> = match array {
-            AnyArray::Array(array) => vec![array.into_inner().0],
-            AnyArray::Stream(stream) => {
-                let field = stream.field_ref()?;
-                match read_stream(py, stream, what) {
-                    Err(_) if has_untyped(field.data_type()) => read_untyped(object, what)?,
-                    read => read?,
-                }
-            }
+        let chunks = if object.hasattr("__arrow_c_array__")? {
+            // arrow-rs trusts what it is given, and may panic.
+            let array =
+                catch(|| object.extract::<PyArray>()).map_err(|words| holdfast_error(py, "Holdfast", format!("{what}: {words}")))??;
+            vec![array.into_inner().0]
+        } else {
+            stream::read(object, what)?
         };
         let rows = chunks.iter().map(|chunk| chunk.len()).sum();
         Ok(Self { what, chunks, rows })
@@ -214,46 +209,6 @@ pub fn check_entries<'a>(entries: impl Iterator<Item = (&'a [u8], Option<&'a [u8
         check_size(size).map_err(|error| Error::new(error.kind(), format!("entry {n}: {error}")))?;
     }
     Ok(())
-}
-
-fn read_stream(py: Python<'_>, stream: PyArrayReader, what: &str) -> PyResult<Vec<ArrayRef>> {
-    let reader = stream.into_reader()?;
-    let field = reader.field();
-    // A stream's producer may be slow, or Python itself.
-    let read = run(py, Owner::current(), move || {
-        reader
-            .collect::<std::result::Result<Vec<_>, _>>()
-            .map_err(|error| Error::new(ErrorKind::InvalidValue, format!("{what}: reading the Arrow stream failed: {error}")))
-    })?;
-    Ok(if read.is_empty() { vec![arrow_array::new_empty_array(field.data_type())] } else { read })
-}
-
-/// Reads a stream that has columns without a type once more, by way of pyarrow: polars gives such a column a buffer, which the
-/// format has none for (<https://arrow.apache.org/docs/format/Columnar.html#buffer-listing-for-each-layout>) and arrow-rs refuses;
-/// pyarrow takes it, and hands it on as it should be.
-fn read_untyped(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<ArrayRef>> {
-    let py = object.py();
-    let Ok(pyarrow) = py.import("pyarrow") else {
-        return Err(PyTypeError::new_err(format!(
-            "{what} has a column without a type, in a form that only pyarrow reads; give the column a type (polars: dtype=...), or install pyarrow"
-        )));
-    };
-    let column = pyarrow.call_method1("chunked_array", (object,))?;
-    read_stream(py, column.extract()?, what)
-}
-
-fn has_untyped(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Null => true,
-        DataType::Struct(fields) => fields.iter().any(|field| has_untyped(field.data_type())),
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::FixedSizeList(item, _)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::Map(item, _) => has_untyped(item.data_type()),
-        _ => false,
-    }
 }
 
 /// No rows, so that their type was not known either.

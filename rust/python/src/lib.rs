@@ -1,7 +1,7 @@
 //! The PyO3 binding `holdfast._core`: converts, releases the GIL, maps errors, nothing else.
 //!
-//! `run.rs` is the one way from Python into the engine · `error.rs` exceptions · `columns.rs` Arrow in · `export.rs`
-//! Arrow out · `view.rs` who sees what · `task.rs`, `builder.rs`, `key_value.rs`,
+//! `run.rs` is the one way from Python into the engine · `error.rs` exceptions · `columns.rs`, `stream.rs` Arrow in ·
+//! `export.rs` Arrow out · `view.rs` who sees what · `task.rs`, `builder.rs`, `key_value.rs`,
 //! `timestamped.rs`, `versioned.rs`, `window.rs`, `session.rs`, `iterator.rs` the stores' nouns ·
 //! `serde.rs` typed columns · `host.rs` the state host and its client · `calls.rs`, `arguments.rs` what a
 //! processor asks of its session. The docstrings live in `python/holdfast/_core.pyi`.
@@ -18,6 +18,7 @@ mod key_value;
 mod run;
 mod serde;
 mod session;
+mod stream;
 mod task;
 mod timestamped;
 mod versioned;
