@@ -3,9 +3,17 @@
 
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{ErrorKind, Offset, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, TopicPartition, VersionRow};
+use parking_lot::{Mutex, MutexGuard};
+
+/// Failpoints are the process's, so tests take turns.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock()
+}
 
 #[test]
 fn after_a_rollback_the_task_stands_where_the_database_does() {
+    let _turn = turn();
     let versioned = StoreKind::Versioned { history_retention: 100, segment_interval: 10 };
     let memory = StoreSpec { persistent: false, ..StoreSpec::new("memory", StoreKind::KeyValue) };
     let specs = [StoreSpec::new("kv", StoreKind::KeyValue), StoreSpec::new("rates", versioned), memory];
@@ -48,5 +56,28 @@ fn after_a_rollback_the_task_stands_where_the_database_does() {
         stands_at(&task, true, b"three", 3);
         task.close().unwrap();
         stands_at(&Task::open(dir.path(), &specs, TaskOptions::default()).unwrap(), false, b"three", 3);
+    }
+}
+
+/// A range delete stages no record, so the transaction looked untouched.
+#[test]
+fn a_range_delete_that_was_not_written_through_leaves_nothing_but_a_rollback() {
+    let _turn = turn();
+    let specs =
+        [StoreSpec::new("kv", StoreKind::KeyValue), StoreSpec { transactional: false, ..StoreSpec::new("direct", StoreKind::KeyValue) }];
+    for point in [Failpoint::BeforeCommit, Failpoint::AfterCommit] {
+        let dir = tempfile::tempdir().unwrap();
+        let task = Task::open(dir.path(), &specs, TaskOptions::default()).unwrap();
+        let (kv, direct) = (task.key_value("kv").unwrap(), task.key_value("direct").unwrap());
+        task.write(|tx| direct.put(tx, b"k", Some(b"v"))).unwrap();
+        point.arm(Action::Error, 0);
+        task.write_batch(|tx| direct.delete_range(tx, None, None)).unwrap_err();
+        assert!(Failpoint::disarm());
+        let refused = task.write(|tx| kv.put(tx, b"k", Some(b"v"))).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidState, "{point:?}: {refused}");
+        task.rollback().unwrap();
+        let is_there = direct.get(&mut task.transaction().unwrap(), b"k", |found| found.is_some()).unwrap();
+        assert_eq!(is_there, point == Failpoint::BeforeCommit);
+        task.write(|tx| kv.put(tx, b"k", Some(b"v"))).unwrap();
     }
 }

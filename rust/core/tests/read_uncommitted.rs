@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::failpoint::{Action, Failpoint};
-use holdfast_core::{Durability, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Transaction};
+use holdfast_core::{Durability, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Transaction};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -155,6 +155,40 @@ fn commits_copies_restores_and_closes_show_what_was_there_before_them() {
 
     write(&task, b"k", b"6");
     while_at(Failpoint::BeforeFlush, || task.close().unwrap(), || assert_eq!(seen(&task).unwrap(), b"6"));
+}
+
+/// A put into a store without transactions is a commit of its own.
+#[test]
+fn a_put_that_is_written_through_shows_what_was_there_before_it() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let kind = StoreKind::Versioned { history_retention: 10, segment_interval: 5 };
+    let specs = [
+        StoreSpec::new("kv", StoreKind::KeyValue),
+        StoreSpec { persistent: false, ..StoreSpec::new("memory", StoreKind::KeyValue) },
+        StoreSpec { transactional: false, ..StoreSpec::new("direct", kind) },
+    ];
+    let task = Task::open(folder.path(), &specs, TaskOptions { durability: Durability::Sync, ..TaskOptions::default() }).unwrap();
+    task.expect_uncommitted_readers();
+    let direct = task.versioned("direct").unwrap();
+    let put = |at| assert!(task.write(|tx| direct.put(tx, b"d", Some(b"v"), Timestamp(at))).unwrap().accepted);
+    let times = || {
+        let mut view = task.read_uncommitted().unwrap();
+        let newest = direct.get(&mut view, b"d", |found| found.map(|version| version.timestamp)).unwrap();
+        (newest, direct.stream_time(&view))
+    };
+    put(100);
+    write(&task, b"k", b"staged");
+    while_at(
+        Failpoint::BeforeCommit,
+        || put(200),
+        || {
+            assert_eq!(seen(&task).unwrap(), b"staged");
+            assert_eq!(times(), (Some(Timestamp(100)), Some(Timestamp(100))));
+        },
+    );
+    assert_eq!(seen(&task).unwrap(), b"staged");
+    assert_eq!(times(), (Some(Timestamp(200)), Some(Timestamp(200))));
 }
 
 #[test]

@@ -106,6 +106,7 @@ impl Task {
         if batch.is_empty() && !in_memory {
             return Ok(());
         }
+        let _published = self.publish_before_write_through(tx, &last.states);
         let mut states = last.states;
         for ((entry, own), committed) in self.stores.iter().zip(&mut tx.stores).zip(&mut states) {
             if entry.is_direct() {

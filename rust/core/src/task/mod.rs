@@ -260,6 +260,8 @@ impl Task {
         if let Some(spiller) = &self.spiller {
             spiller.close();
         }
+        // Its spilled rows go before the directory's lock does: whoever opens the task next removes what lies there.
+        self.uncommitted.withdraw();
         if older_layout && written.is_ok() {
             return self.database.close_without_own_families();
         }

@@ -10,7 +10,7 @@ use super::Task;
 use super::open_transaction::{Open, OpenTransaction};
 use crate::error::Result;
 use crate::sync::{self, Mutex};
-use crate::transaction::Transaction;
+use crate::transaction::{StoreState, Transaction};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -112,6 +112,20 @@ impl Task {
 
     pub(super) fn publish_transaction(&self, tx: &mut Transaction) -> Published<'_> {
         self.uncommitted.publish(|| Some(tx.reader()))
+    }
+
+    /// The same of a transaction whose rows for stores without transactions are in a batch already: the view shows these stores as
+    /// they are committed.
+    pub(super) fn publish_before_write_through(&self, tx: &mut Transaction, committed: &[StoreState]) -> Published<'_> {
+        self.uncommitted.publish(|| {
+            let mut view = tx.reader();
+            for ((entry, own), committed) in self.stores.iter().zip(&mut view.stores).zip(committed) {
+                if entry.is_direct() {
+                    *own = *committed;
+                }
+            }
+            Some(view)
+        })
     }
 
     /// The same of whatever is open. There may be nothing to show: then readers wait, to be told what is wrong.

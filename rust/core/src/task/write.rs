@@ -6,7 +6,7 @@ use crate::transaction::Transaction;
 
 impl Task {
     /// Does the work of a write call for one record, and writes what it staged for stores without transactions through. Nobody
-    /// else writes or commits before it has ended.
+    /// else writes or commits before it has ended. READ_UNCOMMITTED readers wait for `work`, not for the disk.
     ///
     /// # Errors
     /// Those of `work`; those of [`Task::transaction`] and [`Task::write_through`]. If `work` had staged something before its error,

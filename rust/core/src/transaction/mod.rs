@@ -203,6 +203,8 @@ impl Transaction {
         let done = work(self);
         match &done {
             Err(error) if self.staged_bytes != staged => self.tear(error),
+            // A write-through that failed has torn it, also where no record was staged: a deleted range is none.
+            Err(_) if matches!(self.torn, Some(Cow::Owned(_))) => {}
             _ => self.torn = None,
         }
         done
