@@ -313,7 +313,7 @@ def test_rocksdb_options_of_the_database_and_of_families_are_taken(tmp_path):
     assert "atomic_flush=true" in written
 
 
-@pytest.mark.parametrize("name", ["comparator", "atomic_flush", "unordered_write", "prefix_extractor"])
+@pytest.mark.parametrize("name", ["comparator", "atomic_flush", "unordered_write", "prefix_extractor", "wal_dir"])
 def test_rocksdb_options_that_promises_rest_on_are_refused(tmp_path, name):
     with pytest.raises(ValueError, match=f"{name} cannot be set"):
         hf.open_task(tmp_path / "db", KV, rocksdb_options={name: "false"})

@@ -209,4 +209,18 @@ def test_an_expired_read_names_a_retention_that_was_shorter_before(tmp_path, cap
     (warning,) = [record.getMessage() for record in caplog.records if "history_retention" in record.getMessage()]
     assert "from 90" in warning
     assert "was shorter before" in warning
+    assert "in a new directory" in warning
     assert "raise" not in warning
+
+
+def test_an_expired_read_of_what_no_retention_has_kept_says_nothing_of_an_older_one(tmp_path, caplog):
+    bench = Bench(tmp_path / "short", history_retention=10)
+    bench.rates.put(b"k", b"new", 100)
+    bench.task.commit()
+    bench.retention = 60
+    bench.reopen()
+    with caplog.at_level("WARNING"):
+        assert bench.rates.get(b"k", as_of=30) is None
+    (warning,) = [record.getMessage() for record in caplog.records if "history_retention" in record.getMessage()]
+    assert "raise history_retention" in warning
+    assert "was shorter before" not in warning

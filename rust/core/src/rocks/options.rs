@@ -39,7 +39,7 @@ const TEMPORARY_FILES: i32 = 32;
 const TIME_BYTES: usize = 8;
 
 /// What answers, snapshots or durability rest on.
-const OURS: [&str; 14] = [
+const OURS: [&str; 15] = [
     "atomic_flush",
     "comparator",
     "compaction_filter",
@@ -52,6 +52,7 @@ const OURS: [&str; 14] = [
     "merge_operator",
     "prefix_extractor",
     "unordered_write",
+    "wal_dir",
     "wal_recovery_mode",
     "write_buffer_manager",
 ];

@@ -159,8 +159,9 @@ impl VersionedStore {
         if warned.is_none_or(|last| last.elapsed() >= WARN_EVERY) {
             *warned = Some(Instant::now());
             let horizon = self.horizon(tx);
-            let advice = if self.first_retained(tx) < horizon {
-                "history_retention was shorter before, which has dropped what lies further back; to have it again, restore the store from its changelog"
+            let advice = if self.first_retained(tx) <= at {
+                "history_retention was shorter before, which has dropped what lies further back; to have it again, open the store in a \
+                 new directory and restore it from its changelog"
             } else {
                 "raise history_retention if it should"
             };
