@@ -97,6 +97,14 @@ def test_each_call_on_a_timestamped_store_is_counted_once(task):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", [hf.stores.key_value, hf.stores.timestamped_key_value])
+def test_a_prefix_scan_of_struct_keys_is_counted_as_one(kind):
+    key = hf.serde.struct(pa.schema([("a", pa.string()), ("b", pa.int64())]))
+    with hf.open_task(None, [kind("s", key=key)]) as task:
+        list(task["s"].prefix_scan(("x",)))
+        assert counts(task, "s") == {"prefix-scan": 1}
+
+
 def test_each_call_on_a_versioned_store_is_counted_once(task):
     store = task["versioned"]
     store.put(b"a", b"1", LATE)

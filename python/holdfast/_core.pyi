@@ -151,8 +151,8 @@ class KeyValueStore:
         """Removes it; returns what was there."""
     def range(self, start: bytes | None, end: bytes | None, reverse: bool) -> KeyValueIterator:
         """From `start` to `end`, both included."""
-    def prefix_scan(self, prefix: bytes) -> KeyValueIterator:
-        """Keys that start with `prefix`."""
+    def prefix_scan(self, prefix: bytes, end: bytes | None) -> KeyValueIterator:
+        """Keys that start with `prefix`, and lie below `end`."""
     def approximate_num_entries(self) -> int:
         """About how many keys there are."""
     def put_batch(self, keys: Any, values: Any) -> None:
@@ -195,8 +195,8 @@ class TimestampedKeyValueStore:
         """Removes it; returns what was there."""
     def range(self, start: bytes | None, end: bytes | None, reverse: bool) -> TimestampedIterator:
         """From `start` to `end`, both included."""
-    def prefix_scan(self, prefix: bytes) -> TimestampedIterator:
-        """Keys that start with `prefix`."""
+    def prefix_scan(self, prefix: bytes, end: bytes | None) -> TimestampedIterator:
+        """Keys that start with `prefix`, and lie below `end`."""
     def approximate_num_entries(self) -> int:
         """About how many keys there are."""
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> None:

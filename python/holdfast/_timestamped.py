@@ -53,9 +53,7 @@ class ReadOnlyTimestampedKeyValueStore(Generic[K, V]):
 
     def prefix_scan(self, prefix: K) -> StoreIterator[K, ValueAndTimestamp[V]]:
         """Keys whose bytes start with those of `prefix`; of a struct key, those with the first fields in a tuple or dict."""
-        start, end = prefix_bounds(self._serdes, prefix)
-        rows = self._core.prefix_scan(start) if end is None else self._core.range(start, end, reverse=False)
-        return self._iterator(rows)
+        return self._iterator(self._core.prefix_scan(*prefix_bounds(self._serdes, prefix)))
 
     def approximate_num_entries(self) -> int:
         """About how many keys there are, staged ones included."""

@@ -82,8 +82,9 @@ impl KeyValueStore {
         Ok(KeyValueIterator::new(self.view.task(), scan))
     }
 
-    fn prefix_scan(&self, py: Python<'_>, prefix: &[u8]) -> PyResult<KeyValueIterator> {
-        let scan = self.scan(py, |store, tx| store.prefix_scan(tx, prefix, false))?;
+    #[pyo3(signature = (prefix, end))]
+    fn prefix_scan(&self, py: Python<'_>, prefix: &[u8], end: Option<&[u8]>) -> PyResult<KeyValueIterator> {
+        let scan = self.scan(py, |store, tx| store.prefix_scan(tx, prefix, end, false))?;
         Ok(KeyValueIterator::new(self.view.task(), scan))
     }
 

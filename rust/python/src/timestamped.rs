@@ -89,8 +89,9 @@ impl TimestampedKeyValueStore {
         Ok(TimestampedIterator::new(self.view.task(), scan))
     }
 
-    fn prefix_scan(&self, py: Python<'_>, prefix: &[u8]) -> PyResult<TimestampedIterator> {
-        let scan = self.scan(py, |store, tx| store.prefix_scan(tx, prefix, false))?;
+    #[pyo3(signature = (prefix, end))]
+    fn prefix_scan(&self, py: Python<'_>, prefix: &[u8], end: Option<&[u8]>) -> PyResult<TimestampedIterator> {
+        let scan = self.scan(py, |store, tx| store.prefix_scan(tx, prefix, end, false))?;
         Ok(TimestampedIterator::new(self.view.task(), scan))
     }
 

@@ -96,9 +96,9 @@ class _ByKey(Remote, ABC):
         """From `start` to `end`, both included."""
         return Rows(self._scan("range", *_range(start, end, reverse)), tuples)
 
-    def prefix_scan(self, prefix: bytes) -> Rows:
-        """Keys that start with `prefix`."""
-        return Rows(self._scan("prefix", ("start", "key", [prefix])), tuples)
+    def prefix_scan(self, prefix: bytes, end: bytes | None) -> Rows:
+        """Keys that start with `prefix`, and lie below `end`."""
+        return Rows(self._scan("prefix", ("start", "key", [prefix]), ("end", "bytes", [end])), tuples)
 
     def range_batches(
         self,

@@ -116,10 +116,11 @@ impl KeyValueStore {
         self.scan(tx, between(from, to), reverse)
     }
 
-    /// A scan of the keys that start with `prefix`; a prefix of 0xFF bytes scans to the end.
-    pub fn prefix_scan(&self, tx: &mut Transaction, prefix: &[u8], reverse: bool) -> Result<Scan> {
+    /// A scan of the keys that start with `prefix`, and lie below `end` where there is one; a prefix of 0xFF bytes scans to the end.
+    pub fn prefix_scan(&self, tx: &mut Transaction, prefix: &[u8], end: Option<&[u8]>, reverse: bool) -> Result<Scan> {
         let _call = self.counts.call(Operation::PrefixScan);
-        self.scan(tx, with_prefix(prefix), reverse)
+        let bounds = with_prefix(prefix);
+        self.scan(tx, Bounds { upper: end.map(<[u8]>::to_vec).or(bounds.upper), ..bounds }, reverse)
     }
 
     fn scan(&self, tx: &mut Transaction, bounds: Bounds, reverse: bool) -> Result<Scan> {

@@ -99,7 +99,7 @@ impl Subject for KeyValue {
                 same(|| format!("range {from:?} to {to:?}, reverse {reverse}"), &found, &expected)
             }
             1 => {
-                let found = rows(store.prefix_scan(open.tx, &a, false)?)?;
+                let found = rows(store.prefix_scan(open.tx, &a, None, false)?)?;
                 let expected = self.rows.iter().filter(|(k, _)| k.starts_with(&a)).map(|(k, v)| (k.clone(), v.clone())).collect();
                 same(|| format!("prefix {a:?}"), &found, &expected)
             }

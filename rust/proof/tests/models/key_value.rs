@@ -142,7 +142,7 @@ impl Pair<StoreSpec> {
             }
             Step::Prefix(prefix) => {
                 let mut found = Vec::new();
-                let mut scan = store.prefix_scan(&mut self.task.transaction().unwrap(), &prefix, false).unwrap();
+                let mut scan = store.prefix_scan(&mut self.task.transaction().unwrap(), &prefix, None, false).unwrap();
                 let mut visit = |key: &[u8], value: &[u8]| {
                     found.push((key.to_vec(), value.to_vec()));
                     holdfast_core::Step::Next

@@ -74,7 +74,7 @@ impl Items {
     fn items(&self, group: usize, access: &mut Access<'_>) -> Result<Vec<Item>> {
         let prefix = self.prefix(group, access);
         let mut items = Vec::new();
-        access.items.prefix_scan(access.tx, &prefix, false)?.for_each(&mut |key, count| {
+        access.items.prefix_scan(access.tx, &prefix, None, false)?.for_each(&mut |key, count| {
             items.push(Item { rest: key.get(prefix.len()..).unwrap_or_default().to_vec(), count: number(count) });
             Step::Next
         })?;

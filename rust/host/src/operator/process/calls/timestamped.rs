@@ -41,7 +41,7 @@ pub fn call(store: &TimestampedKeyValueStore, tx: &mut Transaction, method: &str
             Reply::Batch(places.finish_stamped()?)
         }
         "range" => pages(store.range(tx, given.bound("start")?, given.bound("end")?, given.flag("reverse")?)?),
-        "prefix" => pages(store.prefix_scan(tx, given.key("start")?, false)?),
+        "prefix" => pages(store.prefix_scan(tx, given.key("start")?, given.bound("end")?, false)?),
         "entries" => Reply::number(Some(store.approximate_num_entries(tx)?.cast_signed()))?,
         _ => return Ok(None),
     }))
