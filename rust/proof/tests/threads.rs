@@ -1,16 +1,16 @@
 //! Readers of both levels beside a writer that commits, rolls back, expires and compacts: money moves between two stores, and
-//! no reader ever sees a total that is not the bank's.
+//! no reader ever sees a total that is not the bank's, nor a state without what had returned before.
 
 use holdfast_core::{Durability, KeyValueStore, OffsetChange, Step, StoreKind, StoreSpec, Task, Timestamp, Transaction, VersionedStore};
 use holdfast_proof::{directory, generator, runner, subject};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 const ACCOUNTS: u64 = 40;
 const EACH: i64 = 1_000;
 const TRANSACTIONS: u64 = 400;
 /// Of each level.
 const READERS: u64 = 4;
-const RETENTION: i64 = 50;
+const RETENTION: i64 = 500;
 
 fn account(n: u64) -> [u8; 8] {
     n.to_be_bytes()
@@ -82,7 +82,7 @@ impl Drop for Ends<'_> {
 #[test]
 fn no_reader_sees_money_made_or_lost() {
     let dir = directory().expect("a temporary directory");
-    let history = StoreKind::Versioned { history_retention: RETENTION, segment_interval: 5 };
+    let history = StoreKind::Versioned { history_retention: RETENTION, segment_interval: 50 };
     let specs: [StoreSpec; 2] = [subject::spec("cash", StoreKind::KeyValue), subject::spec("history", history)];
     let task = Task::open(&dir.path().join("bank"), &specs, runner::options(Durability::Changelog)).expect("a new database");
     let bank = Bank::of(&task);
@@ -92,16 +92,25 @@ fn no_reader_sees_money_made_or_lost() {
     task.commit(OffsetChange::Keep).expect("a commit");
     let wanted = EACH * ACCOUNTS as i64;
     let (done, views) = (AtomicBool::new(false), AtomicU64::new(0));
+    // The last transfer that has returned and was not rolled back, and the last that was committed: a view that is taken later has
+    // it, unless a rollback has come between.
+    let (returned, rollbacks) = ([AtomicI64::new(-1), AtomicI64::new(-1)], AtomicU64::new(0));
     std::thread::scope(|scope| {
         for reader in 0..2 * READERS {
-            let (task, done, views) = (&task, &done, &views);
+            let (task, done, views, returned, rollbacks) = (&task, &done, &views, &returned, &rollbacks);
             scope.spawn(move || {
                 let (bank, mut rng) = (Bank::of(task), generator(reader, 3));
                 while !done.load(Ordering::Relaxed) {
                     let uncommitted = reader < READERS;
-                    let mut view =
-                        if uncommitted { task.transaction().expect("a transaction").reader() } else { task.begin().expect("a view") };
+                    let rolled_back = rollbacks.load(Ordering::SeqCst);
+                    let returned = returned[usize::from(!uncommitted)].load(Ordering::SeqCst);
+                    let view = if uncommitted { task.read_uncommitted() } else { task.begin() };
+                    let mut view = view.expect("a view");
                     let level = if uncommitted { "uncommitted" } else { "committed" };
+                    let time = bank.history.stream_time(&view).map_or(-1, |time| time.0);
+                    if !uncommitted || rollbacks.load(Ordering::SeqCst) == rolled_back {
+                        assert!(time >= returned, "{level}: a view of transfer {time} when {returned} had returned");
+                    }
                     // The same view, looked at twice in different ways while the writer goes on.
                     let scan = rng.bool();
                     assert_eq!(bank.total(&mut view, scan), wanted, "{level}, by scans: {scan}");
@@ -113,16 +122,31 @@ fn no_reader_sees_money_made_or_lost() {
         scope.spawn(|| {
             let mut rng = generator(1, 4);
             let _ends = Ends(&done);
-            for n in 0..TRANSACTIONS {
+            let [uncommitted, committed] = &returned;
+            let mut at = 0;
+            for _ in 0..TRANSACTIONS {
                 for _ in 0..rng.u64(1..20) {
                     let (from, to, sum) = (rng.u64(..ACCOUNTS), rng.u64(..ACCOUNTS), rng.i64(1..100));
-                    bank.transfer(&mut task.transaction().expect("a transaction"), from, to, sum, n as i64);
+                    at += 1;
+                    let transfer = |tx: &mut Transaction| {
+                        bank.transfer(tx, from, to, sum, at);
+                        Ok(())
+                    };
+                    if rng.bool() { task.write(transfer) } else { task.write_batch(transfer) }.expect("a transfer");
+                    uncommitted.store(at, Ordering::SeqCst);
                 }
                 match rng.u8(..20) {
-                    0..=4 => task.rollback().expect("a rollback"),
+                    0..=4 => {
+                        uncommitted.store(committed.load(Ordering::SeqCst), Ordering::SeqCst);
+                        rollbacks.fetch_add(1, Ordering::SeqCst);
+                        task.rollback().expect("a rollback");
+                    }
                     5 => task.flush(true).expect("a flush"),
                     6 => task.compact("history").expect("a compaction"),
-                    _ => task.commit(OffsetChange::Keep).expect("a commit"),
+                    _ => {
+                        task.commit(OffsetChange::Keep).expect("a commit");
+                        committed.store(at, Ordering::SeqCst);
+                    }
                 }
             }
             // Readers that come late still see something.

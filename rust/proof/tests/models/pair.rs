@@ -83,7 +83,7 @@ impl<S: Subject> Pair<S> {
                 self.task.compact("s").unwrap();
             }
             Event::Views => {
-                let uncommitted = self.task.transaction().unwrap().reader();
+                let uncommitted = self.task.read_uncommitted().unwrap();
                 self.views.push((uncommitted, self.open.clone()));
                 self.views.push((self.task.begin().unwrap(), self.committed.clone()));
             }
