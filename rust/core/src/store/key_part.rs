@@ -43,7 +43,7 @@ pub(crate) fn key_part(key: &[u8]) -> Vec<u8> {
 }
 
 /// Appends the key that a key part stands for.
-pub(crate) fn push_key(part: &[u8], out: &mut Vec<u8>) {
+pub fn push_key(part: &[u8], out: &mut Vec<u8>) {
     let body = &part[..part.len() - END.len()];
     let mut rest = body;
     while let Some(zero) = rest.iter().position(|byte| *byte == 0) {

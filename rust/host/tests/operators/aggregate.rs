@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_core::{SessionQuery, Task, Timestamp, Transaction};
+use holdfast_core::{SessionQuery, Step, Task, Timestamp, Transaction};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -293,6 +293,18 @@ fn groups(task: &Task, tx: &mut Transaction) -> u64 {
     kept
 }
 
+/// How many single values a task has.
+fn items(task: &Task, tx: &mut Transaction) -> u64 {
+    let mut kept = 0;
+    let mut scan = task.key_value("items").unwrap().range(tx, None, None, false).unwrap();
+    scan.for_each(&mut |_, _| {
+        kept += 1;
+        Step::Next
+    })
+    .unwrap();
+    kept
+}
+
 #[test]
 fn the_state_forgets_windows_with_all_that_is_kept_of_them() {
     for kind in [Kind::Hopping, Kind::Sliding, Kind::Session] {
@@ -302,18 +314,68 @@ fn the_state_forgets_windows_with_all_that_is_kept_of_them() {
                 job.epoch(&[row((time % 5) as u8, time * 7, time)], false);
             }
             let mut tx = job.tasks[0].begin().unwrap();
-            let mut kept = 0;
-            let mut scan = job.tasks[0].key_value("items").unwrap().range(&mut tx, None, None, false).unwrap();
-            scan.for_each(&mut |_, _| {
-                kept += 1;
-                holdfast_core::Step::Next
-            })
-            .unwrap();
+            let kept = items(&job.tasks[0], &mut tx);
             assert!((1..50).contains(&kept), "{kind:?} {emit}: {kept}");
             if emit == "close" {
                 assert!(groups(&job.tasks[0], &mut tx) < 10, "{kind:?}");
             }
         }
+    }
+}
+
+#[test]
+fn what_is_kept_of_windows_that_a_shorter_grace_closes_is_forgotten() {
+    for kind in [Kind::Hopping, Kind::Sliding, Kind::Session] {
+        let mut job = Settings { grace: None, ..Settings::new(kind, "update", 0) }.job(1);
+        for time in 0..200 {
+            job.epoch(&[row((time % 5) as u8, time * 7, time)], false);
+        }
+        // One that began long ago and is open.
+        job.epoch(&(0..200).map(|time| row(9, time * 7, time)).collect::<Vec<Row>>(), false);
+        let mut tx = job.tasks[0].begin().unwrap();
+        let before = items(&job.tasks[0], &mut tx);
+        assert!(before > 1_000, "{kind:?}: {before}");
+        job.restart(&Settings::new(kind, "update", 3).request());
+        let out = job.epoch(&[row(9, 200 * 7, 200)], true).rows;
+        job.epoch(&[row(9, 201 * 7, 201)], false);
+        let mut tx = job.tasks[0].begin().unwrap();
+        let kept = items(&job.tasks[0], &mut tx);
+        if kind == Kind::Session {
+            let members: Vec<Row> = (0..=200).map(|time| row(9, time * 7, time)).collect();
+            assert_eq!(out, [self::out(kind, Some(9), 0, &members)]);
+            assert!((202 * 3..202 * 3 + 50).contains(&kept), "{kept}");
+        } else {
+            assert!((1..100).contains(&kept), "{kind:?}: {kept}");
+        }
+    }
+}
+
+#[test]
+fn a_session_that_begins_where_one_was_closed_has_nothing_of_it() {
+    let mut job = Settings { grace: None, ..Settings::new(Kind::Session, "update", 0) }.job(1);
+    job.epoch(&[row(1, 0, 42), row(2, 80, 1)], false);
+    job.restart(&Settings::new(Kind::Session, "update", 0).request());
+    let members: Vec<Row> = (0..=10).map(|n| row(1, n * 8, n)).collect();
+    assert_eq!(job.epoch(&members, false).rows, [out(Kind::Session, Some(1), 0, &members)]);
+}
+
+#[test]
+fn windows_that_have_come_out_and_were_kept_are_forgotten_once_they_come_out_as_they_close() {
+    for kind in [Kind::Hopping, Kind::Sliding, Kind::Session] {
+        let mut kept_longer = Settings::new(kind, "update", 3).request();
+        kept_longer["retention"] = json!(100_000);
+        let mut job = Job::new(&kept_longer, 1, 1);
+        for time in 0..200 {
+            job.epoch(&[row((time % 5) as u8, time * 7, time)], false);
+        }
+        let mut tx = job.tasks[0].begin().unwrap();
+        assert!(groups(&job.tasks[0], &mut tx) >= 200, "{kind:?}");
+        job.restart(&Settings::new(kind, "close", 3).request());
+        let out = job.epoch(&[row(1, 200 * 7, 200)], true).rows;
+        assert!(out.iter().all(|row| row[2].is_some_and(|end| end >= 199 * 7 - 3)), "{kind:?}: what has come out comes out again: {out:?}");
+        let mut tx = job.tasks[0].begin().unwrap();
+        let kept = groups(&job.tasks[0], &mut tx);
+        assert!((1..10).contains(&kept), "{kind:?}: {kept}");
     }
 }
 

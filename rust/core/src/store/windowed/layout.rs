@@ -31,9 +31,9 @@ pub(in crate::store) fn time(bytes: &[u8]) -> i64 {
     split_time(bytes).map_or(0, |(time, _)| time)
 }
 
-/// Key part, time and the rest of a windowed row's key.
+/// Key part, time and the rest of a windowed row's key; `None` if it is no such key.
 #[inline]
-pub(super) fn split_row(row_key: &[u8]) -> Option<(&[u8], i64, &[u8])> {
+pub fn split_row(row_key: &[u8]) -> Option<(&[u8], i64, &[u8])> {
     let (part, rest) = split_key_part(row_key)?;
     let (time, more) = split_time(rest)?;
     Some((part, time, more))

@@ -9,9 +9,9 @@ mod layout;
 mod scan;
 
 pub(in crate::store) use find::Wanted;
-pub use layout::ordered;
 pub(in crate::store) use layout::time;
 pub(crate) use layout::{expired, row_time};
+pub use layout::{ordered, split_row};
 pub(in crate::store) use scan::{Row, RowScan, Selection};
 
 use crate::error::{Error, Result};

@@ -14,14 +14,16 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, ListArray};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field};
-use holdfast_core::store::key_part::push_key_part;
-use holdfast_core::store::windowed::ordered;
-use holdfast_core::{Error, ErrorKind, Result, Step};
+use holdfast_core::store::key_part::{push_key, push_key_part};
+use holdfast_core::store::windowed::{ordered, split_row};
+use holdfast_core::{Error, ErrorKind, KeyValueStore, Result, Step, Transaction};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::accumulator::{Access, Accumulator, Assigned, Merge, column, unreadable};
+use super::windows::Windows;
 use crate::float;
 use crate::frame::MAX_PAYLOAD;
+use crate::operator::batch::{BATCH_BYTES, BATCH_ROWS};
 use crate::operator::rows::Rows;
 use crate::row::RowCodec;
 
@@ -130,6 +132,41 @@ impl Items {
     /// The values as they are told apart, or (of a list) put in order.
     fn values(&self, values: &ArrayRef) -> ArrayRef {
         if self.kind == Kind::List { float::in_order(values) } else { float::told_apart(values) }
+    }
+}
+
+/// Deletes what is kept of windows that were closed before the epoch, a batch of keys at a time: of those that no epoch has closed
+/// nothing else would.
+pub fn sweep(items: &KeyValueStore, windows: &dyn Windows, tx: &mut Transaction) -> Result<()> {
+    let mut scan = items.range(tx, None, None, false)?;
+    // The window of the last key, and whether it is over.
+    let (mut window, mut is_over) = (None, false);
+    loop {
+        let (mut keys, mut bytes) = (Vec::<Vec<u8>>::new(), 0);
+        scan.for_each(&mut |key, _| {
+            keys.push(key.to_vec());
+            bytes += key.len();
+            if keys.len() == BATCH_ROWS || bytes >= BATCH_BYTES { Step::Pause } else { Step::Next }
+        })?;
+        if keys.is_empty() {
+            return Ok(());
+        }
+        for item in &keys {
+            let Some((part, start, _)) = split_row(item) else { continue };
+            let mut key = Vec::with_capacity(part.len());
+            push_key(part, &mut key);
+            let of_item = Some((key, start));
+            if of_item != window {
+                is_over = match &of_item {
+                    Some((key, start)) => windows.was_over(key, *start, tx)?,
+                    None => false,
+                };
+                window = of_item;
+            }
+            if is_over {
+                items.put(tx, item, None)?;
+            }
+        }
     }
 }
 

@@ -185,12 +185,18 @@ impl Operator for Aggregation {
         let (places, stream_time) = self.places(before.map(|before| before.time))?;
         let clock = Clock::new(&self.spec, before, stream_time.max(self.rows.heartbeat));
         let mut windows = windows(&self.spec, task, clock)?;
+        let keeps_items = self.accumulators.iter().any(|accumulator| accumulator.keeps_items());
+        if clock.sweeps() {
+            windows.sweep(tx)?;
+        }
+        if clock.has_skipped() && keeps_items && self.spec.window.is_some() {
+            items::sweep(&items, &*windows, tx)?;
+        }
         let mut groups = Groups::default();
         let assigned = windows.assign(&self.rows, &places, tx, &mut groups, &mut self.counts)?;
         let mut is_touched = vec![false; groups.count()];
         assigned.iter().for_each(|row| is_touched[row.group as usize] = true);
         let touched: Vec<usize> = (0..groups.count()).filter(|group| is_touched[*group]).collect();
-        let keeps_items = self.accumulators.iter().any(|accumulator| accumulator.keeps_items());
         windows.enter_stored(keeps_items, tx, &mut groups)?;
         let kept = windows.read(tx, &groups)?;
         let mut state = codec.decode(kept.iter().map(Option::as_deref))?.into_iter();

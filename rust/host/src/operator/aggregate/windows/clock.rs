@@ -2,26 +2,29 @@
 
 use crate::operator::aggregate::spec::{Emit, Spec};
 
-/// How far an epoch has come, as the state has it: `stream time, 8 bytes | closed, 8 bytes`, both big-endian. States of
-/// before the second was kept have the first alone.
+/// How far an epoch has come, as the state has it: `stream time, 8 bytes | closed, 8 bytes`, both big-endian, and a byte 1 if
+/// `is_swept`. States of before the others were kept have the first alone, or the first two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
     /// The greatest time so far.
     pub time: i64,
     /// The last end that is closed; the least number if none is.
     closed: Option<i64>,
+    /// No window that is closed is in the store: they came out as they closed, and were deleted.
+    is_swept: bool,
 }
 
 impl Progress {
     /// What was kept, if it can be read.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let number = |bytes: &[u8]| bytes.first_chunk().map(|number| i64::from_be_bytes(*number));
-        Some(Self { time: number(bytes)?, closed: bytes.get(8..).and_then(number) })
+        Some(Self { time: number(bytes)?, closed: bytes.get(8..).and_then(number), is_swept: bytes.get(16) == Some(&1) })
     }
 
     /// What is to be kept.
     pub fn encode(self) -> Vec<u8> {
-        [Some(self.time), self.closed].into_iter().flatten().flat_map(i64::to_be_bytes).collect()
+        let numbers = [Some(self.time), self.closed].into_iter().flatten().flat_map(i64::to_be_bytes);
+        numbers.chain(self.is_swept.then_some(1)).collect()
     }
 }
 
@@ -36,6 +39,11 @@ pub struct Clock {
     /// The last ends that are closed before and after the epoch.
     was_closed: i64,
     is_closed: i64,
+    /// Windows were closed between the epochs, by another grace.
+    has_skipped: bool,
+    /// Closed windows are deleted from the store, and before the epoch they were not.
+    sweeps: bool,
+    emit: Emit,
     last: bool,
 }
 
@@ -51,7 +59,10 @@ impl Clock {
             (None, _) => closed(before.time),
         });
         let is_closed = now.map_or(was_closed, |now| was_closed.max(closed(now)));
-        Self { before: before.map(|before| before.time), now, grace, was_closed, is_closed, last: spec.last }
+        let has_skipped = before.and_then(|before| before.closed).is_some_and(|closed| closed < was_closed);
+        let sweeps = spec.emit == Emit::Close && before.is_some_and(|before| !before.is_swept);
+        let before = before.map(|before| before.time);
+        Self { before, now, grace, was_closed, is_closed, has_skipped, sweeps, emit: spec.emit, last: spec.last }
     }
 
     /// Whether a time was more than the grace behind, before the epoch.
@@ -62,6 +73,21 @@ impl Clock {
     /// Whether what ends with this moment, the first one behind it, was closed before the epoch.
     pub fn was_closed(&self, end: i64) -> bool {
         end <= self.was_closed
+    }
+
+    /// The last end that was closed before the epoch.
+    pub fn closed_before(&self) -> i64 {
+        self.was_closed
+    }
+
+    /// Whether some windows were closed by no epoch, but by another grace than that of the epoch before.
+    pub fn has_skipped(&self) -> bool {
+        self.has_skipped
+    }
+
+    /// Whether windows that were closed before the epoch may be in the store, and are not to be.
+    pub fn sweeps(&self) -> bool {
+        self.sweeps
     }
 
     /// Whether it is closed after the epoch.
@@ -90,7 +116,7 @@ impl Clock {
 
     /// What is to be kept of the epoch.
     pub fn progress(&self) -> Option<Progress> {
-        self.now.map(|time| Progress { time, closed: Some(self.is_closed) })
+        self.now.map(|time| Progress { time, closed: Some(self.is_closed), is_swept: self.emit == Emit::Close })
     }
 }
 
@@ -116,7 +142,22 @@ mod tests {
         let longer = clock("close", 60, &kept, 120);
         assert_eq!((longer.was_closed(90), longer.is_closed(91), longer.closing()), (true, false, None));
         // What came out with every row needs no last answer.
-        assert!(clock("update", 0, &kept, 100).was_closed(100));
+        let update = clock("update", 0, &kept, 100);
+        assert!(update.was_closed(100) && update.has_skipped() && !longer.has_skipped());
+        let kept = update.progress().expect("a time").encode();
+        assert!(!clock("update", 0, &kept, 120).has_skipped(), "once");
+    }
+
+    #[test]
+    fn closed_windows_are_swept_once_when_they_begin_to_come_out_as_they_close() {
+        let first = clock("update", 10, &[], 100).progress().expect("a time").encode();
+        let closes = clock("close", 10, &first, 100);
+        assert!(closes.sweeps() && clock("close", 10, &first[..8], 100).sweeps() && !clock("update", 10, &first, 100).sweeps());
+        let kept = closes.progress().expect("a time").encode();
+        assert!(!clock("close", 10, &kept, 120).sweeps());
+        let back = clock("update", 10, &kept, 120).progress().expect("a time").encode();
+        assert!(clock("close", 10, &back, 120).sweeps());
+        assert_eq!((first.len(), kept.len(), back.len()), (16, 17, 16));
     }
 
     #[test]

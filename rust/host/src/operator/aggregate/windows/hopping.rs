@@ -74,6 +74,14 @@ impl Windows for Hopping {
         Ok(assigned)
     }
 
+    fn was_over(&self, _: &[u8], start: i64, _: &mut Transaction) -> Result<bool> {
+        Ok(self.clock.was_closed(start.saturating_add(self.window.length)))
+    }
+
+    fn sweep(&self, tx: &mut Transaction) -> Result<()> {
+        super::sweep(&self.store, tx, self.clock.closed_before().saturating_sub(self.window.length))
+    }
+
     fn enter_stored(&mut self, items: bool, tx: &mut Transaction, groups: &mut Groups) -> Result<()> {
         let Some((from, to)) = self.clock.closing().filter(|_| items || self.emit == Emit::Close) else { return Ok(()) };
         let start = |end: i64| end.saturating_sub(self.window.length);

@@ -23,6 +23,7 @@ use super::accumulator::{Assigned, Merge};
 use super::groups::Groups;
 use super::spec::{Spec, Window};
 use crate::operator::Counts;
+use crate::operator::batch::BATCH_ROWS;
 use crate::operator::rows::{Place, Rows};
 use crate::row::EncodedRows;
 
@@ -43,6 +44,22 @@ pub trait Windows {
         groups: &mut Groups,
         counts: &mut Counts,
     ) -> Result<Vec<Assigned>>;
+
+    /// Whether the window of a key that starts then was closed before the epoch.
+    ///
+    /// # Errors
+    /// The store's.
+    fn was_over(&self, _key: &[u8], _start: i64, _tx: &mut Transaction) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Deletes the stored windows that were closed before the epoch.
+    ///
+    /// # Errors
+    /// The store's.
+    fn sweep(&self, _tx: &mut Transaction) -> Result<()> {
+        Ok(())
+    }
 
     /// Enters the stored groups that the answers need, behind those of the rows, and, if `items` are kept beside them,
     /// those that are not needed any more.
@@ -161,6 +178,22 @@ fn write(
     let deletes = stored.iter().filter(|group| is_over(**group)).map(|group| put(*group, None));
     let puts = touched.iter().filter(|group| !is_over(**group)).map(|group| put(*group, Some(state.get(*group))));
     store.put_batch(tx, deletes.chain(puts))
+}
+
+/// Deletes the stored windows that start up to a time, a batch of them at a time.
+fn sweep(store: &WindowStore, tx: &mut Transaction, last: i64) -> Result<()> {
+    let mut scan = store.fetch_range(tx, None, None, Timestamp::MIN, Timestamp(last), false)?;
+    loop {
+        let mut found: Vec<(Vec<u8>, Timestamp)> = Vec::new();
+        scan.for_each(&mut |window, _| {
+            found.push((window.key.to_vec(), window.start));
+            found.len() < BATCH_ROWS
+        })?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        store.put_batch(tx, found.iter().map(|(key, start)| WindowPut { key, value: None, start: *start, timestamp: None }))?;
+    }
 }
 
 /// The stored windows that start in a range of times, all keys together: hands key and start to `f`.

@@ -14,6 +14,7 @@ use crate::operator::Counts;
 use crate::operator::aggregate::accumulator::{Assigned, Merge};
 use crate::operator::aggregate::groups::Groups;
 use crate::operator::aggregate::spec::Emit;
+use crate::operator::batch::BATCH_ROWS;
 use crate::operator::rows::{Place, Rows};
 use crate::row::EncodedRows;
 
@@ -169,6 +170,39 @@ impl Windows for Sessions {
         self.enter(session, &mut runs, &keys, groups, counts);
         let assigned = rows.into_iter().filter_map(|(place, time, run)| Some(Assigned { group: runs[run].group?, place, time }));
         Ok(assigned.collect())
+    }
+
+    fn was_over(&self, key: &[u8], start: i64, tx: &mut Transaction) -> Result<bool> {
+        if !self.clock.was_closed(self.behind(start)) {
+            return Ok(false);
+        }
+        // Its last row may be much later than its first one.
+        let (mut is_open, start) = (false, Timestamp(start));
+        self.store.find_batch(tx, &[key], &[start], &[start], &mut |_, session, _| {
+            is_open |= session.start == start && !self.clock.was_closed(self.behind(session.end.0));
+        })?;
+        Ok(!is_open)
+    }
+
+    fn sweep(&self, tx: &mut Transaction) -> Result<()> {
+        let all = SessionQuery { key_from: None, key_to: None, earliest_end: Timestamp::MIN, latest_start: Timestamp::MAX, reverse: false };
+        let mut scan = self.store.find_sessions(tx, all)?;
+        let mut is_over = true;
+        while is_over {
+            let mut found: Vec<(Vec<u8>, Timestamp, Timestamp)> = Vec::new();
+            // By their ends: what follows one that is open is open.
+            let has_more = scan.for_each(&mut |session, _| {
+                is_over = self.clock.was_closed(self.behind(session.end.0));
+                if is_over {
+                    found.push((session.key.to_vec(), session.start, session.end));
+                }
+                is_over && found.len() < BATCH_ROWS
+            })?;
+            is_over &= has_more;
+            let deletes: Vec<_> = found.iter().map(|(key, start, end)| (WindowedKey { key, start: *start, end: *end }, None)).collect();
+            self.store.put_batch(tx, &deletes)?;
+        }
+        Ok(())
     }
 
     fn enter_stored(&mut self, items: bool, tx: &mut Transaction, groups: &mut Groups) -> Result<()> {

@@ -91,6 +91,14 @@ impl Windows for Sliding {
         Ok(assigned)
     }
 
+    fn was_over(&self, _: &[u8], time: i64, _: &mut Transaction) -> Result<bool> {
+        Ok(self.clock.was_closed(self.behind(time)))
+    }
+
+    fn sweep(&self, tx: &mut Transaction) -> Result<()> {
+        super::sweep(&self.store, tx, self.clock.closed_before().saturating_sub(self.length).saturating_sub(2))
+    }
+
     fn enter_stored(&mut self, items: bool, tx: &mut Transaction, groups: &mut Groups) -> Result<()> {
         let mut wanted: Vec<(Vec<u8>, i64, i64)> = Vec::new();
         for group in 0..self.touched {
