@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, Int32Array, RecordBatch, StringArray, TimestampMicrosecondArray};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray, StructArray, TimestampMicrosecondArray,
+};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+use holdfast_core::{Commit, Error, Result, Task, TaskOptions};
 use holdfast_host::budget::Budget;
-use holdfast_host::operator::Counts;
+use holdfast_host::message::Message;
+use holdfast_host::operator::process::OutputDigest;
 use holdfast_host::operator::rows::{Intake, Layout, Order, Rows, RowsSpec};
+use holdfast_host::operator::{Counts, OperatorKind, Worker};
 use serde_json::{Value, json};
 
 use crate::support::{self, Job};
@@ -121,4 +126,78 @@ fn parts_of_rows_that_come_back_from_disk() {
         parts.push(places.len());
     }
     assert_eq!(parts, [7, 3]);
+}
+
+/// A worker whose own function keeps a document of each group.
+#[derive(Default)]
+struct Documents {
+    /// How many states its next task is about.
+    states: usize,
+    answer: Option<Message>,
+    /// What it was asked, and with how many bytes.
+    asked: Vec<(String, usize)>,
+}
+
+impl Worker for Documents {
+    fn emit(&mut self, _: RecordBatch) -> Result<()> {
+        Ok(())
+    }
+
+    fn call(&mut self) -> Result<Message> {
+        let kept = || -> ArrayRef { Arc::new(StructArray::new_null(Fields::from(vec![Field::new("document", DataType::Utf8, true)]), 0)) };
+        Ok(self.answer.take().unwrap_or_else(|| Message::of(RecordBatch::try_from_iter([("a", kept())]).unwrap())))
+    }
+
+    fn answer(&mut self, asked: &Message) -> Result<()> {
+        let (task, rows) = (asked.word("task").unwrap(), asked.batch.num_rows());
+        self.asked.push((task.to_owned(), bytes(&asked.batch)));
+        let column = |name: &str, column: ArrayRef| Message::of(RecordBatch::try_from_iter([(name, column)]).unwrap());
+        self.answer = Some(match task {
+            "update" | "merge" => column("document", Arc::new(StringArray::from(vec!["x".repeat(LARGE); self.states]))),
+            "result" => column("a", Arc::new(Int64Array::from(vec![0; rows]))),
+            "end" => Message::empty().with("digest", OutputDigest::default().digest()),
+            _ => Message::empty(),
+        });
+        if task == "states" {
+            self.states = rows;
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, error: &Error) -> Result<()> {
+        panic!("{error}")
+    }
+
+    fn check_alive(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn states_of_a_function_of_the_users_own() {
+    let request = json!({
+        "kind": "aggregate", "keys": ["k"], "left": ["x"], "aggregates": [{"name": "a", "function": "own"}], "timed": true, "grace": 1_000,
+        "window": {"kind": "session", "gap": 60}, "output": [{"name": "x", "from": "left", "index": 0}],
+    });
+    let kind: OperatorKind = serde_json::from_value(request).unwrap();
+    let task = Task::open_in_memory(&kind.stores(), TaskOptions::default()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut worker = Documents::default();
+    // Two sessions a key, and rows between them that make them one.
+    for time in [0, 100, 50] {
+        let mut columns = rows(1, true, 1).columns().to_vec();
+        columns[3] = Arc::new(TimestampMicrosecondArray::from(vec![time; ROWS]).with_timezone("UTC"));
+        let mut operator = kind.start(&schema(1)).unwrap();
+        let intake = Intake { partition: None, memory: Budget::new(usize::MAX), folder: folder.path().to_owned() };
+        operator.push(RecordBatch::try_new(schema(1), columns).unwrap(), &intake).unwrap();
+        let mut tx = task.begin().unwrap();
+        operator.run(&task, &mut tx, &mut worker).unwrap();
+        task.commit_transaction(tx, Commit::default()).unwrap();
+    }
+    let sizes = |task: &str| worker.asked.iter().filter(|(asked, _)| asked == task).map(|(_, bytes)| *bytes).collect::<Vec<_>>();
+    assert_eq!(sizes("merge").len(), 4, "three pairs of a little more than 4 MiB a batch");
+    for task in ["states", "merge", "update", "result"] {
+        assert!(sizes(task).iter().all(|size| *size <= MOST), "{task}: batches of {:?} bytes", sizes(task));
+    }
+    assert!(sizes("states").iter().any(|size| *size > 7 * LARGE), "seven states of 2 MiB a batch");
 }

@@ -24,7 +24,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::accumulator::{Access, Accumulator, Assigned, Merge, unreadable};
 use crate::message::Message;
-use crate::operator::batch::{BATCH_ROWS, batches};
+use crate::operator::batch::{Filling, ranges};
 use crate::operator::output::{Output, Right};
 use crate::operator::rows::{Layout, Place, Rows};
 use crate::operator::{OutputColumn, Worker};
@@ -98,6 +98,13 @@ impl Own {
         (0..self.state.len()).map(column).collect()
     }
 
+    /// About how many bytes a state is.
+    fn state_bytes(&self, (batch, row): (usize, usize)) -> usize {
+        let sliced = |column: &ArrayRef| column.slice(row, 1).to_data().get_slice_memory_size().unwrap_or(0);
+        let bytes = |column: &ArrayRef| column.data_type().primitive_width().unwrap_or_else(|| sliced(column));
+        self.batches[batch].iter().map(bytes).sum()
+    }
+
     fn batch(&self, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
         RecordBatch::try_new(Arc::new(Schema::new(self.state.clone())), columns).map_err(|error| self.failed(&error))
     }
@@ -129,7 +136,8 @@ impl Own {
             }
             // The odd ones out go on as they are, behind the pairs.
             let mut next: Vec<Vec<(usize, usize)>> = vec![Vec::new(); lists.len()];
-            for pairs in pairs.chunks(BATCH_ROWS) {
+            let bytes = |n: usize| self.state_bytes(pairs[n].1).saturating_add(self.state_bytes(pairs[n].2));
+            for pairs in ranges(pairs.len(), bytes).collect::<Vec<_>>().into_iter().map(|range| &pairs[range]) {
                 let (left, right): (Vec<_>, Vec<_>) = pairs.iter().map(|(_, left, right)| (*left, *right)).unzip();
                 let others = self.batch(self.states(&right)?)?;
                 let batch = self.change(&left, "merge", others, access)?;
@@ -176,19 +184,25 @@ impl Accumulator for Own {
     }
 
     fn update(&mut self, input: &Rows, rows: &[Assigned], access: &mut Access<'_>) -> Result<()> {
-        for rows in batches(rows, |row| input.row_bytes(row.place)) {
-            let mut numbers: HashMap<u32, i64> = HashMap::new();
-            let mut groups: Vec<usize> = Vec::new();
-            let of_rows: Int64Array = rows
-                .iter()
-                .map(|row| {
-                    *numbers.entry(row.group).or_insert_with(|| {
-                        groups.push(row.group as usize);
-                        groups.len() as i64 - 1
-                    })
-                })
-                .map(Some)
-                .collect();
+        let mut rest = rows;
+        while !rest.is_empty() {
+            let (mut numbers, mut groups): (HashMap<u32, i64>, Vec<usize>) = Default::default();
+            let (mut of_rows, mut filling) = (Vec::new(), Filling::default());
+            for row in rest {
+                let next = groups.len() as i64;
+                let number = *numbers.entry(row.group).or_insert(next);
+                let state = if number == next { self.state_bytes(self.places[row.group as usize]) } else { 0 };
+                if !filling.takes(input.row_bytes(row.place).saturating_add(state)) {
+                    break;
+                }
+                if number == next {
+                    groups.push(row.group as usize);
+                }
+                of_rows.push(number);
+            }
+            let rows;
+            (rows, rest) = rest.split_at(of_rows.len());
+            let of_rows = Int64Array::from(of_rows);
             let places: Vec<Place> = rows.iter().map(|row| row.place).collect();
             let given = self.columns.of_places(input, &places, &Right::none())?;
             let given: StructArray = given.into();
