@@ -199,6 +199,10 @@ impl Operator for Aggregation {
         let touched: Vec<usize> = (0..groups.count()).filter(|group| is_touched[*group]).collect();
         windows.enter_stored(keeps_items, tx, &mut groups)?;
         let kept = windows.read(tx, &groups)?;
+        let mut types = self.accumulators.iter().flat_map(|accumulator| accumulator.state_types());
+        if self.spec.has_own() && types.any(|state| state.primitive_width().is_none()) {
+            own::check_size(kept.iter().flatten().map(Vec::len).sum())?;
+        }
         let mut state = codec.decode(kept.iter().map(Option::as_deref))?.into_iter();
         let mut access = Access { groups: &groups, items: &items, tx, worker };
         for accumulator in &mut self.accumulators {

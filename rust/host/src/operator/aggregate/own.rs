@@ -56,6 +56,21 @@ pub fn end(worker: &mut dyn Worker) -> Result<Digest> {
     Digest::try_from(digest).map_err(|error| Error::new(ErrorKind::InvalidState, format!("the last call: {error}")))
 }
 
+/// Refuses what is kept of an epoch's groups if it is more bytes than the offsets of an Arrow column say: reading it would panic.
+///
+/// # Errors
+/// `Serialization`.
+pub fn check_size(bytes: usize) -> Result<()> {
+    if i32::try_from(bytes).is_ok() {
+        return Ok(());
+    }
+    let text = format!(
+        "aggregate: what is kept of the groups that a partition has rows of in one micro-batch is {bytes} bytes together, and beside an \
+         aggregator of your own it may be 2 GiB: take smaller micro-batches (maxFilesPerTrigger, maxOffsetsPerTrigger), or keep smaller states"
+    );
+    Err(Error::new(ErrorKind::Serialization, text))
+}
+
 fn ask(worker: &mut dyn Worker, task: &str, aggregate: Option<usize>, batch: RecordBatch) -> Result<RecordBatch> {
     let message = Message::of(batch).with("task", task);
     worker.answer(&match aggregate {
@@ -239,5 +254,17 @@ impl Accumulator for Own {
 
     fn needs_order(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_that_no_column_holds_are_refused() {
+        check_size(i32::MAX as usize).expect("they just fit");
+        let error = check_size(i32::MAX as usize + 1).expect_err("too many");
+        assert!(error.to_string().contains("2147483648 bytes") && error.to_string().contains("smaller"), "{error}");
     }
 }
