@@ -97,7 +97,7 @@ ci: ## what CI runs
 	@.ci/run
 
 ci-full: ci ## and the long ones, but for the benches, which want the machine alone
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target survive proof cluster crash-demo s3 oracles
+	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target survive proof cluster crash-demo s3 oracles
 
 lock: setup ## write the lock files anew
 	@$(ENV) "$$tools/bin/uv" pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header requirements-dev.in -o requirements-dev.lock

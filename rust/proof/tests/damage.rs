@@ -193,6 +193,61 @@ fn damage_is_an_error_or_changes_nothing() {
     }
 }
 
+/// The places of the types of a log's or a manifest's records: checksum, 4 bytes | length, 2 | type, 1, in blocks of 32 KiB.
+fn types_of_records(file: &[u8]) -> Vec<usize> {
+    const BLOCK: usize = 32 * 1024;
+    let (mut types, mut at) = (Vec::new(), 0);
+    while at + 7 <= file.len() {
+        if BLOCK - at % BLOCK < 7 {
+            at = at.next_multiple_of(BLOCK);
+            continue;
+        }
+        types.push(at + 6);
+        at += 7 + usize::from(u16::from_le_bytes([file[at + 4], file[at + 5]]));
+    }
+    types
+}
+
+/// RocksDB reads a record for ever whose type says that it is of a recycled log.
+#[test]
+fn an_open_ends_whatever_type_a_record_has() {
+    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+    let dir = directory().expect("a temporary directory");
+    let path = dir.path().join("task");
+    let mut options = options(Durability::Sync);
+    options.uncommitted_max_bytes = -1;
+    let mut world = World::new(8);
+    let task = Task::open(&path, &world.specs(), options.clone()).expect("a new database");
+    for n in 0..20 {
+        world.commit_next(&task, &mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
+        if n == 10 {
+            task.flush(true).expect("a flush");
+        }
+    }
+    drop(task);
+    let copy = dir.path().join("copy");
+    let mut tried = BTreeMap::<String, u64>::new();
+    for file in files_below(&path).into_iter().filter(|file| ["MANIFEST-", ".log"].contains(&&*kind(file))) {
+        let bytes = std::fs::read(&file).expect("the file");
+        for (record, place) in types_of_records(&bytes).into_iter().enumerate() {
+            copied(&path, &copy);
+            let mut damaged = bytes.clone();
+            damaged[place] ^= 4;
+            std::fs::write(copy.join(file.file_name().expect("a name")), &damaged).expect("a write");
+            let (ends, ended) = std::sync::mpsc::channel();
+            let (specs, options, copy) = (world.specs(), options.clone(), copy.clone());
+            std::thread::spawn(move || ends.send(Task::open(&copy, &specs, options).map(drop)));
+            let told = format!("record {record} of {}", file.display());
+            let opened = ended.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{told}: the open does not end"));
+            let Err(error) = opened else { panic!("{told}: damage that nobody notices") };
+            assert_eq!(error.kind(), ErrorKind::StoreCorrupted, "{told}: {error}");
+            assert!(kind(&file) != ".log" || error.to_string().contains("the last good commit"), "{told}: {error}");
+            *tried.entry(kind(&file)).or_default() += 1;
+        }
+    }
+    assert!(tried.values().all(|records| *records > 5) && tried.len() == 2, "{tried:?}");
+}
+
 /// The logs behind a manifest that is cut would be replayed onto the state of an older time.
 #[test]
 fn a_manifest_cut_short_is_never_a_state_with_a_hole() {

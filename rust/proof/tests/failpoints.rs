@@ -4,10 +4,12 @@
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{Durability, ErrorKind, Task};
 use holdfast_proof::{Fault, Note, Reached, Runner, World, directory, generator, rounds, runner};
+use std::num::NonZero;
 use std::os::unix::process::ExitStatusExt;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Transactions before the point is armed, and after it was hit.
 const STEPS: u64 = 15;
@@ -16,30 +18,55 @@ const WITHIN: u64 = 400;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
-    if let [_, role, path, seed, point] = arguments.as_slice()
-        && role == "child"
-        && let Some(point) = Failpoint::ALL.into_iter().find(|p| format!("{p:?}") == *point)
-    {
-        return child(Path::new(path), seed.parse().unwrap_or_default(), point);
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [_, "child", path, seed, point] => match Failpoint::ALL.into_iter().find(|p| format!("{p:?}") == *point) {
+            Some(point) => child(Path::new(path), number(seed), point),
+            None => ExitCode::FAILURE,
+        },
+        [_, "round", seed] => round(number(seed)),
+        _ => rounds_side_by_side(),
     }
+}
+
+fn number(argument: &str) -> u64 {
+    argument.parse().unwrap_or_default()
+}
+
+/// Each round in a process of its own, since a point is armed for the whole process; a core has one of them at a time.
+fn rounds_side_by_side() -> ExitCode {
+    let first = rounds("FAILPOINT_SEED", 1);
+    let seeds = first..first + rounds("FAILPOINT_ROUNDS", 2);
+    let next = AtomicU64::new(seeds.start);
+    let lanes = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| seeds.contains(seed));
+    let proven = |seed: u64| {
+        let program = std::env::current_exe().expect("this program");
+        Command::new(program).args(["round", &seed.to_string()]).stdin(Stdio::null()).status().is_ok_and(|done| done.success())
+    };
+    let lane = || std::iter::from_fn(take).all(proven);
+    let all_are = std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
+        lanes.into_iter().all(|lane| lane.join().unwrap_or(false))
+    });
+    if all_are { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn round(seed: u64) -> ExitCode {
     // Panics are part of the test.
     std::panic::set_hook(Box::new(|_| {}));
-    let first = rounds("FAILPOINT_SEED", 1);
     let mut hit = 0;
-    for seed in first..first + rounds("FAILPOINT_ROUNDS", 2) {
-        for point in Failpoint::ALL {
-            for action in [Action::Error, Action::Panic, Action::Abort] {
-                let done = std::panic::catch_unwind(|| proven(seed, point, action));
-                let done = done.unwrap_or_else(|_| Err("a panic that is not the point's own".to_owned()));
-                if let Err(why) = done {
-                    println!("failpoints FAILED: FAILPOINT_SEED={seed}, {point:?}, {action:?}: {why}");
-                    return ExitCode::FAILURE;
-                }
-                hit += 1;
+    for point in Failpoint::ALL {
+        for action in [Action::Error, Action::Panic, Action::Abort] {
+            let done = std::panic::catch_unwind(|| proven(seed, point, action));
+            let done = done.unwrap_or_else(|_| Err("a panic that is not the point's own".to_owned()));
+            if let Err(why) = done {
+                println!("failpoints FAILED: FAILPOINT_SEED={seed}, {point:?}, {action:?}: {why}");
+                return ExitCode::FAILURE;
             }
+            hit += 1;
         }
     }
-    println!("failpoints: {} points, {hit} times hit with an error, a panic or an abort", Failpoint::ALL.len());
+    println!("failpoints: seed {seed}: {} points, {hit} times hit with an error, a panic or an abort", Failpoint::ALL.len());
     ExitCode::SUCCESS
 }
 

@@ -13,6 +13,7 @@ use super::failure::failure;
 use super::family::{Family, FamilyKind, FamilySpec, Handle};
 use super::kept::kept_key;
 use super::log_gap::{NoReplay, Watch};
+use super::log_record;
 use super::options::{DatabaseOptions, database_options, family_options};
 use super::snapshot::Snapshot;
 use super::statistics::Statistics;
@@ -55,6 +56,7 @@ impl Database {
         let on_disk = !options.environment.as_ref().is_some_and(|environment| environment.in_memory);
         let durable = if on_disk { commit_number::durable(path) } else { None };
         if on_disk && path.join("CURRENT").exists() {
+            log_record::check(path, || state_in_files(path, options))?;
             let names = DB::list_cf(&db_options, path).map_err(|e| failure("reading the list of families", path, e))?;
             for name in names {
                 if name == "default" || specs.iter().any(|spec| spec.name() == name) {

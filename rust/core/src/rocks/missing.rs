@@ -8,6 +8,7 @@
 use super::database::look;
 use super::environment::sync_path;
 use super::log_gap::NoReplay;
+use super::log_record;
 use super::options::{DatabaseOptions, database_options};
 use super::sorted_files::refused;
 use crate::error::Result;
@@ -44,6 +45,7 @@ pub(crate) fn put_back<'a>(
 }
 
 fn named(database: &Path, options: &DatabaseOptions) -> Option<Named> {
+    log_record::check(database, || None).ok()?;
     let mut db_options = database_options(options).ok()?;
     db_options.set_wal_filter(NoReplay);
     // Or it is not opened without the files.

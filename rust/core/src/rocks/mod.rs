@@ -14,6 +14,7 @@ mod failure;
 mod family;
 mod kept;
 mod log_gap;
+mod log_record;
 mod missing;
 mod options;
 mod rewrite;
