@@ -29,6 +29,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.pollingDelay": "5ms",
+    "spark.sql.streaming.minBatchesToRetain": "10000",  # its logs tell which files a micro-batch has read
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import os
 import random
 from pathlib import Path
@@ -89,6 +90,15 @@ class Sequence:
                     f"micro-batch {batch}: totals {sorted(told, key=str)[:3]}..., wanted {sorted(groups.items())[:3]}..."
                 )
         return found
+
+    def cut(self, files: list[int]) -> Sequence:
+        """The same rows, where each micro-batch has read so many of the files that were written."""
+        other, batches = Sequence(0, keys=len(self._keys)), iter(self.batches)
+        for count in files:
+            batch = [row for written in itertools.islice(batches, count) for row in written]
+            other._expect([row for row in batch if row[2] >= 0], [row for row in batch if row[2] < 0])
+            other.batches.append(batch)
+        return other
 
     def _number(self, kind: str) -> int:
         self._numbers[kind] += 1

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from drivers import files_read
 from sequence import Sequence
 
 
@@ -77,3 +79,22 @@ def test_the_model_against_every_rate_looked_at(sequence: Sequence):
 def test_rows_are_numbered_without_a_gap(sequence: Sequence):
     numbers = [x for rates in sequence.joined for x in rates]
     assert sorted(numbers) == list(range(200))
+
+
+def test_a_micro_batch_that_read_two_files_has_the_rows_of_both(sequence: Sequence, tmp_path: Path):
+    same = sequence.cut([1, 1, 1, 1])
+    assert (same.joined, same.totals) == (sequence.joined, sequence.totals)
+    offsets = tmp_path / "state" / "query" / "offsets"
+    offsets.mkdir(parents=True)
+    for batch, end in enumerate((0, 2, 3)):
+        (offsets / str(batch)).write_text(f'v1\n{{}}\n{{"logOffset":{end}}}')
+    assert files_read(tmp_path) == [1, 2, 1]
+    cut = sequence.cut(files_read(tmp_path))
+    assert [set(rates) for rates in cut.joined] == [
+        set(sequence.joined[0]),
+        {*sequence.joined[1], *sequence.joined[2]},
+        set(sequence.joined[3]),
+    ]
+    # Rates of the second file were there for the rows of the first one, and came before what is joined later.
+    assert cut.joined[1] != {**sequence.joined[1], **sequence.joined[2]}
+    assert cut.joined[2] == sequence.joined[3]
