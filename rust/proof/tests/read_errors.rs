@@ -100,10 +100,12 @@ const READS: [(&str, Read); 9] = [
         }
         Ok(rows)
     }),
-    ("where a key changes next", |task, tx| {
+    ("where a key changes", |task, tx| {
         let mut rows = String::new();
+        let table = task.versioned("versions")?;
         for key in 0..KEYS {
-            let _ = write!(rows, "{:?} ", task.versioned("versions")?.next_change(tx, &[b'k', key], Timestamp(2))?);
+            let _ = write!(rows, "{:?} ", table.next_change(tx, &[b'k', key], Timestamp(2))?);
+            let _ = write!(rows, "{:?} ", table.last_change(tx, &[b'k', key], Timestamp(2))?);
         }
         Ok(rows)
     }),

@@ -206,8 +206,9 @@ fn a_late_left_row_gives_nothing_now_and_later() {
 fn a_row_is_kept_however_far_its_foreign_keys_partition_is_ahead() {
     let mut both = Both::new("inner", 10, 3);
     // Left keys 0 and 1 are of two partitions of the first stage, their foreign key of one of the second.
-    both.epoch(&[row(0, 100, 1), right(1, 100, 10)], true);
-    assert_eq!(both.epoch(&[row(1, 50, 1)], true), [out((50, Some(1)), Some((100, Some(10))))]);
+    both.epoch(&[row(0, 100, 1), right(1, 1, 9), right(1, 100, 10)], true);
+    let rows = [out((50, Some(1)), Some((1, Some(9)))), out((50, Some(1)), Some((100, Some(10))))];
+    assert_eq!(both.epoch(&[row(1, 50, 1)], true), rows);
     let rows = both.epoch(&[right(1, 101, 11)], true);
     assert_eq!(sorted(rows.iter().map(|row| row[0])), [Some(0), Some(1)]);
 }
@@ -246,14 +247,18 @@ proptest! {
     #[test]
     fn the_result_is_the_join_of_the_tables_at_any_time(
         (lefts, rights) in (rows(Just(true), 0, 40), rows(Just(false), 0, 40)), takes in prop::collection::vec(any::<bool>(), 80),
+        retention in prop_oneof![0..20_i64, Just(1_000)], is_right_delayed in any::<bool>(),
         chunk in 1..12_usize, how in prop::sample::select(vec!["inner", "left"]), partitions in 1..4_usize, replay in any::<bool>(),
     ) {
+        // With a short history one side comes wholly after the other, and the result is the join wherever the history reaches.
+        let takes = if retention < 20 { vec![is_right_delayed; 40] } else { takes };
         let mut seen = std::collections::HashSet::new();
         let lefts: Vec<Row> = lefts.into_iter().filter(|row| seen.insert((row.key, row.time))).collect();
         let (mut lefts, mut rights) = (sorted(lefts).into_iter(), sorted(rights).into_iter());
         let mut arriving: Vec<Row> = takes.into_iter().filter_map(|left| if left { lefts.next() } else { rights.next() }).collect();
         arriving.extend(lefts.chain(rights));
-        let (mut both, mut tables, mut result) = (Both::new(how, 1_000, partitions), Tables::default(), BTreeMap::new());
+        let newest = arriving.iter().filter_map(|row| row.time).max().unwrap_or(0);
+        let (mut both, mut tables, mut result) = (Both::new(how, retention, partitions), Tables::default(), BTreeMap::new());
         for rows in arriving.chunks(chunk) {
             for out in both.epoch(rows, replay) {
                 result.insert((out[0].unwrap() as u8, out[1].unwrap(), out[3]), (out[2], out[4]));
@@ -261,7 +266,7 @@ proptest! {
             rows.iter().for_each(|row| tables.put(row));
         }
         for key in 0..3 {
-            for time in -1..62 {
+            for time in (newest - retention).max(-1)..62 {
                 // The greatest left time up to it, then the greatest right one.
                 let mut found = result.iter().filter(|((of, at, since), _)| *of == key && *at <= time && since.is_none_or(|since| since <= time));
                 let read = found.next_back().and_then(|(_, (left, right))| Some(((*left)?, *right)));

@@ -96,6 +96,29 @@ fn a_row_is_joined_as_of_its_own_time_and_again_at_each_later_change() {
 }
 
 #[test]
+fn a_row_older_than_the_other_sides_history_is_joined_with_what_it_has_of_it() {
+    let job = Job::new(&request("inner", 10), 2, 1);
+    job.epoch(&[right(1, 1, 10), right(1, 100, 11)], true);
+    // The first right row is in force until 100, and kept.
+    assert_eq!(job.epoch(&[row(1, 5, 50)], true).rows, [out((5, 50), (1, 10)), out((5, 50), (100, 11))]);
+    // One that began after the left row is a match from then on, and so is a delete.
+    let job = Job::new(&request("left", 10), 2, 1);
+    job.epoch(&[right(1, 20, 20), right(1, 100, 11), right(2, 1, 1), gone(right(2, 20, 0))], true);
+    let (alone, since) = (vec![Some(1), Some(5), Some(50), None, None], vec![Some(2), Some(5), Some(50), Some(20), None]);
+    assert_eq!(job.epoch(&[row(1, 5, 50)], true).rows, [alone.clone(), out((5, 50), (20, 20)), out((5, 50), (100, 11))]);
+    assert_eq!(job.epoch(&[row(2, 5, 50)], true).rows, [[&[Some(2)], &alone[1..]].concat(), since]);
+}
+
+#[test]
+fn what_has_left_the_history_gives_nothing_whether_it_was_dropped_or_not() {
+    let job = Job::new(&request("outer", 900), 2, 1);
+    // The other key's row leaves the first one behind the history, but no compaction has come to it.
+    job.epoch(&[right(1, 50, 1), right(1, 80, 2), right(1, 105, 3), right(2, 1_000, 4)], true);
+    let alone = vec![Some(1), Some(5), Some(50), None, None];
+    assert_eq!(job.epoch(&[row(1, 5, 50)], true).rows, [alone, out((5, 50), (80, 2)), out((5, 50), (105, 3))]);
+}
+
+#[test]
 fn a_delete_goes_out_only_where_there_was_a_row() {
     let job = job("inner");
     assert_eq!(job.epoch(&[gone(row(1, 1, 0)), row(1, 2, 2), gone(row(1, 3, 0))], true).rows, Vec::<Out>::new());
@@ -171,6 +194,29 @@ proptest! {
         // Of rows with one key, side and time the last to come holds, within an epoch the greatest.
         for key in 0..3 {
             for time in -1..62 {
+                prop_assert_eq!(read(&result, key, time), tables.joined(how, key, time), "key {} at {}", key, time);
+            }
+        }
+    }
+
+    /// One side wholly after the other: the result is the tables' join wherever the history reaches.
+    #[test]
+    fn the_result_is_the_join_of_the_tables_within_the_history(
+        (first, second) in (rows(Just(true), 0, 40), rows(Just(true), 0, 40)), is_left_first in any::<bool>(), retention in 0..20_i64,
+        chunk in 1..12_usize, how in prop::sample::select(vec!["inner", "left", "outer"]), replay in any::<bool>(),
+    ) {
+        let side = |rows: Vec<Row>, left| sorted(rows.into_iter().filter(|row| row.key.is_some() && row.time.is_some()).map(move |row| Row { left, ..row }));
+        let arriving = [side(first, is_left_first), side(second, !is_left_first)].concat();
+        let newest = arriving.iter().filter_map(|row| row.time).max().unwrap_or(0);
+        let (job, mut tables, mut result) = (Job::new(&request(how, retention), 2, 1), Tables::default(), BTreeMap::new());
+        for rows in arriving.chunks(chunk) {
+            for out in job.epoch(rows, replay).rows {
+                result.insert((out[0].unwrap() as u8, out[1].max(out[3]).unwrap()), (out[2], out[4]));
+            }
+            rows.iter().for_each(|row| tables.put(row));
+        }
+        for key in 0..3 {
+            for time in newest - retention..62 {
                 prop_assert_eq!(read(&result, key, time), tables.joined(how, key, time), "key {} at {}", key, time);
             }
         }

@@ -142,8 +142,8 @@ impl VersionedStore {
         self.inner.counts.expired_reads.total()
     }
 
-    /// The oldest moment that can be asked for and written.
-    fn horizon(&self, tx: &Transaction) -> i64 {
+    /// The oldest moment that can be asked for and written, in microseconds.
+    pub fn horizon(&self, tx: &Transaction) -> i64 {
         self.first_retained(tx).max(tx.stores[self.inner.number].first_kept.unwrap_or(i64::MIN))
     }
 

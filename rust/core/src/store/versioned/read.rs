@@ -74,7 +74,15 @@ impl VersionedStore {
         Ok(f(found.version(&rows)))
     }
 
-    /// The next moment after one at which a key changes: a version or a tombstone begins.
+    /// When a key became what it is at a moment, at or after the horizon: its version or tombstone began.
+    pub fn last_change(&self, tx: &mut Transaction, key: &[u8], at: Timestamp) -> Result<Option<Timestamp>> {
+        let mut rows = Vec::new();
+        let found = with_key_part(key, |part| self.find(tx, part, at.0, &mut rows)).map_err(|e| e.store(self.name()).key(key))?;
+        Ok(found.version.map(|(begin, _)| Timestamp(begin)))
+    }
+
+    /// The next moment after one at which a key changes: a version or a tombstone begins. Of changes before the horizon some
+    /// may be gone, so ask from there on.
     pub fn next_change(&self, tx: &mut Transaction, key: &[u8], after: Timestamp) -> Result<Option<Timestamp>> {
         let found = with_key_part(key, |part| self.next_begin(tx, part, after.0)).map_err(|e| e.store(self.name()).key(key))?;
         Ok(found.map(Timestamp))
