@@ -121,3 +121,33 @@ def test_writes_that_wait_are_sent_when_they_are_large(builder: Any):
         put(1, LARGE)
     # One key's entry is one, however often it was written; of windows and sessions all writes are sent.
     assert len(host.asked) == (2 if builder.name in ("key_value", "timestamped") else 4)
+
+
+@pytest.mark.parametrize("builder", STORES[:2], ids=lambda builder: builder.name)
+@pytest.mark.parametrize("does", ["puts", "puts that are sent", "gets"])
+@pytest.mark.parametrize(("count", "value"), [(60_000, b"small"), (100, b"x" * (1 << 20))], ids=["many", "large"])
+def test_what_is_known_of_keys_is_forgotten_where_it_is_much(builder: Any, does: str, count: int, value: bytes):
+    # As while timers fire, where no batch begins.
+    host, more = Host(), (5,) if builder.name == "timestamped" else ()
+    for is_get in [False, True] if does == "gets" else [False]:
+        stores = Stores(host, [builder], [])  # type: ignore[arg-type]
+        store = stores[builder.name]
+        store.put(-1, b"waits", *more)
+        for key in range(count):
+            if is_get:
+                store.get(key)
+            else:
+                store.put(key, value, *more)
+            if does == "puts that are sent":
+                stores.flush()
+        if not is_get:
+            stores.flush()
+    host.asked = []
+    found = store.get(0)
+    assert (found.value if more else found) == value
+    assert host.asked == [("get", 1)]
+    if does == "gets":
+        # What the host does not know yet is not forgotten.
+        found = store.get(-1)
+        assert (found.value if more else found) == b"waits"
+        assert host.asked == [("get", 1)]

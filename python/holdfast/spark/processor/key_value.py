@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 _FIRST_KEYS: Final = 256
 """So many keys are fetched at first: how large what they have is shows then."""
 
+_KNOWN: Final = 4
+"""What is known is forgotten once it is more than so many messages' keys, or bytes beside those fetched ahead."""
+
 
 class _ByKey(Remote, ABC):
     """What both kinds have in common. An entry is what a key has, None if it has nothing."""
@@ -23,6 +26,8 @@ class _ByKey(Remote, ABC):
         # What is known of keys, and of those what the host does not know yet. A key that is not known has no write.
         self._known: dict[bytes, Any] = {}
         self._written: dict[bytes, Any] = {}
+        # Bytes of what is known, about: of what was asked for and written. What is fetched ahead is the batch's own.
+        self._held = 0
         self._of_batch: Callable[[], list[bytes]] = list
         self._ahead: Iterator[bytes] = iter(())
         # How many keys to fetch next, so that what they have is about a message, going by the last ones that had something.
@@ -41,6 +46,7 @@ class _ByKey(Remote, ABC):
         self._wait(len(self._written), len(key) + self._size(entry) - self._size(replaced))
 
     def _fetch(self, key: bytes) -> Any:
+        self._bound()
         ahead = (other for other in self._ahead if other != key and other not in self._known)
         keys = [key, *islice(ahead, self._room - 1)]
         entries = self._entries(keys)
@@ -49,7 +55,13 @@ class _ByKey(Remote, ABC):
         if sizes:
             fitting = BYTES * len(sizes) // max(sum(sizes), 1)
             self._room = max(1, min(fitting, WRITES, 4 * max(len(keys), _FIRST_KEYS)))
-        return self._known[key]
+        self._held += len(key) + self._size(entries[0])
+        return entries[0]
+
+    def _bound(self) -> None:
+        """Not all that a partition reads and writes is held until a batch begins: none does while timers fire."""
+        if len(self._known) > _KNOWN * WRITES or self._held > _KNOWN * BYTES:
+            self._known, self._held = dict(self._written), 0
 
     @abstractmethod
     def _size(self, entry: Any) -> int: ...
@@ -63,8 +75,10 @@ class _ByKey(Remote, ABC):
     def flush(self) -> None:
         """Send the writes that wait."""
         if self._written:
+            self._held += self._bytes
             written, self._written, self._bytes = self._written, {}, 0
             self._send(list(written), list(written.values()))
+            self._bound()
 
     def begin_batch(self, ahead: Callable[[], list[bytes]]) -> None:
         """A batch begins, and `ahead` gives its keys: what waits of the one before is sent."""
@@ -74,7 +88,7 @@ class _ByKey(Remote, ABC):
 
     def _forget(self) -> None:
         """What is known may be old: batch calls go past it."""
-        self._known.clear()
+        self._known, self._held = {}, 0
         self._ahead = self._keys_of_batch()
 
     def _keys_of_batch(self) -> Iterator[bytes]:
