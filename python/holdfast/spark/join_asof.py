@@ -47,7 +47,8 @@ def join_asof(
     `history_retention` is how far back from the newest right time a left row finds what was in force; right rows
     older than that are dropped. With `grace` a left row waits in `state` until the newest left row of its partition is
     `grace` younger: right rows that come late, but by less than that, then count for it. It is at most
-    `history_retention`; the last rows of a stream wait for newer ones. `tolerance` is the greatest age a match may have.
+    `history_retention`, and what that has beyond it is how far right rows may be ahead of the newest left one; the last
+    rows of a stream wait for newer ones. `tolerance` is the greatest age a match may have.
     `delete_when` (SQL or a Column, over the right frame) marks right rows that end the value. `name` is the operator's
     name in the state.
 
