@@ -99,6 +99,19 @@ def test_an_unclean_stop_discards_it_under_exactly_once_and_spares_its_neighbour
         assert task["direct"].get(b"k") == b"1"
 
 
+def test_an_unclean_stop_discards_the_rows_that_a_plain_store_left_in_one_with_timestamps(tmp_path):
+    script = f"""
+        import os
+        import holdfast as hf
+        task = hf.open_task({str(tmp_path / "db")!r}, [hf.stores.key_value("direct", transactional=False)])
+        task["direct"].put(b"k", b"half")
+        os.kill(os.getpid(), 9)
+    """
+    assert subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False).returncode == -9
+    with hf.open_task(tmp_path / "db", [hf.stores.timestamped_key_value("direct", transactional=False)]) as task:
+        assert list(task["direct"].range()) == []
+
+
 def test_a_checkpoint_is_an_unclean_stop_since_it_may_hold_more_than_the_last_commit(tmp_path):
     with opened(tmp_path / "db") as task:
         for name in ("direct", "staged"):

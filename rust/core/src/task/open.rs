@@ -334,6 +334,12 @@ impl Opening {
             for family in store_families(spec) {
                 self.database.clear(self.database.family(&family)?)?;
             }
+            // What a plain store of this name has left is read, too.
+            if spec.kind == StoreKind::TimestampedKeyValue
+                && let Ok(plain) = self.database.family(&FamilySpec::new(FamilyKind::KeyValue, &spec.name))
+            {
+                self.database.clear(plain)?;
+            }
             batch.push(self.metadata.id, &metadata::stream_time_key(&spec.name), None);
             batch.push(self.metadata.id, &metadata::first_kept_key(&spec.name), None);
             offsets::push_lost(&self.snapshot, self.offsets, &spec.name, batch)?;
