@@ -4,7 +4,7 @@
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{
     Commit, Durability, ErrorKind, Offset, OffsetChange, Op, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, TopicPartition,
-    Transaction, TransactionMechanism,
+    Transaction, TransactionMechanism, WindowPut, WindowedKey,
 };
 use parking_lot::{Mutex, MutexGuard};
 use proptest::prelude::*;
@@ -412,6 +412,42 @@ fn a_spill_that_failed_leaves_the_transaction_as_it_was() {
         assert_eq!(rows(&task, &mut task.transaction().unwrap()).len(), 2);
         task.commit(at(1)).unwrap();
         assert_eq!(rows(&task, &mut task.begin().unwrap()).len(), 2);
+    }
+}
+
+#[test]
+fn a_spill_that_failed_leaves_the_stream_time_as_it_was() {
+    let _turn = turn();
+    let window = |retain_duplicates| StoreKind::Window { retention: 100, window_size: 1, retain_duplicates, timestamped: false };
+    let kinds = [window(false), window(true), StoreKind::Session { retention: 100 }];
+    for kind in kinds {
+        let dir = directory();
+        let specs = [StoreSpec::new("s", kind)];
+        let task = Task::open(dir.path(), &specs, options(Durability::Sync, 0)).unwrap();
+        let put = |time: i64| {
+            let mut tx = task.transaction().unwrap();
+            if let Ok(store) = task.window("s") {
+                return store.put(&mut tx, WindowPut { key: b"k", value: Some(b"v"), start: Timestamp(time), timestamp: None });
+            }
+            let session = WindowedKey { key: b"k", start: Timestamp(time), end: Timestamp(time) };
+            task.session("s").unwrap().put(&mut tx, session, Some(b"v"))
+        };
+        // Also where nothing is staged: the transaction stays one without writes.
+        let too_large = vec![0; 1 << 30];
+        if let Ok(store) = task.window("s") {
+            let put = WindowPut { key: b"k", value: Some(&too_large), start: Timestamp(1_000_000), timestamp: None };
+            assert_eq!(store.put(&mut task.transaction().unwrap(), put).unwrap_err().kind(), ErrorKind::InvalidValue);
+            assert!(task.transaction().unwrap().is_empty(), "{:?}", specs[0].kind);
+        }
+        put(10).unwrap();
+        Failpoint::BeforeSpill.arm(Action::Error, 0);
+        assert_eq!(put(1_000_000).unwrap_err().kind(), ErrorKind::Io);
+        for _ in 0..2 {
+            assert_eq!(task.stream_time("s", &task.transaction().unwrap()).unwrap(), Some(Timestamp(10)), "{:?}", specs[0].kind);
+            task.commit(at(1)).unwrap();
+        }
+        put(1_000_000).unwrap();
+        assert_eq!(task.stream_time("s", &task.transaction().unwrap()).unwrap(), Some(Timestamp(1_000_000)));
     }
 }
 

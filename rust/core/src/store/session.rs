@@ -66,7 +66,7 @@ impl SessionStore {
             let words = format!("{named}the session starts at {} and ends at {}, which is earlier", session.start, session.end);
             return Err(Error::new(ErrorKind::InvalidValue, words).store(self.name()).key(session.key));
         }
-        // Here, since the stream time rises before a row is staged.
+        // Here, since a batch is refused as a whole.
         puts.iter().try_for_each(|(session, value)| {
             check_size(session.key.len().max(value.map_or(0, <[u8]>::len))).map_err(|e| e.store(self.name()).key(session.key))
         })

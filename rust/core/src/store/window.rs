@@ -13,7 +13,7 @@ use super::windowed::{self, Row, RowScan, Rows, Selection, Wanted, WindowedKey};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Call, Operation};
 use crate::time::Timestamp;
-use crate::transaction::{Transaction, check_size};
+use crate::transaction::Transaction;
 
 const PLAIN: u8 = 0;
 const STAMPED: u8 = 1;
@@ -107,8 +107,6 @@ impl WindowStore {
     }
 
     fn admit(&self, tx: &mut Transaction, put: &WindowPut<'_>, part: &mut Vec<u8>) -> Result<()> {
-        // Before the stream time rises.
-        check_size(put.key.len().max(put.value.map_or(0, <[u8]>::len))).map_err(|e| e.store(self.name()).key(put.key))?;
         let is_passed_over = put.value.is_none() && self.retain_duplicates;
         if is_passed_over || !self.rows.admit(tx, put.start.0) {
             return Ok(());
@@ -137,17 +135,22 @@ impl WindowStore {
     }
 
     fn stage(&self, tx: &mut Transaction, put: WindowPut<'_>, part: &mut Vec<u8>) -> Result<()> {
-        let number = self.retain_duplicates.then(|| self.rows.next_sequence(tx).to_be_bytes());
-        let more = number.as_ref().map_or([].as_slice(), |number| number.as_slice());
+        let number = self.retain_duplicates.then(|| self.rows.next_sequence(tx));
+        let bytes = number.map(u64::to_be_bytes);
+        let more = bytes.as_ref().map_or([].as_slice(), |bytes| bytes.as_slice());
         part.clear();
         windowed::push_key_part(put.key, part);
         match (put.value, put.timestamp) {
-            (None, _) => self.rows.stage(tx, part, put.start.0, more, None),
-            (Some(value), None) => self.rows.stage(tx, part, put.start.0, more, Some(&[&[PLAIN], value])),
+            (None, _) => self.rows.stage(tx, part, put.start.0, more, None)?,
+            (Some(value), None) => self.rows.stage(tx, part, put.start.0, more, Some(&[&[PLAIN], value]))?,
             (Some(value), Some(timestamp)) => {
-                self.rows.stage(tx, part, put.start.0, more, Some(&[&[STAMPED], &timestamp.0.to_be_bytes(), value]))
+                self.rows.stage(tx, part, put.start.0, more, Some(&[&[STAMPED], &timestamp.0.to_be_bytes(), value]))?;
             }
         }
+        if let Some(number) = number {
+            self.rows.number(tx, number);
+        }
+        Ok(())
     }
 
     /// Reads the value of a key's window; `f` sees it where it lies.

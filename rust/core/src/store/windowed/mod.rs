@@ -98,21 +98,18 @@ impl Rows {
         kept.max(state.first_kept.unwrap_or(i64::MIN))
     }
 
-    /// Takes note of a write at a time; false, and counted, if it comes too late.
-    pub(in crate::store) fn admit(&self, tx: &mut Transaction, time: i64) -> bool {
-        if time < self.horizon(tx) {
+    /// Whether a write at a time comes in time; one that does not is counted.
+    pub(in crate::store) fn admit(&self, tx: &Transaction, time: i64) -> bool {
+        let in_time = self.readmit(tx, time);
+        if !in_time {
             self.inner.counts.dropped.add(1);
-            return false;
         }
-        self.raise_stream_time(tx, time);
-        true
+        in_time
     }
 
     /// As `admit`, for what a changelog brings back: what comes too late now came in time then, and is passed over uncounted.
-    pub(in crate::store) fn readmit(&self, tx: &mut Transaction, time: i64) -> bool {
-        let in_time = time >= self.horizon(tx);
-        self.raise_stream_time(tx, time);
-        in_time
+    pub(in crate::store) fn readmit(&self, tx: &Transaction, time: i64) -> bool {
+        time >= self.horizon(tx)
     }
 
     pub(crate) fn raise_stream_time(&self, tx: &mut Transaction, time: i64) {
@@ -123,20 +120,31 @@ impl Rows {
         }
     }
 
-    /// A number that no row of the store has had.
-    pub(in crate::store) fn next_sequence(&self, tx: &mut Transaction) -> u64 {
-        let state = &mut tx.stores[self.inner.number];
-        state.sequence += 1;
-        state.changed = true;
-        state.sequence
+    /// A number that no row of the store has had, until `number` has given it to one.
+    pub(in crate::store) fn next_sequence(&self, tx: &Transaction) -> u64 {
+        tx.stores[self.inner.number].sequence + 1
     }
 
-    /// Stages a row (its value in parts) or, for `None`, its delete.
+    /// Notes the number of a row that is staged.
+    pub(in crate::store) fn number(&self, tx: &mut Transaction, sequence: u64) {
+        let state = &mut tx.stores[self.inner.number];
+        state.sequence = sequence;
+        state.changed = true;
+    }
+
+    /// Stages a row (its value in parts) or, for `None`, its delete; then, since staging may fail, the stream time rises.
     pub(in crate::store) fn stage(&self, tx: &mut Transaction, part: &[u8], time: i64, more: &[u8], value: Option<&[&[u8]]>) -> Result<()> {
-        let time = ordered(time);
-        tx.make_room().map_err(|e| e.store(&self.inner.name).key(part))?;
-        tx.stage(self.inner.windowed, &[part, &time, more], value, false).map_err(|e| e.store(&self.inner.name).key(part))?;
-        tx.stage(self.inner.times, &[&time, part, more], value.map(|_| [].as_slice()), false)
+        let ordered = ordered(time);
+        let named = |error| {
+            let mut key = Vec::new();
+            push_key(part, &mut key);
+            self.named(error).key(&key)
+        };
+        tx.make_room().map_err(named)?;
+        tx.stage(self.inner.windowed, &[part, &ordered, more], value, false).map_err(named)?;
+        tx.stage(self.inner.times, &[&ordered, part, more], value.map(|_| [].as_slice()), false)?;
+        self.raise_stream_time(tx, time);
+        Ok(())
     }
 
     /// Reads the row of a key at a time; `f` sees its value where it lies.
