@@ -313,10 +313,21 @@ def test_rocksdb_options_of_the_database_and_of_families_are_taken(tmp_path):
     assert "atomic_flush=true" in written
 
 
-@pytest.mark.parametrize("name", ["comparator", "atomic_flush", "unordered_write", "prefix_extractor", "wal_dir"])
-def test_rocksdb_options_that_promises_rest_on_are_refused(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("comparator", "false"),
+        ("atomic_flush", "false"),
+        ("unordered_write", "false"),
+        ("prefix_extractor", "false"),
+        ("wal_dir", "false"),
+        ("compaction_style", "kCompactionStyleFIFO"),  # drops the oldest files
+        ("compaction_options_fifo", "{max_table_files_size=1}"),
+    ],
+)
+def test_rocksdb_options_that_promises_rest_on_are_refused(tmp_path, name, value):
     with pytest.raises(ValueError, match=f"{name} cannot be set"):
-        hf.open_task(tmp_path / "db", KV, rocksdb_options={name: "false"})
+        hf.open_task(tmp_path / "db", KV, rocksdb_options={name: value})
 
 
 def test_a_checkpoint_makes_the_folders_above_it(bench, tmp_path):

@@ -39,11 +39,13 @@ const TEMPORARY_FILES: i32 = 32;
 const TIME_BYTES: usize = 8;
 
 /// What answers, snapshots or durability rest on.
-const OURS: [&str; 15] = [
+const OURS: [&str; 17] = [
     "atomic_flush",
     "comparator",
     "compaction_filter",
     "compaction_filter_factory",
+    "compaction_options_fifo",
+    "compaction_style",
     "create_if_missing",
     "create_missing_column_families",
     "env",
