@@ -113,3 +113,27 @@ def test_threads_share_an_iterator_row_by_row(task):
         thread.join()
     assert sorted(row for rows in found for row in rows) == [key(number) for number in range(5_000)]
     assert all(rows == sorted(rows) for rows in found)
+
+
+def test_an_iterator_that_has_raised_goes_on_with_no_row(tmp_path):
+    store, rows = hf.stores.window("w", retention=10_000, window_size=1), 1_000
+    plain = {"compression": "kNoCompression", "disable_auto_compactions": "true"}
+    options = {"durability": hf.Durability.CHANGELOG, "rocksdb_options": plain}
+    with hf.open_task(tmp_path / "db", [store], **options) as task:
+        for number in range(rows):
+            task["w"].put(key(number), b"value %06d" % number * 20, number)
+        task.commit()
+    # The keys come from one table and are whole, the value of one is damaged in the other.
+    (damaged,) = [path for path in (tmp_path / "db").glob("*.sst") if b"value 000100" in path.read_bytes()]
+    damaged.write_bytes(damaged.read_bytes().replace(b"value 000100value", b"value 0001?0value", 1))
+    with hf.open_task(tmp_path / "db", [store], **options) as task:
+        scan, found = task["w"].all(), 0
+        with pytest.raises(hf.errors.StoreCorruptedError):
+            for _ in scan:
+                found += 1
+        assert found <= 100
+        for _ in range(3):
+            with pytest.raises(hf.errors.HoldfastError):
+                next(scan)
+            with pytest.raises(hf.errors.HoldfastError):
+                scan.peek_next_key()

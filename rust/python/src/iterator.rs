@@ -89,6 +89,8 @@ impl<T: Copy> State<T> {
             chunk.clear();
             if let Err(error) = source(chunk) {
                 chunk.clear();
+                // The source may stand behind rows that nobody has seen.
+                *reading = Reading::Closed;
                 return Err(error);
             }
             chunk.wanted = (chunk.wanted * 2).min(MOST_ROWS);
