@@ -96,6 +96,47 @@ def test_a_query_is_answered_from_its_bound_on(bench):
     assert bench.kv.read_only(COMMITTED, position_bound=PositionBound.unbounded()).get(b"k") == b"v"
 
 
+AT_41 = PositionBound.at(Position({"orders": {0: 41}}))
+
+
+def assert_lost(store):
+    for level in (COMMITTED, UNCOMMITTED):
+        with pytest.raises(hf.errors.NotUpToBoundError, match=rf"lost .*restore it.*store: {store.name}"):
+            store.read_only(level, position_bound=AT_41).get(b"k")
+        assert store.read_only(level, position_bound=PositionBound.unbounded()).get(b"k") is None
+        assert store.read_only(level).get(b"k") is None
+
+
+@pytest.mark.parametrize("offsets", [{LOG: 7}, None], ids=["offsets", "no offsets"])
+def test_a_store_that_lost_its_data_meets_no_bound_until_it_is_restored(tmp_path, offsets):
+    with two(tmp_path / "db") as task:
+        task.observe("orders", 0, 41)
+        for name in ("kept", "lost"):
+            task[name].put(b"k", b"v")
+        task.commit(offsets)
+        assert task["lost"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
+    for _ in range(2):
+        with two(tmp_path / "db") as task:
+            assert task["kept"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
+            assert_lost(task["lost"])
+            task.restore_batch("lost", pa.array([b"k"]), pa.array([b"v"]), None, offsets)
+            assert task["lost"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
+
+
+@pytest.mark.parametrize("offsets", [{LOG: 7}, None], ids=["offsets", "no offsets"])
+def test_a_store_added_later_meets_no_bound_until_it_is_restored(tmp_path, offsets):
+    with hf.open_task(tmp_path / "db", [hf.stores.key_value("kept")]) as task:
+        task.observe("orders", 0, 41)
+        task.commit(offsets)
+    for _ in range(2):
+        with hf.open_task(tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("new")]) as task:
+            assert task["kept"].read_only(COMMITTED, position_bound=AT_41).get(b"k") is None
+            assert_lost(task["new"])
+    with hf.open_task(tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("new")]) as task:
+        task.restore_batch("new", pa.array([b"k"]), pa.array([b"v"]), None, offsets)
+        assert task["new"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
+
+
 def test_a_topic_that_cannot_be_stored_is_refused_and_changes_nothing(bench):
     bench.kv.put(b"k", b"v")
     with pytest.raises(ValueError, match="NUL"):

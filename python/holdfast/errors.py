@@ -53,7 +53,7 @@ class SerializationError(HoldfastError):
 
 
 class NotUpToBoundError(HoldfastError):
-    """The state has not reached the position that the query asks for: try again later."""
+    """The state has not reached the position that the query asks for: try again later, or restore a store named as lost."""
 
 
 class UnsupportedOperationError(HoldfastError):

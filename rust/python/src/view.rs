@@ -113,8 +113,8 @@ impl Drop for OpenTask {
 pub struct View {
     task: Arc<OpenTask>,
     level: Level,
-    /// Queries are answered only from here on.
-    bound: Option<Arc<Position>>,
+    /// Queries of the named store are answered only from here on.
+    bound: Option<Arc<(String, Position)>>,
 }
 
 /// Input offsets by topic and partition.
@@ -133,8 +133,8 @@ impl View {
         Self { task, level: Level::Writer, bound: None }
     }
 
-    /// A reader's, at an isolation level by its name, answering once the input position has reached the bound.
-    pub fn reader(&self, level: &str, bound: Option<Offsets>) -> Result<Self> {
+    /// A reader's, at an isolation level by its name, answering once the input position of the named store has reached the bound.
+    pub fn reader(&self, level: &str, bound: Option<(&str, Offsets)>) -> Result<Self> {
         let level = match level {
             "read_committed" => Level::Committed,
             "read_uncommitted" => Level::Uncommitted,
@@ -144,13 +144,20 @@ impl View {
         if level == Level::Uncommitted {
             self.task.task.expect_uncommitted_readers();
         }
-        let bound = bound.map(|offsets| Arc::new(offsets.into_iter().map(offset).collect()));
+        let bound = bound.map(|(store, offsets)| Arc::new((store.to_owned(), offsets.into_iter().map(offset).collect())));
         Ok(Self { task: Arc::clone(&self.task), level, bound })
     }
 
     fn check_bound(&self, tx: &Transaction) -> Result<()> {
-        let Some(bound) = &self.bound else { return Ok(()) };
-        let Some((tp, reached, wanted)) = tx.position().behind(bound) else { return Ok(()) };
+        let Some((store, bound)) = self.bound.as_deref() else { return Ok(()) };
+        let Some((tp, reached, wanted)) = tx.position().behind(bound) else {
+            if bound.is_empty() || !self.task.task.is_lost(store, tx)? {
+                return Ok(());
+            }
+            let words = "the store has lost what it had, or was added later, so it is not what the state was at that position; restore it \
+                         from its changelog, with no rows if it is to begin empty";
+            return Err(Error::new(ErrorKind::NotUpToBound, words).store(store).path(self.task.task.path()));
+        };
         let reached = reached.map_or_else(|| "nothing".to_owned(), |offset| offset.0.to_string());
         let words = format!(
             "the state has read {reached} of {} partition {}, and the query asks for {} at least; ask again later, or with a lower bound",

@@ -65,6 +65,11 @@ impl Task {
             batch.push(self.metadata.id, &metadata::property_key(name), Some(value));
         }
         self.push_offsets(&commit.offsets, store, &mut batch)?;
+        if let Some(restored) = store
+            && self.is_lost(restored, &tx)?
+        {
+            batch.push(self.metadata.id, &metadata::lost_key(restored), None);
+        }
         let position = tx.position();
         for (tp, offset) in tx.observed().offsets() {
             // An offset below the committed one changes nothing, and `position` says so.

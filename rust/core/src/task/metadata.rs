@@ -10,6 +10,7 @@
 //! stream_time:NAME                          → i64 big-endian
 //! first_kept:NAME                           → i64 big-endian, where a longer retention does not reach behind what had expired
 //! sequence:NAME                             → u64 big-endian, the last duplicate's number
+//! lost:NAME                                 → nothing, while a store that began empty has to be restored to stand at the positions
 //! position:TOPIC | 00 | partition i32 b. e. → i64 big-endian
 //! property:NAME                             → bytes; `serde:STORE:key` and `…:value` are the serdes of typed stores
 //! spilled                                   → u64 big-endian, the last commit that came through a commit file
@@ -38,6 +39,10 @@ pub(super) fn stream_time_key(name: &str) -> Vec<u8> {
 
 pub(super) fn first_kept_key(name: &str) -> Vec<u8> {
     format!("first_kept:{name}").into_bytes()
+}
+
+pub(super) fn lost_key(name: &str) -> Vec<u8> {
+    format!("lost:{name}").into_bytes()
 }
 
 pub(super) fn sequence_key(name: &str) -> Vec<u8> {

@@ -174,6 +174,13 @@ impl Task {
         self.committed.read().base.position().clone()
     }
 
+    /// Whether a store, as a transaction sees it, has to be restored to stand at that position: it began empty beside it, being in
+    /// memory, discarded after an unclean stop, or new.
+    pub fn is_lost(&self, store: &str, tx: &Transaction) -> Result<bool> {
+        self.database.check_owner()?;
+        self.database.get(self.metadata, &metadata::lost_key(store), tx.base().files(), |row| row.is_some())
+    }
+
     /// A small value that was committed with the data.
     pub fn property(&self, name: &str) -> Result<Option<Vec<u8>>> {
         self.database.check_owner()?;

@@ -66,15 +66,21 @@ pub(super) fn push_lost(snapshot: &Arc<Snapshot>, family: Family, store: &str, b
     Ok(())
 }
 
-/// Adds to a batch that a store which begins empty has nothing of what its neighbours stand at.
-pub(super) fn push_begun(snapshot: &Arc<Snapshot>, family: Family, store: &str, neighbours: &[StoreSpec], batch: &mut Batch) -> Result<()> {
+/// Adds to a batch that a store which begins empty has nothing of what its neighbours stand at; whether it stands anywhere itself.
+pub(super) fn push_begun(
+    snapshot: &Arc<Snapshot>,
+    family: Family,
+    store: &str,
+    neighbours: &[StoreSpec],
+    batch: &mut Batch,
+) -> Result<bool> {
     let own = read(snapshot, family, store)?;
     for neighbour in neighbours {
         for tp in read(snapshot, family, &neighbour.name)?.keys().filter(|tp| !own.contains_key(tp)) {
             batch.push(family.id, &key(store, tp)?, Some(&[]));
         }
     }
-    Ok(())
+    Ok(own.values().any(Option::is_some))
 }
 
 impl Task {

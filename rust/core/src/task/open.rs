@@ -266,17 +266,23 @@ impl Opening {
         batch.push(self.metadata.id, DURABILITY_KEY, Some(self.options.durability.name().as_bytes()));
         let found = self.read(metadata::OPEN_KEY)?.map(|stored| Marker::parse(&stored));
         let discarded = self.discard(found.as_ref(), stores, &mut batch)?;
+        let position = self.position()?;
         let (mut states, mut keeps_less) = (Vec::with_capacity(stores.len()), false);
         for spec in stores {
             let stored = self.read(&metadata::store_key(&spec.name))?;
+            let mut is_lost = discarded.contains(&spec.name) || !spec.persistent;
             if stored.is_none() {
-                offsets::push_begun(&self.snapshot, self.offsets, &spec.name, stores, &mut batch)?;
+                let has_offsets = offsets::push_begun(&self.snapshot, self.offsets, &spec.name, stores, &mut batch)?;
+                // A store of an older layout is not new for having no descriptor.
+                is_lost |= !has_offsets && !self.has_rows(spec)?;
+            }
+            if is_lost && !position.is_empty() {
+                batch.push(self.metadata.id, &metadata::lost_key(&spec.name), Some(&[]));
             }
             let before = stored.as_deref().and_then(metadata::retention);
             keeps_less |= before.is_some_and(|before| before > spec.kind.retention());
             states.push(self.store_state(spec, stored.as_deref(), before, discarded.contains(&spec.name), &mut batch)?);
         }
-        let position = self.position()?;
         if self.options.older_layout && !in_memory {
             older_layout::check_topics(&self.snapshot, self.offsets, &position).map_err(|e| e.path(self.database.path()))?;
         }
@@ -389,6 +395,12 @@ impl Opening {
         })
     }
 
+    fn has_rows(&self, spec: &StoreSpec) -> Result<bool> {
+        store_families(spec).iter().try_fold(false, |found, family| {
+            Ok(found || spec.persistent && has_rows(&self.database, self.database.family(family)?, family.kind)?)
+        })
+    }
+
     fn position(&self) -> Result<Position> {
         let upper = crate::store::key_value::successor(metadata::POSITION);
         let bounds = Bounds { lower: Some(metadata::POSITION.to_vec()), upper, within_key: false };
@@ -463,10 +475,12 @@ fn entries(
 fn plain_rows(database: &Arc<Database>, name: &str, number: usize) -> Result<Option<Table>> {
     let kind = FamilyKind::KeyValue;
     let Ok(family) = database.family(&FamilySpec::new(kind, name)) else { return Ok(None) };
-    let cursor = Cursor::new(&database.snapshot()?, family, kind, &Bounds::default())?;
-    let any = cursor.with(|rows| {
+    Ok(has_rows(database, family, kind)?.then_some(Table { number, place: Place::Files(family), kind }))
+}
+
+fn has_rows(database: &Arc<Database>, family: Family, kind: FamilyKind) -> Result<bool> {
+    Cursor::new(&database.snapshot()?, family, kind, &Bounds::default())?.with(|rows| {
         rows.seek_to_first();
         rows.valid()
-    })?;
-    Ok(any.then_some(Table { number, place: Place::Files(family), kind }))
+    })
 }
