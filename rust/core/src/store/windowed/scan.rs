@@ -225,7 +225,7 @@ impl ByTime {
         let rows = wanted.len();
         let mean = values.len() / rows.max(1) + 1;
         *chunk = (*chunk * 4).min(CHUNK_BYTES / mean).clamp(FIRST_CHUNK, CHUNK);
-        // A row that expired under a shorter retention may be gone from one of the two tables already.
+        // What only one of the tables still has lies below the horizon, and this scan begins at it.
         ready.extend(places.into_iter().zip(found).filter_map(|(key, value)| Some((key, value?))));
         Ok(rows > 0)
     }
