@@ -174,7 +174,7 @@ impl Base {
                 };
                 Ok(spilled + self.files.database().family_property(family, ROWS)?)
             }
-            Place::Memory(number) => Ok(self.table(number)?.approximate_rows() as u64),
+            Place::Memory(number) => Ok(self.table(number)?.approximate_rows()),
         }
     }
 }

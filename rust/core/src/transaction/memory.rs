@@ -16,6 +16,8 @@ type Expired<'a> = dyn FnMut(&[u8]) -> bool + 'a;
 #[derive(Clone, Default)]
 pub(crate) struct MemoryTable {
     layers: Vec<Arc<Layer>>,
+    /// Of each layer its puts less its deletes.
+    added: Vec<i64>,
 }
 
 impl MemoryTable {
@@ -30,10 +32,10 @@ impl MemoryTable {
         self.layers.iter().rev().find_map(|layer| layer.find_hashed(hash, key).map(|n| layer.value(n))).flatten()
     }
 
-    /// About how many rows there are: overwritten ones that no merge has met yet are counted, too.
-    pub(crate) fn approximate_rows(&self) -> usize {
-        let rows = |layer: &Arc<Layer>| layer.run().iter().filter(|entry| layer.value(entry.record()).is_some()).count();
-        self.layers.iter().map(rows).sum()
+    /// About how many rows there are: until a merge has met it, an overwritten one is counted, too, and a delete as if it had met
+    /// a row.
+    pub(crate) fn approximate_rows(&self) -> u64 {
+        u64::try_from(self.added.iter().sum::<i64>()).unwrap_or(0)
     }
 
     /// Memory of all rows, in bytes.
@@ -44,14 +46,21 @@ impl MemoryTable {
     /// Adds a commit's rows. `expired` sees the rows of a table in key order when all of its layers are merged, and says which
     /// can go.
     pub(super) fn push(&mut self, layers: Vec<Arc<Layer>>, family: u32, suffix: usize, expired: &mut Expired<'_>) {
-        self.layers.extend(layers.into_iter().filter(|layer| !layer.is_empty()));
+        layers.into_iter().filter(|layer| !layer.is_empty()).for_each(|layer| self.add(layer));
         while let Some(from) = self.merge_from() {
             let merged = merged(&self.layers[from..], family, suffix, (from == 0).then_some(&mut *expired));
             self.layers.truncate(from);
+            self.added.truncate(from);
             if !merged.is_empty() {
-                self.layers.push(Arc::new(merged));
+                self.add(Arc::new(merged));
             }
         }
+    }
+
+    fn add(&mut self, layer: Arc<Layer>) {
+        let added = |record| if layer.value(record).is_some() { 1 } else { -1 };
+        self.added.push(layer.run().iter().map(|entry| added(entry.record())).sum());
+        self.layers.push(layer);
     }
 
     /// Where the run of newest layers begins that is to become one.
@@ -285,6 +294,23 @@ mod tests {
         }
         assert!(table.layers.len() <= 4, "{} layers", table.layers.len());
         assert_eq!(forward(&table).len(), 100);
+    }
+
+    #[test]
+    fn a_delete_takes_a_row_out_of_the_count() {
+        let rows = |value: Option<u8>, n: u8| (0..n).map(|key| (vec![key], value)).collect::<Vec<_>>();
+        let mut table = MemoryTable::default();
+        table.push(layer_of(&rows(Some(1), 10)), 0, 0, &mut |_| false);
+        assert_eq!(table.approximate_rows(), 10);
+        // Of a key the last record counts.
+        table.push(layer_of(&[rows(None, 9), rows(Some(2), 2), rows(None, 9)].concat()), 0, 0, &mut |_| false);
+        assert_eq!(table.approximate_rows(), 1);
+        for _ in 0..20 {
+            table.push(layer_of(&rows(None, 10)), 0, 0, &mut |_| false);
+            assert_eq!(table.approximate_rows(), 0);
+        }
+        table.push(layer_of(&rows(Some(3), 100)), 0, 0, &mut |_| false);
+        assert!(table.approximate_rows() >= 70, "{}", table.approximate_rows());
     }
 
     #[test]
