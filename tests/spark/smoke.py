@@ -73,7 +73,7 @@ def everything(frame: DataFrame, state: hfs.State) -> DataFrame:
         "join_table": hfs.join_table(left, right, name="join_table", **times),
         "aggregate": hfs.aggregate(left, by="k", aggs={"n": "count", "x": ("sum", "x")}, state=state, name="aggregate"),
         "drop_duplicates": hfs.drop_duplicates(left, by="k", on="t", within="1 day", state=state, name="drop_duplicates"),
-        "materialize": hfs.materialize(left, by="k", on="t", state=state, name="materialize"),
+        "materialize": hfs.materialize(left, by="k", on="t", order_by=["x"], state=state, name="materialize"),
         "process": hfs.process(left, Hits(), by="k", on="t", state=state, schema=OUT, name="process"),
     }
     # A union would number the tasks of an operator anew, a shuffle between keeps them as they are.

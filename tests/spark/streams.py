@@ -140,6 +140,16 @@ class Stream:
         """Keep the rows of a micro-batch."""
         self.batches[batch_id] = sorted(map(tuple, frame.collect()), key=str)
 
+    def last_of_each(self, frame: DataFrame) -> dict[Any, tuple[Any, ...]]:
+        """Run the query; of each key (the first column) the last row, in the order in which an operator hands its rows on."""
+        found: dict[Any, tuple[Any, ...]] = {}
+
+        def keep(frame: DataFrame, _: int) -> None:
+            found.update((row[0], tuple(row)) for row in frame.collect())
+
+        self.run(frame, each=keep)
+        return found
+
     def log(self, operator: str = "join") -> dict[int, int]:
         """How many partitions have an object in the log, by epoch."""
         found: dict[int, set[str]] = {}

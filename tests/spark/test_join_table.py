@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import functions as F
 from streams import Stream, seconds
 
 import holdfast.spark as hfs
@@ -73,6 +74,18 @@ def test_kinds_of_joins_of_static_tables(spark, how: str, expected: list[tuple])
     if how == "inner":
         expected = [("k", 1, 1, 3, "a"), *expected]
     assert changes(list(map(tuple, given.collect()))) == sorted(expected, key=str)
+
+
+@pytest.mark.parametrize("history", [{}, {"history_retention": "1 day"}])
+def test_the_result_as_a_table_has_the_last_of_several_rows_of_one_key_and_time(stream: Stream, history: dict):
+    # As docs/spark/join_table.md has it; the values first, so that content decides by them.
+    stream.batch(left=[("k", 1, 9), ("m", 1, 1), ("n", 1, 1)])
+    stream.batch(left=[("k", 5, 2)], right=[("k", 5, "x"), ("m", 5, "a"), ("n", 3, "a")])
+    stream.batch(left=[("m", 5, None)], right=[("n", 3, None)])
+    changed = tables(stream, how="left").select("k", "x", "v", F.greatest("t", "since").alias("at"), "t", "since")
+    kept = hfs.materialize(changed, by="k", on="at", order_by=["t", "since"], name="table", state=stream.state(), **history)
+    found = stream.last_of_each(kept)
+    assert {key: row[1:3] for key, row in found.items()} == {"k": (2, "x"), "m": (None, None), "n": (1, None)}
 
 
 @pytest.mark.parametrize(

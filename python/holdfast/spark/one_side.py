@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import types as sql
 
 from holdfast.spark import schema
-from holdfast.spark.rows import Input, Rows, keys_of
+from holdfast.spark.rows import Input, Rows, check_order, keys_of
 from holdfast.spark.schema import Side
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ METRICS: Final = {"rows": "count(side)"}
 
 
 class OneSide:
-    """A frame's columns by what they are for; `on` names its time, if it has one."""
+    """A frame's columns by use; `on` names its time, if it has one, `order_by` what orders rows of one time."""
 
-    def __init__(self, frame: "DataFrame", by: str | Sequence[str], on: str | None) -> None:
+    def __init__(self, frame: "DataFrame", by: str | Sequence[str], on: str | None, order_by: Sequence[str] = ()) -> None:
         self.side: Final = Side("given", frame)
         self.keys: Final = keys_of(self.side, by)
         self.time: Final = None if on is None else self.side.time(on, "on")
@@ -30,12 +30,16 @@ class OneSide:
             for field in self.side.fields
             if field != self.time and (field not in self.keys or schema.is_floating(field))
         ]
-        self.rows: Final = Rows(Input(self.side, self.keys, self.time, self.payload))
+        check_order(order_by)
+        order = [self.side.find(column, "order_by") for column in order_by]
+        # The time is equal among the rows that order_by is asked about, and so are keys.
+        self.order: Final = [self.payload.index(field) for field in order if field in self.payload]
+        self.rows: Final = Rows(Input(self.side, self.keys, self.time, self.payload, self.order))
 
     @property
     def values(self) -> list[int]:
-        """The payload columns that are neither key nor time, by position."""
-        return [index for index, field in enumerate(self.payload) if field not in self.keys]
+        """The payload columns that are neither key nor time, and order nothing, by position."""
+        return [index for index, field in enumerate(self.payload) if field not in self.keys and index not in self.order]
 
     @property
     def output(self) -> sql.StructType:

@@ -146,3 +146,14 @@ def keys_of(side: Side, by: str | Sequence[str]) -> list[sql.StructField]:
     for column in keys:
         schema.check_key_type(column)
     return keys
+
+
+def check_order(order_by: Sequence[str]) -> None:
+    """Refuse what is no list of columns' names."""
+    if isinstance(order_by, str):
+        raise TypeError(f"order_by={order_by!r}: give a list of columns: [{order_by!r}]")
+    if not isinstance(order_by, Sequence):
+        raise TypeError(f"order_by is a {type(order_by).__name__}: give a list of columns' names")
+    for column in order_by:
+        if not isinstance(column, str):
+            raise TypeError(f"order_by has a {type(column).__name__}: give a list of columns' names")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import types as sql
 
 from holdfast.spark import schema
-from holdfast.spark.rows import Input, Rows, keys_of
+from holdfast.spark.rows import Input, Rows, check_order, keys_of
 from holdfast.spark.schema import Side
 
 if TYPE_CHECKING:
@@ -65,14 +65,9 @@ class TwoSides:
         self.output, self.sources, self.right_time_name = self._output(suffix, as_given=left_only and not waits)
 
     def _order(self, order_by: Sequence[str]) -> tuple[list[int], list[int]]:
-        if isinstance(order_by, str):
-            raise TypeError(f"order_by={order_by!r}: give a list of columns: [{order_by!r}]")
-        if not isinstance(order_by, Sequence):
-            raise TypeError(f"order_by is a {type(order_by).__name__}: give a list of columns' names")
+        check_order(order_by)
         ordered: tuple[list[int], list[int]] = ([], [])
         for column in order_by:
-            if not isinstance(column, str):
-                raise TypeError(f"order_by has a {type(column).__name__}: give a list of columns' names")
             found = False
             for side, payload, indices in (
                 (self.left, self.left_payload, ordered[0]),

@@ -1,12 +1,15 @@
 //! Tables kept of a change stream, against maps.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use arrow_array::{Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema};
 use holdfast_core::{Step, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::support::{Job, Out, Row, cut, row, rows, sorted};
+use crate::support::{Job, Out, Row, batch_of, cut, numbers, row, rows, schema, sorted};
 
 const RETENTION: i64 = 20;
 
@@ -104,6 +107,45 @@ fn rows_without_a_key_or_a_time_are_dropped() {
     let job = job(&versioned());
     let done = job.epoch(&[Row { key: None, ..row(0, 1, 1) }, Row { time: None, ..row(1, 0, 1) }], false);
     assert_eq!((done.rows, done.counts.dropped), (Vec::<Out>::new(), 2));
+}
+
+#[test]
+fn a_row_older_than_a_delete_brings_its_key_back_only_without_a_history() {
+    for (table, is_back) in [(json!({"form": "timestamped"}), true), (versioned(), false)] {
+        let job = job(&table);
+        job.epoch(&[row(1, 2, 10)], false);
+        job.epoch(&[gone(1, 5)], false);
+        assert_eq!(job.epoch(&[row(1, 2, 11)], true).rows, out(&[row(1, 2, 11)]));
+        assert_eq!(if is_back { keys(&job, true) } else { versions(&job, 5, 200).len() }, usize::from(is_back), "{table}");
+    }
+}
+
+#[test]
+fn of_rows_of_one_key_and_time_the_last_by_order_by_is_in_the_table() {
+    let columns = |rows: &[Row], order: &[i64]| {
+        let mut columns = batch_of(&schema(1), rows).columns().to_vec();
+        columns.push(Arc::new(Int64Array::from(order.to_vec())));
+        let fields = schema(1).fields().iter().map(|field| Field::clone(field)).collect::<Vec<_>>();
+        let schema = Schema::new([fields, vec![Field::new("l1", DataType::Int64, true)]].concat());
+        RecordBatch::try_new(Arc::new(schema), columns).unwrap()
+    };
+    // By content the delete came first: nulls do.
+    let rows = columns(&[gone(1, 5), row(1, 5, 7)], &[2, 1]);
+    for table in [json!({"form": "key_value"}), json!({"form": "timestamped"}), versioned()] {
+        for (order, is_there) in [(json!([]), true), (json!([1]), false)] {
+            let mut request = request(&table);
+            request["left"] = json!(["x", "n"]);
+            request["order_left"] = order;
+            let job = Job::over(&request, rows.schema(), 1);
+            let out = job.partition_epoch(0, &rows, None, true).0;
+            assert_eq!(out.iter().flat_map(numbers).count(), 2);
+            let found = match table["form"].as_str() {
+                Some("versioned") => versions(&job, 5, 5).len(),
+                form => keys(&job, form == Some("timestamped")),
+            };
+            assert_eq!(found, usize::from(is_there), "{request}");
+        }
+    }
 }
 
 proptest! {

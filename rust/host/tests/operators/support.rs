@@ -226,7 +226,8 @@ pub fn schema(sides: usize) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-fn batch_of(schema: &SchemaRef, rows: &[Row]) -> RecordBatch {
+/// Rows as a batch of these columns.
+pub fn batch_of(schema: &SchemaRef, rows: &[Row]) -> RecordBatch {
     let number =
         |left: bool| -> ArrayRef { Arc::new(rows.iter().map(|row| row.number.filter(|_| row.left == left)).collect::<Int64Array>()) };
     let mut columns: Vec<ArrayRef> = vec![
