@@ -256,7 +256,7 @@ impl Task {
     }
 
     fn position(&self, py: Python<'_>, level: &str) -> PyResult<Vec<(String, i32, i64)>> {
-        let position = self.run(py, |_| View::writer(Arc::clone(&self.open)).reader(level, None)?.read(|tx| Ok(tx.position())))?;
+        let position = self.run(py, |_| View::writer(Arc::clone(&self.open)).at_level(level)?.read(|tx| Ok(tx.position())))?;
         Ok(position.offsets().map(|(tp, offset)| (tp.topic.clone(), tp.partition, offset.0)).collect())
     }
 

@@ -56,7 +56,7 @@ impl VersionedKeyValueStore {
 impl VersionedKeyValueStore {
     #[pyo3(signature = (level, bound))]
     fn read_only(&self, py: Python<'_>, level: &str, bound: Option<Offsets>) -> PyResult<Self> {
-        let view = self.view.reader(level, bound.map(|bound| (self.store.name(), bound))).map_err(|error| to_python(py, &error))?;
+        let view = self.view.reader(level, self.store.name(), bound).map_err(|error| to_python(py, &error))?;
         Ok(Self { store: self.store.clone(), view })
     }
 

@@ -133,19 +133,24 @@ impl View {
         Self { task, level: Level::Writer, bound: None }
     }
 
-    /// A reader's, at an isolation level by its name, answering once the input position of the named store has reached the bound.
-    pub fn reader(&self, level: &str, bound: Option<(&str, Offsets)>) -> Result<Self> {
+    /// A reader's, of a store, at an isolation level by its name, answering once the store's input position has reached the bound.
+    pub fn reader(&self, level: &str, store: &str, bound: Option<Offsets>) -> Result<Self> {
+        let offset = |(topic, partition, offset)| (TopicPartition { topic, partition }, Offset(offset));
+        let bound = bound.map(|offsets| Arc::new((store.to_owned(), offsets.into_iter().map(offset).collect())));
+        Ok(Self { bound, ..self.at_level(level)? })
+    }
+
+    /// A reader's of the whole task, at an isolation level by its name.
+    pub fn at_level(&self, level: &str) -> Result<Self> {
         let level = match level {
             "read_committed" => Level::Committed,
             "read_uncommitted" => Level::Uncommitted,
             other => return Err(Error::new(ErrorKind::InvalidValue, format!("there is no isolation level {other:?}"))),
         };
-        let offset = |(topic, partition, offset)| (TopicPartition { topic, partition }, Offset(offset));
         if level == Level::Uncommitted {
             self.task.task.expect_uncommitted_readers();
         }
-        let bound = bound.map(|(store, offsets)| Arc::new((store.to_owned(), offsets.into_iter().map(offset).collect())));
-        Ok(Self { task: Arc::clone(&self.task), level, bound })
+        Ok(Self { task: Arc::clone(&self.task), level, bound: None })
     }
 
     fn check_bound(&self, tx: &Transaction) -> Result<()> {

@@ -55,7 +55,7 @@ pub type Selection = (Option<PyBackedBytes>, Option<PyBackedBytes>, i64, i64, bo
 impl WindowStore {
     #[pyo3(signature = (level, bound))]
     fn read_only(&self, py: Python<'_>, level: &str, bound: Option<Offsets>) -> PyResult<Self> {
-        let view = self.view.reader(level, bound.map(|bound| (self.store.name(), bound))).map_err(|error| to_python(py, &error))?;
+        let view = self.view.reader(level, self.store.name(), bound).map_err(|error| to_python(py, &error))?;
         Ok(Self { store: self.store.clone(), view })
     }
 

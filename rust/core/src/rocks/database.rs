@@ -427,10 +427,8 @@ impl Drop for Database {
 }
 
 fn has_log(path: &Path) -> bool {
-    let files = std::fs::read_dir(path).into_iter().flatten().flatten();
-    files.filter(|file| file.path().extension().is_some_and(|extension| extension == "log")).any(|file| {
-        file.metadata().is_ok_and(|metadata| metadata.len() > 0) // an empty one holds nothing to be replayed
-    })
+    // An empty one holds nothing to be replayed.
+    log_record::logs(path).iter().any(|log| log.metadata().is_ok_and(|metadata| metadata.len() > 0))
 }
 
 /// The number of the last commit that needs no log.

@@ -53,7 +53,7 @@ fn damaged(path: &Path, at: u64, file: &Path, last: &str) -> Error {
 }
 
 /// The logs of a database, oldest first.
-fn logs(path: &Path) -> Vec<PathBuf> {
+pub(super) fn logs(path: &Path) -> Vec<PathBuf> {
     let files = std::fs::read_dir(path).into_iter().flatten().flatten().map(|file| file.path());
     let mut logs: Vec<PathBuf> = files.filter(|file| file.extension().is_some_and(|extension| extension == "log")).collect();
     logs.sort();
@@ -110,24 +110,25 @@ impl Reader {
     }
 
     fn part(&mut self, kind: u8, part: &[u8]) {
-        let whole = match kind {
-            FULL => Some(part.to_vec()),
-            FIRST => {
-                self.record = Some(part.to_vec());
-                return;
-            }
+        match kind {
+            FULL => self.whole(part),
+            FIRST => self.record = Some(part.to_vec()),
             MIDDLE | LAST => {
-                if let Some(record) = &mut self.record {
-                    record.extend_from_slice(part);
+                let Some(mut record) = self.record.take() else { return };
+                record.extend_from_slice(part);
+                if kind == LAST {
+                    self.whole(&record);
+                } else {
+                    self.record = Some(record);
                 }
-                if kind == MIDDLE { None } else { self.record.take() }
             }
-            _ => None,
-        };
-        if let Some(record) = whole {
-            self.has_read = true;
-            self.commit = commit_number::of_record(&record).or(self.commit);
+            _ => {}
         }
+    }
+
+    fn whole(&mut self, record: &[u8]) {
+        self.has_read = true;
+        self.commit = commit_number::of_record(record).or(self.commit);
     }
 }
 

@@ -119,8 +119,7 @@ impl KeyValueStore {
     /// A scan of the keys that start with `prefix`, and lie below `end` where there is one; a prefix of 0xFF bytes scans to the end.
     pub fn prefix_scan(&self, tx: &mut Transaction, prefix: &[u8], end: Option<&[u8]>, reverse: bool) -> Result<Scan> {
         let _call = self.counts.call(Operation::PrefixScan);
-        let bounds = with_prefix(prefix);
-        self.scan(tx, Bounds { upper: end.map(<[u8]>::to_vec).or(bounds.upper), ..bounds }, reverse)
+        self.scan(tx, with_prefix(prefix, end), reverse)
     }
 
     fn scan(&self, tx: &mut Transaction, bounds: Bounds, reverse: bool) -> Result<Scan> {
@@ -157,9 +156,10 @@ pub(super) fn between(from: Option<&[u8]>, to: Option<&[u8]>) -> Bounds {
     Bounds { lower, upper, within_key: false }
 }
 
-/// The bounds of the keys that start with `prefix`.
-pub(crate) fn with_prefix(prefix: &[u8]) -> Bounds {
-    Bounds { lower: Some(prefix.to_vec()), upper: successor(prefix), within_key: false }
+/// The bounds of the keys that start with `prefix`, and lie below `end` where there is one.
+pub(crate) fn with_prefix(prefix: &[u8], end: Option<&[u8]>) -> Bounds {
+    let upper = end.map(<[u8]>::to_vec).or_else(|| successor(prefix));
+    Bounds { lower: Some(prefix.to_vec()), upper, within_key: false }
 }
 
 /// The smallest key above all keys with this prefix; `None` if there is no such key.

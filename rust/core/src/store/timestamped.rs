@@ -209,8 +209,7 @@ impl TimestampedKeyValueStore {
     /// A scan of the keys that start with `prefix`, and lie below `end` where there is one; a prefix of 0xFF bytes scans to the end.
     pub fn prefix_scan(&self, tx: &mut Transaction, prefix: &[u8], end: Option<&[u8]>, reverse: bool) -> Result<StampedScan> {
         let _call = self.counts.call(Operation::PrefixScan);
-        let bounds = with_prefix(prefix);
-        self.scan(tx, Bounds { upper: end.map(<[u8]>::to_vec).or(bounds.upper), ..bounds }, reverse)
+        self.scan(tx, with_prefix(prefix, end), reverse)
     }
 
     fn scan(&self, tx: &mut Transaction, bounds: Bounds, reverse: bool) -> Result<StampedScan> {

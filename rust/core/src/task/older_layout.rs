@@ -58,7 +58,7 @@ pub(super) fn move_in(database: &Arc<Database>, metadata: Family, offsets: Famil
     let files = Files::read(database.path(), stores)?;
     let snapshot = database.snapshot()?;
     let default = database.default_family()?;
-    let kept = rows(&snapshot, default, &with_prefix(KEPT))?;
+    let kept = rows(&snapshot, default, &with_prefix(KEPT, None))?;
     if files.paths.is_empty() && kept.is_empty() {
         return Ok(());
     }

@@ -67,6 +67,7 @@ impl Root {
         if self.begun_since(epoch)?.is_empty() && self.store.list(&folder)?.is_empty() && self.aside(is_dropped)?.is_empty() {
             return Ok(None);
         }
+        // Each is looked for once more behind the claim: a host that lives on may have put something meanwhile.
         let run = self.claim_for("holdfast epoch drop", &query, epoch)?;
         let objects = self.take_folder(run, &folder)? + self.take_aside(run, is_dropped)? + self.take_begun_since(run, epoch)?;
         Ok(Some(TakenBack { run, objects }))

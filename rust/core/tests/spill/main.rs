@@ -1,0 +1,163 @@
+//! Transactions that outgrow their memory: spilled, read back, committed, rolled back, interrupted.
+//!
+//! `support.rs` the stores · `map.rs` the same as a map, at random · `interrupted.rs` commits and spills that end half-way.
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(missing_docs, reason = "an executable, not a library")]
+
+mod interrupted;
+mod map;
+mod support;
+
+use holdfast_core::{Durability, ErrorKind, Op, Task, TaskOptions, Timestamp, TransactionMechanism};
+use support::{Rows, at, committed, directory, expected, folder_is_empty, open, options, put, rows, specs, transaction, turn};
+
+#[test]
+fn scans_and_readers_keep_what_they_saw_through_spills_commits_and_rollbacks() {
+    let _turn = turn();
+    let dir = directory();
+    let task = open(dir.path(), 0);
+    let store = task.key_value("kv").unwrap();
+    for i in 0..50u8 {
+        put(&task, &[i], Some(b"old"));
+    }
+    task.commit(at(1)).unwrap();
+    for i in 0..50u8 {
+        put(&task, &[i], (i % 2 == 0).then_some(b"new"));
+    }
+    let mut reader = task.transaction().unwrap().reader();
+    let seen = rows(&task, &mut reader);
+    assert_eq!(seen.len(), 25);
+    let mut scan = store.range(&mut task.transaction().unwrap(), None, None, true).unwrap();
+    let mut found = Rows::new();
+    let mut visit = |key: &[u8], value: &[u8]| {
+        found.insert(key.to_vec(), value.to_vec());
+        if key[0] > 30 { holdfast_core::Step::Next } else { holdfast_core::Step::Pause }
+    };
+    assert!(scan.for_each(&mut visit).unwrap());
+    for i in 0..60u8 {
+        put(&task, &[i], Some(b"newer"));
+    }
+    task.rollback().unwrap();
+    assert_eq!(rows(&task, &mut reader), seen);
+    for i in 0..60u8 {
+        put(&task, &[i], None);
+    }
+    task.commit(at(2)).unwrap();
+    assert_eq!(rows(&task, &mut reader), seen);
+    while scan.for_each(&mut visit).unwrap() {}
+    assert_eq!(found, seen);
+    assert!(rows(&task, &mut task.begin().unwrap()).is_empty());
+
+    // What they hold lies in files; the last to hold them deletes them.
+    let uncommitted = dir.path().join("+uncommitted");
+    assert!(!folder_is_empty(&uncommitted));
+    drop((reader, scan));
+    assert!(folder_is_empty(&uncommitted));
+}
+
+#[test]
+fn a_large_batch_spills_on_its_way_and_memory_stays_small() {
+    let _turn = turn();
+    let dir = directory();
+    let limit = 256 << 10;
+    let task = open(dir.path(), limit);
+    let rates = task.versioned("rates").unwrap();
+    let keys: Vec<_> = (0..50_000u32).map(u32::to_be_bytes).collect();
+    let ops: Vec<_> = keys.iter().map(|key| Op::Put { key, value: Some(key), timestamp: Timestamp(5) }).collect();
+    let mut tx = task.transaction().unwrap();
+    let (mut seen, mut most) = (0, 0);
+    rates.apply_batch(&mut tx, &ops, true, &mut |n, _| seen += usize::from(n == seen)).unwrap();
+    assert_eq!(seen, ops.len(), "rows are numbered through");
+    assert!(tx.has_spilled());
+    let store = task.key_value("kv").unwrap();
+    for key in &keys {
+        store.put(&mut tx, key, Some(&[7; 100])).unwrap();
+        most = most.max(tx.uncommitted_bytes());
+    }
+    // A layer grows by chunks of up to 1 MiB.
+    assert!(most < limit as usize + (2 << 20), "{most} bytes at most");
+    drop(tx);
+    task.commit(at(1)).unwrap();
+    let mut view = task.begin().unwrap();
+    assert_eq!(rows(&task, &mut view).len(), keys.len());
+    let mut versions = 0;
+    let mut scan = rates.scan(&mut view, Some(Timestamp(5))).unwrap();
+    scan.for_each(&mut |_, _| {
+        versions += 1;
+        true
+    })
+    .unwrap();
+    assert_eq!(versions, keys.len());
+}
+
+#[test]
+fn only_what_the_mechanism_says_spills() {
+    let _turn = turn();
+    for (mechanism, limit, spills) in [
+        (TransactionMechanism::Auto, 64 << 20, false),
+        (TransactionMechanism::Auto, 100_000, true),
+        (TransactionMechanism::Auto, -1, false),
+        (TransactionMechanism::IndexedBatch, 100_000, false),
+        (TransactionMechanism::SecondaryStore, 64 << 20, true),
+        (TransactionMechanism::SecondaryStore, -1, true),
+    ] {
+        let dir = directory();
+        let options = TaskOptions { mechanism, ..options(Durability::Changelog, limit) };
+        let task = Task::open(dir.path(), &specs(), options).unwrap();
+        for store in ["kv", "direct", "memory"] {
+            let mut tx = task.transaction().unwrap();
+            for i in 0..4_000u32 {
+                task.key_value(store).unwrap().put(&mut tx, &i.to_be_bytes(), Some(&[1; 1000])).unwrap();
+            }
+            assert_eq!(tx.has_spilled(), spills && store == "kv", "{mechanism:?} {limit} {store}");
+            drop(tx);
+            task.rollback().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_has_nothing_of_an_open_transaction() {
+    let _turn = turn();
+    let dir = directory();
+    let task = open(&dir.path().join("task"), 0);
+    transaction(&task, 1);
+    task.commit(at(1)).unwrap();
+    transaction(&task, 2);
+    assert!(task.transaction().unwrap().has_spilled());
+    let copy = dir.path().join("copy");
+    task.checkpoint(&copy).unwrap();
+    assert!(!copy.join("+uncommitted").exists());
+    let copied = open(&copy, 0);
+    assert_eq!(committed(&copied), committed(&task));
+    task.commit(at(2)).unwrap();
+    assert_eq!(committed(&task), expected(Durability::Sync, 2));
+}
+
+#[test]
+fn a_close_drops_what_was_spilled_and_an_open_what_a_crash_left() {
+    let _turn = turn();
+    let dir = directory();
+    let uncommitted = dir.path().join("+uncommitted");
+    let task = open(dir.path(), 0);
+    transaction(&task, 1);
+    let mut reader = task.transaction().unwrap().reader();
+    let mut scan = task.key_value("kv").unwrap().range(&mut reader, None, None, false).unwrap();
+    task.close().unwrap();
+    let closed = task.key_value("kv").unwrap().get(&mut reader, b"k", |_| ()).unwrap_err();
+    assert_eq!(closed.kind(), ErrorKind::StoreClosed);
+    assert_eq!(scan.for_each(&mut |_, _| holdfast_core::Step::Next).unwrap_err().kind(), ErrorKind::StoreClosed);
+    drop((scan, reader));
+    assert!(folder_is_empty(&uncommitted));
+
+    // As a crash leaves it.
+    std::fs::create_dir_all(uncommitted.join("7")).unwrap();
+    std::fs::write(uncommitted.join("7/000012.sst"), b"rows").unwrap();
+    std::fs::create_dir_all(dir.path().join("+commit")).unwrap();
+    std::fs::write(dir.path().join("+commit/0-0.sst"), b"rows").unwrap();
+    std::fs::write(dir.path().join("+commit/COMMIT.draft"), b"half of it").unwrap();
+    let task = open(dir.path(), 0);
+    assert!(folder_is_empty(&uncommitted));
+    assert!(!dir.path().join("+commit").exists());
+    assert!(rows(&task, &mut task.transaction().unwrap()).is_empty());
+}
