@@ -446,6 +446,7 @@ class Killer:
             time.sleep(self.random.random() * seconds)
         else:
             self._await(self.base / self.moment.format(victim=victim, next=victim + 1))
+            os.killpg(driver.process.pid, signal.SIGSTOP)  # nothing more, while its processes are looked for
         after = time.monotonic() - began
         state = "committed" if (self.commits / str(victim)).exists() else "not committed"
         dead = driver.kill()

@@ -62,22 +62,28 @@ def test_other_threads_run_during_a_batch_call(bench, columns, call):
     keys, times = columns
     bench.kv.put_batch(keys, keys)
     bench.rates.put_batch(keys, keys, times)
-    began, ended = threading.Event(), threading.Event()
 
-    def work():
-        began.set()
-        call(bench, keys, times)
-        ended.set()
+    def turns() -> int:
+        """How often this thread wakes during one call."""
+        began, ended = threading.Event(), threading.Event()
 
-    worker = in_thread(work)
-    began.wait()
-    turns = 0
-    while not ended.is_set() and worker.is_alive():
-        time.sleep(0.0005)
-        turns += 1
-    worker.join()
-    # With the GIL held for the whole call there would be one turn before and one after it.
-    assert turns > 3
+        def work():
+            began.set()
+            call(bench, keys, times)
+            ended.set()
+
+        worker = in_thread(work)
+        began.wait()
+        turns = 0
+        while not ended.is_set() and worker.is_alive():
+            time.sleep(0.0005)
+            turns += 1
+        worker.join()
+        return turns
+
+    # With the GIL held for the whole call there would be one turn before and one after it, however often it is tried; without, a
+    # busy machine may leave this thread as few now and then.
+    assert any(turns() > 3 for _ in range(20))
 
 
 def test_readers_see_whole_commits_while_the_writer_writes(bench):

@@ -333,7 +333,13 @@ def test_a_kill_loses_no_window_of_an_older_time(open_task, tmp_path, durability
     """Kafka Streams keeps a database a segment and the offset of the newest: late records of an older one are lost (SX1)."""
     script = """
     path, durability = sys.argv[1:]
-    task = hf.open_task(path, [hf.stores.window("w", retention=2_000_000, window_size=1)], durability=hf.Durability(durability))
+    # Without a log, small memtables are what makes rows durable while the writer goes on.
+    task = hf.open_task(
+        path,
+        [hf.stores.window("w", retention=2_000_000, window_size=1)],
+        durability=hf.Durability(durability),
+        rocksdb_options={"write_buffer_size": "65536"},
+    )
     offset = 0
     while True:
         for start in (10, 1_500_000):
@@ -351,7 +357,7 @@ def test_a_kill_loses_no_window_of_an_older_time(open_task, tmp_path, durability
         process.wait()
     task = open_task(hf.stores.window("w", retention=2_000_000, window_size=1), durability=durability)
     offset = task.committed_offset(("log", 0)) or 0
-    assert offset >= reached if durability is hf.Durability.SYNC else offset >= 0
+    assert offset >= reached if durability is hf.Durability.SYNC else offset > 0
     starts = [key.start for key, _ in task["w"].all()]
     assert starts == [*range(10, 10 + offset), *range(1_500_000, 1_500_000 + offset)]
     assert [key.start for key, _ in task["w"].fetch(b"k", 0, 2_000_000)] == starts

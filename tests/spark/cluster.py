@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pyspark
 from cluster_job import given
-from streams import executors_hosts, processes
+from streams import processes
 
 JOB = Path(__file__).parent / "cluster_job.py"
 PATIENCE = 600.0
@@ -157,11 +157,6 @@ class Job:
     def _until(self, what: Callable[[], Any], otherwise: str) -> None:
         _wait(lambda: what() or self.process.poll() is not None, otherwise)
         assert self.process.poll() is None or what(), f"{otherwise}:\n{self.log()}"
-
-
-def hosts_of(executor: int) -> list[int]:
-    """The state hosts of an executor."""
-    return [host for host, above in executors_hosts() if above == executor]
 
 
 def parent(pid: int) -> int:

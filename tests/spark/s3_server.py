@@ -5,9 +5,9 @@ Two racing conditional puts can both win on this server: no test of races here, 
 
 from __future__ import annotations
 
+import collections
 import http.client
 import itertools
-import socket
 import subprocess
 import sys
 import threading
@@ -20,8 +20,8 @@ SECRET = "do-not-tell-anybody"
 PREFIXES = itertools.count()
 _SIGNATURE = "AWS4-HMAC-SHA256 Credential=test/20240101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=none"
 
-Fault = Callable[[int, str], str | None]
-"""What goes wrong with the n-th request of a method: `busy`, `lost`, `stalls`, `careless` or nothing."""
+Fault = Callable[[int, str, str], str | None]
+"""What goes wrong with the n-th request, a method and a path: `busy`, `late`, `lost`, `stalls`, `careless` or nothing."""
 
 
 def options(port: int, **more: str) -> dict[str, str]:
@@ -38,24 +38,15 @@ def root() -> str:
 @contextmanager
 def moto() -> Iterator[int]:
     """A server with the bucket `test`; its port."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    command = [sys.executable, "-u", "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                request(port, "PUT", "/test")
-                break
-            except OSError:
-                assert server.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+        assert server.stderr is not None
+        said = iter(server.stderr)
+        port = next((int(line.rpartition(":")[2]) for line in said if "Running on" in line), None)
+        assert port is not None, "the server has ended"
+        threading.Thread(target=collections.deque, args=(said, 0), daemon=True).start()  # or it waits for a reader
+        request(port, "PUT", "/test")
         yield port
     finally:
         server.kill()
@@ -86,7 +77,7 @@ def proxy(behind: int, fault: Fault) -> Iterator[int]:
         def forward(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             with counting:
-                wrong = fault(next(count), self.command)
+                wrong = fault(next(count), self.command, self.path)
             headers = dict(self.headers)
             if wrong == "careless":
                 headers = {name: value for name, value in headers.items() if name.lower() != "if-none-match"}
@@ -94,8 +85,8 @@ def proxy(behind: int, fault: Fault) -> Iterator[int]:
                 self.answer(503, [], b"")
                 return
             status, given, content = request(behind, self.command, self.path, body, headers)
-            if wrong == "stalls":
-                time.sleep(3)
+            if wrong in ("late", "stalls"):
+                time.sleep(0.3 if wrong == "late" else 3)
             if wrong in ("lost", "stalls"):
                 self.close_connection = True
                 return

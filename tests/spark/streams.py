@@ -157,6 +157,15 @@ class Stream:
             found.setdefault(int(file.parent.name), set()).add(file.name.split(".")[1])
         return {epoch: len(partitions) for epoch, partitions in sorted(found.items())}
 
+    def numbers(self, log: str) -> list[int]:
+        """The micro-batches in one of Spark's logs, `offsets` or `commits`."""
+        return sorted(int(file.name) for file in (self.root / "query" / log).iterdir() if file.name.isdecimal())
+
+    def forget_commit(self, batch: int) -> None:
+        """What a driver leaves behind that dies after the sink's commit and before Spark's."""
+        for name in (str(batch), f".{batch}.crc"):
+            (self.root / "query" / "commits" / name).unlink(missing_ok=True)
+
     def objects(self, operator: str = "join") -> list[Path]:
         """The objects of the log, oldest epoch first."""
         return sorted((self.root / "log").glob(f"*/{operator}.*"))

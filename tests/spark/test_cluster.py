@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from cluster import Cluster, Job, hosts_of, parent
+from cluster import Cluster, Job, parent
 from cluster_job import arrive
 
 FIRST, SECOND, THIRD = "127.0.0.2", "127.0.0.3", "127.0.0.4"
@@ -46,10 +46,12 @@ def cluster(tmp_path: Path):
         cluster.stop()
 
 
+@pytest.mark.timeout(1800)
 def test_a_job_on_two_executors(run, base: Path):
     expected = arrive(base, seed=1, batches=3)
-    job = run("local-cluster[2,1,1024]")
+    job = run("local-cluster[2,1,1024]", scheduler_minRegisteredResourcesRatio="1.0")
     assert job.finish() == expected
+    assert len(job.executors()) == 2
     owners = job.owners()
     assert sorted(owners) == [f"{name}/{partition}" for name in ("join", "totals", "updates") for partition in range(2)]
     assert set(map(tuple, owners.values())) == {("1.1",)}, "nobody died, so nothing moved"
@@ -60,8 +62,8 @@ def test_a_job_on_two_executors(run, base: Path):
 def test_kills_in_mid_batch(run, base: Path, cluster: Cluster):
     expected = arrive(base, seed=2, batches=7)
     job = run(cluster.url)
-    for host in hosts_of(job.pause_in(1).executor):
-        os.kill(host, signal.SIGKILL)
+    # Its executor's own host may own nothing: the session is open in the partition's owner.
+    os.kill(job.owner("updates", job.pause_in(1).partition), signal.SIGKILL)
     os.kill(job.pause_in(2).executor, signal.SIGKILL)
     worker = parent(job.pause_in(3).executor)
     cluster.kill_worker(next(address for address, process in cluster.workers.items() if process.pid == worker))
@@ -80,7 +82,6 @@ def test_the_partitions_of_a_stopped_state_host_move(run, base: Path, cluster: C
     expected = arrive(base, seed=3, batches=6)
     job = run(cluster.url)
     task = job.pause_in(2)
-    # Its executor's own host may own nothing: the session is open in the partition's owner.
     host = job.owner("updates", task.partition)
     os.kill(host, signal.SIGSTOP)
     job.go_on()

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(1_200)
 
 def run(script: str, folder: Path, *arguments: str) -> str:
     """What a script says under Spark Connect; its server takes a free port, as Spark's own tests have it."""
-    for attempt in range(3):
+    for attempt in range(6):
         folder.joinpath(str(attempt)).mkdir()
         done = subprocess.run(
             [sys.executable, str(HERE / script), str(folder / str(attempt)), *arguments],
@@ -25,10 +25,8 @@ def run(script: str, folder: Path, *arguments: str) -> str:
             env={**os.environ, "SPARK_TESTING": "1"},
         )
         # Spark gives the process for foreachBatch ten seconds to start, whatever else the machine is doing.
-        if "Python worker failed to connect back" not in done.stderr:
+        if done.returncode == 0 or "Python worker failed to connect back" not in done.stderr:
             break
-    else:
-        pytest.skip("Spark's own limit of ten seconds for a new worker was too short for this machine, three times over")
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

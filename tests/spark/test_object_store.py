@@ -194,18 +194,18 @@ def retried(job: Job, rows: Any) -> tuple[list[str], list[tuple[int, int | None]
     pytest.fail(f"four attempts failed: {told}")
 
 
-@pytest.mark.parametrize("fault", ["busy", "lost"])
+@pytest.mark.parametrize("fault", ["busy", "late", "lost", "stalls"])
 def test_a_store_that_fails_one_time_in_ten_is_asked_again(port: int, tmp_path: Path, fault: str):
     wrong = [0]
 
-    def one_in_ten(number: int, _method: str) -> str | None:
+    def one_in_ten(number: int, _method: str, _path: str) -> str | None:
         if number % 10 != 7:
             return None
         wrong[0] += 1
         return fault
 
     with s3_server.proxy(port, one_in_ten) as front:
-        job = Job(front, tmp_path, behind=port)
+        job = Job(front, tmp_path, behind=port, timeout="2s")
         try:
             for epoch in range(6):
                 job.epoch = epoch
@@ -224,28 +224,27 @@ def test_a_store_that_fails_one_time_in_ten_is_asked_again(port: int, tmp_path: 
 def test_a_store_that_stalls_fails_the_task_and_not_the_query(port: int, tmp_path: Path):
     stalled = [0]
 
-    def first_put_of_a_log_object(_number: int, method: str) -> str | None:
-        if method == "PUT" and stalled[0] < 3 and stall[0]:
-            stalled[0] += 1
-            return "stalls"
-        return None
+    def first_put_of_a_log_object(_number: int, method: str, path: str) -> str | None:
+        if method != "PUT" or "/log/00000000000000000001/" not in path or stalled[0]:
+            return None
+        stalled[0] += 1
+        return "stalls"
 
-    stall = [False]
     with s3_server.proxy(port, first_put_of_a_log_object) as front:
         job = Job(front, tmp_path, behind=port, timeout="1s")
         try:
             job.run((False, 1, "CHF", 95))
-            stall[0] = True
             # The put took place, its answer came too late: the object is found to be our own.
             assert job.run((True, 2, "CHF", 1)) == [(1, 95)]
             assert stalled[0] == 1
+            assert len([name for name in job.names() if name.startswith("log/00000000000000000001/")]) == 1
         finally:
             job.kill()
 
 
 def test_a_store_that_lets_an_object_be_created_twice_is_refused(port: int):
     with (
-        s3_server.proxy(port, lambda _number, _method: "careless") as front,
+        s3_server.proxy(port, lambda _number, _method, _path: "careless") as front,
         pytest.raises(UnsupportedOperationError, match="choose another"),
     ):
         hfs.State(s3_server.root(), storage_options=s3_server.options(front))

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Kills of one database, one after the other.
 const KILLS_EACH: u64 = 10;
@@ -228,9 +228,11 @@ fn live(path: &Path, seed: u64, kills: u64) -> Result<u64, String> {
     Ok(kills)
 }
 
-/// Where a long run notes how far it came: kills and the next seed.
+/// Where a long run of this very program notes how far it came: kills and the next seed.
 fn progress_file() -> Option<PathBuf> {
-    std::env::var_os("CRASH_PROGRESS").map(PathBuf::from)
+    let path = std::env::var_os("CRASH_PROGRESS").map(PathBuf::from)?;
+    let built = std::env::current_exe().and_then(|exe| exe.metadata()?.modified()).ok()?;
+    Some(path.with_extension(built.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs().to_string()))
 }
 
 fn parent() -> ExitCode {
@@ -248,6 +250,11 @@ fn parent() -> ExitCode {
     }
     let (done, next) = (AtomicU64::new(done), AtomicU64::new(first));
     let failure: Mutex<Option<String>> = Mutex::new(None);
+    let fail = |why: String| {
+        if let Ok(mut failure) = failure.lock() {
+            failure.get_or_insert(why);
+        }
+    };
     let workers = if only.is_some() { 1 } else { 2 };
     let started = Instant::now();
     std::thread::scope(|scope| {
@@ -255,7 +262,10 @@ fn parent() -> ExitCode {
             scope.spawn(|| {
                 while done.load(Ordering::Relaxed) < wanted && failure.lock().is_ok_and(|failure| failure.is_none()) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    let Ok(mut dir) = directory() else { return };
+                    let mut dir = match directory() {
+                        Ok(dir) => dir,
+                        Err(why) => return fail(format!("no folder to work in: {why}")),
+                    };
                     let kills = if only.is_some() { wanted } else { KILLS_EACH };
                     match live(&dir.path().join("task"), seed, kills) {
                         Ok(kills) => {
@@ -272,9 +282,7 @@ fn parent() -> ExitCode {
                             dir.disable_cleanup(true);
                             let kept = dir.path().display();
                             let repeat = format!("make crash SEED={seed} N={KILLS_EACH}");
-                            if let Ok(mut failure) = failure.lock() {
-                                failure.get_or_insert(format!("seed {seed}, {why}\n  files: {kept}\n  repeat: {repeat}"));
-                            }
+                            fail(format!("seed {seed}, {why}\n  files: {kept}\n  repeat: {repeat}"));
                         }
                     }
                 }

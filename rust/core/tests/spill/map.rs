@@ -1,7 +1,7 @@
 //! A transaction that spills is a map to whoever reads and writes it.
 
-use crate::support::{Rows, at, directory, folder_is_empty, options, rows, specs, turn};
-use holdfast_core::{Commit, Durability, Task, Transaction, TransactionMechanism};
+use crate::support::{Rows, at, directory, folder_is_empty, options, partition, rows, specs, turn};
+use holdfast_core::{Commit, Durability, Task, TaskOptions, Transaction, TransactionMechanism};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

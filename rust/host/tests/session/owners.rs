@@ -9,7 +9,7 @@ use holdfast_host::client::Client;
 use crate::support::{Host, HostProcess, Spark, TOKEN, Task, left, matched, refused, right};
 
 /// How long these tests wait for a host that is stopped.
-const IMPATIENT: Duration = Duration::from_millis(500);
+const IMPATIENT: Duration = Duration::from_millis(1_500);
 
 /// A connection to a host that gives others up soon.
 fn connect(host: &HostProcess) -> Client {

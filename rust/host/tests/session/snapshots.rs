@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::{Done, Host, HostProcess, Row, Spark, Task, left, matched, refused, right};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 const RETAINED: usize = 3;
 
 fn task(spark: &Spark, epoch: i64) -> Task {

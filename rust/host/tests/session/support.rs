@@ -21,7 +21,7 @@ use tempfile::TempDir;
 
 pub const TOKEN: &str = "a token";
 pub const QUERY: &str = "query-1";
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The S3 server of `scripts/s3`, if the tests run beside it.
 struct S3 {
