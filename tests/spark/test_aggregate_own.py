@@ -114,6 +114,10 @@ def test_many_rows_come_in_batches(spark):
             "update gave 3 states; wanted: 1, one for each",
         ),
         (Wrong("update", pa.record_batch({"total": ["x"], "rows": [1]})), "update gave string for total; wanted: double"),
+        (
+            Wrong("update", pa.record_batch({"total": [1.0], "rows": pa.array([True])})),
+            "update gave bool for rows; wanted: int64 .rows is bool, which is not turned into int64",
+        ),
         (Wrong("result", pa.array([1.0, 2.0])), "result gave 2 values; wanted: 1, one a state"),
         (Wrong("result", [1.0]), "result gave a list; wanted: an Array of double"),
         (Wrong("result", pa.array(["x"])), "result gave string for the result; wanted: double"),
@@ -123,6 +127,14 @@ def test_what_an_aggregator_gives_wrongly_is_named(spark, aggregator: Any, words
     frame = spark.createDataFrame([("a", 1.0)], "k string, y double")
     with pytest.raises(Exception, match=words):
         hfs.aggregate(frame, by="k", aggs={"n": aggregator}, state=hfs.State.scratch(partitions=1)).collect()
+
+
+def test_a_result_without_all_of_its_types_fields_is_named(spark):
+    wrong = Wrong("result", pa.array([{"mean": 1.0}]))
+    wrong.result_type = "struct<mean: double, rows: bigint>"
+    frame = spark.createDataFrame([("a", 1.0)], "k string, y double")
+    with pytest.raises(Exception, match=r"the result has the fields \['mean'\]; wanted: \['mean', 'rows'\]"):
+        hfs.aggregate(frame, by="k", aggs={"n": wrong}, state=hfs.State.scratch(partitions=1)).collect()
 
 
 def _changed(**attributes: Any) -> Any:

@@ -208,6 +208,39 @@ def test_a_null_where_the_schema_has_none_is_named(spark):
         call.collect()
 
 
+@pytest.mark.parametrize(
+    ("given", "schema", "message"),
+    [
+        (
+            pa.array([{"b": 1}]),
+            "v struct<a: bigint, b: bigint>",
+            r"in column 'v'; .*: v has the fields \['b'\]; wanted: \['a', 'b'\]",
+        ),
+        (
+            pa.array([1e300]),
+            "v float",
+            r"gave double in column 'v'; its schema has float: v has 1e\+300, which float cannot hold",
+        ),
+        (
+            pa.array(["1"]),
+            "v bigint",
+            "gave string in column 'v'; its schema has int64: v is string, which is not turned into int64",
+        ),
+    ],
+)
+def test_a_column_that_its_type_cannot_hold_is_named(spark, given, schema, message):
+    class Gives:
+        stores = ()
+
+        def process(self, batch, ctx):
+            yield pa.record_batch({"v": given})
+
+    frame = spark.createDataFrame([("a", 1)], "k string, x int")
+    call = hfs.process(frame, Gives(), by="k", schema=schema, state=hfs.State.scratch(partitions=1))
+    with pytest.raises(PythonException, match=message):
+        call.collect()
+
+
 def test_a_timer_that_cannot_be_is_named(spark):
     class Silent:
         stores = ()

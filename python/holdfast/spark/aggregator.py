@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pyarrow as pa
 from pyspark import cloudpickle
 
+from holdfast.spark.cast import cast
 from holdfast.spark.schema import arrow_type, parsed_ddl
 from holdfast.spark.task import OperatorTask
 
@@ -120,11 +121,9 @@ class Own:
         return pa.RecordBatch.from_arrays([self._cast("result", "the result", column, self._result)], names=[self.name])
 
     def _cast(self, method: str, what: str, column: pa.Array, wanted: pa.DataType) -> pa.Array:
-        if column.type.equals(wanted):
-            return column
         try:
-            return column.cast(wanted)
-        except pa.ArrowException as error:
+            return cast(column, wanted, what)
+        except ValueError as error:
             raise ValueError(self._wrong(method, f"{column.type} for {what}", f"{wanted} ({error})")) from error
 
     def _wrong(self, method: str, given: str, wanted: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from holdfast.spark.cast import cast
 from holdfast.spark.task import OperatorTask
 
 if TYPE_CHECKING:
@@ -89,8 +90,8 @@ class ProcessTask(OperatorTask):
             if field.name in self.required and column.null_count:
                 raise ValueError(f"processor {name!r} gave a null in column {field.name!r}; its schema says NOT NULL")
             try:
-                columns.append(column if column.type.equals(field.type) else column.cast(field.type))
-            except pa.ArrowException as error:
+                columns.append(cast(column, field.type, field.name))
+            except ValueError as error:
                 raise ValueError(
                     f"processor {name!r} gave {column.type} in column {field.name!r}; its schema has {field.type}: {error}"
                 ) from error

@@ -1,0 +1,97 @@
+"""Columns that the user's code gave, cast to the types that it declared, with nothing lost on the way."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow as pa
+
+_KINDS: Final[dict[str, tuple[Callable[[pa.DataType], bool], ...]]] = {
+    "flag": (pa.types.is_boolean,),
+    # Integers are moments, too: microseconds since 1970 are what a processor's context and its timers go by.
+    "number": (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_temporal),
+    "text": (
+        *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+        *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary),
+    ),
+    "struct": (pa.types.is_struct,),
+    "list": (
+        *(pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_map),
+        *(pa.types.is_list_view, pa.types.is_large_list_view),
+    ),
+}
+
+
+def cast(column: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
+    """The column as that type; `ValueError` for what pyarrow would fill, drop, parse or let overflow in silence."""
+    if column.type.equals(wanted):
+        return column
+    _check_types(column.type, wanted, name)
+    try:
+        result = column.cast(wanted)
+    except pa.ArrowException as error:
+        raise ValueError(str(error)) from error
+    _check_values(column, result, name)
+    return result
+
+
+def _check_types(given: pa.DataType, wanted: pa.DataType, place: str) -> None:
+    given = _plain(given)
+    if pa.types.is_null(given):
+        return
+    if _kind(given) != _kind(wanted):
+        raise ValueError(f"{place} is {given}, which is not turned into {wanted}")
+    if _kind(wanted) == "list":
+        _check_types(_element(given), _element(wanted), f"{place}[]")
+    elif _kind(wanted) == "struct":
+        there, names = ([field.name for field in fields] for fields in (given, wanted))
+        if sorted(there) != sorted(names):
+            raise ValueError(f"{place} has the fields {there}; wanted: {names}")
+        for field in wanted:
+            _check_types(given.field(field.name).type, field.type, f"{place}.{field.name}")
+
+
+def _check_values(given: pa.Array, result: pa.Array, place: str) -> None:
+    import pyarrow.compute
+
+    pc: Any = pyarrow.compute  # it makes its functions as it is imported, unseen by type checkers
+
+    while isinstance(given, pa.DictionaryArray | pa.ExtensionArray):
+        given = given.dictionary_decode() if isinstance(given, pa.DictionaryArray) else given.storage
+    if pa.types.is_null(given.type):
+        return
+    if _kind(result.type) == "list":
+        before, after = _elements(given), _elements(result)
+        if len(before) != len(after):  # pyarrow 26 loses those of list views
+            raise ValueError(f"{place} had {len(before)} elements as {given.type} and has {len(after)} as {result.type}")
+        _check_values(before, after, f"{place}[]")
+    elif _kind(result.type) == "struct":
+        before, after = given.flatten(), result.flatten()
+        for index, field in enumerate(result.type):
+            _check_values(before[given.type.get_field_index(field.name)], after[index], f"{place}.{field.name}")
+    elif pa.types.is_float32(result.type) and not pa.types.is_integer(given.type):
+        over = pc.and_not(pc.is_inf(result), pc.is_inf(given.cast(pa.float64())))
+        if pc.any(over).as_py():
+            [value, *_] = given.filter(over).to_pylist()
+            raise ValueError(f"{place} has {value!r}, which {result.type} cannot hold")
+
+
+def _kind(data_type: pa.DataType) -> str:
+    return next((kind for kind, tests in _KINDS.items() if any(test(data_type) for test in tests)), str(data_type))
+
+
+def _plain(data_type: pa.DataType) -> pa.DataType:
+    """The type of the values themselves."""
+    while isinstance(data_type, pa.DictionaryType | pa.BaseExtensionType):
+        data_type = data_type.value_type if isinstance(data_type, pa.DictionaryType) else data_type.storage_type
+    return data_type
+
+
+def _element(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_map(data_type):
+        return pa.struct([("key", data_type.key_type), ("value", data_type.item_type)])
+    return data_type.value_type
+
+
+def _elements(array: pa.Array) -> pa.Array:
+    """What is in the lists; a map's entries."""
+    return (array.cast(pa.list_(_element(array.type))) if isinstance(array, pa.MapArray) else array).flatten()
