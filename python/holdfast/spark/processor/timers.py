@@ -66,13 +66,12 @@ class Timers:
         if self.stream_time is None:
             return
         end = None if self.stream_time == _OFFSET - 1 else _bytes(self.stream_time + 1)
-        full = True
+        more = True
         try:
-            while full:
-                self._due = self._page(end)
+            while more:
+                self._due, more = self._page(end)
                 self._waiting = set(self._due)
-                full = len(self._due) == _PAGE
-                self._last = self._due[-1] if full else end or b"\xff" * 9
+                self._last = self._due[-1] if more else end or b"\xff" * 9
                 for row in self._due:
                     self.store.put(row, None)
                 while self._due:
@@ -83,11 +82,14 @@ class Timers:
         finally:
             self._last = None
 
-    def _page(self, end: bytes | None) -> list[bytes]:
-        for batch in self.store.range_batches(_FIRST, end, False, _PAGE):
-            keys: list[bytes] = pa.record_batch(batch).column("key").to_pylist()
-            return keys
-        return []
+    def _page(self, end: bytes | None) -> tuple[list[bytes], bool]:
+        """The next that are due, and whether there are others: a page ends with its rows or its bytes, so it is asked for."""
+        pages = iter(self.store.range_batches(_FIRST, end, False, _PAGE))
+        first = next(pages, None)
+        if first is None:
+            return [], False
+        keys: list[bytes] = pa.record_batch(first).column("key").to_pylist()
+        return keys, len(keys) == _PAGE or next(pages, None) is not None
 
 
 def _bytes(time: int) -> bytes:
