@@ -83,7 +83,7 @@ class Timers:
             self._last = None
 
     def _page(self, end: bytes | None) -> tuple[list[bytes], bool]:
-        """The next that are due, and whether there are others: a page ends with its rows or its bytes, so it is asked for."""
+        """The next that are due, and whether there are others: a page may end with its bytes, too, so that is asked."""
         pages = iter(self.store.range_batches(_FIRST, end, False, _PAGE))
         first = next(pages, None)
         if first is None:
