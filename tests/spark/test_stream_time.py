@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,10 +14,13 @@ import pytest
 from drivers import wait
 from hosted import JOIN, LAYOUT, Host, Query
 from processors import Hits
+from pyspark.sql import functions as F
+from pyspark.sql import types as sql
 from streams import LEFT, Stream, kill_hosts, seconds
 
 import holdfast.spark as hfs
 from holdfast.errors import UnsupportedOperationError
+from holdfast.spark.schema import instant
 
 BEAT = LEFT.append(pa.field("holdfast_heartbeat", pa.timestamp("us", "UTC")))
 NEAR = {"by": "k", "left_on": "t", "right_on": "since"}
@@ -96,6 +99,24 @@ def test_rows_after_a_heartbeat_are_late_and_rows_beside_it_are_not(spark, tmp_p
         [],
         [("a", 120, 1)],
     ]
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_a_time_without_a_zone_goes_on_where_the_sessions_clock_goes_back(spark, ansi: str):
+    micros = [1_729_990_799_999_999, 1_729_990_800_000_000, 1_729_992_600_123_456, 1_729_994_400_000_000, -1, -(10**16) - 1]
+    set_by = {"spark.sql.session.timeZone": "Europe/Berlin", "spark.sql.ansi.enabled": ansi}
+    before = {setting: spark.conf.get(setting) for setting in set_by}
+    try:
+        for setting, value in set_by.items():
+            spark.conf.set(setting, value)
+        frame = spark.createDataFrame([(n,) for n in micros], "n long").select("n", F.timestamp_micros("n").alias("t"))
+        found = frame.select("n", instant(F.col("t"), sql.TimestampNTZType())).toArrow().to_pydict()
+    finally:
+        for setting, value in before.items():
+            spark.conf.set(setting, value)
+    epoch = datetime(1970, 1, 1)
+    n, times = found.values()
+    assert [(time - epoch) // timedelta(microseconds=1) for time in times] == n == micros
 
 
 def test_the_clock_beats_and_its_beats_are_the_same_in_a_replay(stream: Stream):

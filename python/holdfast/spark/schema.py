@@ -187,7 +187,11 @@ def parsed_ddl(text: str, argument: str, fold: Callable[[str], str] = str) -> sq
 
 def instant(column: "Column", time_type: sql.DataType) -> "Column":
     """A moment as a time of that type; without a zone, it is UTC's."""
-    return F.convert_timezone(None, F.lit("UTC"), column) if isinstance(time_type, sql.TimestampNTZType) else column
+    if not isinstance(time_type, sql.TimestampNTZType):
+        return column
+    # Not convert_timezone: that goes by the session zone's clock, which shows an hour twice where summer time ends.
+    seconds = F.unix_micros(column) / F.expr("1000000BD")
+    return F.expr("timestamp_ntz'1970-01-01 00:00:00'") + F.make_dt_interval(F.lit(0), F.lit(0), F.lit(0), seconds)
 
 
 def arrow_type(data_type: sql.DataType, column: str) -> pa.DataType:
