@@ -69,6 +69,33 @@ def test_what_cannot_be_repeated_is_given_again(stream: Stream):
     assert seen[0][0][0] != seen[1][0][0]
 
 
+def test_output_that_was_kept_under_another_schema_is_named(stream: Stream):
+    stream.batch(left=[("a", 1, 1), ("b", 2, 2)])
+    stream.run(processed(stream, Chance(), deterministic=False))
+    (stream.root / "query/commits/0").unlink()
+    (stream.root / "query/commits/.0.crc").unlink(missing_ok=True)
+    with pytest.raises(
+        Exception, match=r"gave the columns \['k', 'n'\]; its schema has \['k', 'm'\].*`holdfast epoch drop`"
+    ):
+        stream.run(processed(stream, Chance(), deterministic=False, schema="k string, m bigint"))
+
+
+@pytest.mark.parametrize(
+    "how", [pa.table, pa.record_batch, lambda columns: pa.table(columns)[:0]], ids=["table", "batch", "none"]
+)
+def test_a_table_or_batch_may_be_returned(spark, how):
+    class Returns:
+        stores = ()
+
+        def process(self, batch, ctx):
+            return how({"k": ["x"], "n": [7]})
+
+    frame = spark.createDataFrame([("a", 1)], "k string, x int")
+    call = hfs.process(frame, Returns(), by="k", schema=OUT, state=hfs.State.scratch(partitions=1))
+    expected = how({"k": ["x"], "n": [7]}).to_pylist()
+    assert [row.asDict() for row in call.collect()] == expected
+
+
 def test_the_users_traceback_reaches_the_user(spark):
     frame = spark.createDataFrame([("a", 1)], "k string, x int")
 
@@ -165,11 +192,23 @@ def test_the_example_of_the_docs(stream: Stream):
     assert sorted(row for batch in batches.values() for row in batch if len(row[0]) > 1) == [("ada", 3), ("bob", 1)]
 
 
+def _with_stores(stores) -> Keeping:
+    processor = Keeping()
+    processor.stores = stores
+    return processor
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
         ({"processor": object()}, TypeError, "processor is a object without a method process"),
         ({"processor": Keeping("kv")}, TypeError, "Keeping.stores has a str; wanted: what holdfast.stores builds"),
+        ({"processor": _with_stores(None)}, TypeError, "Keeping.stores is a NoneType; wanted: a sequence of what"),
+        (
+            {"processor": _with_stores(hf.stores.key_value("a"))},
+            TypeError,
+            "Keeping.stores is a StoreBuilder; wanted: a seq",
+        ),
         ({"processor": Keeping(hf.stores.key_value("holdfast.x"))}, ValueError, "names that begin with 'holdfast.'"),
         ({"processor": Keeping(hf.stores.key_value("a", transactional=False))}, hf.errors.HoldfastError, "'a' is not trans"),
         (

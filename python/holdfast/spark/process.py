@@ -112,7 +112,10 @@ def _stores(processor: Any, *, timed: bool, deterministic: bool) -> list[StoreBu
     kind = type(processor).__name__
     if not callable(getattr(processor, "process", None)):
         raise TypeError(f"processor is a {kind} without a method process(batch, ctx)")
-    builders: list[Any] = list(getattr(processor, "stores", ()))
+    stores = getattr(processor, "stores", ())
+    if not isinstance(stores, Iterable):
+        raise TypeError(f"{kind}.stores is a {type(stores).__name__}; wanted: a sequence of what holdfast.stores builds")
+    builders: list[Any] = list(stores)
     for builder in builders:
         if not isinstance(builder, StoreBuilder):
             raise TypeError(f"{kind}.stores has a {type(builder).__name__}; wanted: what holdfast.stores builds")

@@ -22,11 +22,13 @@ class Output:
         self._calls: Final = calls
         self._store: Final = KeyValue(calls, NAME)
 
-    def kept(self, given: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-        """What an earlier session gave for the same input; without one what is given now, and it is kept."""
+    def kept(
+        self, given: Callable[[], Iterator[pa.RecordBatch]], again: Callable[[pa.RecordBatch], pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """What an earlier session gave for the same input, by way of `again`; else what is given now, and it is kept."""
         if self._calls.is_repeated():
             for _, data in self._store.range(None, None, False):
-                yield from pa.ipc.open_stream(data)
+                yield from map(again, pa.ipc.open_stream(data))
             return
         self._store.delete_range(None, None)  # the epoch before
         for number, batch in enumerate(given()):

@@ -32,8 +32,8 @@ class ProcessTask(OperatorTask):
         calls = client.end_input()
         try:
             output = None if self.deterministic else Output(calls)
-            given = self._given(calls, request) if output is None else output.kept(partial(self._given, calls, request))
-            for batch in given:
+            given = partial(self._given, calls, request)
+            for batch in given() if output is None else output.kept(given, self._again):
                 calls.digest(batch)
                 yield batch
             calls.done()
@@ -76,8 +76,21 @@ class ProcessTask(OperatorTask):
         context.flush()
 
     def _batches(self, given: Iterable[Any] | None) -> Iterator[pa.RecordBatch]:
-        for batches in () if given is None else given:
+        if given is None:
+            return
+        # One that is returned is meant as one that is yielded; iterated, it would be its columns.
+        for batches in given if isinstance(given, Iterable) and not _is_arrow(given) else [given]:
             yield from map(self._named, _batches(batches))
+
+    def _again(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch that an earlier session gave, maybe under another schema."""
+        try:
+            return self._named(batch)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}. This output was kept for the same micro-batch under an earlier schema: go back to that until the "
+                "micro-batch is committed, or have it made anew with `holdfast epoch drop`"
+            ) from error
 
     def _named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with exactly the columns of the result, in their order."""
@@ -98,10 +111,16 @@ class ProcessTask(OperatorTask):
         return pa.RecordBatch.from_arrays(columns, schema=self.output)
 
 
+def _is_arrow(given: Any) -> bool:
+    return hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__")
+
+
 def _batches(given: Any) -> Iterable[pa.RecordBatch]:
     if isinstance(given, pa.RecordBatch):
         return [given]
     if hasattr(given, "__arrow_c_stream__"):
         reader: Iterable[pa.RecordBatch] = pa.RecordBatchReader.from_stream(given)
         return reader
+    if hasattr(given, "__arrow_c_array__"):
+        return [pa.record_batch(given)]
     raise TypeError(f"the processor gave a {type(given).__name__}; wanted: record batches (yield them)")
