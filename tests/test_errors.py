@@ -449,3 +449,11 @@ def test_a_wrong_type_at_the_edge_names_the_argument(call, words):
         pytest.raises(TypeError, match=words),
     ):
         call(task)
+
+
+@pytest.mark.parametrize("path", ["", " "])
+def test_a_path_that_is_empty_is_no_folder(path: str, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="path is empty: give a folder, or None for a task in memory"):
+        hf.open_task(path, KV)
+    assert not list(tmp_path.iterdir())

@@ -90,6 +90,8 @@ def open_task(
     if default_isolation_level is None:
         exactly_once = processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE
         default_isolation_level = IsolationLevel.READ_COMMITTED if exactly_once else IsolationLevel.READ_UNCOMMITTED
+    if path is not None and not str(fspath(path)).strip():
+        raise ValueError("path is empty: give a folder, or None for a task in memory")
     directory = None if path is None else Path(fspath(path))
     if directory is None:
         built = [replace(store, persistent=False) for store in built]

@@ -319,3 +319,9 @@ def test_another_function_under_the_same_name_is_refused(rows: Stream):
     rows.batch(left=[("a", 1, 1, 0.0)])
     with pytest.raises(Exception, match=r'value column "n" was sum\(Int64\), is max\(Int64\)'):
         rows.run(frame("max"))
+
+
+def test_a_column_where_a_function_belongs_is_named(spark):
+    frame = spark.createDataFrame([("a", 1)], "k string, x int")
+    with pytest.raises(ValueError, match=r"aggs\['n'\]=.*give 'count' or a pair"):
+        hfs.aggregate(frame, by="k", aggs={"n": (F.col("x"), "sum")}, state=hfs.State.scratch())

@@ -244,6 +244,8 @@ def test_stores_in_memory_come_back_after_a_host_that_ended_in_order(tmp_path: P
 def test_stores_without_transactions_are_refused():
     with pytest.raises(UnsupportedOperationError, match="a retry must find the state"):
         hfs.Materialized(transactional=False)
+    with pytest.raises(TypeError, match=r"Materialized\(persistent='no'\): give True or False"):
+        hfs.Materialized(persistent="no")  # type: ignore[arg-type]
 
 
 def test_materialized_says_nothing_else_than_the_operators_own_options(stream: Stream):

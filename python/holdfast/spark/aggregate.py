@@ -143,7 +143,13 @@ class _Columns:
     def _parse(self, result: str, what: Any) -> tuple[str, str | None]:
         if isinstance(what, str) and what == "count":
             return "count", None
-        if isinstance(what, tuple) and len(what) == 2 and what[0] in _FUNCTIONS and isinstance(what[1], str):
+        # Strings first: a Column compared with one is a Column, which has no truth.
+        if (
+            isinstance(what, tuple)
+            and len(what) == 2
+            and all(isinstance(part, str) for part in what)
+            and what[0] in _FUNCTIONS
+        ):
             return what
         functions = ", ".join(_FUNCTIONS)
         raise ValueError(

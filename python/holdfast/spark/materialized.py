@@ -28,6 +28,9 @@ class Materialized:
         persistent: bool = True,
         history_retention: "Span | None" = None,
     ) -> None:
+        for argument, given in (("transactional", transactional), ("persistent", persistent)):
+            if not isinstance(given, bool):
+                raise TypeError(f"Materialized({argument}={given!r}): give True or False")
         if not transactional:
             raise UnsupportedOperationError(
                 "Materialized(transactional=False): writes that go straight through would be seen by a retry of the task, "

@@ -174,6 +174,8 @@ def _bytes(memory: str) -> int:
 
 
 def _options(options: Mapping[str, str] | None) -> dict[str, str]:
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"storage_options is a {type(options).__name__}: give a dict of names and values")
     for name, value in (options or {}).items():
         if not isinstance(name, str) or not isinstance(value, str):
             # Not the value: it may be a secret.
