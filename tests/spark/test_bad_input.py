@@ -194,7 +194,6 @@ def test_a_string_with_a_collation_is_no_key(frames):
         ({"processing_guarantee": "twice"}, r"processing_guarantee='twice': there are 'exactly_once' and"),
         ({"retain_epochs": 0}, r"retain_epochs=0"),
         ({"snapshot_interval": "-1 day"}, r"snapshot_interval is negative"),
-        ({"storage_options": [("region", "x")]}, "storage_options is a list: give a dict of names and values"),
         ({"storage_options": {"region": "x"}}, r"storage_options=\['region'\]: .* is a local root"),
     ],
 )
@@ -426,3 +425,8 @@ def test_asynchronous_progress_is_refused(stream: Stream):
             started.processAllAvailable()
         finally:
             started.stop()
+
+
+def test_storage_options_that_are_no_dict_are_named(tmp_path: Path):
+    with pytest.raises(TypeError, match="storage_options is a list: give a dict of names and values"):
+        hfs.State(str(tmp_path), storage_options=[("region", "x")])  # type: ignore[arg-type]
