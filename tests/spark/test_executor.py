@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.spark import executor
 from holdfast.spark.executor import Place, _sweep
 
 ENDS = ("sock", "token", "lock", "host", "log")
@@ -32,3 +33,31 @@ def test_a_sweep_leaves_what_is_held_in_another_container(tmp_path: Path, held: 
         assert len(list(tmp_path.iterdir())) == 2 * len(ENDS), "its host lives"
     _sweep(ours)
     assert sorted(file.name.partition("-")[0] for file in tmp_path.iterdir()) == ["1"] * len(ENDS)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_host_that_refuses_for_a_moment_is_left_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    """It may be out of handles, and others are served by it; or it ends, and the next one may only begin then."""
+    place = _files(tmp_path, "1-aaaaaaaaaaaa")
+    holder = (tmp_path / "1-aaaaaaaaaaaa.host").open("rb")
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    tried = 0
+
+    def connect(_: Place) -> str:
+        nonlocal tried
+        tried += 1
+        if tried < 4:
+            raise ConnectionRefusedError
+        if ends:
+            holder.close()
+            raise FileNotFoundError
+        return "the host that lives"
+
+    monkeypatch.setattr(Place, "connect", connect)
+    monkeypatch.setattr(Place, "of", lambda _: place)
+    monkeypatch.setattr(executor.Executor, "of_process", lambda _: executor.Executor(1, "0"))
+    monkeypatch.setattr(executor, "_start", lambda *_: "the next host" if holder.closed else "one too many")
+    assert executor.connect() == ("the next host" if ends else "the host that lives")
+    assert tried == 4

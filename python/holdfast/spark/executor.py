@@ -38,13 +38,21 @@ def connect() -> "HostClient":
         return place.connect()
     # Several tasks come here at once; the first starts the host, the others find it.
     with place.locked():
-        try:
-            return place.connect()
-        except TimeoutError:
-            # It is stopped, or as good as: whatever it holds, the next one has from the log.
-            place.kill()
-        except OSError:
-            pass
+        deadline = time.monotonic() + _CONNECT_SECONDS
+        while True:
+            try:
+                return place.connect()
+            except TimeoutError:
+                break
+            except OSError:
+                if not place.is_served():
+                    return _start(place, executor)
+                # It lives, and has refused this connection alone, or is about to end: its socket and token are left.
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(0.01)
+        # It is stopped, or as good as: whatever it holds, the next one has from the log.
+        place.kill()
         return _start(place, executor)
 
 
@@ -101,9 +109,29 @@ class Place(NamedTuple):
 
         return HostClient.connect(str(self.socket), self.token.read_text(), _CONNECT_SECONDS)
 
+    def is_served(self) -> bool:
+        """Whether a host holds the socket, also one that takes no connection at the moment."""
+        try:
+            handle = os.open(self._holder, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        else:
+            return False
+        finally:
+            os.close(handle)
+
+    @property
+    def _holder(self) -> Path:
+        """The file that a host holds as long as it listens."""
+        return self.socket.with_suffix(".host")
+
     def kill(self) -> None:
         """SIGKILL the host that does not answer, and wait until it has let go of its socket and its databases."""
-        text = self.socket.with_suffix(".host").read_text()
+        text = self._holder.read_text()
         if not text.isdecimal():
             return
         process = Path("/proc") / text

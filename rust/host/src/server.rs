@@ -58,7 +58,7 @@ pub struct TcpPlace {
 /// # Errors
 /// `StoreLocked` if another host serves this socket; `Io` where it cannot listen.
 pub fn serve(options: &ServerOptions) -> Result<()> {
-    let (listener, _lock) = listen(&options.socket)?;
+    let (listener, lock) = listen(&options.socket)?;
     let (tcp, reach) = match &options.tcp {
         Some(place) => listen_to_others(place, &options.token).map(|(listener, reach)| (Some(listener), Some(reach)))?,
         None => (None, None),
@@ -70,11 +70,11 @@ pub fn serve(options: &ServerOptions) -> Result<()> {
     log::info!("state host {} listens at {}{elsewhere}", std::process::id(), options.socket.display());
     let listeners = Listeners { own: listener, others: tcp };
     let result = accept_all(options, &listeners, watch.as_ref(), &host, &sessions);
-    // From here on a worker finds no host and starts the next one, which waits for our locks.
+    // From here on a worker finds no host and starts the next one, which waits for the locks of our databases.
     if let Err(error) = fs::remove_file(&options.socket) {
         log::debug!("removing {}: {error}", options.socket.display());
     }
-    drop(listeners);
+    drop((listeners, lock));
     sessions.end();
     // A short run's snapshot is begun near its end: cut off each time, there would never be one.
     wait_until(|| !host.is_uploading());

@@ -102,8 +102,9 @@ impl Session {
     }
 
     fn take(&mut self, batch: RecordBatch) -> Result<()> {
-        let Work { operator, gate, intake, .. } = self.work(&batch.schema())?;
-        operator.push(gate.admit(batch)?, intake)
+        let work = self.work(&batch.schema())?;
+        let taken = work.gate.admit(batch).and_then(|batch| work.operator.push(batch, &work.intake));
+        taken.inspect_err(|error| discard_damaged(work.database(), error))
     }
 
     /// Ends the input: runs the operator, hands its output on, stages what it changed.
@@ -123,8 +124,13 @@ impl Session {
             Error::new(ErrorKind::InvalidValue, text)
         })?;
         self.work(schema)?;
-        let Self { host, request, home, work } = self;
-        let Some(mut work) = work else { return Err(Error::new(ErrorKind::InvalidState, "the session has no work")) };
+        let Some(work) = self.work.take() else { return Err(Error::new(ErrorKind::InvalidState, "the session has no work")) };
+        let database = work.database();
+        self.end(work, worker).inspect_err(|error| discard_damaged(database, error))
+    }
+
+    fn end(self, mut work: Work, worker: &mut dyn Worker) -> Result<Staged> {
+        let Self { host, request, home, .. } = self;
         work.operator.rows().heartbeat = work.gate.heartbeat();
         if let (Some(input), Home::Kept { root, run, place }) = (work.operator.repeats(), &home)
             && let Some(head) = earlier(root, &request, *run, place.epoch, work.gate.digest(input), work.view.base)?
@@ -209,6 +215,20 @@ impl Session {
                 })
             }
         }
+    }
+}
+
+impl Work {
+    /// The partition's database as this session has it open; none of a static frame's.
+    fn database(&self) -> Option<(Arc<partition::Partition>, Arc<Task>)> {
+        self.partition.as_ref().map(|partition| (Arc::clone(partition), Arc::clone(&self.view.task)))
+    }
+}
+
+/// Where a session has met damage in its database, the retry is to find another: RocksDB looks at few bytes when it opens one.
+fn discard_damaged(database: Option<(Arc<partition::Partition>, Arc<Task>)>, error: &Error) {
+    if let Some((partition, task)) = database.filter(|_| error.kind() == ErrorKind::StoreCorrupted) {
+        partition.discard(&task);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Commits of spilled transactions, and spills, that end half-way.
 
-use crate::support::{committed, directory, expected, open, options, partition, at, put, rows, specs, transaction, turn};
+use crate::support::{at, committed, directory, expected, open, options, partition, put, rows, specs, transaction, turn};
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{Commit, Durability, ErrorKind, Offset, OffsetChange, StoreKind, StoreSpec, Task, Timestamp, WindowPut, WindowedKey};
 

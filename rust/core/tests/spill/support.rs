@@ -1,8 +1,6 @@
 //! What the tests of spilled transactions share: stores, what goes in, and what they then hold.
 
-use holdfast_core::{
-    Durability, Offset, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, TopicPartition, Transaction,
-};
+use holdfast_core::{Durability, Offset, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, TopicPartition, Transaction};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::Path;

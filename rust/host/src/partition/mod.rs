@@ -153,13 +153,35 @@ impl Partition {
         if result.is_ok() {
             self.snapshot_if_due(&mut inner, wanted);
         }
-        if let Err(error) = &result
-            && matches!(error.kind(), ErrorKind::StoreClosed | ErrorKind::StoreCorrupted | ErrorKind::Io)
-        {
+        match result.as_ref().map_err(Error::kind) {
             // Whatever is wrong with the database as it is open: the retry begins with a fresh one.
-            inner.close();
+            Err(ErrorKind::StoreClosed | ErrorKind::Io) => inner.close(),
+            Err(ErrorKind::StoreCorrupted) => self.discard_open(&mut inner),
+            // The log may have gone on without this host, and been removed behind a snapshot: the retry looks for one.
+            Err(ErrorKind::Restore) => inner.open.iter_mut().for_each(|open| open.checked = None),
+            _ => {}
         }
         result
+    }
+
+    /// Throws a database away in which a session has met damage; the next view makes it anew. One that is open in its place by
+    /// now is left.
+    pub fn discard(&self, task: &Arc<Task>) {
+        let mut inner = self.inner.lock();
+        if inner.open.as_ref().is_some_and(|open| Arc::ptr_eq(&open.task, task)) {
+            self.discard_open(&mut inner);
+        }
+    }
+
+    fn discard_open(&self, inner: &mut Inner) {
+        inner.prepared.clear();
+        let Some(Open { task, directory, .. }) = inner.open.take() else { return };
+        log::error!("{self}: the local database {} is damaged; it is made anew from the log", task.path().display());
+        inner.rebuilds += 1;
+        close(&task);
+        if let Err(error) = directory.clear() {
+            log::warn!("{self}: {error}");
+        }
     }
 
     /// Keeps a staged epoch in memory until it is decided, if there is room.
@@ -196,7 +218,7 @@ impl Partition {
     fn ensure(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<()> {
         self.look_ahead(inner, wanted)?;
         let begun = self.open(inner, wanted)?;
-        if !begun && inner.opened()?.checked.is_none() {
+        if !begun && (inner.opened()?.checked.is_none() || self.was_away(inner, wanted)?) {
             self.catch_up(inner, wanted)?;
         }
         let mut facts = self.facts(inner, wanted)?;
@@ -221,6 +243,12 @@ impl Partition {
             }
             facts = self.facts(inner, wanted)?;
         }
+    }
+
+    /// Whether other hosts have gone on since the database was open here: one that serves each micro-batch lacks one epoch at most.
+    fn was_away(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<bool> {
+        let next = self.applied(inner.task()?)?.map_or(wanted.first_epoch, Epoch::next);
+        Ok(next.next() < wanted.epoch)
     }
 
     /// Finds out, once a run, whether the root holds epochs that Spark is yet to come to: the database, which would tell, may

@@ -73,7 +73,9 @@ impl Root {
     /// # Errors
     /// `Fenced` if the run is not the newest, or begins with an epoch that Spark has committed.
     pub fn claim(&self, query_id: &str, run_id: &str, first_epoch: Epoch) -> Result<RunNumber> {
-        if let Some(number) = self.runs.lock().get(run_id).copied() {
+        // Asked by every session of every partition: none waits for another's request.
+        let known = self.runs.lock().get(run_id).copied();
+        if let Some(number) = known {
             self.fence(number)?;
             return Ok(number);
         }

@@ -71,7 +71,10 @@ impl SnapshotFile {
 }
 
 /// Digests of files that were read before, by what tells a file from others (a hard link is the same file).
-pub type Known = HashMap<(u64, u64, i64), Digest>;
+pub type Known = HashMap<FileKey, Digest>;
+
+/// Inode, bytes, seconds and nanoseconds of the last change. Not the nanoseconds alone: some file systems have none, and inodes come again.
+type FileKey = (u64, u64, i64, i64);
 
 /// What was moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,7 +126,7 @@ impl Root {
         let mut seen = Known::new();
         for path in paths {
             let found = path.metadata().map_err(|error| refused(&path, &error))?;
-            let key = (found.ino(), found.len(), found.mtime_nsec());
+            let key = (found.ino(), found.len(), found.mtime(), found.mtime_nsec());
             let digest = match known.get(&key) {
                 Some(digest) => *digest,
                 None => digest_of(&path).map_err(|error| refused(&path, &error))?,

@@ -196,6 +196,48 @@ fn a_damaged_local_database_comes_back_from_the_log() {
 }
 
 #[test]
+fn a_local_database_whose_damage_shows_when_it_is_read_comes_back_from_the_log() {
+    let (spark, host) = (Spark::new(), Host::start());
+    spark.epoch(0, || Task::new(&spark, "a", 0).run(host.connect(), &[right("EUR", 10, 100)]).unwrap());
+    // Its changes enter the database.
+    spark.epoch(1, || Task::new(&spark, "a", 1).run(host.connect(), &[]).unwrap());
+    host.stop();
+    let folder = std::fs::read_dir(spark.local(0)).unwrap().map(|file| file.unwrap().path()).find(|path| path.is_dir()).unwrap();
+    let tables = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let mut damaged = 0;
+    for table in tables.filter(|path| path.extension().is_some_and(|extension| extension == "sst")) {
+        let mut bytes = std::fs::read(&table).unwrap();
+        // RocksDB does not look at rows when it opens a database.
+        let Some(at) = bytes.windows(3).position(|window| window == b"EUR") else { continue };
+        bytes[at] ^= 1;
+        std::fs::write(&table, bytes).unwrap();
+        damaged += 1;
+    }
+    assert!(damaged > 0);
+    spark.begin(2);
+    let host = Host::start();
+    let rows = [left("EUR", 10, 1)];
+    let error = refused(Task::new(&spark, "a", 2).run(host.connect(), &rows));
+    assert_eq!(error.kind(), ErrorKind::StoreCorrupted, "{error}");
+    let done = Task::new(&spark, "a", 2).attempt(2).run(host.connect(), &rows).unwrap();
+    assert_eq!(done.rows, [matched(1, 100, 10)]);
+}
+
+#[test]
+fn the_next_host_starts_while_the_one_before_closes_its_databases() {
+    let (spark, host) = (Spark::new(), Host::start());
+    // So many that the flush takes its time.
+    let rows: Vec<_> = (0..100_000_i64).map(|n| right(&format!("key-{n}"), n, n)).collect();
+    spark.epoch(0, || Task::new(&spark, "a", 0).run(host.connect(), &rows).unwrap());
+    // Its changes enter the database.
+    spark.epoch(1, || Task::new(&spark, "a", 1).run(host.connect(), &[]).unwrap());
+    let next = host.replaced();
+    spark.begin(2);
+    let done = Task::new(&spark, "a", 2).run(next.connect(), &[left("key-7", 10, 1)]).unwrap();
+    assert_eq!(done.rows, [matched(1, 7, 7)]);
+}
+
+#[test]
 fn a_large_epoch_goes_through_chunks_and_comes_back() {
     let spark = Spark::new();
     let host = Host::start();

@@ -6,7 +6,9 @@ use std::time::Duration;
 use holdfast_core::ErrorKind;
 use holdfast_host::client::Client;
 
-use crate::support::{Host, HostProcess, Spark, TOKEN, Task, left, matched, refused, right};
+use serde_json::json;
+
+use crate::support::{Host, HostProcess, Row, Spark, TOKEN, Task, left, matched, refused, right};
 
 /// How long these tests wait for a host that is stopped.
 const IMPATIENT: Duration = Duration::from_millis(1_500);
@@ -159,6 +161,34 @@ fn a_host_that_was_away_gets_its_partition_back_when_the_next_owner_dies() {
     assert_eq!(owners[2].1, owners[0].1, "its copy is the most recent one");
     let log = a.log();
     assert!(log.contains("epochs 0 to 1 restored in") && log.contains(", 2 records") && !log.contains("snapshot"), "{log}");
+}
+
+#[test]
+fn a_host_that_was_away_begins_with_a_snapshot_where_the_log_went_on_without_it() {
+    let spark = Spark::new();
+    let (a, b, c) = (HostProcess::on_a_cluster(), HostProcess::on_a_cluster(), HostProcess::on_a_cluster());
+    let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28, "snapshot_interval": 0, "retain_epochs": 1});
+    let run = |client: Client, epoch: i64, rows: &[Row]| {
+        Task::new(&spark, "a", epoch).with("/settings", settings.clone()).run(client, rows).unwrap()
+    };
+    // It has checked its database in this run, and keeps it open.
+    for epoch in 0..3 {
+        spark.epoch(epoch, || run(connect(&a), epoch, &[right("EUR", epoch, epoch)]));
+    }
+    a.stop();
+    let is_gone = || !spark.path().join(format!("log/{:020}", 4)).exists();
+    // Not before it was there.
+    spark.epoch(3, || drop(run(connect(&b), 3, &[right("EUR", 3, 3)])));
+    spark.epoch(4, || drop(run(connect(&b), 4, &[right("EUR", 4, 4)])));
+    let next = spark.run_epochs_until(5, is_gone, |epoch| drop(run(connect(&b), epoch, &[right("EUR", epoch, epoch)])));
+    a.wake();
+    b.kill();
+    spark.begin(next);
+    let done = run(connect(&c), next, &[left("EUR", 1, 1), left("EUR", next, 2)]);
+    assert_eq!(done.rows, [matched(1, 1, 1), matched(2, next - 1, next - 1)]);
+    let owners = spark.owners(0);
+    assert_eq!(owners.last().unwrap().1, owners[0].1, "its copy is the most recent one");
+    assert!(a.log().contains("restored the snapshot"), "{}", a.log());
 }
 
 #[test]

@@ -168,7 +168,7 @@ pub struct Host {
     pub socket: PathBuf,
     executor: Child,
     thread: Option<JoinHandle<Result<()>>>,
-    _folder: TempDir,
+    folder: Option<TempDir>,
 }
 
 impl Host {
@@ -183,7 +183,10 @@ impl Host {
     }
 
     fn with(tcp: Option<TcpPlace>) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::at(tempfile::tempdir().unwrap(), tcp)
+    }
+
+    fn at(folder: TempDir, tcp: Option<TcpPlace>) -> Self {
         let executor = Command::new("sleep").arg("600").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let socket = folder.path().join("run/host.sock");
         let options = ServerOptions {
@@ -196,7 +199,7 @@ impl Host {
         assert!(options.executor.is_some());
         let thread = thread::spawn(move || serve(&options));
         wait_for(&socket);
-        Self { socket, executor, thread: Some(thread), _folder: folder }
+        Self { socket, executor, thread: Some(thread), folder: Some(folder) }
     }
 
     /// Ends the executor, and with it the host; returns how long the host took to notice.
@@ -204,17 +207,33 @@ impl Host {
         self.end()
     }
 
+    /// The next host at the same socket, started as soon as this one is not to be reached any more.
+    pub fn replaced(mut self) -> Self {
+        self.end_executor();
+        let next = Self::at(self.folder.take().unwrap(), None);
+        self.thread.take().unwrap().join().unwrap().unwrap();
+        self.executor.wait().unwrap();
+        next
+    }
+
     fn end(&mut self) -> Duration {
-        let Some(thread) = self.thread.take() else { return Duration::ZERO };
+        if self.thread.is_none() {
+            return Duration::ZERO;
+        }
+        let noticed = self.end_executor();
+        self.thread.take().unwrap().join().unwrap().unwrap();
+        self.executor.wait().unwrap();
+        noticed
+    }
+
+    /// Ends the executor; returns how long the host took to stop listening.
+    fn end_executor(&mut self) -> Duration {
         self.executor.kill().unwrap();
         let killed = Instant::now();
         while self.socket.exists() && killed.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(1));
         }
-        let noticed = killed.elapsed();
-        thread.join().unwrap().unwrap();
-        self.executor.wait().unwrap();
-        noticed
+        killed.elapsed()
     }
 
     pub fn connect(&self) -> Client {
