@@ -39,6 +39,20 @@ def test_batch_calls_and_a_restart(stream: Stream):
     assert stream.log("own") == dict.fromkeys(range(3), 2)
 
 
+def test_another_serde_of_a_store_is_refused_after_a_restart(stream: Stream):
+    def totals(value: hf.serde.Serde):
+        processor = Hits()
+        processor.stores = (hf.stores.key_value("hits", key=hf.serde.STRING, value=value),)
+        return processed(stream, processor)
+
+    stream.batch(left=[("a", 1, 1)])
+    stream.run(totals(hf.serde.INT64))
+    stream.batch(left=[("a", 2, 2)])
+    with pytest.raises(Exception, match="operator own: store hits: value: .* serde int64 and is now opened with float64"):
+        stream.run(totals(hf.serde.FLOAT64))
+    assert stream.run(totals(hf.serde.INT64))[1] == [("a", 2)]
+
+
 @pytest.mark.parametrize("how", ["raise", "kill"])
 def test_a_retry_sees_nothing_of_the_attempt_that_failed(stream: Stream, tmp_path, how: str):
     stream.batch(left=[("a", 1, 1), ("a", 2, 2)])

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from holdfast.errors import UnsupportedOperationError
+from holdfast.serde import TypedSerde
 from holdfast.spark.materialized import Materialized, history_of, operator_name
 from holdfast.spark.one_side import METRICS, OneSide
 from holdfast.spark.plan import Operator, check_call
@@ -145,7 +146,10 @@ def _described(builder: StoreBuilder) -> dict[str, Any]:
         "window_size": builder.window_size,
     }
     found = {name: value for name, value in settings.items() if value is not None}
-    return {"name": builder.name, "kind": builder.kind, "retain_duplicates": builder.retain_duplicates, **found}
+    # Without one, or with one of the user's own, the store is bytes: the host has nothing to compare.
+    sides = {"key_serde": builder.key, "value_serde": builder.value}
+    serdes = {side: serde.core.descriptor().hex() for side, serde in sides.items() if isinstance(serde, TypedSerde)}
+    return {"name": builder.name, "kind": builder.kind, "retain_duplicates": builder.retain_duplicates, **found, **serdes}
 
 
 def _pickled(processor: Any) -> bytes:

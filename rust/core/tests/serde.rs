@@ -61,6 +61,9 @@ fn a_reopened_store_must_fit() {
     let strict = of(vec![Field::new("b", DataType::Utf8, false)]);
     let other = of(vec![Field::new("a", DataType::Utf8, true)]);
     let written = old.descriptor();
+    for serde in [&old, &wider, &strict, &Serde::of_struct(&fields()).expect("a struct"), &Serde::named("json").expect("known")] {
+        assert_eq!(Serde::of_descriptor(&serde.descriptor()).expect("its own").descriptor(), serde.descriptor());
+    }
     assert!(wider.check_descriptor(&written, Side::Value).is_ok());
     assert!(old.check_descriptor(&written, Side::Key).is_ok());
     let message = |serde: &Serde, side| serde.check_descriptor(&written, side).expect_err("it does not fit").to_string();
@@ -94,6 +97,7 @@ proptest! {
                 let _ = serde.decode(std::slice::from_ref(&column), side, "values", None);
             }
             let _ = serde.check_descriptor(bytes, Side::Value);
+            let _ = Serde::of_descriptor(bytes);
             for name in ["string", "int64", "float64", "bool", "timestamp", "json"] {
                 let serde = Serde::named(name).expect("known");
                 let _ = serde.decode(std::slice::from_ref(&column), Side::Key, "values", None);

@@ -152,7 +152,7 @@ fn operator() -> OperatorMeta {
         key: vec![column("currency", DataType::Utf8)],
         time: Some(column("t", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())))),
         value: vec![column("n", DataType::Int64)],
-        payload: Payload { left: Vec::new(), right: vec![column("rate", DataType::Float64), column("source", DataType::Utf8)] },
+        payload: Payload { right: vec![column("rate", DataType::Float64), column("source", DataType::Utf8)], ..Payload::default() },
         settings: BTreeMap::from([("history_retention".to_owned(), 7.into())]),
         first_epoch: Epoch(3),
     }
@@ -177,7 +177,7 @@ fn what_an_operator_keeps_is_checked_by_name() {
         assert_eq!(root.operator(&join, &later, RunNumber(run), 1).expect("the same"), kept);
     }
     let value = |columns: Vec<Column>| OperatorMeta { value: columns, ..meta.clone() };
-    let right = |columns: Vec<Column>| OperatorMeta { payload: Payload { left: Vec::new(), right: columns }, ..meta.clone() };
+    let right = |columns: Vec<Column>| OperatorMeta { payload: Payload { right: columns, ..Payload::default() }, ..meta.clone() };
     let cases = [
         (value(vec![]), "value column \"n\" is gone"),
         (value(vec![column("n", DataType::Int64), column("x", DataType::Int8)]), "value column \"x\" is new"),
@@ -197,7 +197,7 @@ fn payload_columns_are_added_and_dropped_by_new_versions() {
     let root = root();
     has_taken_part(&root);
     let join = name("join");
-    let with = |right: Vec<Column>| OperatorMeta { payload: Payload { left: Vec::new(), right }, ..operator() };
+    let with = |right: Vec<Column>| OperatorMeta { payload: Payload { right, ..Payload::default() }, ..operator() };
     let (rate, source) = (column("rate", DataType::Float64), column("source", DataType::Utf8));
     let version = |run: u64, right: &[&Column]| {
         let meta = with(right.iter().map(|column| (*column).clone()).collect());

@@ -243,6 +243,17 @@ impl Serde {
         }
     }
 
+    /// The serde of a descriptor; it does not say which columns may not be null, so all may.
+    ///
+    /// # Errors
+    /// `InvalidValue` or `Serialization` for what no serde has described.
+    pub fn of_descriptor(descriptor: &[u8]) -> Result<Self> {
+        match descriptor.strip_prefix(STRUCT) {
+            Some(mut columns) => Self::of_struct(&column::parse(&mut columns)?.iter().map(Column::field).collect()),
+            None => Self::named(&String::from_utf8_lossy(descriptor)),
+        }
+    }
+
     /// Fails unless what was written with the serde of a descriptor can be read with this one. A key's columns are fixed; a
     /// value's may come and go, as far as they may be null.
     ///

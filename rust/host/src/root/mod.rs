@@ -3,7 +3,7 @@
 //! ```text
 //! meta.json                            format, query, partitions
 //! operators/<name>.json                kind, columns, settings of an operator
-//! operators/<name>.<version>.json      its payload columns since they were changed
+//! operators/<name>.<version>.json      its payload columns, or its stores' serdes, since they were changed
 //! runs/<run, 20 digits>                who claimed this run number
 //! runs/ids/<digest of the run id>      which claims come before that run's
 //! owners/<operator>/<partition>/<run, 20 digits>.<generation, 20 digits>       which host serves a partition
@@ -42,6 +42,7 @@ mod owners;
 mod reached;
 mod rewind;
 mod runtime;
+mod serdes;
 mod snapshots;
 mod spark;
 mod stage;
@@ -65,6 +66,7 @@ pub use operators::{KeptOperator, OperatorMeta, Payload};
 pub use owners::{Asking, Ownership};
 pub use reached::Reached;
 pub use rewind::TakenBack;
+pub use serdes::StoreSerdes;
 pub use snapshots::{Known, Moved, SnapshotId};
 pub use spark::SparkLogs;
 pub use stage::Staged;

@@ -1,7 +1,7 @@
 //! `operators/<name>.json`: what an operator keeps, so that other code cannot misread it.
 //!
-//! Payload columns may be added and dropped from start to start (`spark.md` section 4): `operators/<name>.<n>.json` are those of
-//! version n, from 1. Everything else is fixed with the first epoch.
+//! Payload columns may be added and dropped from start to start (`spark.md` section 4), and so may the columns of a processor's values:
+//! `operators/<name>.<n>.json` are those of version n, from 1. Everything else is fixed with the first epoch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::column::Column;
+use super::serdes::{self, StoreSerdes};
 use super::store::Put;
 use super::{Root, names};
 use crate::protocol::{self, Decision, Epoch, OperatorName, RunNumber};
 
-/// Payload columns that an operator stores rows of, a side each.
+/// Payload columns that an operator stores rows of, a side each, and what a processor stores.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payload {
     /// Of the left side, or the only one.
@@ -24,6 +25,9 @@ pub struct Payload {
     /// Of the right side.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub right: Vec<Column>,
+    /// Of a processor's stores, by name; none of stores of bytes, and in a root that was written before these were.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub serdes: BTreeMap<String, StoreSerdes>,
 }
 
 /// What an operator keeps.
@@ -130,7 +134,9 @@ impl Root {
                 (Some(payload), _) => payloads.push(payload),
                 (None, Some(version)) => return Ok(KeptOperator { first_epoch: first.first_epoch, payloads, version }),
                 (None, None) => {
-                    if let Some(what) = payloads.iter().find_map(|kept| other_type(kept, &meta.payload)) {
+                    let other =
+                        |kept: &Payload| other_type(kept, &meta.payload).or_else(|| serdes::difference(&kept.serdes, &meta.payload.serdes));
+                    if let Some(what) = payloads.iter().find_map(other) {
                         return Err(differs(what));
                     }
                     payloads.push(self.put(&file, &meta.payload)?);

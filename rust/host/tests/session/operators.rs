@@ -24,7 +24,7 @@ fn keeps(right: Vec<Column>) -> OperatorMeta {
         key: vec![Column::from(&Field::new("currency", DataType::Utf8, true))],
         time: None,
         value: Vec::new(),
-        payload: Payload { left: Vec::new(), right },
+        payload: Payload { right, ..Payload::default() },
         settings: BTreeMap::new(),
         first_epoch: Epoch(0),
     }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, BinaryArray, BooleanArray, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field};
+use holdfast_core::serde::Serde;
 use holdfast_core::{ErrorKind, Result};
 use holdfast_host::client::Client;
 use holdfast_host::message::Message;
@@ -320,4 +322,66 @@ fn another_set_of_stores_is_refused_under_the_same_name() {
         client.call(&Message::empty().with("method", "rows"))
     }));
     assert!(error.to_string().contains("store hits"), "{error}");
+}
+
+/// The request's words for a store of these serdes.
+fn typed(key: Option<&Serde>, value: Option<&Serde>) -> Value {
+    let hex = |serde: &Serde| serde.descriptor().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let mut store = json!({"name": "hits", "kind": "key_value"});
+    for (side, serde) in [("key_serde", key), ("value_serde", value)] {
+        if let Some(serde) = serde {
+            store[side] = hex(serde).into();
+        }
+    }
+    operator(&json!([store]))
+}
+
+#[test]
+fn another_serde_of_a_store_is_refused_under_the_same_name() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let named = |name| Serde::named(name).unwrap();
+    let of = |fields: &[(&str, DataType)]| {
+        let fields = fields.iter().map(|(name, data_type)| Field::new(*name, data_type.clone(), true));
+        Serde::of_struct(&fields.collect()).unwrap()
+    };
+    let (text, number, float) = (named("string"), named("int64"), named("float64"));
+    let row = of(&[("a", DataType::Int64)]);
+    let wider = of(&[("a", DataType::Int64), ("b", DataType::Utf8)]);
+    let other = of(&[("b", DataType::Int64)]);
+    let retyped = of(&[("a", DataType::Utf8)]);
+    let (mut epoch, mut runs) = (0, 0);
+    let mut run = |key: Option<&Serde>, value: Option<&Serde>| -> Result<()> {
+        runs += 1;
+        let task = Task::new(&spark, &format!("run {runs}"), epoch).with("/operator", typed(key, value));
+        spark.begin(epoch);
+        let mut client = task.pushed(host.connect(), &[])?;
+        client.end_input()?;
+        client.done(&OutputDigest::default())?;
+        spark.commit(epoch);
+        epoch += 1;
+        Ok(())
+    };
+    // A store without serdes, as an older version has written it down, is bytes; those with which it is opened then count.
+    run(None, None).unwrap();
+    run(Some(&text), Some(&row)).unwrap();
+    run(Some(&text), Some(&row)).unwrap();
+    run(None, None).unwrap();
+    let changed = [
+        ((&number, &row), ["store hits: key: ", "written with the serde string and is now opened with int64"]),
+        ((&text, &float), ["store hits: value: ", "written with the serde struct and is now opened with float64"]),
+        ((&text, &retyped), ["store hits: value: ", "column a was stored as Int64"]),
+    ];
+    for ((key, value), words) in changed {
+        let error = run(Some(key), Some(value)).expect_err(words[1]);
+        assert_eq!(error.kind(), ErrorKind::TaskCorrupted, "{error}");
+        for words in words.iter().chain(&["operator join", "name=..."]) {
+            assert!(error.to_string().contains(words), "{error}");
+        }
+    }
+    // Columns of a value come and go, and come back with the type that stored rows have, or not at all.
+    run(Some(&text), Some(&wider)).unwrap();
+    run(Some(&text), Some(&row)).unwrap();
+    let error = run(Some(&text), Some(&other)).expect_err("another type");
+    assert!(error.to_string().contains("store hits: value: column b was stored as Utf8 and is now asked for as Int64"), "{error}");
+    run(Some(&text), Some(&wider)).unwrap();
 }

@@ -76,7 +76,9 @@ impl Process {
 
 impl Operator for Process {
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta {
-        self.rows.layout.meta("process", Sides::default(), self.spec.settings(), first_epoch)
+        let mut meta = self.rows.layout.meta("process", Sides::default(), self.spec.settings(), first_epoch);
+        meta.payload.serdes = self.spec.serdes();
+        meta
     }
 
     fn input(&mut self) -> (&mut Rows, &mut Counts) {

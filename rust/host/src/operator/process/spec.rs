@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::operator::OutputColumn;
 use crate::operator::rows::RowsSpec;
+use crate::root::StoreSerdes;
 
 /// What the driver says about the operator.
 #[derive(Debug, Clone, Deserialize)]
@@ -33,6 +34,9 @@ pub struct Store {
     /// Its kind and settings.
     #[serde(flatten)]
     pub kind: Kind,
+    /// What its keys and values are.
+    #[serde(flatten)]
+    pub serdes: StoreSerdes,
 }
 
 /// The kinds of stores; durations are microseconds. See [`StoreKind`].
@@ -81,6 +85,12 @@ impl Spec {
         self.stores.iter().map(|store| StoreSpec::new(&store.name, store.kind.into())).collect()
     }
 
+    /// The serdes of the stores that have some, as the root remembers them.
+    pub fn serdes(&self) -> BTreeMap<String, StoreSerdes> {
+        let typed = self.stores.iter().filter(|store| store.serdes != StoreSerdes::default());
+        typed.map(|store| (store.name.clone(), store.serdes.clone())).collect()
+    }
+
     /// The stores as the root remembers them.
     pub fn settings(&self) -> BTreeMap<String, Value> {
         let settings = |store: &Store| serde_json::to_value(store.kind).unwrap_or(Value::Null);
@@ -95,11 +105,13 @@ mod tests {
     #[test]
     fn a_request_of_python_is_understood() {
         let json = r#"{"keys": ["k"], "left": ["x"], "output": [{"name": "k", "from": "key", "index": 0}, {"name": "x", "from": "left", "index": 0}],
-            "stores": [{"name": "hits", "kind": "key_value"}, {"name": "w", "kind": "timestamped_window", "retention": 60,
+            "stores": [{"name": "hits", "kind": "key_value", "value_serde": "626f6f6c"}, {"name": "w", "kind": "timestamped_window", "retention": 60,
                         "window_size": 10, "retain_duplicates": false}, {"name": "s", "kind": "session", "retention": 5}], "deterministic": true}"#;
         let spec: Spec = serde_json::from_str(json).expect("valid");
         let kinds: Vec<&str> = spec.stores().iter().map(|store| store.kind.name()).collect();
         assert_eq!(kinds, ["key_value", "timestamped_window", "session"]);
         assert_eq!(spec.settings()["store s"], serde_json::json!({"kind": "session", "retention": 5}));
+        let hits = StoreSerdes { key: None, value: Some("626f6f6c".to_owned()) };
+        assert_eq!(spec.serdes(), BTreeMap::from([("hits".to_owned(), hits)]));
     }
 }

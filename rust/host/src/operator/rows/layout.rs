@@ -168,7 +168,7 @@ impl Layout {
             key: self.columns(self.keys.clone()),
             time: self.time.clone(),
             value: Vec::new(),
-            payload: Payload { left: side(sides.left, &self.left), right: side(sides.right, &self.right) },
+            payload: Payload { left: side(sides.left, &self.left), right: side(sides.right, &self.right), serdes: BTreeMap::new() },
             settings,
             first_epoch,
         }

@@ -1,0 +1,44 @@
+//! What a processor's stores were written with, so that other serdes cannot misread them.
+
+use std::collections::BTreeMap;
+
+use holdfast_core::serde::{Serde, Side};
+use holdfast_core::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+/// A store's serdes: their descriptors in hex, none for bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreSerdes {
+    /// The key's.
+    #[serde(default, rename = "key_serde", skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The value's.
+    #[serde(default, rename = "value_serde", skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+}
+
+/// What the serdes of now could not read of what those of before have written. A side without a serde is bytes, and not asked. A new column
+/// that may not be null is found with the first row that lacks it: descriptors do not say so.
+pub(super) fn difference(kept: &BTreeMap<String, StoreSerdes>, now: &BTreeMap<String, StoreSerdes>) -> Option<String> {
+    now.iter().find_map(|(store, new)| {
+        let old = kept.get(store)?;
+        let sides = [("key", Side::Key, &old.key, &new.key), ("value", Side::Value, &old.value, &new.value)];
+        sides.into_iter().find_map(|(what, side, old, new)| {
+            let error = check(old.as_deref()?, new.as_deref()?, side).err()?;
+            Some(format!("store {store}: {what}: {error}"))
+        })
+    })
+}
+
+fn check(old: &str, new: &str, side: Side) -> Result<()> {
+    if old == new {
+        return Ok(());
+    }
+    Serde::of_descriptor(&bytes(new)?)?.check_descriptor(&bytes(old)?, side)
+}
+
+fn bytes(hex: &str) -> Result<Vec<u8>> {
+    let digits = hex.as_bytes().chunks(2).map(|pair| str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok()));
+    let bytes: Option<Vec<u8>> = digits.collect();
+    bytes.ok_or_else(|| Error::new(ErrorKind::Serialization, format!("{hex:?} describes no serde")))
+}
