@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,8 @@ import pytest
 import holdfast as hf
 from holdfast.spark.processor.stores import Stores
 
+MOST = 16 << 20
+
 
 class Host:
     """Answers for a key-value store, and counts."""
@@ -18,6 +21,7 @@ class Host:
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes | None] = {}
         self.asked: list[tuple[str, int]] = []
+        self.answered: list[int] = []
 
     def call(self, _: str, method: str, given: Any) -> pa.RecordBatch:
         columns = [list(column) for _, _, column in given]
@@ -26,6 +30,12 @@ class Host:
             self.rows.update(zip(columns[0], columns[1], strict=True))
             return pa.record_batch({})
         found = [self.rows.get(key) for key in columns[0]]
+        ends = list(accumulate(len(value or b"") for value in found))
+        if method == "get_ahead":
+            found = found[: max(1, sum(end <= MOST for end in ends))]
+        elif ends[-1] >= 1 << 30:
+            raise hf.errors.SerializationError("more than can be sent at once")
+        self.answered.append(len(found))
         return pa.record_batch({"value": pa.array(found, pa.binary()), "timestamp": pa.nulls(len(found), pa.int64())})
 
 
@@ -49,9 +59,9 @@ def test_the_keys_of_a_batch_are_fetched_at_once_and_puts_are_sent_at_its_end(ke
         stores["kv"].get(given)
         stores["kv"].put(given, count)
         assert stores["kv"].get(given) == count
-    assert host.asked == [("get", 2)]
+    assert host.asked == [("get_ahead", 2)]
     stores.begin_batch(BATCH)
-    assert host.asked == [("get", 2), ("put", 1)]
+    assert host.asked == [("get_ahead", 2), ("put", 1)]
     assert stores["kv"].get(given) == b"2"
 
 
@@ -60,11 +70,10 @@ def test_a_batch_whose_keys_are_of_another_kind_is_read_key_by_key():
     stores = Stores(host, [hf.stores.key_value("kv", key=hf.serde.TIMESTAMP)], ["k"])  # type: ignore[arg-type]
     stores.begin_batch(BATCH)
     assert stores["kv"].get(datetime(2024, 1, 1, tzinfo=UTC)) is None
-    assert host.asked == [("get", 1)]
+    assert host.asked == [("get_ahead", 1)]
 
 
 LARGE = b"x" * (100 << 10)
-MOST = 16 << 20
 
 
 def test_what_is_fetched_ahead_is_cut_by_its_bytes():
@@ -78,8 +87,24 @@ def test_what_is_fetched_ahead_is_cut_by_its_bytes():
         for key in [*range(9_999, 4_999, -1), *range(5_000)]:
             assert (store.get(str(key)) is None) == (key >= 5_000)
         asked, host.asked = [keys for _, keys in host.asked], []
-        assert sum(asked) == 10_000
+        answered, host.answered = sum(host.answered), []
+        assert answered == 10_000
         assert all(keys <= (256 if batch == 0 and n == 0 else MOST // len(LARGE)) for n, keys in enumerate(asked)), asked
+
+
+@pytest.mark.parametrize("builder", [hf.stores.key_value, hf.stores.timestamped_key_value])
+def test_an_answer_that_is_a_message_before_its_end_is_asked_on(builder: Any):
+    host = Host()
+    few, many = b"x" * (4 << 20), b"x" * (17 << 20)
+    host.rows = {str(n).encode(): many if n == 150 else few if n < 299 else None for n in range(300)}
+    stores = Stores(host, [builder("kv", key=hf.serde.STRING)], ["k"])  # type: ignore[arg-type]
+    stores.begin_batch(pa.record_batch({"k": [str(n) for n in range(300)]}))
+    for n in range(300):
+        found = stores["kv"].get(str(n))
+        assert (found if builder is hf.stores.key_value or found is None else found[0]) == host.rows[str(n).encode()]
+    # No key twice, and not one by one.
+    assert sum(host.answered) == 300
+    assert len(host.answered) < 90
 
 
 def test_few_messages_fetch_what_is_small():
@@ -145,9 +170,9 @@ def test_what_is_known_of_keys_is_forgotten_where_it_is_much(builder: Any, does:
     host.asked = []
     found = store.get(0)
     assert (found.value if more else found) == value
-    assert host.asked == [("get", 1)]
+    assert host.asked == [("get_ahead", 1)]
     if does == "gets":
         # What the host does not know yet is not forgotten.
         found = store.get(-1)
         assert (found.value if more else found) == b"waits"
-        assert host.asked == [("get", 1)]
+        assert host.asked == [("get_ahead", 1)]

@@ -1,8 +1,8 @@
 """Key-value stores: the keys of a batch are fetched ahead, puts wait for its end, and both are seen by every read."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.spark.processor.remote import BYTES, WRITES, Remote, Rows, column, columns, tuples
@@ -29,7 +29,9 @@ class _ByKey(Remote, ABC):
         # Bytes of what is known, about: of what was asked for and written. What is fetched ahead is the batch's own.
         self._held = 0
         self._of_batch: Callable[[], list[bytes]] = list
-        self._ahead: Iterator[bytes] = iter(())
+        # Keys of the batch that are still to be fetched. None until one is asked for: a processor that uses batch calls
+        # alone does not pay for what it never asks.
+        self._ahead: deque[bytes] | None = None
         # How many keys to fetch next, so that what they have is about a message, going by the last ones that had something.
         self._room = _FIRST_KEYS
 
@@ -47,14 +49,21 @@ class _ByKey(Remote, ABC):
 
     def _fetch(self, key: bytes) -> Any:
         self._bound()
-        ahead = (other for other in self._ahead if other != key and other not in self._known)
-        keys = [key, *islice(ahead, self._room - 1)]
+        if self._ahead is None:
+            self._ahead = deque(dict.fromkeys(self._of_batch()))
+        keys = [key]
+        while self._ahead and len(keys) < self._room:
+            other = self._ahead.popleft()
+            if other != key and other not in self._known:
+                keys.append(other)
+        # Of the first ones, as far as they are a message: the others are asked for again.
         entries = self._entries(keys)
-        self._known.update(zip(keys, entries, strict=True))
+        self._ahead.extendleft(reversed(keys[len(entries) :]))
+        self._known.update(zip(keys, entries, strict=False))
         sizes = [self._size(entry) for entry in entries if entry is not None]
         if sizes:
             fitting = BYTES * len(sizes) // max(sum(sizes), 1)
-            self._room = max(1, min(fitting, WRITES, 4 * max(len(keys), _FIRST_KEYS)))
+            self._room = max(1, min(fitting, WRITES, 4 * max(len(entries), _FIRST_KEYS)))
         self._held += len(key) + self._size(entries[0])
         return entries[0]
 
@@ -67,7 +76,8 @@ class _ByKey(Remote, ABC):
     def _size(self, entry: Any) -> int: ...
 
     @abstractmethod
-    def _entries(self, keys: list[bytes]) -> list[Any]: ...
+    def _entries(self, keys: list[bytes]) -> list[Any]:
+        """Of the first keys, one at least, as many as the host sends in one message."""
 
     @abstractmethod
     def _send(self, keys: list[bytes], entries: list[Any]) -> None: ...
@@ -89,11 +99,7 @@ class _ByKey(Remote, ABC):
     def _forget(self) -> None:
         """What is known may be old: batch calls go past it."""
         self._known, self._held = {}, 0
-        self._ahead = self._keys_of_batch()
-
-    def _keys_of_batch(self) -> Iterator[bytes]:
-        # Only when one is asked for: a processor that uses batch calls alone does not pay for what it never asks.
-        yield from dict.fromkeys(self._of_batch())
+        self._ahead = None
 
     def delete(self, key: bytes) -> Any:
         """Remove the key; returns its entry."""
@@ -163,7 +169,7 @@ class KeyValue(_ByKey):
         return column(self._ask("get", ("keys", "key", keys)), "value")
 
     def _entries(self, keys: list[bytes]) -> list[Any]:
-        found = self._calls.call(self._name, "get", [("keys", "key", keys)])
+        found = self._calls.call(self._name, "get_ahead", [("keys", "key", keys)])
         values: list[Any] = column(found, "value").to_pylist()
         return values
 
@@ -208,7 +214,7 @@ class TimestampedKeyValue(_ByKey):
         return self._ask("get", ("keys", "key", keys))
 
     def _entries(self, keys: list[bytes]) -> list[Any]:
-        values, timestamps = columns(self._calls.call(self._name, "get", [("keys", "key", keys)]))
+        values, timestamps = columns(self._calls.call(self._name, "get_ahead", [("keys", "key", keys)]))
         rows = zip(values, timestamps, strict=True)
         return [None if value is None else (value, timestamp) for value, timestamp in rows]
 

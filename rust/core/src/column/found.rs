@@ -30,6 +30,11 @@ impl Places {
         });
     }
 
+    /// Leaves all rows but the first ones out.
+    pub fn truncate(&mut self, rows: usize) {
+        self.places.truncate(rows);
+    }
+
     /// The values.
     pub fn finish(&self) -> Result<ArrayRef> {
         check_size(self.data.len())?;

@@ -385,3 +385,42 @@ fn another_serde_of_a_store_is_refused_under_the_same_name() {
     assert!(error.to_string().contains("store hits: value: column b was stored as Utf8 and is now asked for as Int64"), "{error}");
     run(Some(&text), Some(&wider)).unwrap();
 }
+
+#[test]
+fn what_is_fetched_ahead_ends_where_it_is_a_message() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let stores = json!([{"name": "hits", "kind": "key_value"}, {"name": "t", "kind": "timestamped_key_value"}]);
+    let task = Task::new(&spark, "a", 0).with("/operator", operator(&stores));
+    spark.begin(0);
+    let mut client = calling(&task, host.connect(), &[]);
+    let names: Vec<String> = (0..200).map(|row| format!("{row:03}")).collect();
+    let keys: Vec<&str> = names.iter().map(String::as_str).collect();
+    // The last one is more than a message, and one before them has nothing.
+    let value = |row: usize| vec![b'x'; if row == 199 { 17 << 20 } else { 1 << 20 }];
+    for store in ["hits", "t"] {
+        for part in (1..200).collect::<Vec<usize>>().chunks(50) {
+            let mut given = vec![
+                ("keys", bytes(&keys[part[0]..=part[part.len() - 1]])),
+                ("values", Arc::new(BinaryArray::from_iter_values(part.iter().map(|row| value(*row)))) as ArrayRef),
+            ];
+            if store == "t" {
+                given.push(("timestamps", times(&vec![5; part.len()])));
+            }
+            ask(&mut client, store, "put", &given).unwrap();
+        }
+        let mut first = |keys: &[&str]| {
+            let answer = ask(&mut client, store, "get_ahead", &[("keys", bytes(keys))]).unwrap();
+            let sizes = answer.batch["value"].as_binary::<i32>().iter().map(|value| value.map(<[u8]>::len));
+            sizes.collect::<Vec<_>>()
+        };
+        let expected: Vec<Option<usize>> = std::iter::once(None).chain([Some(1 << 20); 16]).collect();
+        assert_eq!(first(&keys), expected);
+        assert_eq!(first(&keys[17..]), [Some(1 << 20); 16]);
+        let backwards: Vec<&str> = keys.iter().rev().copied().collect();
+        // A key that has more comes alone, and what has nothing beside it.
+        assert_eq!(first(&backwards), [Some(17 << 20)]);
+        assert_eq!(first(&["199", "000", "199"]), [Some(17 << 20), None]);
+        // What has little comes with many others.
+        assert_eq!(first(&vec!["000"; 10_000]), vec![None; 10_000]);
+    }
+}

@@ -1,9 +1,10 @@
-//! Calls of a key-value store: `put(keys, values)`, `get(keys)`, `delete(keys)`, `delete_range(start, end)`, `range(start, end, reverse)`, `prefix(start)`, `entries()`.
+//! Calls of a key-value store: `put(keys, values)`, `get(keys)`, `get_ahead(keys)`, `delete(keys)`, `delete_range(start, end)`,
+//! `range(start, end, reverse)`, `prefix(start)`, `entries()`.
 
 use holdfast_core::column::{Places, key_value_batch, key_value_schema};
 use holdfast_core::{KeyValueStore, NO_TIMESTAMP, Result, Scan, Stamped, Step, Transaction};
 
-use super::{Arguments, Pages, Reply};
+use super::{Arguments, Pages, Reply, ahead};
 
 /// What a call of this store gives; nothing for an unknown method.
 pub fn call(store: &KeyValueStore, tx: &mut Transaction, method: &str, given: &Arguments<'_>) -> Result<Option<Reply>> {
@@ -30,8 +31,11 @@ pub fn call(store: &KeyValueStore, tx: &mut Transaction, method: &str, given: &A
         "get" => {
             let keys = given.keys("keys")?;
             let mut places = Places::new(keys.len());
-            store.get_batch(tx, &keys, |row, value| places.put(row, value.map(|value| Stamped { value, timestamp: NO_TIMESTAMP })))?;
+            store.get_batch(tx, &keys, |row, value| places.put(row, value.map(plain)))?;
             Reply::Batch(places.finish_stamped()?)
+        }
+        "get_ahead" => {
+            ahead::reply(&given.keys("keys")?, |keys, found| store.get_batch(tx, keys, |row, value| found(row, value.map(plain))))?
         }
         "range" => pages(store.range(tx, given.bound("start")?, given.bound("end")?, given.flag("reverse")?)?),
         "prefix" => pages(store.prefix_scan(tx, given.key("start")?, given.bound("end")?, false)?),
@@ -47,6 +51,10 @@ fn keys(mut scan: Scan) -> Result<Vec<Vec<u8>>> {
         Step::Next
     })?;
     Ok(keys)
+}
+
+fn plain(value: &[u8]) -> Stamped<'_> {
+    Stamped { value, timestamp: NO_TIMESTAMP }
 }
 
 fn pages(mut scan: Scan) -> Reply {

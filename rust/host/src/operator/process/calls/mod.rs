@@ -4,6 +4,7 @@
 //! are pages: an answer with the word `cursor` has more, which the store-less method `next` brings. The snapshot of a scan lives
 //! until its end, or until a call names its cursor in the word `close`.
 
+mod ahead;
 mod arguments;
 mod key_value;
 mod session;

@@ -3,7 +3,7 @@
 use holdfast_core::column::{Places, stamped_batch, stamped_schema};
 use holdfast_core::{NO_TIMESTAMP, Result, StampedScan, TimestampedKeyValueStore, Transaction};
 
-use super::{Arguments, Pages, Reply};
+use super::{Arguments, Pages, Reply, ahead};
 
 /// What a call of this store gives; nothing for an unknown method.
 pub fn call(store: &TimestampedKeyValueStore, tx: &mut Transaction, method: &str, given: &Arguments<'_>) -> Result<Option<Reply>> {
@@ -40,6 +40,7 @@ pub fn call(store: &TimestampedKeyValueStore, tx: &mut Transaction, method: &str
             store.get_batch(tx, &keys, |row, found| places.put(row, found))?;
             Reply::Batch(places.finish_stamped()?)
         }
+        "get_ahead" => ahead::reply(&given.keys("keys")?, |keys, found| store.get_batch(tx, keys, found))?,
         "range" => pages(store.range(tx, given.bound("start")?, given.bound("end")?, given.flag("reverse")?)?),
         "prefix" => pages(store.prefix_scan(tx, given.key("start")?, given.bound("end")?, false)?),
         "entries" => Reply::number(Some(store.approximate_num_entries(tx)?.cast_signed()))?,
