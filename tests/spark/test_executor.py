@@ -61,3 +61,25 @@ def test_a_host_that_refuses_for_a_moment_is_left_where_it_is(
     monkeypatch.setattr(executor, "_start", lambda *_: "the next host" if holder.closed else "one too many")
     assert executor.connect() == ("the next host" if ends else "the host that lives")
     assert tried == 4
+
+
+@pytest.mark.parametrize("refusal", [ConnectionRefusedError, TimeoutError, PermissionError])
+def test_a_host_that_goes_on_refusing_is_killed_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: type[OSError]
+) -> None:
+    place = _files(tmp_path, "1-aaaaaaaaaaaa")
+    done: list[str] = []
+
+    def connect(_: Place) -> str:
+        raise refusal
+
+    monkeypatch.setattr(executor, "_CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(Place, "connect", connect)
+    monkeypatch.setattr(Place, "kill", lambda _: done.append("killed"))
+    monkeypatch.setattr(Place, "of", lambda _: place)
+    monkeypatch.setattr(executor.Executor, "of_process", lambda _: executor.Executor(1, "0"))
+    monkeypatch.setattr(executor, "_start", lambda *_: done.append("started"))
+    with (tmp_path / "1-aaaaaaaaaaaa.host").open("rb") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        executor.connect()
+    assert done == ["killed", "started"]

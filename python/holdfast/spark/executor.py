@@ -42,7 +42,7 @@ def connect() -> "HostClient":
         while True:
             try:
                 return place.connect()
-            except TimeoutError:
+            except (TimeoutError, PermissionError):
                 break
             except OSError:
                 if not place.is_served():
@@ -50,7 +50,7 @@ def connect() -> "HostClient":
                 # It lives, and has refused this connection alone, or is about to end: its socket and token are left.
                 if time.monotonic() > deadline:
                     break
-                time.sleep(0.01)
+                time.sleep(0.1)
         # It is stopped, or as good as: whatever it holds, the next one has from the log.
         place.kill()
         return _start(place, executor)
@@ -223,8 +223,8 @@ def _tail(log: Path, start: int) -> str:
 def _sweep(place: Place) -> None:
     """Remove what hosts of executors that are gone have left behind.
 
-    A process id says nothing of another container that shares the folder: a host that lives there holds its `.host`, and who
-    starts one its `.lock`.
+    A process id says nothing of another container that shares the folder: a host that lives there holds its `.host` as long as it
+    listens, and who starts one its `.lock`. One that only closes its databases does without these files.
     """
     left: dict[str, list[Path]] = {}
     for file in place.lock.parent.iterdir():

@@ -74,7 +74,9 @@ pub fn serve(options: &ServerOptions) -> Result<()> {
     if let Err(error) = fs::remove_file(&options.socket) {
         log::debug!("removing {}: {error}", options.socket.display());
     }
-    drop((listeners, lock));
+    drop(listeners);
+    // Behind the socket: the next host makes a new one as soon as it has the lock.
+    drop(lock);
     sessions.end();
     // A short run's snapshot is begun near its end: cut off each time, there would never be one.
     wait_until(|| !host.is_uploading());

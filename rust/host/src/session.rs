@@ -236,6 +236,13 @@ fn discard_damaged(database: Option<(Arc<partition::Partition>, Arc<Task>)>, err
 fn told(error: Error, operator: &OperatorName, partition: Partition) -> Error {
     match error.kind() {
         ErrorKind::Io => {}
+        ErrorKind::StoreCorrupted => {
+            let text = format!(
+                "operator {operator}, partition {partition}: {error}. It is the executor's copy of the state, which is made anew for the \
+                 task's retry: nothing that was committed is lost"
+            );
+            return Error::new(ErrorKind::StoreCorrupted, text);
+        }
         ErrorKind::Serialization => return error.about(&format!("operator {operator}, partition {partition}")),
         _ => return error,
     }

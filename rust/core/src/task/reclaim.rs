@@ -21,6 +21,9 @@ use std::time::{Duration, Instant};
 /// Files are rewritten when one row in so many has ended.
 const WORTH: u64 = 64;
 
+/// How long to wait where a compaction has the files: it may have begun before their rows ended, and leaves them then.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// The thread and its bell.
 pub(super) struct Reclaimer {
     bell: Arc<Bell>,
@@ -78,8 +81,7 @@ impl Reclaimer {
 
     /// Says that a horizon has entered another segment.
     pub(super) fn ring(&self) {
-        self.bell.state.lock().due = true;
-        self.bell.rung.notify_one();
+        self.bell.ring();
     }
 
     /// Stops the thread, in the middle of a rewrite if need be, and all compactions with it: what follows is a close.
@@ -114,6 +116,11 @@ impl Drop for Reclaimer {
 }
 
 impl Bell {
+    fn ring(&self) {
+        self.state.lock().due = true;
+        self.rung.notify_one();
+    }
+
     /// Waits until it is rung; false when there is no more to do.
     fn wait(&self) -> bool {
         let mut state = self.state.lock();
@@ -138,13 +145,18 @@ impl Bell {
 
 fn rewrite_when_rung(bell: &Bell, database: &Database, mut tables: Vec<Aging>) {
     while bell.wait() {
+        let mut passed_over = false;
         for table in &mut tables {
             match table.rewrite(database, bell) {
                 Err(error) if error.kind() == ErrorKind::StoreClosed => return,
                 // It is only space, and the next segment may do better.
                 Err(error) => bell.say(Level::Warn, format!("store {}: {error}", table.store)),
-                Ok(()) => {}
+                Ok(rewritten) => passed_over |= !rewritten,
             }
+        }
+        if passed_over {
+            bell.rest(AGAIN);
+            bell.ring();
         }
     }
 }
@@ -158,12 +170,12 @@ impl Aging {
         Some(Self { store: entry.spec.name.clone(), family, horizon: horizon.clone(), segment: unit, next: None, longest })
     }
 
-    /// Rewrites the table's files if enough of their rows have ended.
-    fn rewrite(&mut self, database: &Database, bell: &Bell) -> Result<()> {
+    /// Rewrites the table's files if enough of their rows have ended; false if compactions had them all.
+    fn rewrite(&mut self, database: &Database, bell: &Bell) -> Result<bool> {
         let segment = self.horizon.get().div_euclid(self.segment);
         // What was found at open may be old or new, and is given a segment's time.
         if segment < *self.next.get_or_insert(segment.saturating_add(1)) {
-            return Ok(());
+            return Ok(true);
         }
         self.horizon.ask_ends(self.segment);
         let (mut all, mut passed_over) = (Rewritten::default(), false);
@@ -179,10 +191,13 @@ impl Aging {
             bell.rest(began.elapsed());
         }
         let enough = self.horizon.take_ends().and_then(|ends| ends.ended((all.written / WORTH).max(1)));
+        if passed_over && all == Rewritten::default() {
+            return Ok(false);
+        }
         let next = if passed_over { segment } else { enough.unwrap_or(i64::MAX).min(segment.saturating_add(self.longest)) };
         let next = next.max(segment.saturating_add(1));
         bell.say(Level::Debug, format!("store {}: {all:?} in segment {segment}, again in {next}", self.store));
         self.next = Some(next);
-        Ok(())
+        Ok(true)
     }
 }

@@ -38,7 +38,9 @@ fn check(old: &str, new: &str, side: Side) -> Result<()> {
 }
 
 fn bytes(hex: &str) -> Result<Vec<u8>> {
-    let digits = hex.as_bytes().chunks(2).map(|pair| str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok()));
-    let bytes: Option<Vec<u8>> = digits.collect();
-    bytes.ok_or_else(|| Error::new(ErrorKind::Serialization, format!("{hex:?} describes no serde")))
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    let byte = |pair: &[u8; 2]| Some((digit(&pair[0])? << 4 | digit(&pair[1])?) as u8);
+    let (pairs, rest) = hex.as_bytes().as_chunks();
+    let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
+    bytes.filter(|_| rest.is_empty()).ok_or_else(|| Error::new(ErrorKind::Serialization, format!("{hex:?} describes no serde")))
 }

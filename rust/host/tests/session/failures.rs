@@ -219,6 +219,7 @@ fn a_local_database_whose_damage_shows_when_it_is_read_comes_back_from_the_log()
     let rows = [left("EUR", 10, 1)];
     let error = refused(Task::new(&spark, "a", 2).run(host.connect(), &rows));
     assert_eq!(error.kind(), ErrorKind::StoreCorrupted, "{error}");
+    assert!(error.to_string().ends_with("made anew for the task's retry: nothing that was committed is lost"), "{error}");
     let done = Task::new(&spark, "a", 2).attempt(2).run(host.connect(), &rows).unwrap();
     assert_eq!(done.rows, [matched(1, 100, 10)]);
 }

@@ -210,6 +210,10 @@ impl Host {
     /// The next host at the same socket, started as soon as this one is not to be reached any more.
     pub fn replaced(mut self) -> Self {
         self.end_executor();
+        // The socket goes before the lock beside it; a worker waits as well.
+        let lock = std::fs::File::open(self.socket.with_extension("host")).unwrap();
+        lock.lock().unwrap();
+        drop(lock);
         let next = Self::at(self.folder.take().unwrap(), None);
         self.thread.take().unwrap().join().unwrap().unwrap();
         self.executor.wait().unwrap();
