@@ -26,7 +26,7 @@ build: setup ## compile the extension (the first time also RocksDB)
 wheel: setup ## the package for other environments and executors, into dist/
 	@$(ENV) maturin build --quiet --release --locked --out dist
 
-test: test-rust test-python ## all tests; ARGS="-k name" goes to pytest
+test: test-rust test-python ## the tests that CI runs, without the long ones (ci-full); ARGS="-k name" goes to pytest
 
 test-rust: setup
 	@$(ENV) cargo test --release --locked --workspace
@@ -96,7 +96,7 @@ oracles: build ## operators on EXAMPLES=20 random streams each, on Spark, agains
 ci: ## what CI runs
 	@.ci/run
 
-ci-full: ci ## and the long ones, but for the benches, which want the machine alone
+ci-full: ci ## and the long ones, but for the soak, and the benches, which want the machine alone
 	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target survive proof cluster crash-demo s3 oracles
 
 lock: setup ## write the lock files anew
