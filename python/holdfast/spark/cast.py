@@ -25,12 +25,14 @@ def cast(column: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
     """The column as that type; `ValueError` for what pyarrow would fill, drop, parse or let overflow in silence."""
     if column.type.equals(wanted):
         return column
-    _check_types(column.type, wanted, name)
     try:
+        if pa.types.is_temporal(_plain(column.type)) and pa.types.is_integer(wanted):
+            column = column.cast(_in_micros(_plain(column.type))).cast(pa.int64())
+        _check_types(column.type, wanted, name)
         result = column.cast(wanted)
+        _check_values(column, result, name)
     except pa.ArrowException as error:
         raise ValueError(str(error)) from error
-    _check_values(column, result, name)
     return result
 
 
@@ -40,6 +42,8 @@ def _check_types(given: pa.DataType, wanted: pa.DataType, place: str) -> None:
         return
     if _kind(given) != _kind(wanted):
         raise ValueError(f"{place} is {given}, which is not turned into {wanted}")
+    if pa.types.is_temporal(given) and pa.types.is_integer(wanted) and given != _in_micros(given):
+        raise ValueError(f"{place} is {given}, and integers are microseconds: cast it to {_in_micros(given)}")
     if _kind(wanted) == "list":
         _check_types(_element(given), _element(wanted), f"{place}[]")
     elif _kind(wanted) == "struct":
@@ -69,10 +73,28 @@ def _check_values(given: pa.Array, result: pa.Array, place: str) -> None:
         for index, field in enumerate(result.type):
             _check_values(before[given.type.get_field_index(field.name)], after[index], f"{place}.{field.name}")
     elif pa.types.is_float32(result.type) and not pa.types.is_integer(given.type):
-        over = pc.and_not(pc.is_inf(result), pc.is_inf(given.cast(pa.float64())))
-        if pc.any(over).as_py():
-            [value, *_] = given.filter(over).to_pylist()
-            raise ValueError(f"{place} has {value!r}, which {result.type} cannot hold")
+        _check_none(pc.and_not(pc.is_inf(result), pc.is_inf(given.cast(pa.float64()))), given, result, place)
+    elif pa.types.is_decimal(result.type) and pa.types.is_floating(given.type):
+        # Not by what the decimal is as a float: pyarrow gives a neighbour of what it came from.
+        _check_none(pc.not_equal(pc.round(given, result.type.scale), given), given, result, place)
+    elif pa.types.is_date(result.type) and pa.types.is_timestamp(given.type):
+        local = given if given.type.tz is None else pc.local_timestamp(given)  # the date is that in its zone
+        _check_none(pc.not_equal(result.cast(local.type), local), given, result, place)
+
+
+def _check_none(lost: pa.Array, given: pa.Array, result: pa.Array, place: str) -> None:
+    values = given.filter(lost).drop_null()
+    if len(values):
+        raise ValueError(f"{place} has {values[:1].cast(pa.string())[0]}, which {result.type} cannot hold")
+
+
+def _in_micros(data_type: pa.DataType) -> pa.DataType:
+    """The type of moments that has them as our integers."""
+    if pa.types.is_duration(data_type):
+        return pa.duration("us")
+    if pa.types.is_time(data_type):
+        return pa.time64("us")
+    return pa.timestamp("us", getattr(data_type, "tz", None))
 
 
 def _kind(data_type: pa.DataType) -> str:
