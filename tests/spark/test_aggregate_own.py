@@ -85,8 +85,7 @@ def test_the_states_survive_a_kill_and_a_replay(rows: Stream):
         )
 
     first = dict(rows.run(frame()))
-    (rows.root / "query/commits/1").unlink()
-    (rows.root / "query/commits/.1.crc").unlink(missing_ok=True)
+    rows.forget_commit(1)
     assert kill_hosts()
     assert rows.run(frame()) == first
     [merged] = first[1]

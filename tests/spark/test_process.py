@@ -15,6 +15,7 @@ from streams import Stream
 
 import holdfast as hf
 import holdfast.spark as hfs
+from holdfast.spark.processor import task
 
 
 def processed(stream: Stream, processor, **options):
@@ -73,8 +74,7 @@ def test_what_cannot_be_repeated_is_given_again(stream: Stream):
     stream.batch(left=[("a", 1, 1), ("b", 2, 2)])
     stream.batch(left=[("a", 3, 3)])
     stream.run(processed(stream, Chance(), deterministic=False), each=twice)
-    (stream.root / "query/commits/1").unlink()
-    (stream.root / "query/commits/.1.crc").unlink(missing_ok=True)
+    stream.forget_commit(1)
     stream.run(processed(stream, Chance(), deterministic=False), each=twice)
     assert [len(seen[epoch]) for epoch in (0, 1)] == [2, 4]
     for epoch, rows in ((0, 2), (1, 1)):
@@ -86,8 +86,7 @@ def test_what_cannot_be_repeated_is_given_again(stream: Stream):
 def test_output_that_was_kept_under_another_schema_is_named(stream: Stream):
     stream.batch(left=[("a", 1, 1), ("b", 2, 2)])
     stream.run(processed(stream, Chance(), deterministic=False))
-    (stream.root / "query/commits/0").unlink()
-    (stream.root / "query/commits/.0.crc").unlink(missing_ok=True)
+    stream.forget_commit(0)
     with pytest.raises(
         Exception, match=r"gave the columns \['k', 'n'\]; its schema has \['k', 'm'\].*`holdfast epoch drop`"
     ):
@@ -108,6 +107,12 @@ def test_a_table_or_batch_may_be_returned(spark, how):
     call = hfs.process(frame, Returns(), by="k", schema=OUT, state=hfs.State.scratch(partitions=1))
     expected = how({"k": ["x"], "n": [7]}).to_pylist()
     assert [row.asDict() for row in call.collect()] == expected
+
+
+@pytest.mark.parametrize("given", [pa.array([7]), pa.chunked_array([[7]]), 7], ids=["array", "chunked", "number"])
+def test_what_is_no_batch_is_named(given):
+    with pytest.raises(TypeError, match=f"the processor gave a {type(given).__name__}; wanted: record batches"):
+        list(task._batches(given))
 
 
 def test_the_users_traceback_reaches_the_user(spark):

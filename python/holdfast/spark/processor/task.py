@@ -118,9 +118,13 @@ def _is_arrow(given: Any) -> bool:
 def _batches(given: Any) -> Iterable[pa.RecordBatch]:
     if isinstance(given, pa.RecordBatch):
         return [given]
-    if hasattr(given, "__arrow_c_stream__"):
-        reader: Iterable[pa.RecordBatch] = pa.RecordBatchReader.from_stream(given)
-        return reader
-    if hasattr(given, "__arrow_c_array__"):
-        return [pa.record_batch(given)]
-    raise TypeError(f"the processor gave a {type(given).__name__}; wanted: record batches (yield them)")
+    cause: pa.ArrowException | None = None
+    try:
+        if hasattr(given, "__arrow_c_stream__"):
+            reader: Iterable[pa.RecordBatch] = pa.RecordBatchReader.from_stream(given)
+            return reader
+        if hasattr(given, "__arrow_c_array__"):
+            return [pa.record_batch(given)]
+    except pa.ArrowException as error:  # a column has Arrow's interfaces, too
+        cause = error
+    raise TypeError(f"the processor gave a {type(given).__name__}; wanted: record batches (yield them)") from cause
