@@ -205,7 +205,7 @@ def test_a_store_that_fails_one_time_in_ten_is_asked_again(port: int, tmp_path: 
         return fault
 
     with s3_server.proxy(port, one_in_ten) as front:
-        job = Job(front, tmp_path, behind=port, timeout="2s")
+        job = Job(front, tmp_path, behind=port, **({"timeout": "2s"} if fault == "stalls" else {}))
         try:
             for epoch in range(6):
                 job.epoch = epoch
