@@ -223,8 +223,8 @@ def _tail(log: Path, start: int) -> str:
 def _sweep(place: Place) -> None:
     """Remove what hosts of executors that are gone have left behind.
 
-    A process id says nothing of another container that shares the folder: a host that lives there holds its `.host` as long as it
-    listens, and who starts one its `.lock`. One that only closes its databases does without these files.
+    A process id says nothing of another container that shares the folder: a host that lives there holds its `.host` as long
+    as it listens, and who starts one its `.lock`. One that only closes its databases does without these files.
     """
     left: dict[str, list[Path]] = {}
     for file in place.lock.parent.iterdir():
