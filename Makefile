@@ -73,7 +73,8 @@ soak: build ## SOAK_MINUTES=30 of all faults on a standalone cluster with two wo
 schedules: setup ## the publish protocol under shuttle: SCHEDULES=2000 orders of the threads, each another one
 	@$(ENV) $(PROOF) --features holdfast-proof/shuttle --test schedules
 
-# Three at once, the long ones first: they wait for the disk and for RocksDB's threads half of the time.
+# Three at once, the long ones first: they wait for the disk and for RocksDB's threads half of the time. They have no deadlines:
+# in `ci-full` they give way to Spark, which has.
 proof: export CRASH_KILLS = 1000
 proof: export POWER_LOSSES = 2000
 proof: export DAMAGE_PLACES = 1000
@@ -83,8 +84,8 @@ proof: export FUZZ_TIMES = 20
 proof: export EPOCHS = 10000
 proof: setup ## the proofs of `make test` at ten to twenty times their length
 	@$(ENV) $(PROOF) --no-run
-	@$(ENV) printf '%s\n' failpoints damage kill disk_errors power_loss 'session bounded' decoders threads | xargs -P 3 -I {} bash -c '$(PROOF) --test {}'
-	@$(ENV) SCHEDULES=20000 $(PROOF) --features holdfast-proof/shuttle --test schedules
+	@$(ENV) printf '%s\n' failpoints damage kill disk_errors power_loss 'session bounded' decoders threads | xargs -P 3 -I {} nice bash -c '$(PROOF) --test {}'
+	@$(ENV) SCHEDULES=20000 nice $(PROOF) --features holdfast-proof/shuttle --test schedules
 
 s3: build ## the tests of roots, sessions and epochs on an S3 server (needs go and Maven, which fetch it and Spark's client)
 	@$(ENV) scripts/s3 $(PROOF) --test root --test session

@@ -63,9 +63,11 @@ def test_upgrade_from_writes_them_back_as_kafka_streams_does(directory, durabili
         hf.open_task(directory, [hf.stores.key_value("totals", key=hf.serde.INT64)], durability=durability)
 
 
-def test_a_task_in_memory_writes_nothing_back():
+def test_a_task_in_memory_writes_nothing_back(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with opened(None, upgrade_from="3.9") as task:
         task.commit({("log", 0): 1})
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_topic_that_the_files_cannot_hold_is_refused_before_the_commit(directory):

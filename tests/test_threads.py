@@ -13,7 +13,7 @@ import pytest
 import holdfast as hf
 
 RC, RU = hf.IsolationLevel.READ_COMMITTED, hf.IsolationLevel.READ_UNCOMMITTED
-ROWS = 300_000
+ROWS = 100_000
 
 
 def in_thread(work) -> threading.Thread:

@@ -1,7 +1,7 @@
 """What can go wrong: one base, few classes, each saying what the caller can do.
 
 A message names the store, the key and the path where it has them. Wrong arguments raise Python's own
-`ValueError` and `TypeError`, a file that must exist and does not `FileNotFoundError`.
+`ValueError` and `TypeError`.
 
 >>> import holdfast as hf
 >>> issubclass(hf.errors.StoreLockedError, hf.errors.HoldfastError)

@@ -44,8 +44,8 @@ NOON = 19_675 * 24 * HOUR + 12 * HOUR
         (pa.array([NOON], US), DATE, r"x has 2023-11-14 12:00:00\.000000, which date32\[day\] cannot hold"),
         (pa.array([NOON - 12 * HOUR], BERLIN_US), DATE, "x has 2023-11-14 01:00:00.* cannot hold"),
         (pa.array([{"d": NOON}], pa.struct([("d", US)])), pa.struct([("d", DATE)]), r"x\.d has 2023-11-14 12:00"),
-        (pa.array([1.5, 1.23456]), CENTS, r"x has 1\.23456, which decimal128\(10, 2\) cannot hold"),
-        (pa.array([1.23456], F32), CENTS, r"x has 1\.23456"),
+        (pa.array([NOON], US), pa.time64("us"), r"x is timestamp\[us\], of which time64\[us\] has no date"),
+        (pa.array([1e9]), CENTS, "x is double|does not fit"),
         (pa.array([1_001], pa.timestamp("ns")), I64, "would lose data: 1001"),
         (pa.array([1_001], pa.duration("ns")), I64, "would lose data: 1001"),
         (
@@ -77,7 +77,10 @@ def test_what_would_be_lost_is_named(given: pa.Array, wanted: pa.DataType, words
             CENTS,
             [*map(Decimal, ("1.23", "6.52", "-873.18", "56004.70")), None],
         ),
+        # As SQL's cast has them, a double is near a decimal only.
+        (pa.array([3.3000000000000003, 1.23456]), CENTS, [Decimal("3.30"), Decimal("1.23")]),
         (pa.array([1.23], F32), CENTS, [Decimal("1.23")]),
+        (pa.array([4], pa.time32("s")), pa.time64("us"), None),
         (pa.array([1_000, None], pa.timestamp("ns")), I64, [1, None]),
         (pa.array([1_000], pa.timestamp("ns", "Europe/Berlin")).dictionary_encode(), I64, [1]),
         (pa.array([2], pa.timestamp("s")), pa.int32(), [2_000_000]),

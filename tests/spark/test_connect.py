@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ def run(script: str, folder: Path, *arguments: str) -> str:
         # Spark gives the process for foreachBatch ten seconds to start, whatever else the machine is doing.
         if done.returncode == 0 or "Python worker failed to connect back" not in done.stderr:
             break
+        time.sleep(20)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -45,14 +45,13 @@ def connect() -> "HostClient":
             except (TimeoutError, PermissionError):
                 break
             except OSError:
-                if not place.is_served():
-                    return _start(place, executor)
-                # It lives, and has refused this connection alone, or is about to end: its socket and token are left.
-                if time.monotonic() > deadline:
+                # One that lives has refused this connection alone, or is about to end: its socket and token are left.
+                if not place.is_served() or time.monotonic() > deadline:
                     break
                 time.sleep(0.1)
-        # It is stopped, or as good as: whatever it holds, the next one has from the log.
-        place.kill()
+        if place.is_served():
+            # It is stopped, or as good as: whatever it holds, the next one has from the log.
+            place.kill()
         return _start(place, executor)
 
 

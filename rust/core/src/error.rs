@@ -29,7 +29,7 @@ pub enum ErrorKind {
     TaskCorrupted,
     /// A changelog or snapshot object is missing or damaged.
     Restore,
-    /// The store was opened before a fork: open it in the child.
+    /// The store was opened before a fork: start the child with spawn, or fork before the first task is opened.
     ForkedProcess,
     /// The operating system refused: disk full, permission.
     Io,
@@ -37,14 +37,12 @@ pub enum ErrorKind {
     InvalidValue,
     /// An argument's type is wrong (`TypeError`).
     InvalidType,
-    /// A file or directory that must exist does not (`FileNotFoundError`).
-    NotFound,
     /// The call does not fit the moment; a retry of the whole task may heal it.
     InvalidState,
 }
 
 impl ErrorKind {
-    const ALL: [(Self, &'static str); 16] = [
+    const ALL: [(Self, &'static str); 15] = [
         (Self::StoreClosed, "StoreClosed"),
         (Self::StoreLocked, "StoreLocked"),
         (Self::StoreCorrupted, "StoreCorrupted"),
@@ -59,7 +57,6 @@ impl ErrorKind {
         (Self::Io, "Io"),
         (Self::InvalidValue, "InvalidValue"),
         (Self::InvalidType, "InvalidType"),
-        (Self::NotFound, "NotFound"),
         (Self::InvalidState, "InvalidState"),
     ];
 

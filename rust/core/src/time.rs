@@ -11,12 +11,6 @@ impl Timestamp {
     pub const MIN: Self = Self(i64::MIN);
     /// The latest moment that can be written down.
     pub const MAX: Self = Self(i64::MAX);
-
-    /// This moment less a duration in microseconds; stops at the earliest one.
-    #[must_use]
-    pub fn minus(self, micros: i64) -> Self {
-        Self(self.0.saturating_sub(micros))
-    }
 }
 
 impl fmt::Display for Timestamp {

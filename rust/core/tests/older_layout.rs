@@ -205,4 +205,5 @@ fn a_task_in_memory_has_no_files() {
     let task = Task::open_in_memory(&specs(), TaskOptions { older_layout: true, ..TaskOptions::default() }).unwrap();
     write(&task);
     task.close().unwrap();
+    assert!(!task.path().exists(), "{}", task.path().display());
 }

@@ -79,6 +79,33 @@ fn expired_versions_give_their_space_back_by_themselves() {
 }
 
 #[test]
+fn small_files_that_do_not_overlap_become_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (task, count) = (open(dir.path()), 1_000);
+    for n in 0..count {
+        // One key: its versions lie in the order of their times.
+        put(&task, n * KEYS, n);
+        task.commit(OffsetChange::Keep).unwrap();
+        task.flush(true).unwrap();
+    }
+    let is_table = |file: &std::path::PathBuf| file.extension().is_some_and(|extension| extension == "sst");
+    let tables = || std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().path()).filter(is_table).count();
+    let (before, begin) = (tables(), Instant::now());
+    assert!(before > 64, "{before}");
+    let mut later = ROWS;
+    while tables() > 40 && begin.elapsed() < Duration::from_secs(120) {
+        // Each segment may leave a file of its own.
+        later += ROWS / 24;
+        put_later(&task, later);
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    assert!(tables() <= 40, "{} of {before} files", tables());
+    let mut tx = task.begin().unwrap();
+    let newest = task.versioned("v").unwrap().get(&mut tx, &0_i64.to_be_bytes(), |found| found.map(|version| version.value.to_vec()));
+    assert_eq!(newest.unwrap(), Some(value(0).to_vec()));
+}
+
+#[test]
 fn a_task_closes_in_the_midst_of_a_rewrite() {
     let dir = tempfile::tempdir().unwrap();
     let mut task = filled(dir.path());

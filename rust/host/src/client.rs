@@ -231,7 +231,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// The host's words about the stage (JSON, `crate::session::Staged`), once the iterator has ended.
+    /// The host's words about the stage (JSON, `crate::request::Staged`), once the iterator has ended.
     pub fn staged(&self) -> Option<&str> {
         match &self.end {
             End::Staged(json) => Some(json),

@@ -20,11 +20,6 @@ impl Executor {
         start_time(pid).map(|start| Self { pid, start })
     }
 
-    /// The process of an id if it began at that time (field 22 of `/proc/<pid>/stat`).
-    pub fn started_at(pid: i32, start: u64) -> Self {
-        Self { pid, start }
-    }
-
     /// Whether it runs: not ended, not a zombie, and not another process of the same id.
     pub fn is_alive(&self) -> bool {
         start_time(self.pid) == Some(self.start)
@@ -96,7 +91,7 @@ mod tests {
         let own = Executor::of(std::process::id().cast_signed()).expect("this process is alive");
         assert!(own.is_alive());
         assert_eq!(own.to_string().parse(), Ok(own));
-        assert!(!Executor::started_at(own.pid, own.start + 1).is_alive());
+        assert!(!Executor { start: own.start + 1, ..own }.is_alive());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::connection;
 use crate::executor::{Executor, Watch};
@@ -177,7 +178,7 @@ fn wait(listeners: &Listeners, watch: Option<&Watch>) -> Result<()> {
     let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
     let tick = Timespec { tv_sec: 0, tv_nsec: TICK.subsec_nanos().into() };
     match poll(&mut fds, Some(&tick)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(Error::new(ErrorKind::Io, format!("the state host cannot wait for connections: {error}"))),
     }
 }
@@ -275,8 +276,12 @@ fn listen(socket: &Path) -> Result<(UnixListener, File)> {
     }
     let lock_path = socket.with_extension("host");
     let mut lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&lock_path).map_err(failed)?;
-    flock(&lock, FlockOperation::NonBlockingLockExclusive)
-        .map_err(|_| Error::new(ErrorKind::StoreLocked, format!("another state host serves {}: connect to that one", socket.display())))?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+        Errno::WOULDBLOCK => {
+            Error::new(ErrorKind::StoreLocked, format!("another state host serves {}: connect to that one", socket.display()))
+        }
+        other => failed(other.into()),
+    })?;
     // Whoever finds the host without an answer knows whom to end.
     lock.set_len(0).and_then(|()| write!(lock, "{}", std::process::id())).map_err(failed)?;
     match fs::remove_file(socket) {

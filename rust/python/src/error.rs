@@ -1,7 +1,7 @@
 //! Errors of the engine as Python's exceptions, chosen by the name of their kind.
 
 use holdfast_core::{Error, ErrorKind};
-use pyo3::exceptions::{PyFileNotFoundError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
@@ -11,7 +11,6 @@ pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
     match error.kind() {
         ErrorKind::InvalidValue => PyValueError::new_err(message),
         ErrorKind::InvalidType => PyTypeError::new_err(message),
-        ErrorKind::NotFound => PyFileNotFoundError::new_err(message),
         ErrorKind::Io | ErrorKind::InvalidState => holdfast_error(py, "Holdfast", message),
         kind => holdfast_error(py, kind.name(), message),
     }

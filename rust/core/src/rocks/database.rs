@@ -188,7 +188,7 @@ impl Database {
         }
         Err(Error::new(
             ErrorKind::ForkedProcess,
-            "the database was opened before this process was forked, and its threads did not come along; open it in the process that uses it",
+            "the database was opened before this process was forked, and its threads did not come along; start processes with spawn, or fork before the first task is opened",
         )
         .path(&self.path))
     }
@@ -311,11 +311,6 @@ impl Database {
         let mut db_options = database_options(&self.options).ok()?;
         db_options.set_wal_filter(NoReplay);
         last_commit(&look(&self.path, &db_options, &self.options)?).ok().map(|last| last.to_string())
-    }
-
-    /// The number of the last commit.
-    pub fn last_commit(&self) -> u64 {
-        self.commits.last()
     }
 
     /// The number of the last commit of which all is in files.

@@ -6,11 +6,15 @@ use super::family::Family;
 use crate::error::Result;
 use rust_rocksdb::{ColumnFamilyMetaDataOptions, CompactionOptions, ErrorKind};
 
-/// A family of fewer bytes would fit into a memtable: nothing to be gained.
+/// A family of fewer bytes would fit into a memtable: nothing to be gained …
 const LEAST: u64 = 4 << 20;
 
-/// A family of at most so many bytes is rewritten at once. Of a larger one only the files of the last level are, each by
-/// itself: nearly all that is old enough to expire lies there, and compactions of other files go on meanwhile.
+/// … but that of so many files. Rows that come in the order of their keys leave files that never overlap, and RocksDB moves such
+/// files from level to level as they are, however small.
+const MANY: usize = 64;
+
+/// A family of at most so many bytes is rewritten at once. Of a larger one only the files of the last level are, a file's size at
+/// a time: nearly all that is old enough to expire lies there, and compactions of other files go on meanwhile.
 const AT_ONCE: u64 = 64 << 20;
 
 /// As the family's own compactions cut their files (`options.rs`).
@@ -38,13 +42,30 @@ impl Database {
         let levels =
             self.opened(&guard)?.get_column_family_metadata_cf_with_options(&family.handle, &ColumnFamilyMetaDataOptions::default());
         let bytes: u64 = levels.iter().map(rust_rocksdb::LevelMetaData::size).sum();
-        let Some(last) = levels.last().filter(|_| bytes >= LEAST) else { return Ok(Vec::new()) };
+        let count = levels.iter().map(|level| level.sst_files().count()).sum::<usize>();
+        let Some(last) = levels.last().filter(|_| bytes >= LEAST || count >= MANY) else { return Ok(Vec::new()) };
         let level = last.level();
         if bytes <= AT_ONCE {
             let names = levels.iter().flat_map(|level| level.sst_files()).map(|file| file.relative_filename()).collect();
             return Ok(vec![FileSet { names, level }]);
         }
-        Ok(last.sst_files().map(|file| FileSet { names: vec![file.relative_filename()], level }).collect())
+        // In the order of their keys.
+        let mut sets: Vec<FileSet> = Vec::new();
+        let mut room = 0;
+        for file in last.sst_files() {
+            let (name, bytes) = (file.relative_filename(), file.size() as u64);
+            match sets.last_mut().filter(|_| bytes <= room) {
+                Some(set) => {
+                    set.names.push(name);
+                    room -= bytes;
+                }
+                None => {
+                    sets.push(FileSet { names: vec![name], level });
+                    room = FILE.saturating_sub(bytes);
+                }
+            }
+        }
+        Ok(sets)
     }
 
     /// Rewrites files on this thread; nothing if a compaction is about to do so or has done it.

@@ -133,11 +133,10 @@ fn named_holder(error: Error, path: &Path) -> Error {
     Error::new(ErrorKind::StoreLocked, message).path(path)
 }
 
-fn check_format(stored: Option<Vec<u8>>, is_new: bool, path: &Path) -> Result<()> {
+fn check_format(stored: Option<Vec<u8>>, path: &Path) -> Result<()> {
     match stored.as_deref().map(|bytes| bytes.try_into().map(u16::from_be_bytes)) {
         Some(Ok(FORMAT)) => Ok(()),
-        None if is_new => Ok(()),
-        // A crash between the making of the families and the first write: there is no data yet.
+        // New, or a crash between the making of the families and the first write: there is no data yet.
         None => Ok(()),
         Some(Ok(format)) => Err(Error::new(
             ErrorKind::FormatVersion,
@@ -208,7 +207,7 @@ impl Opening {
     /// That the files are of this format and of this durability.
     fn check_files(&self, is_new: bool) -> Result<()> {
         let path = self.database.path();
-        check_format(self.read(FORMAT_KEY)?, is_new, path)?;
+        check_format(self.read(FORMAT_KEY)?, path)?;
         if let Some(stored) = self.read(DURABILITY_KEY)?
             && stored != self.options.durability.name().as_bytes()
         {
@@ -429,7 +428,6 @@ fn entries(
     let mut tables: Vec<Table> = Vec::new();
     let mut entries = Vec::new();
     let mut memory = Vec::new();
-    let mut horizons = horizons.iter();
     for (n, spec) in stores.iter().enumerate() {
         let first = tables.len();
         for family in store_families(spec) {
@@ -442,20 +440,24 @@ fn entries(
             tables.push(Table { number: tables.len(), place, kind: family.kind });
         }
         let counts = StoreCounts::new(level);
-        let mut horizon = || horizons.next().map(|(_, horizon)| horizon.clone()).unwrap_or_default();
+        let missing = |what: &str| Error::new(ErrorKind::InvalidState, format!("there is no {what} of this store")).store(&spec.name);
+        let horizon = || {
+            let own = horizons.iter().find(|(store, _)| *store == spec.name);
+            own.map(|(_, horizon)| horizon.clone()).ok_or_else(|| missing("expiry horizon"))
+        };
         let store = match (&spec.kind, &tables[first..]) {
             (StoreKind::Versioned { history_retention, segment_interval }, [versions, latest]) => {
                 let retention = (*history_retention, *segment_interval);
                 let store = VersionedStore::new(&spec.name, n, [*versions, *latest], retention, states[n].stream_time, Arc::clone(&counts));
-                Store::Versioned(store, horizon())
+                Store::Versioned(store, horizon()?)
             }
             (StoreKind::Window { retention, window_size, retain_duplicates, .. }, [.., windowed, times]) => {
                 let rows = Rows::new(&spec.name, n, [*windowed, *times], *retention, Arc::clone(&counts));
-                Store::Window(WindowStore { rows, window_size: *window_size, retain_duplicates: *retain_duplicates }, horizon())
+                Store::Window(WindowStore { rows, window_size: *window_size, retain_duplicates: *retain_duplicates }, horizon()?)
             }
             (StoreKind::Session { retention }, [.., windowed, times]) => {
                 let rows = Rows::new(&spec.name, n, [*windowed, *times], *retention, Arc::clone(&counts));
-                Store::Session(SessionStore { rows }, horizon())
+                Store::Session(SessionStore { rows }, horizon()?)
             }
             (StoreKind::TimestampedKeyValue, [.., table]) => {
                 let table = *table;
@@ -464,7 +466,7 @@ fn entries(
                 Store::Timestamped(TimestampedKeyValueStore { name: spec.name.clone(), table, plain, counts: Arc::clone(&counts) })
             }
             (_, [table, ..]) => Store::KeyValue(KeyValueStore { name: spec.name.clone(), table: *table, counts: Arc::clone(&counts) }),
-            (_, []) => continue,
+            (_, []) => return Err(missing("table")),
         };
         entries.push(Entry { spec: spec.clone(), store, counts });
     }

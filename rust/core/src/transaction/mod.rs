@@ -97,7 +97,7 @@ pub(crate) const TIME_BYTES: usize = 8;
 pub(crate) struct StoreState {
     /// Greatest timestamp of an accepted write, all keys together.
     pub(crate) stream_time: Option<i64>,
-    /// The first moment that a window or session store keeps whatever its retention: what had expired under a shorter one.
+    /// The first moment that a store keeps whatever its retention: what had expired under a shorter one.
     pub(crate) first_kept: Option<i64>,
     /// How many duplicates were numbered.
     pub(crate) sequence: u64,

@@ -26,6 +26,7 @@ use crate::protocol::{Digest, Epoch, ObjectId, OpenFacts, OpenStep, OperatorName
 use crate::root::{Root, SparkLogs};
 use directory::Directory;
 pub use replay::apply_object;
+use restore::Origin;
 pub use snapshot::SnapshotPolicy;
 use snapshot::Snapshots;
 
@@ -54,8 +55,9 @@ pub struct Partition {
     home: PathBuf,
     /// A snapshot is being taken.
     uploading: AtomicBool,
-    /// A restore has found a damaged snapshot, and no new one was taken since.
+    /// A restore has found a damaged snapshot, or a database that came from one was damaged, and no new one was taken since.
     found_bad: AtomicBool,
+    origin: Mutex<Origin>,
     inner: Mutex<Inner>,
 }
 
@@ -139,6 +141,7 @@ impl Partition {
             home,
             uploading: AtomicBool::new(false),
             found_bad: AtomicBool::new(false),
+            origin: Mutex::default(),
             inner: Mutex::default(),
         }
     }
@@ -178,6 +181,7 @@ impl Partition {
         let Some(Open { task, directory, .. }) = inner.open.take() else { return };
         log::error!("{self}: the local database {} is damaged; it is made anew from the log", task.path().display());
         inner.rebuilds += 1;
+        self.doubt();
         close(&task);
         if let Err(error) = directory.clear() {
             log::warn!("{self}: {error}");
@@ -283,6 +287,7 @@ impl Partition {
         let damaged = |path: &Path, error: &Error| {
             log::error!("{self}: the local database {} is damaged ({error}); it is made anew from the log", path.display());
             inner.rebuilds += 1;
+            self.doubt();
         };
         let mut begun = false;
         let (task, directory) = Directory::open(&self.home, wanted, damaged, |directory| {

@@ -15,7 +15,33 @@ use crate::log::HeadHeader;
 use crate::protocol::Epoch;
 use crate::root::{Moved, SnapshotId};
 
+/// Which snapshots the database came from.
+#[derive(Default)]
+pub struct Origin {
+    /// The one that it was made from.
+    restored: Option<SnapshotId>,
+    /// Those whose databases were damaged when they were read. A block that goes bad on a local disk goes into the next snapshot
+    /// with all its digests right: such a one is the last that a database is made from, and is replaced at once. It is not
+    /// removed, since it may have been good and the disk that it was restored to bad.
+    doubted: Vec<SnapshotId>,
+}
+
 impl Partition {
+    /// The database has shown damage: what it was restored from may have it, too.
+    pub(super) fn doubt(&self) {
+        let mut origin = self.origin.lock();
+        if let Some(id) = origin.restored.take() {
+            log::warn!("{self}: the snapshot of epoch {} may have the damage, too: another one is preferred", id.epoch);
+            origin.doubted.push(id);
+            self.found_bad.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the next snapshot would have the name of one that may be damaged.
+    pub(super) fn is_doubted(&self, epoch: Epoch) -> bool {
+        self.origin.lock().doubted.iter().any(|id| id.epoch == epoch)
+    }
+
     /// A database where there is none: that of the newest good snapshot, else an empty one.
     pub(super) fn begin(&self, directory: &mut Directory, wanted: &Wanted<'_>) -> Result<Arc<Task>> {
         // What may be left there first, so that the disk need not hold both.
@@ -23,7 +49,10 @@ impl Partition {
         let fetched = directory.beside("restore");
         match self.newest_snapshot(wanted, None, &fetched, || directory.adopt(&fetched, wanted)) {
             Ok(Some(task)) => Ok(task),
-            Ok(None) => directory.remake(wanted),
+            Ok(None) => {
+                self.origin.lock().restored = None;
+                directory.remake(wanted)
+            }
             // What came of a bad snapshot must not be taken for a state.
             Err(error) => directory.clear().and(Err(error)),
         }
@@ -88,17 +117,29 @@ impl Partition {
         damaged: &mut Vec<SnapshotId>,
     ) -> Result<Option<Arc<Task>>> {
         let newer = |id: &SnapshotId| id.epoch < wanted.epoch && applied.is_none_or(|applied| id.epoch > applied);
-        let look =
-            || -> Result<Vec<SnapshotId>> { Ok(self.root.snapshots(&self.operator, self.number)?.into_iter().filter(newer).collect()) };
+        let look = || -> Result<Vec<SnapshotId>> {
+            let mut found: Vec<SnapshotId> = self.root.snapshots(&self.operator, self.number)?.into_iter().filter(newer).collect();
+            found.sort_by_key(|id| self.is_doubted(id.epoch));
+            Ok(found)
+        };
+        // Without a snapshot the log must be whole.
+        let first = applied.unwrap_or(wanted.first_epoch);
+        let is_log_whole = || self.root.objects(Some(&self.operator), first).map(|objects| !objects.is_empty());
         let (mut candidates, mut reasons) = (look()?, String::new());
         while !candidates.is_empty() {
             for id in &candidates {
+                if self.is_doubted(id.epoch) && is_log_whole()? {
+                    return Ok(None);
+                }
                 let (header, is_log) = match self.decided_header(wanted, id.epoch) {
                     Ok(header) => (Ok(header), false),
                     Err(error) => (Err(error), true),
                 };
                 match header.and_then(|header| self.restore(id, &header, fetched, &mut adopt)) {
-                    Ok(task) => return Ok(Some(task)),
+                    Ok(task) => {
+                        self.origin.lock().restored = Some(id.clone());
+                        return Ok(Some(task));
+                    }
                     Err(error) if matches!(error.kind(), ErrorKind::Restore | ErrorKind::StoreCorrupted | ErrorKind::TaskCorrupted) => {
                         // Another store than the query's (`TaskCorrupted`) is no damage.
                         if !is_log && error.kind() != ErrorKind::TaskCorrupted && !damaged.contains(id) {
@@ -117,9 +158,7 @@ impl Partition {
             }
             candidates = now;
         }
-        // Without a snapshot the log must be whole.
-        let first = applied.unwrap_or(wanted.first_epoch);
-        if !candidates.is_empty() && self.root.objects(Some(&self.operator), first)?.is_empty() {
+        if !candidates.is_empty() && !is_log_whole()? {
             let text = format!(
                 "{self}: the log behind epoch {first} is gone, and no snapshot can be read{reasons}. Restore the root from a backup"
             );

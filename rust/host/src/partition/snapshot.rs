@@ -91,7 +91,7 @@ impl Partition {
         let Some(applied) = wanted.epoch.previous() else { return false };
         let bad = self.found_bad.load(Ordering::Relaxed);
         let newest = known.epoch.filter(|_| !bad);
-        if newest.is_some_and(|newest| applied <= newest) {
+        if newest.is_some_and(|newest| applied <= newest) || self.is_doubted(applied) {
             return false;
         }
         // Hosts may live shorter than the interval, start after start: the first one of each goes by epochs as well.
@@ -118,7 +118,9 @@ impl Partition {
             (id, copy, known)
         };
         let moved = self.root.fence(run).and_then(|()| self.root.put_snapshot(&id, run, &directory, &mut known));
-        remove(&directory)?;
+        if let Err(left) = remove(&directory) {
+            log::warn!("{self}: the files of a snapshot are left on the disk: {left}");
+        }
         let moved = moved?;
         self.inner.lock().snapshots.known = known;
         // The upload may have taken long.

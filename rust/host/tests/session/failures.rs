@@ -10,7 +10,9 @@ use holdfast_host::message::Message;
 use holdfast_host::operator::Worker;
 use holdfast_host::session::{Opening, Session};
 
-use crate::support::{Host, HostProcess, Spark, TOKEN, Task, batch, deleted, left, matched, refused, right, schema, unmatched};
+use crate::support::{
+    Host, HostProcess, Spark, TOKEN, Task, batch, damage_tables, deleted, left, matched, refused, right, schema, unmatched,
+};
 
 #[test]
 fn a_connection_that_drops_leaves_nothing() {
@@ -202,18 +204,7 @@ fn a_local_database_whose_damage_shows_when_it_is_read_comes_back_from_the_log()
     // Its changes enter the database.
     spark.epoch(1, || Task::new(&spark, "a", 1).run(host.connect(), &[]).unwrap());
     host.stop();
-    let folder = std::fs::read_dir(spark.local(0)).unwrap().map(|file| file.unwrap().path()).find(|path| path.is_dir()).unwrap();
-    let tables = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
-    let mut damaged = 0;
-    for table in tables.filter(|path| path.extension().is_some_and(|extension| extension == "sst")) {
-        let mut bytes = std::fs::read(&table).unwrap();
-        // RocksDB does not look at rows when it opens a database.
-        let Some(at) = bytes.windows(3).position(|window| window == b"EUR") else { continue };
-        bytes[at] ^= 1;
-        std::fs::write(&table, bytes).unwrap();
-        damaged += 1;
-    }
-    assert!(damaged > 0);
+    assert!(damage_tables(&spark, b"EUR") > 0);
     spark.begin(2);
     let host = Host::start();
     let rows = [left("EUR", 10, 1)];

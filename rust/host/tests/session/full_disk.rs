@@ -6,16 +6,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use holdfast_core::{Error, ErrorKind};
 use serde_json::json;
 
-use crate::support::{HostProcess, Row, Spark, Task, left, matched, refused, right};
+use crate::support::{HostProcess, PATIENCE, Row, Spark, Task, left, matched, refused, right};
 
 /// More than a claim or a manifest has, less than the rows of an epoch.
 const FULL: u64 = 16 << 10;
-const PATIENCE: Duration = Duration::from_secs(30);
 
 fn task(spark: &Spark, epoch: i64) -> Task {
     let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28, "snapshot_interval": 0, "retain_epochs": 3});

@@ -12,9 +12,7 @@ use holdfast_host::protocol::{Epoch, RunNumber};
 use holdfast_host::root::{Root, StorageOptions};
 use serde_json::json;
 
-use crate::support::{Done, Host, Row, Spark, Task, left, matched, refused, right};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::support::{Done, Host, PATIENCE, Row, Spark, Task, left, matched, refused, right};
 
 fn root(spark: &Spark) -> Root {
     Root::open(&spark.path().display().to_string(), &StorageOptions::default()).unwrap()

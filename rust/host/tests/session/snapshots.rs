@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use holdfast_core::ErrorKind;
 use serde_json::json;
 
-use crate::support::{Done, Host, HostProcess, Row, Spark, Task, left, matched, refused, right};
+use crate::support::{Done, Host, HostProcess, PATIENCE, Row, Spark, Task, damage_tables, left, matched, refused, right};
 
-const PATIENCE: Duration = Duration::from_secs(120);
 const RETAINED: usize = 3;
 
 fn task(spark: &Spark, epoch: i64) -> Task {
@@ -235,6 +234,41 @@ fn a_damaged_snapshot_counts_no_more_and_the_next_one_is_taken_at_once() {
     spark.run_epochs_until(next + 1, || manifests(&spark).len() == 2, run);
     assert_eq!(manifests(&spark)[0], *good);
     assert_eq!(log(&spark)[0], first, "the log behind the one good snapshot stays");
+}
+
+#[test]
+fn a_snapshot_of_a_database_that_was_damaged_on_the_disk_is_the_last_one_to_be_taken() {
+    let spark = Spark::new();
+    let hour = |host: &HostProcess, epoch: i64, rows: &[Row]| every(&spark, epoch, HOUR).run(host.connect(), rows);
+    let other = |host: &HostProcess, epoch: i64| drop(hour(host, epoch, &[right("USD", epoch, epoch)]).unwrap());
+    let host = HostProcess::start();
+    spark.epoch(0, || hour(&host, 0, &[right("EUR", 10, 100)]).unwrap());
+    let next = spark.run_epochs_until(1, || manifests(&spark).len() == 1, |epoch| other(&host, epoch));
+    host.kill();
+    assert!(damage_tables(&spark, b"EUR") > 0);
+    // Nobody reads the block, and the files of the next snapshot have it.
+    let host = HostProcess::start();
+    let next = spark.run_epochs_until(next, || manifests(&spark).len() == 2, |epoch| other(&host, epoch));
+    let kept = manifests(&spark);
+    spark.begin(next);
+    let rows = [left("EUR", 10, 1)];
+    for (attempt, what) in [(1, "the disk's"), (2, "the newest snapshot's")] {
+        let error = refused(every(&spark, next, HOUR).attempt(attempt).run(host.connect(), &rows));
+        assert_eq!(error.kind(), ErrorKind::StoreCorrupted, "{what}: {error}");
+    }
+    let done = every(&spark, next, HOUR).attempt(3).run(host.connect(), &rows).unwrap();
+    assert_eq!(done.rows, [matched(1, 100, 10)]);
+    spark.commit(next);
+    let restored = |manifest: &PathBuf| format!("restored the snapshot of epoch {}", epoch_of(manifest));
+    assert!(kept.iter().all(|manifest| host.log().contains(&restored(manifest))), "{}", host.log());
+    // The hour is not over: the good one comes at once.
+    let is_replaced = || manifests(&spark).iter().any(|manifest| epoch_of(manifest) > epoch_of(&kept[1]));
+    let next = spark.run_epochs_until(next + 1, is_replaced, |epoch| other(&host, epoch));
+    host.kill();
+    spark.delete_local();
+    let host = HostProcess::start();
+    let done = spark.epoch(next, || hour(&host, next, &rows).unwrap());
+    assert_eq!(done.rows, [matched(1, 100, 10)]);
 }
 
 #[test]

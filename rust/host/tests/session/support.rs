@@ -21,7 +21,7 @@ use tempfile::TempDir;
 
 pub const TOKEN: &str = "a token";
 pub const QUERY: &str = "query-1";
-const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The S3 server of `scripts/s3`, if the tests run beside it.
 struct S3 {
@@ -161,6 +161,22 @@ impl Spark {
         names.sort();
         names
     }
+}
+
+/// Turns a bit in each of a partition's closed tables that has this text; returns in how many. RocksDB does not look at rows when it
+/// opens a database: the damage shows when they are read.
+pub fn damage_tables(spark: &Spark, text: &[u8]) -> usize {
+    let folder = std::fs::read_dir(spark.local(0)).unwrap().map(|file| file.unwrap().path()).find(|path| path.is_dir()).unwrap();
+    let tables = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let mut damaged = 0;
+    for table in tables.filter(|path| path.extension().is_some_and(|extension| extension == "sst")) {
+        let mut bytes = std::fs::read(&table).unwrap();
+        let Some(at) = bytes.windows(text.len()).position(|window| window == text) else { continue };
+        bytes[at] ^= 1;
+        std::fs::write(&table, bytes).unwrap();
+        damaged += 1;
+    }
+    damaged
 }
 
 /// A state host in a thread, with an executor (a sleeping process) that can be killed.
