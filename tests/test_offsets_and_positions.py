@@ -58,6 +58,17 @@ def test_a_store_added_later_has_no_offset(tmp_path):
         assert (task["kept"].committed_offset(LOG), task.committed_offset(LOG)) == (7, None)
 
 
+def test_a_store_that_was_made_while_others_were_left_out_has_no_offset(tmp_path):
+    kept, new = hf.stores.key_value("kept"), hf.stores.key_value("new")
+    with hf.open_task(tmp_path / "db", [kept]) as task:
+        task.commit({LOG: 7})
+    with hf.open_task(tmp_path / "db", [new]) as task:
+        assert task.committed_offset(LOG) is None
+    with hf.open_task(tmp_path / "db", [kept, new]) as task:
+        assert (task["kept"].committed_offset(LOG), task["new"].committed_offset(LOG)) == (7, None)
+        assert (task.committed_offset(LOG), task.committed_offsets()) == (None, {})
+
+
 def test_a_position_is_committed_and_rolled_back_with_the_writes(bench):
     bench.task.observe("orders", 3, 41)
     bench.kv.put(b"k", b"v")
@@ -135,6 +146,29 @@ def test_a_store_added_later_meets_no_bound_until_it_is_restored(tmp_path, offse
     with hf.open_task(tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("new")]) as task:
         task.restore_batch("new", pa.array([b"k"]), pa.array([b"v"]), None, offsets)
         assert task["new"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
+
+
+def test_a_store_that_was_left_out_while_the_position_moved_meets_no_bound_until_it_is_restored(tmp_path):
+    kept, left_out = hf.stores.key_value("kept"), hf.stores.key_value("lost")
+    with hf.open_task(tmp_path / "db", [kept, left_out]) as task:
+        task.observe("orders", 0, 40)
+        task.commit()
+    with hf.open_task(tmp_path / "db", [kept]) as task:
+        task.observe("orders", 0, 40)  # it moves nothing
+        task.commit({LOG: 6})
+    with hf.open_task(tmp_path / "db", [kept, left_out]) as task:
+        at_40 = PositionBound.at(Position({"orders": {0: 40}}))
+        assert task["lost"].read_only(COMMITTED, position_bound=at_40).get(b"k") is None
+    with hf.open_task(tmp_path / "db", [kept]) as task:
+        task.observe("orders", 0, 41)
+        task.commit({LOG: 7})
+    for _ in range(2):
+        with hf.open_task(tmp_path / "db", [kept, left_out]) as task:
+            assert task["kept"].read_only(COMMITTED, position_bound=AT_41).get(b"k") is None
+            assert_lost(task["lost"])
+    with hf.open_task(tmp_path / "db", [kept, left_out]) as task:
+        task.restore_batch("lost", pa.array([b"k"]), pa.array([b"v"]), None, {LOG: 7})
+        assert task["lost"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
 
 
 def test_a_topic_that_cannot_be_stored_is_refused_and_changes_nothing(bench):

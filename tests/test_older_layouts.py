@@ -63,6 +63,20 @@ def test_upgrade_from_writes_them_back_as_kafka_streams_does(directory, durabili
         hf.open_task(directory, [hf.stores.key_value("totals", key=hf.serde.INT64)], durability=durability)
 
 
+def test_a_store_in_memory_takes_no_offset_away_from_its_neighbours(directory):
+    stores = [
+        hf.stores.key_value("totals", key=hf.serde.STRING, value=hf.serde.INT64),
+        hf.stores.key_value("m", persistent=False),
+    ]
+    for _ in range(2):
+        with hf.open_task(directory, stores, upgrade_from="3.9") as task:
+            assert task["totals"].committed_offset(("app-totals-changelog", 0)) == 41
+            assert task.committed_offsets() == {}
+        assert "app-totals-changelog 0 41" in lines(directory / ".checkpoint")
+    with opened(directory) as task:
+        assert task.committed_offsets() == OFFSETS
+
+
 def test_a_task_in_memory_writes_nothing_back(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with opened(None, upgrade_from="3.9") as task:

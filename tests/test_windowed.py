@@ -206,6 +206,12 @@ def test_a_bad_row_and_nothing_is_written(task, call, words):
     task.commit()
 
 
+def test_values_without_timestamps_are_no_column_of_them(task):
+    with pytest.raises(TypeError, match="timestamps"):
+        task["t"].put_batch(pa.array([b"a"]), pa.array([b"1"]), pa.array([1]), None)
+    assert list(task["t"].all()) == []
+
+
 @pytest.mark.parametrize("name", ["w", "t", "s"])
 def test_readers(task, name):
     store = task[name]

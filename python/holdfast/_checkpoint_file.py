@@ -8,6 +8,7 @@ rates-changelog 1 7
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from holdfast import _core
@@ -25,6 +26,19 @@ def read(path: Path) -> dict[TopicPartition, int] | None:
     """
     offsets = _core.read_offsets(path)
     return None if offsets is None else {TopicPartition(topic, number): offset for topic, number, offset in offsets}
+
+
+def remove(path: Path) -> None:
+    """Removes the file, for good when it returns: after a power loss it must not be there again, with offsets of before."""
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def write(path: Path, offsets: Mapping[TopicPartition, int]) -> None:

@@ -72,6 +72,9 @@ def read_offsets(path: str | PathLike[str]) -> list[tuple[str, int, int]] | None
 def write_offsets(path: str | PathLike[str], offsets: Sequence[tuple[str, int, int]]) -> None:
     """Writes such a file, all or nothing."""
 
+def default_segment_interval(history_retention: int) -> int:
+    """The segment interval that is the default for a history retention, both in microseconds."""
+
 def check_topic(topic: str) -> None:
     """Raises `ValueError` for a topic that such a file has no place for."""
 
@@ -235,8 +238,10 @@ class WindowStore:
         """A window's value."""
     def fetch_range(self, wanted: _Selection) -> WindowIterator:
         """Windows by (start, key)."""
-    def put_batch(self, keys: Any, values: Any, window_starts: Any, timestamps: Any) -> None:
+    def put_batch(self, keys: Any, values: Any, window_starts: Any) -> None:
         """A put a row, as one unit."""
+    def put_stamped_batch(self, keys: Any, values: Any, window_starts: Any, timestamps: Any) -> None:
+        """The same in a store with timestamps."""
     def fetch_batch(self, keys: Any, window_starts: Any) -> ArrowArray:
         """A value a row."""
     def fetch_stamped_batch(self, keys: Any, window_starts: Any) -> ArrowBatch:
@@ -419,6 +424,7 @@ def rewind(root: str, epoch: int, storage_options: Mapping[str, str]) -> tuple[i
 def host_main(argv: Sequence[str]) -> int:
     """The state host's process: `--socket S --token-file F --executor-pid P --idle-seconds N`.
 
+    On a cluster also `--name HOST` and, where it listens at another address, `--bind ADDRESS`.
     Returns its exit code when its executor is gone or no session has been open for that long.
     """
 

@@ -93,7 +93,7 @@ class Attached:
     def begin(self) -> None:
         """All stores are open: under exactly-once the checkpoint file is gone from now on, until a clean close writes it."""
         if self._file is not None and self._guarantee is ProcessingGuarantee.EXACTLY_ONCE:
-            self._file.unlink(missing_ok=True)
+            _checkpoint_file.remove(self._file)
         self._has_begun = True
 
     def commit(self, offsets: Mapping[tuple[str, int], int | None] | None) -> None:

@@ -9,7 +9,7 @@ True
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from holdfast import serde
+from holdfast import _core, serde
 from holdfast._time import Span, not_negative, span
 
 __all__ = [
@@ -21,9 +21,6 @@ __all__ = [
     "versioned",
     "window",
 ]
-
-_SECOND = 1_000_000
-_MINUTE = 60 * _SECOND
 
 
 Kind = Literal["key_value", "timestamped_key_value", "versioned", "window", "timestamped_window", "session"]
@@ -53,7 +50,13 @@ class StoreBuilder:
     """Every put of a window is kept."""
 
     def __post_init__(self) -> None:
-        """Raises `TypeError` for what is no serde, or cannot be a key's: it names the field."""
+        """Raises `TypeError` that names the field: no serde, one that cannot be a key's, a flag that is no bool."""
+        for what, flag in (
+            *(("transactional", self.transactional), ("persistent", self.persistent)),
+            ("retain_duplicates", self.retain_duplicates),
+        ):
+            if not isinstance(flag, bool):
+                raise TypeError(f"store {self.name}: {what} is {flag!r:.80}; wanted: True or False")
         for what, given in (("key", self.key), ("value", self.value)):
             if not hasattr(given, "serialize") or not hasattr(given, "deserialize"):
                 raise TypeError(f"store {self.name}: {what} is {given!r:.80}; wanted: a serde, such as serde.STRING")
@@ -116,7 +119,7 @@ def versioned(
     _check(name)
     retention = not_negative(history_retention, "history_retention")
     if segment_interval is None:
-        interval = _default_segment_interval(retention)
+        interval = _core.default_segment_interval(retention)
     else:
         interval = span(segment_interval, "segment_interval")
         if interval <= 0:
@@ -146,8 +149,8 @@ def window(
 ) -> StoreBuilder:
     """A store of values by key and window, which ends `window_size` after its start.
 
-    Windows that start `retention` or more before the latest start are gone, and refused. With `retain_duplicates`
-    every put of a key and start is kept; that is fixed when the store is made.
+    Windows that start `retention` or more before the latest start are gone, and puts of them dropped and counted. With
+    `retain_duplicates` every put of a key and start is kept; that is fixed when the store is made.
     """
     _check(name)
     kept, size = _window_durations(retention, window_size)
@@ -206,7 +209,7 @@ def session(
 ) -> StoreBuilder:
     """A store of values by key and session, a time from its start to its end, both included.
 
-    Sessions that end `retention` or more before the latest end are gone, and refused.
+    Sessions that end `retention` or more before the latest end are gone, and puts of them dropped and counted.
     """
     _check(name)
     kept = not_negative(retention, "retention")
@@ -222,16 +225,6 @@ def _window_durations(retention: Span, window_size: Span) -> tuple[int, int]:
             f"window_size is {size} microseconds, more than retention, which is {kept}; a window must be kept until it ends"
         )
     return kept, size
-
-
-def _default_segment_interval(retention: int) -> int:
-    if retention <= _MINUTE:
-        return max(retention // 3, 2 * _SECOND)
-    if retention <= 5 * _MINUTE:
-        return max(retention // 5, 20 * _SECOND)
-    if retention <= 60 * _MINUTE:
-        return max(retention // 12, _MINUTE)
-    return max(retention // 24, 5 * _MINUTE)
 
 
 def _check(name: str) -> None:

@@ -245,6 +245,14 @@ def test_what_is_no_serde(wrong):
         hf.stores.key_value("kv", value=wrong)
 
 
+def test_a_flag_that_is_no_bool():
+    for flag in ("persistent", "transactional"):
+        with pytest.raises(TypeError, match=f"store kv: {flag} is 'no'; wanted: True or False"):
+            hf.stores.key_value("kv", **{flag: "no"})
+    with pytest.raises(TypeError, match="store w: retain_duplicates is 1; wanted"):
+        hf.stores.window("w", retention=1, window_size=1, retain_duplicates=1)  # type: ignore[arg-type]
+
+
 def test_a_value_that_cannot_be_returned_is_not_deleted(open_stores):
     task = open_stores()
     task["kv"].put(b"k", b"abc")

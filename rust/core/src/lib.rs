@@ -47,7 +47,7 @@ pub use store::timestamped::{NO_TIMESTAMP, Stamped, StampedScan, TimestampedKeyV
 pub use store::versioned::{Applied, Op, PutResult, Version, VersionRow, VersionScan, VersionedStore};
 pub use store::window::{WindowPut, WindowScan, WindowStore};
 pub use store::windowed::WindowedKey;
-pub use store::{StoreKind, StoreSpec};
+pub use store::{StoreKind, StoreSpec, default_segment_interval};
 pub use task::{
     Commit, Durability, LongCall, Offsets, OpenTransaction, ProcessingGuarantee, StoreMetrics, Task, TaskMetrics, TaskOptions,
     TransactionMechanism, check_topic, read_offsets, write_offsets,

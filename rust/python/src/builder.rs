@@ -3,6 +3,12 @@
 use holdfast_core::{Error, ErrorKind, Result, StoreKind, StoreSpec};
 use pyo3::prelude::*;
 
+/// The segment interval that is the default for a history retention.
+#[pyfunction]
+pub fn default_segment_interval(history_retention: i64) -> i64 {
+    holdfast_core::default_segment_interval(history_retention)
+}
+
 /// A `holdfast.stores.StoreBuilder`.
 #[derive(FromPyObject)]
 pub struct Builder {

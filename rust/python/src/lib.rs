@@ -31,6 +31,8 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
+    use crate::builder::default_segment_interval;
+    #[pymodule_export]
     use crate::calls::HostCalls;
     #[pymodule_export]
     use crate::export::{ArrowArray, ArrowBatch, ArrowReader};

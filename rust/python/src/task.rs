@@ -270,11 +270,11 @@ impl Task {
     }
 
     fn uncommitted_bytes(&self, py: Python<'_>) -> PyResult<usize> {
-        self.run(py, |open| Ok(open.task().uncommitted_bytes()))
+        self.run(py, |open| open.check_open().map(|()| open.task().uncommitted_bytes()))
     }
 
     fn commit_requested(&self, py: Python<'_>) -> PyResult<bool> {
-        self.run(py, |open| Ok(open.commit_requested()))
+        self.run(py, |open| open.check_open().map(|()| open.commit_requested()))
     }
 
     fn metrics(&self, py: Python<'_>) -> PyResult<Metrics> {

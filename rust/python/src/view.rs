@@ -142,6 +142,7 @@ impl View {
 
     /// A reader's of the whole task, at an isolation level by its name.
     pub fn at_level(&self, level: &str) -> Result<Self> {
+        self.task.check_open()?;
         let level = match level {
             "read_committed" => Level::Committed,
             "read_uncommitted" => Level::Uncommitted,
@@ -159,7 +160,7 @@ impl View {
             if bound.is_empty() || !self.task.task.is_lost(store, tx)? {
                 return Ok(());
             }
-            let words = "the store has lost what it had, or was added later, so it is not what the state was at that position; restore it \
+            let words = "the store has lost what it had, was added later, or was left out while others went on, so it is not what the state was at that position; restore it \
                          from its changelog, with no rows if it is to begin empty";
             return Err(Error::new(ErrorKind::NotUpToBound, words).store(store).path(self.task.task.path()));
         };

@@ -34,6 +34,7 @@ pub use family::{Family, FamilyKind, FamilySpec};
 pub(crate) use kept::{KEPT, kept_key};
 pub(crate) use missing::put_back;
 pub use options::DatabaseOptions;
+pub(crate) use options::TIME_BYTES;
 pub(crate) use rewrite::Rewritten;
 pub use shared::{SharedMemory, configure_shared_memory, shared_memory};
 pub use snapshot::Snapshot;

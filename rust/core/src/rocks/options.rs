@@ -36,7 +36,7 @@ pub struct DatabaseOptions {
 const TEMPORARY_FILES: i32 = 32;
 
 /// Bytes of the time part at the end of every key of a `versions` family.
-const TIME_BYTES: usize = 8;
+pub(crate) const TIME_BYTES: usize = 8;
 
 /// What answers, snapshots or durability rest on.
 const OURS: [&str; 17] = [

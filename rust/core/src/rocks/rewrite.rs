@@ -53,7 +53,7 @@ impl Database {
         let mut sets: Vec<FileSet> = Vec::new();
         let mut room = 0;
         for file in last.sst_files() {
-            let (name, bytes) = (file.relative_filename(), file.size() as u64);
+            let (name, bytes) = (file.relative_filename(), file.size());
             match sets.last_mut().filter(|_| bytes <= room) {
                 Some(set) => {
                     set.names.push(name);

@@ -60,7 +60,29 @@ pub enum StoreKind {
     },
 }
 
+const SECOND: i64 = 1_000_000;
+const MINUTE: i64 = 60 * SECOND;
+
+/// The segment interval that is the default for a history retention, both in microseconds (`stores.md` section 5): a fraction of
+/// it, with a floor.
+pub fn default_segment_interval(history_retention: i64) -> i64 {
+    if history_retention <= MINUTE {
+        (history_retention / 3).max(2 * SECOND)
+    } else if history_retention <= 5 * MINUTE {
+        (history_retention / 5).max(20 * SECOND)
+    } else if history_retention <= 60 * MINUTE {
+        (history_retention / 12).max(MINUTE)
+    } else {
+        (history_retention / 24).max(5 * MINUTE)
+    }
+}
+
 impl StoreKind {
+    /// A versioned store of a history retention in microseconds, with the default segment interval.
+    pub fn versioned(history_retention: i64) -> Self {
+        Self::Versioned { history_retention, segment_interval: default_segment_interval(history_retention) }
+    }
+
     /// The kind's name in the metadata.
     pub fn name(&self) -> &'static str {
         match self {

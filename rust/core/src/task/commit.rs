@@ -6,9 +6,9 @@ use super::{Committed, Entry, Store, Task, metadata};
 use crate::error::{Error, ErrorKind, Result};
 use crate::offset::OffsetChange;
 use crate::position::Position;
-use crate::store::versioned::{ExpiryFilter, push_latest};
+use crate::store::versioned::ExpiryFilter;
 use crate::store::windowed;
-use crate::transaction::{Base, Batch, MemoryTable, Place, StoreState, TIME_BYTES, Table, Transaction};
+use crate::transaction::{Base, Batch, LatestRows, MemoryTable, Place, StoreState, Table, Transaction};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -75,6 +75,12 @@ impl Task {
             // An offset below the committed one changes nothing, and `position` says so.
             let offset = position.get(tp).unwrap_or(offset);
             batch.push(self.metadata.id, &metadata::position_key(tp)?, Some(&offset.0.to_be_bytes()));
+        }
+        if position != *last.base.position() {
+            // They take no part in what the positions say from now on.
+            for store in &self.absent {
+                batch.push(self.metadata.id, &metadata::lost_key(store), Some(&[]));
+            }
         }
         let mut states = std::mem::take(&mut tx.stores);
         drop((tx, last.base));
@@ -209,18 +215,11 @@ impl Task {
 /// The rows of a versioned store in files, and then the `latest` rows that they make: two families in turns would push each
 /// other's nodes out of the processor's cache.
 fn push_versions(tx: &mut Transaction, versions: Table, latest: Table, batch: &mut Batch) {
-    let mut part: Vec<u8> = Vec::new();
-    let mut newest = Batch::with_capacity(tx.table_bytes(versions));
+    let (mut newest, mut rows) = (Batch::with_capacity(tx.table_bytes(versions)), LatestRows::default());
     tx.drain(versions, |version, encoded| {
         Transaction::push_encoded(batch, encoded);
-        // Newest first: a key's first row is its newest staged version.
-        let this = &version.key[..version.key.len() - TIME_BYTES];
-        if this != part {
-            part.clear();
-            part.extend_from_slice(this);
-            if version.newest {
-                push_latest(&mut newest, latest.family_id(), version);
-            }
+        if let Some((key, value)) = rows.of(version) {
+            newest.push_parts(latest.family_id(), key, &value);
         }
     });
     batch.append(&newest);

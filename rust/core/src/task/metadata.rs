@@ -10,7 +10,8 @@
 //! stream_time:NAME                          → i64 big-endian
 //! first_kept:NAME                           → i64 big-endian, where a longer retention does not reach behind what had expired
 //! sequence:NAME                             → u64 big-endian, the last duplicate's number
-//! lost:NAME                                 → nothing, while a store that began empty has to be restored to stand at the positions
+//! lost:NAME                                 → nothing, while a store that began empty, or was left out of an open in which positions
+//!                                             moved, has to be restored to stand at them
 //! position:TOPIC | 00 | partition i32 b. e. → i64 big-endian
 //! property:NAME                             → bytes; `serde:STORE:key` and `…:value` are the serdes of typed stores
 //! spilled                                   → u64 big-endian, the last commit that came through a commit file
@@ -28,9 +29,10 @@ pub(super) const DURABILITY_KEY: &[u8] = b"durability";
 pub(super) const OPEN_KEY: &[u8] = b"open";
 pub(super) const SPILLED_KEY: &[u8] = b"spilled";
 pub(super) const POSITION: &[u8] = b"position:";
+pub(super) const STORE: &[u8] = b"store:";
 
 pub(super) fn store_key(name: &str) -> Vec<u8> {
-    format!("store:{name}").into_bytes()
+    [STORE, name.as_bytes()].concat()
 }
 
 pub(super) fn stream_time_key(name: &str) -> Vec<u8> {

@@ -59,6 +59,8 @@ pub struct Task {
     offsets: Family,
     tables: Arc<[Table]>,
     stores: Vec<Entry>,
+    /// Stores that the database has and this open leaves out.
+    absent: Vec<String>,
     committed: RwLock<Committed>,
     /// The task's own open transaction; its lock is the writer's.
     open: Mutex<Open>,
@@ -175,7 +177,7 @@ impl Task {
     }
 
     /// Whether a store, as a transaction sees it, has to be restored to stand at that position: it began empty beside it, being in
-    /// memory, discarded after an unclean stop, or new.
+    /// memory, discarded after an unclean stop, or new, or it was left out of an open in which the position moved.
     pub fn is_lost(&self, store: &str, tx: &Transaction) -> Result<bool> {
         self.database.check_owner()?;
         self.database.get(self.metadata, &metadata::lost_key(store), tx.base().files(), |row| row.is_some())

@@ -5,13 +5,12 @@
 //! ```
 //!
 //! A store without a row for a partition has nothing to do with it (each store may have a changelog of its own). One that begins
-//! empty beside others, since it is new or in memory, has lost what these stand at.
+//! empty where others are, opened along with it or not, since it is new or in memory, has lost what these stand at.
 
 use super::Task;
 use crate::error::{Error, ErrorKind, Result};
 use crate::offset::{Offset, OffsetChange, TopicPartition};
 use crate::rocks::{Bounds, Cursor, Family, FamilyKind, Snapshot};
-use crate::store::StoreSpec;
 use crate::transaction::Batch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +38,12 @@ pub(super) fn parse(key: &[u8], value: &[u8]) -> Option<(TopicPartition, Option<
 fn read(snapshot: &Arc<Snapshot>, family: Family, store: &str) -> Result<Offsets> {
     let bounds =
         Bounds { lower: Some([store.as_bytes(), &[0]].concat()), upper: Some([store.as_bytes(), &[1]].concat()), within_key: false };
-    let cursor = Cursor::new(snapshot, family, FamilyKind::Offsets, &bounds)?;
+    read_within(snapshot, family, &bounds).map_err(|e| e.store(store))
+}
+
+/// Offsets of the rows in a range; of several stores some store's.
+fn read_within(snapshot: &Arc<Snapshot>, family: Family, bounds: &Bounds) -> Result<Offsets> {
+    let cursor = Cursor::new(snapshot, family, FamilyKind::Offsets, bounds)?;
     let mut offsets = Some(Offsets::new());
     cursor.with(|rows| {
         rows.seek_to_first();
@@ -53,7 +57,6 @@ fn read(snapshot: &Arc<Snapshot>, family: Family, store: &str) -> Result<Offsets
     })?;
     offsets.ok_or_else(|| {
         Error::new(ErrorKind::StoreCorrupted, "an offset in the database is damaged; restore the directory from the changelog")
-            .store(store)
             .path(snapshot.database().path())
     })
 }
@@ -66,19 +69,11 @@ pub(super) fn push_lost(snapshot: &Arc<Snapshot>, family: Family, store: &str, b
     Ok(())
 }
 
-/// Adds to a batch that a store which begins empty has nothing of what its neighbours stand at; whether it stands anywhere itself.
-pub(super) fn push_begun(
-    snapshot: &Arc<Snapshot>,
-    family: Family,
-    store: &str,
-    neighbours: &[StoreSpec],
-    batch: &mut Batch,
-) -> Result<bool> {
+/// Adds to a batch that a store which begins empty has nothing of what the others stand at; whether it stands anywhere itself.
+pub(super) fn push_begun(snapshot: &Arc<Snapshot>, family: Family, store: &str, batch: &mut Batch) -> Result<bool> {
     let own = read(snapshot, family, store)?;
-    for neighbour in neighbours {
-        for tp in read(snapshot, family, &neighbour.name)?.keys().filter(|tp| !own.contains_key(tp)) {
-            batch.push(family.id, &key(store, tp)?, Some(&[]));
-        }
+    for tp in read_within(snapshot, family, &Bounds::default())?.keys().filter(|tp| !own.contains_key(tp)) {
+        batch.push(family.id, &key(store, tp)?, Some(&[]));
     }
     Ok(own.values().any(Option::is_some))
 }
@@ -123,10 +118,20 @@ impl Task {
 
     /// All offsets of the last commit, as [`Self::committed_offset`] has them.
     pub fn committed_offsets(&self) -> Result<Vec<(TopicPartition, Offset)>> {
+        self.offsets_of(self.owners())
+    }
+
+    /// The same of the stores in files alone: what is in memory is gone when they are opened again.
+    pub(super) fn offsets_in_files(&self) -> Result<Vec<(TopicPartition, Offset)>> {
+        let is_in_files = |store: &&str| self.stores.iter().all(|entry| entry.spec.persistent || entry.spec.name != *store);
+        self.offsets_of(self.owners().into_iter().filter(is_in_files).collect())
+    }
+
+    fn offsets_of(&self, stores: Vec<&str>) -> Result<Vec<(TopicPartition, Offset)>> {
         self.database.check_owner()?;
         let base = Arc::clone(&self.committed.read().base);
         let mut least = Offsets::new();
-        for store in self.owners() {
+        for store in stores {
             for (tp, offset) in read(base.files(), self.offsets, store)? {
                 let known = least.entry(tp).or_insert(offset);
                 *known = offset.min(*known);

@@ -158,7 +158,7 @@ impl Task {
     /// loses nothing: until the first family is gone they have all that the files say.
     pub(super) fn move_out(&self) -> Result<()> {
         Failpoint::BeforeMoveOut.reached()?;
-        let checkpoint: Offsets = self.committed_offsets()?.into_iter().collect();
+        let checkpoint: Offsets = self.offsets_in_files()?.into_iter().collect();
         let Committed { base, .. } = self.committed.read().clone();
         let position: Offsets = base.position().offsets().map(|(tp, offset)| (tp.clone(), offset)).collect();
         let persistent = self.stores.iter().filter(|entry| entry.spec.persistent);

@@ -271,7 +271,7 @@ impl Opening {
             let stored = self.read(&metadata::store_key(&spec.name))?;
             let mut is_lost = discarded.contains(&spec.name) || !spec.persistent;
             if stored.is_none() {
-                let has_offsets = offsets::push_begun(&self.snapshot, self.offsets, &spec.name, stores, &mut batch)?;
+                let has_offsets = offsets::push_begun(&self.snapshot, self.offsets, &spec.name, &mut batch)?;
                 // A store of an older layout is not new for having no descriptor.
                 is_lost |= !has_offsets && !self.has_rows(spec)?;
             }
@@ -297,6 +297,7 @@ impl Opening {
         if marker.is_some() {
             self.database.flush(true)?;
         }
+        let absent = self.absent(stores)?;
         let (tables, entries, memory) = entries(&self.database, stores, &states, &self.horizons, self.options.metrics_level)?;
         let spiller = if in_memory { None } else { self.spiller(&entries, &tables) };
         let committed = Committed { base: Base::new(self.database.snapshot()?, memory, position), states };
@@ -309,6 +310,7 @@ impl Opening {
             offsets: self.offsets,
             tables,
             stores: entries,
+            absent,
             committed: RwLock::new(committed),
             open: Mutex::new(Open::Fresh),
             uncommitted: Uncommitted::default(),
@@ -401,18 +403,31 @@ impl Opening {
     }
 
     fn position(&self) -> Result<Position> {
-        let upper = crate::store::key_value::successor(metadata::POSITION);
-        let bounds = Bounds { lower: Some(metadata::POSITION.to_vec()), upper, within_key: false };
+        self.rows_of(metadata::POSITION, metadata::parse_position)?.into_iter().collect()
+    }
+
+    /// The stores that the database has and this open leaves out.
+    fn absent(&self, stores: &[StoreSpec]) -> Result<Vec<String>> {
+        let name = |key: &[u8], _: &[u8]| String::from_utf8_lossy(&key[metadata::STORE.len()..]).into_owned();
+        let mut names = self.rows_of(metadata::STORE, name)?;
+        names.retain(|name| stores.iter().all(|spec| spec.name != *name));
+        Ok(names)
+    }
+
+    /// What the metadata rows with a prefix say.
+    fn rows_of<T>(&self, prefix: &[u8], parse: impl Fn(&[u8], &[u8]) -> T) -> Result<Vec<T>> {
+        let upper = crate::store::key_value::successor(prefix);
+        let bounds = Bounds { lower: Some(prefix.to_vec()), upper, within_key: false };
         let cursor = Cursor::new(&self.snapshot, self.metadata, FamilyKind::Metadata, &bounds)?;
-        let mut offsets = Vec::new();
+        let mut found = Vec::new();
         cursor.with(|rows| {
             rows.seek_to_first();
             while let Some((key, value)) = rows.item() {
-                offsets.push(metadata::parse_position(key, value));
+                found.push(parse(key, value));
                 rows.next();
             }
         })?;
-        offsets.into_iter().collect()
+        Ok(found)
     }
 }
 

@@ -6,6 +6,7 @@
 mod arena;
 mod base;
 mod cleared;
+mod latest;
 mod layer;
 mod memory;
 mod merged;
@@ -14,6 +15,7 @@ mod spill;
 mod table;
 
 pub(crate) use base::{Base, SpilledRows};
+pub(crate) use latest::{LatestRows, TOMBSTONE};
 pub(crate) use memory::MemoryTable;
 pub use scan::{Scan, Step};
 pub(crate) use spill::{Spiller, Target};
@@ -23,6 +25,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::offset::{Offset, TopicPartition};
 use crate::position::Position;
 pub use crate::rocks::Batch;
+pub(crate) use crate::rocks::TIME_BYTES;
 use crate::rocks::{Bounds, Family, FamilyKind};
 use base::{Cursor, Rows};
 use layer::Layer;
@@ -88,9 +91,6 @@ pub fn check_size(bytes: usize) -> Result<()> {
     let words = format!("a key or value has {bytes} bytes, and {LARGEST} is the most that a store takes; keep large objects elsewhere");
     Err(Error::new(ErrorKind::InvalidValue, words))
 }
-
-/// Bytes at the end of a versioned row's key that hold its time.
-pub(crate) const TIME_BYTES: usize = 8;
 
 /// What a store keeps beside its rows; committed and rolled back with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -399,16 +399,10 @@ impl Transaction {
 
     /// The `latest` rows that the staged versions make.
     fn latest_layer(&mut self, versions: Table, latest: Table) -> Layer {
-        let mut layer = Layer::new(latest.family_id(), 0);
-        let mut last: Vec<u8> = Vec::new();
+        let (mut layer, mut rows) = (Layer::new(latest.family_id(), 0), LatestRows::default());
         for staged in self.buffers[versions.number].newest_first() {
-            let (part, begin) = staged.key.split_at(staged.key.len() - TIME_BYTES);
-            if part != last {
-                last.clear();
-                last.extend_from_slice(part);
-                if staged.newest {
-                    layer.push(&[part], Some(&[begin, staged.value.unwrap_or(&[0])]), true);
-                }
+            if let Some((key, value)) = rows.of(staged) {
+                layer.push(&[key], Some(&value), true);
             }
         }
         layer.pushed_in_order();

@@ -9,7 +9,7 @@ use super::base::{Cursor, SpilledRows};
 use super::cleared::Interval;
 use super::merged::{DELETED, marked};
 use super::table::TableBuffer;
-use super::{Base, TIME_BYTES, Table, Transaction};
+use super::{Base, LatestRows, Table, Transaction};
 use crate::error::{Error, Result};
 use crate::failpoint::Failpoint;
 use crate::rocks::{Bounds, Database, DatabaseOptions, Family, FamilySpec, SortedFiles, refused};
@@ -90,23 +90,13 @@ impl Spiller {
         let mut files = SortedFiles::new(&format, directory, "spilled".to_owned(), u64::MAX);
         let latest_format = target.latest.as_ref().map(|latest| database.file_format(latest)).transpose()?;
         let mut latest = latest_format.as_ref().map(|format| SortedFiles::new(format, directory, "latest".to_owned(), u64::MAX));
-        let (mut row, mut part) = (Vec::new(), Vec::new());
+        let (mut row, mut rows) = (Vec::new(), LatestRows::default());
         buffer.in_order(|staged, _| {
             hidden.before(Some(staged.key), &mut |key| files.push(key, Some(DELETED)))?;
             files.push(staged.key, Some(marked(staged.value, &mut row)))?;
             let Some(latest) = &mut latest else { return Ok(()) };
-            // As at a commit: newest first, so a key's first row is its newest staged version.
-            let (this, begin) = staged.key.split_at(staged.key.len() - TIME_BYTES);
-            if this == part {
-                return Ok(());
-            }
-            part.clear();
-            part.extend_from_slice(this);
-            if !staged.newest {
-                return Ok(());
-            }
-            let newest = [begin, staged.value.unwrap_or(&[0])].concat();
-            latest.push(this, Some(marked(Some(&newest), &mut row)))
+            let Some((key, value)) = rows.of(staged) else { return Ok(()) };
+            latest.push(key, Some(marked(Some(&value.concat()), &mut row)))
         })?;
         hidden.before(None, &mut |key| files.push(key, Some(DELETED)))?;
         database.ingest(database.family(&target.family)?, &files.finish()?, false)?;

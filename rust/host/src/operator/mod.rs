@@ -259,42 +259,7 @@ pub struct Counts {
     pub ahead: u64,
 }
 
-const SECOND: i64 = 1_000_000;
-const MINUTE: i64 = 60 * SECOND;
-
-/// A store of the versions of keys.
-fn versioned(history_retention: i64) -> StoreKind {
-    StoreKind::Versioned { history_retention, segment_interval: segment_interval(history_retention) }
-}
-
 /// A store of one value each time of a key.
 fn by_time(retention: i64, window_size: i64) -> StoreKind {
     StoreKind::Window { retention, window_size, retain_duplicates: false, timestamped: false }
-}
-
-/// The default segment interval of a retention (`stores.md` section 5).
-fn segment_interval(retention: i64) -> i64 {
-    if retention <= MINUTE {
-        (retention / 3).max(2 * SECOND)
-    } else if retention <= 5 * MINUTE {
-        (retention / 5).max(20 * SECOND)
-    } else if retention <= 60 * MINUTE {
-        (retention / 12).max(MINUTE)
-    } else {
-        (retention / 24).max(5 * MINUTE)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn segments_are_a_fraction_of_the_retention_with_a_floor() {
-        assert_eq!(segment_interval(0), 2 * SECOND);
-        assert_eq!(segment_interval(MINUTE), 20 * SECOND);
-        assert_eq!(segment_interval(5 * MINUTE), MINUTE);
-        assert_eq!(segment_interval(60 * MINUTE), 5 * MINUTE);
-        assert_eq!(segment_interval(30 * 24 * 60 * MINUTE), 30 * 60 * MINUTE);
-    }
 }

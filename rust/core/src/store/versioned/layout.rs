@@ -13,8 +13,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::store::key_part::END;
 pub(super) use crate::store::key_part::{key, push_key, push_key_part};
 use crate::transaction::TIME_BYTES;
+pub(super) use crate::transaction::TOMBSTONE;
 
-pub(super) const TOMBSTONE: u8 = 0;
 pub(super) const VALUE: u8 = 1;
 
 /// A time as it stands at the end of a row's key.

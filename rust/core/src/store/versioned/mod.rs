@@ -16,7 +16,6 @@ mod write;
 pub use batch::{Applied, Op};
 pub use expiry::{Ends, ExpiryFilter, Horizon};
 pub use history::VersionScan;
-pub(crate) use write::push_latest;
 
 use crate::metrics::StoreCounts;
 use crate::time::Timestamp;

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::metrics::Operation;
 use crate::store::key_part::with_key_part;
 use crate::time::Timestamp;
-use crate::transaction::{Batch, Staged, Transaction};
+use crate::transaction::Transaction;
 
 impl VersionedStore {
     /// Puts a version (a tombstone for `None`) at a time; replaces the version of an equal time.
@@ -127,11 +127,4 @@ impl VersionedStore {
             },
         }
     }
-}
-
-/// Adds the `latest` row that a commit owes for the newest version of a key. It is made here and not staged, so that an open
-/// transaction holds each value once.
-pub(crate) fn push_latest(batch: &mut Batch, family: u32, version: Staged<'_>) {
-    let (part, begin) = version.key.split_at(version.key.len() - crate::transaction::TIME_BYTES);
-    batch.push_parts(family, part, &[begin, version.value.unwrap_or(&[layout::TOMBSTONE])]);
 }

@@ -1,11 +1,11 @@
 //! Settings of an as-of join, as the request has them.
 
-use holdfast_core::StoreSpec;
+use holdfast_core::{StoreKind, StoreSpec};
 use serde::Deserialize;
 
 use super::{HELD, TABLE};
 use crate::operator::rows::RowsSpec;
-use crate::operator::{OutputColumn, by_time, versioned};
+use crate::operator::{OutputColumn, by_time};
 
 /// What the driver says about the join.
 #[derive(Debug, Clone, Deserialize)]
@@ -40,7 +40,7 @@ pub enum How {
 impl Spec {
     /// The stores: the right side's versions, and with grace the left rows that wait.
     pub fn stores(&self) -> Vec<StoreSpec> {
-        let mut stores = vec![StoreSpec::new(TABLE, versioned(self.history_retention))];
+        let mut stores = vec![StoreSpec::new(TABLE, StoreKind::versioned(self.history_retention))];
         if self.grace > 0 {
             // What goes out is exactly what the store then forgets.
             stores.push(StoreSpec::new(HELD, by_time(self.grace, 0)));

@@ -4,7 +4,7 @@ use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int8Type;
 use arrow_schema::Schema;
-use holdfast_core::{Error, ErrorKind, Result, StoreSpec, Task, Timestamp, Transaction, VersionRow, VersionedStore};
+use holdfast_core::{Error, ErrorKind, Result, StoreKind, StoreSpec, Task, Timestamp, Transaction, VersionRow, VersionedStore};
 use serde::Deserialize;
 
 use super::action::Action;
@@ -13,7 +13,7 @@ use crate::operator::join_table::timeline::{self, Stretch};
 use crate::operator::join_table::{How, LEFT, RIGHT};
 use crate::operator::pairs::Emitter;
 use crate::operator::rows::{Input, Layout, Order, Place, Rows, RowsSpec, Sides};
-use crate::operator::{Counts, Operator, Outcome, Output, OutputColumn, Worker, versioned};
+use crate::operator::{Counts, Operator, Outcome, Output, OutputColumn, Worker};
 use crate::protocol::Epoch;
 use crate::root::OperatorMeta;
 
@@ -40,7 +40,7 @@ pub struct Spec {
 impl Spec {
     /// The stores: the left rows by (foreign key, own key), and the right table's versions.
     pub fn stores(&self) -> Vec<StoreSpec> {
-        [LEFT, RIGHT].map(|name| StoreSpec::new(name, versioned(self.history_retention))).to_vec()
+        [LEFT, RIGHT].map(|name| StoreSpec::new(name, StoreKind::versioned(self.history_retention))).to_vec()
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use arrow_array::{Array, Int8Array, Int64Array};
 use arrow_schema::{Field, Schema};
-use holdfast_core::{Error, ErrorKind, Result, StoreSpec, Task, Timestamp, Transaction, VersionedStore};
+use holdfast_core::{Error, ErrorKind, Result, StoreKind, StoreSpec, Task, Timestamp, Transaction, VersionedStore};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::key::{KeyCodec, Keys};
 use crate::operator::join_table::How;
 use crate::operator::pairs::Emitter;
 use crate::operator::rows::{Input, Layout, Order, Place, Rows, RowsSpec, Sides};
-use crate::operator::{Counts, Operator, Outcome, Output, OutputColumn, Worker, versioned};
+use crate::operator::{Counts, Operator, Outcome, Output, OutputColumn, Worker};
 use crate::protocol::Epoch;
 use crate::root::OperatorMeta;
 
@@ -42,7 +42,7 @@ pub struct Spec {
 impl Spec {
     /// The one store: the left table's versions.
     pub fn stores(&self) -> Vec<StoreSpec> {
-        vec![StoreSpec::new(TABLE, versioned(self.history_retention))]
+        vec![StoreSpec::new(TABLE, StoreKind::versioned(self.history_retention))]
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_core::{Error, ErrorKind, Result, StoreSpec};
+use holdfast_core::{Error, ErrorKind, Result, StoreKind, StoreSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{LEFT, RIGHT};
+use crate::operator::OutputColumn;
 use crate::operator::rows::RowsSpec;
-use crate::operator::{OutputColumn, versioned};
 
 /// What the driver says about the join.
 #[derive(Debug, Clone, Deserialize)]
@@ -77,6 +77,6 @@ impl Spec {
 
     /// The stores: each side's versions.
     pub fn stores(&self) -> Vec<StoreSpec> {
-        [LEFT, RIGHT].map(|name| StoreSpec::new(name, versioned(self.history_retention))).to_vec()
+        [LEFT, RIGHT].map(|name| StoreSpec::new(name, StoreKind::versioned(self.history_retention))).to_vec()
     }
 }

@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 use super::batch::batches;
 use super::output::{Right, digest_places};
 use super::rows::{Layout, Order, Place, Rows, RowsSpec, Sides};
-use super::{Counts, Operator, Outcome, Output, OutputColumn, Worker, versioned};
+use super::{Counts, Operator, Outcome, Output, OutputColumn, Worker};
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;
 
@@ -58,7 +58,7 @@ impl Spec {
         let kind = match self.table {
             TableKind::KeyValue => StoreKind::KeyValue,
             TableKind::Timestamped => StoreKind::TimestampedKeyValue,
-            TableKind::Versioned { history_retention } => versioned(history_retention),
+            TableKind::Versioned { history_retention } => StoreKind::versioned(history_retention),
         };
         vec![StoreSpec::new(TABLE, kind)]
     }
