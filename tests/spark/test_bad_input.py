@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from processors import OUT, Hits
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as F
 from streams import Stream, values
 
@@ -245,6 +245,19 @@ def test_a_local_dir_is_the_executors(stream: Stream):
 def test_an_isolation_level_that_is_none(tmp_path: Path):
     with pytest.raises(TypeError, match=r"default_isolation_level='x': give one of hf.IsolationLevel.READ_UNCOMMITTED, hf"):
         hfs.State(str(tmp_path), default_isolation_level="x")
+
+
+def test_a_string_that_is_no_text(spark):
+    """Spark's strings may have any bytes."""
+    frame = spark.sql("select 'a' k, timestamp'2024-01-01' t, cast(x'ff' as string) s")
+    state = hfs.State.scratch(partitions=2)
+    last = hfs.aggregate(frame, by="k", on="t", aggs={"s": ("last", "s")}, state=state, name="last")
+    with pytest.raises(PySparkException, match=r"operator last, partition \d: .*not UTF-8: give it make_valid_utf8"):
+        last.collect()
+    valid = hfs.aggregate(
+        frame.selectExpr("k", "t", "make_valid_utf8(s) s"), by="k", on="t", aggs={"s": ("last", "s")}, state=state
+    )
+    assert [row["s"] for row in valid.collect()] == ["\ufffd"]
 
 
 def test_open_epochs_hold_no_more_than_their_part_of_the_memory(tmp_path: Path):

@@ -63,7 +63,8 @@ def aggregate(
     `max_ahead` sets rows aside that are dated further than that past their micro-batch's own time (`docs/spark/README.md`);
     `materialized` says how the state is kept.
 
-    Raises `ValueError` that names the wrong column, function or option, before any job runs.
+    Raises, before any job runs, `ValueError` or `TypeError` that names the wrong column, function or option,
+    `UnsupportedOperationError` for a frame that this state cannot serve, `HoldfastError` outside of a micro-batch.
     """
     given = OneSide(df, by, on)
     side, keys, time = given.side, given.keys, given.time

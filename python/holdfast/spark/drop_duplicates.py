@@ -37,7 +37,10 @@ def drop_duplicates(
     `max_ahead` sets rows aside that are dated further than that past their micro-batch's own time (`docs/spark/README.md`);
     `materialized` says how the state is kept.
 
-    Returns the frame's columns. Raises `ValueError` that names the wrong column, type or option, before any job runs.
+    Returns the frame's columns.
+
+    Raises, before any job runs, `ValueError` or `TypeError` that names the wrong column, type or option,
+    `UnsupportedOperationError` for a frame that this state cannot serve, `HoldfastError` outside of a micro-batch.
     """
     if not isinstance(on, str):
         raise TypeError(f"on is a {type(on).__name__}: name the rows' timestamp column")

@@ -184,6 +184,5 @@ def by_foreign_key(
     told = first.over(join.left_rows.frame(state), keys=len(join.keys), metrics=METRICS)
     second, rows = join.second(retention, how, told, name=named, **common)
     frame = rows.frame(state)
-    first.claim()
-    second.claim()
+    state.claim([first.name, second.name], epoch)
     return second.over(frame, keys=1, metrics=METRICS)

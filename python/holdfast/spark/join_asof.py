@@ -59,7 +59,8 @@ def join_asof(
     Left rows whose key or time is null match nothing; right rows whose key or time is null are dropped.
     Both frames are streams, or both are static, as in `foreachBatch`: there a table that is read anew in every micro-batch
     is put and logged anew in each.
-    Raises `ValueError` that names the wrong column, type or option, before any job runs.
+    Raises, before any job runs, `ValueError` or `TypeError` that names the wrong column, type or option,
+    `UnsupportedOperationError` for a frame that this state cannot serve, `HoldfastError` outside of a micro-batch.
     """
     if how not in ("inner", "left"):
         raise ValueError(f"how={how!r}: there are 'inner' and 'left'")

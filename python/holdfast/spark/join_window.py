@@ -46,7 +46,8 @@ def join_window(
     Returns the left frame's columns, then the right frame's without `by`; where a name is taken, `_right` is added. The
     key of a right row without a match is in the left frame's columns. Rows whose key or time is null match nothing.
     Both frames are streams, or both are static. `name` is the operator's name in the state.
-    Raises `ValueError` that names the wrong column, type or option, before any job runs.
+    Raises, before any job runs, `ValueError` or `TypeError` that names the wrong column, type or option,
+    `UnsupportedOperationError` for a frame that this state cannot serve, `HoldfastError` outside of a micro-batch.
     """
     if how not in ("inner", "left", "right", "outer"):
         raise ValueError(f"how={how!r}: there are 'inner', 'left', 'right' and 'outer'")

@@ -42,7 +42,10 @@ def materialize(
     `max_ahead` sets rows aside that are dated further than that past their micro-batch's own time (`docs/spark/README.md`);
     `materialized` says how the state is kept.
 
-    Returns the frame's columns. Raises `ValueError` that names the wrong column, type or option, before any job runs.
+    Returns the frame's columns.
+
+    Raises, before any job runs, `ValueError` or `TypeError` that names the wrong column, type or option,
+    `UnsupportedOperationError` for a frame that this state cannot serve, `HoldfastError` outside of a micro-batch.
     """
     if not isinstance(name, str):
         raise TypeError(f"name={name!r}: give the table a name, a string")

@@ -100,7 +100,7 @@ class Operator:
 
     def claim(self) -> None:
         """Take the operator's name; the last check, so that a refused call leaves none taken."""
-        self.state.claim(self.name, self.epoch)
+        self.state.claim([self.name], self.epoch)
 
     def over(self, rows: "DataFrame", *, keys: int, metrics: Mapping[str, str]) -> "DataFrame":
         """The operator's result over rows in its layout (all columns but `pid`; keys are `k0`, `k1`, ...)."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -12,7 +12,9 @@ from holdfast.serde import TypedSerde
 from holdfast.spark.materialized import Materialized, history_of, operator_name
 from holdfast.spark.one_side import METRICS, OneSide
 from holdfast.spark.plan import Operator, check_call
+from holdfast.spark.processor.output import NAME as OUTPUT
 from holdfast.spark.processor.task import ProcessTask
+from holdfast.spark.processor.timers import NAME as TIMERS
 from holdfast.spark.schema import parsed_ddl
 from holdfast.spark.span import Span
 from holdfast.spark.state import State
@@ -22,9 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from holdfast.spark.processor.context import ProcessorContext
-
-_TIMERS: Final = "holdfast.timers"
-_OUTPUT: Final = "holdfast.output"
 
 
 class Processor(Protocol):
@@ -54,10 +53,10 @@ def process(
     """Rows through code of your own, which keeps its state in stores that are as exactly-once as any operator's.
 
     All rows with the same `by` reach the same partition. A partition's rows come in the order of event time (`on`), then
-    of content, in batches of 10,000; `processor.process(batch, ctx)` yields batches with the columns of `schema` (SQL's way
-    of writing it: "key string, hits bigint"). `ctx["hits"]` is a store, with the methods that it has in `holdfast`;
-    `ctx.set_timer(key, at)` has `processor.on_timer(key, at, ctx)` called after the batch with which the greatest event time
-    of the partition reached `at`.
+    of content, in batches of at most 10,000 rows and 16 MiB; `processor.process(batch, ctx)` yields batches with the
+    columns of `schema` (SQL's way of writing it: "key string, hits bigint"). `ctx["hits"]` is a store, with the methods
+    that it has in `holdfast`; `ctx.set_timer(key, at)` has `processor.on_timer(key, at, ctx)` called after the batch with
+    which the greatest event time of the partition reached `at`.
 
     The processor is pickled when this is called, and each task has a copy of its own: what it keeps outside of its
     stores is gone after its micro-batch's partition. Given the same rows it must do the same, since Spark may run a task
@@ -68,7 +67,8 @@ def process(
     `materialized` says how the state is kept.
 
     Returns a frame with the columns of `schema`; a processor that gives a null in one that is NOT NULL ends its task.
-    Raises `ValueError` or `TypeError` that names the wrong column, store or option, before any job runs.
+    Raises, before any job runs, `ValueError` or `TypeError` that names the wrong column, store or option,
+    `UnsupportedOperationError` for a frame that this state cannot serve, `HoldfastError` outside of a micro-batch.
     """
     if not isinstance(deterministic, bool):
         raise TypeError(f"deterministic={deterministic!r}: give True or False")
@@ -131,9 +131,9 @@ def _stores(processor: Any, *, timed: bool, deterministic: bool) -> list[StoreBu
     if len(set(names)) < len(names):
         raise ValueError(f"{kind}.stores has two of one name: {sorted({name for name in names if names.count(name) > 1})}")
     if timed:
-        builders.append(StoreBuilder(name=_TIMERS, kind="key_value"))
+        builders.append(StoreBuilder(name=TIMERS, kind="key_value"))
     if not deterministic:
-        builders.append(StoreBuilder(name=_OUTPUT, kind="key_value"))
+        builders.append(StoreBuilder(name=OUTPUT, kind="key_value"))
     return builders
 
 

@@ -4,7 +4,7 @@ import os
 import re
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -117,15 +117,16 @@ class State:
             raise UnsupportedOperationError("State.scratch() keeps nothing and has no checkpoint: give State(root)")
         return self._checkpoint or str(Path(self.root) / "query")
 
-    def claim(self, operator: str, epoch: "Epoch | None") -> None:
-        """Take an operator's name; a name is taken once, or once an epoch inside `foreachBatch`."""
-        if _NAME.fullmatch(operator) is None:
-            raise ValueError(
-                f"name={operator!r}: an operator's name is part of file names; "
-                "give 1 to 100 ASCII letters, digits, '_' or '-'"
-            )
+    def claim(self, operators: Sequence[str], epoch: "Epoch | None") -> None:
+        """Take operators' names, all or none; a name is taken once, or once an epoch inside `foreachBatch`."""
+        for operator in operators:
+            if _NAME.fullmatch(operator) is None:
+                raise ValueError(
+                    f"name={operator!r}: an operator's name is part of file names; "
+                    "give 1 to 100 ASCII letters, digits, '_' or '-'"
+                )
         if not self.is_scratch:
-            self._operators.claim(operator, epoch, self.root)
+            self._operators.claim(operators, epoch, self.root)
 
     def __repr__(self) -> str:
         place = "State.scratch(" if self.root is None else f"State({self.root!r}, "
@@ -141,16 +142,17 @@ class _Operators:
         self._of_plans: set[str] = set()
         self._of_epoch: set[str] = set()
 
-    def claim(self, name: str, epoch: "Epoch | None", root: str | None) -> None:
+    def claim(self, names: Sequence[str], epoch: "Epoch | None", root: str | None) -> None:
         with self._lock:
             if epoch is not None and epoch != self._epoch:
                 self._epoch, self._of_epoch = epoch, set()
-            if name in self._of_plans or (epoch is not None and name in self._of_epoch):
-                raise ValueError(
-                    f"the state at {root} has an operator named {name!r} already: give this one another name=, "
-                    "or make a new State for a new query"
-                )
-            (self._of_plans if epoch is None else self._of_epoch).add(name)
+            for name in names:
+                if name in self._of_plans or (epoch is not None and name in self._of_epoch):
+                    raise ValueError(
+                        f"the state at {root} has an operator named {name!r} already: give this one another name=, "
+                        "or make a new State for a new query"
+                    )
+            (self._of_plans if epoch is None else self._of_epoch).update(names)
 
     def __reduce__(self) -> tuple[type["_Operators"], tuple[()]]:
         # A state that is pickled into foreachBatch's function arrives in another process, where nothing is named yet.

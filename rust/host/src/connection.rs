@@ -114,7 +114,7 @@ impl Connection {
                 Kind::Batch | Kind::End => {}
                 _ => return Err(unexpected(kind, "Columns, Batch or End")),
             }
-            for batch in batches.receive(payload)? {
+            for batch in batches.receive(payload).map_err(|error| session.told(error))? {
                 session.push(batch)?;
             }
             if kind == Kind::End {

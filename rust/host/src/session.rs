@@ -152,7 +152,8 @@ impl Session {
         stage(&host, &request, &root, run, place.epoch, work, &outcome)
     }
 
-    fn told(&self, error: Error) -> Error {
+    /// An error of this session, with operator and partition.
+    pub(crate) fn told(&self, error: Error) -> Error {
         told(error, &self.request.operator.name, self.request.partition)
     }
 

@@ -17,6 +17,8 @@
 //!
 //! Calls are of an operator whose code runs in the worker (`crate::message`); the last of them ends the work.
 //!
+//! A call that was wrong is answered by `Refused(kind, message)`, and the session goes on.
+//!
 //! `Error(kind, message)` may take the place of any answer of the host and ends the session. The Batch frames of a
 //! session together are one Arrow IPC stream (schema message first), so are its Output frames. `Columns` is a stream of its
 //! own without batches: with it the host brings the state up while the worker still waits for its first rows. A connection
@@ -227,7 +229,14 @@ impl BatchReceiver {
         let mut batches = Vec::with_capacity(1);
         while !buffer.is_empty() {
             let batch = self.decoder.decode(&mut buffer).map_err(|error| {
-                Error::new(ErrorKind::Serialization, format!("a batch that came over the connection is not readable Arrow IPC: {error}"))
+                // Spark's strings are any bytes, Arrow's are not.
+                let hint = if error.to_string().contains("UTF8") {
+                    "; a string column has bytes that are not UTF-8: give it make_valid_utf8(column), or cast it to binary"
+                } else {
+                    ""
+                };
+                let words = format!("a batch that came over the connection is not readable Arrow IPC: {error}{hint}");
+                Error::new(ErrorKind::Serialization, words)
             })?;
             batches.extend(batch);
         }
