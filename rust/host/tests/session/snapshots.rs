@@ -240,15 +240,16 @@ fn a_damaged_snapshot_counts_no_more_and_the_next_one_is_taken_at_once() {
 fn a_snapshot_of_a_database_that_was_damaged_on_the_disk_is_the_last_one_to_be_taken() {
     let spark = Spark::new();
     let hour = |host: &HostProcess, epoch: i64, rows: &[Row]| every(&spark, epoch, HOUR).run(host.connect(), rows);
-    let other = |host: &HostProcess, epoch: i64| drop(hour(host, epoch, &[right("USD", epoch, epoch)]).unwrap());
+    // Without rows, so that nothing reads or merges the file with the damage.
+    let empty = |host: &HostProcess, epoch: i64| drop(hour(host, epoch, &[]).unwrap());
     let host = HostProcess::start();
     spark.epoch(0, || hour(&host, 0, &[right("EUR", 10, 100)]).unwrap());
-    let next = spark.run_epochs_until(1, || manifests(&spark).len() == 1, |epoch| other(&host, epoch));
+    let next = spark.run_epochs_until(1, || manifests(&spark).len() == 1, |epoch| empty(&host, epoch));
     host.kill();
     assert!(damage_tables(&spark, b"EUR") > 0);
     // Nobody reads the block, and the files of the next snapshot have it.
     let host = HostProcess::start();
-    let next = spark.run_epochs_until(next, || manifests(&spark).len() == 2, |epoch| other(&host, epoch));
+    let next = spark.run_epochs_until(next, || manifests(&spark).len() == 2, |epoch| empty(&host, epoch));
     let kept = manifests(&spark);
     spark.begin(next);
     let rows = [left("EUR", 10, 1)];
@@ -263,7 +264,7 @@ fn a_snapshot_of_a_database_that_was_damaged_on_the_disk_is_the_last_one_to_be_t
     assert!(kept.iter().all(|manifest| host.log().contains(&restored(manifest))), "{}", host.log());
     // The hour is not over: the good one comes at once.
     let is_replaced = || manifests(&spark).iter().any(|manifest| epoch_of(manifest) > epoch_of(&kept[1]));
-    let next = spark.run_epochs_until(next + 1, is_replaced, |epoch| other(&host, epoch));
+    let next = spark.run_epochs_until(next + 1, is_replaced, |epoch| empty(&host, epoch));
     host.kill();
     spark.delete_local();
     let host = HostProcess::start();
