@@ -69,6 +69,21 @@ def test_a_store_that_was_made_while_others_were_left_out_has_no_offset(tmp_path
         assert (task.committed_offset(LOG), task.committed_offsets()) == (None, {})
 
 
+def test_a_store_that_moves_from_memory_to_files_has_no_offset(tmp_path):
+    with hf.open_task(tmp_path / "db", [hf.stores.key_value("lost", persistent=False)]) as task:
+        task["lost"].put(b"k", b"v")
+        task.observe("orders", 0, 41)
+        task.commit({LOG: 7})
+    for _ in range(2):
+        with hf.open_task(tmp_path / "db", [hf.stores.key_value("lost")]) as task:
+            assert task.committed_offset(LOG) is None
+            assert_lost(task["lost"])
+    with hf.open_task(tmp_path / "db", [hf.stores.key_value("lost")]) as task:
+        task.restore_batch("lost", pa.array([b"k"]), pa.array([b"v"]), None, {LOG: 7})
+    with hf.open_task(tmp_path / "db", [hf.stores.key_value("lost")]) as task:
+        assert (task.committed_offset(LOG), task["lost"].get(b"k")) == (7, b"v")
+
+
 def test_a_position_is_committed_and_rolled_back_with_the_writes(bench):
     bench.task.observe("orders", 3, 41)
     bench.kv.put(b"k", b"v")

@@ -30,10 +30,7 @@ def read(path: Path) -> dict[TopicPartition, int] | None:
 
 def remove(path: Path) -> None:
     """Removes the file, for good when it returns: after a power loss it must not be there again, with offsets of before."""
-    try:
-        path.unlink()
-    except FileNotFoundError:
-        return
+    path.unlink(missing_ok=True)
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)

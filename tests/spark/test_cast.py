@@ -44,7 +44,7 @@ NOON = 19_675 * 24 * HOUR + 12 * HOUR
         (pa.array([NOON], US), DATE, r"x has 2023-11-14 12:00:00\.000000, which date32\[day\] cannot hold"),
         (pa.array([NOON - 12 * HOUR], BERLIN_US), DATE, "x has 2023-11-14 01:00:00.* cannot hold"),
         (pa.array([{"d": NOON}], pa.struct([("d", US)])), pa.struct([("d", DATE)]), r"x\.d has 2023-11-14 12:00"),
-        (pa.array([NOON], US), pa.time64("us"), r"x is timestamp\[us\], of which time64\[us\] has no date"),
+        (pa.array([NOON], US), pa.time64("us"), r"x is timestamp\[us\], and time64\[us\] is a time of day"),
         (pa.array([1e9]), CENTS, "overflow"),
         (pa.array([1_001], pa.timestamp("ns")), I64, "would lose data: 1001"),
         (pa.array([1_001], pa.duration("ns")), I64, "would lose data: 1001"),

@@ -1,4 +1,4 @@
-"""Columns that the user's code gave, cast to the types that it declared, with nothing lost on the way."""
+"""Columns that the user's code gave, cast to the types that it declared: only digits of floats are lost, as in SQL."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -48,7 +48,7 @@ def _check_types(given: pa.DataType, wanted: pa.DataType, place: str) -> None:
     if pa.types.is_temporal(given) and pa.types.is_integer(wanted) and given != _in_micros(given):
         raise ValueError(f"{place} is {given}, and integers are microseconds: cast it to {_in_micros(given)}")
     if pa.types.is_time(wanted) and not pa.types.is_time(given) and pa.types.is_temporal(given):
-        raise ValueError(f"{place} is {given}, of which {wanted} has no date: cast it")
+        raise ValueError(f"{place} is {given}, and {wanted} is a time of day alone: cast it")
     if _kind(wanted) == "list":
         _check_types(_element(given), _element(wanted), f"{place}[]")
     elif _kind(wanted) == "struct":

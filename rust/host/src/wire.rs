@@ -230,7 +230,7 @@ impl BatchReceiver {
         while !buffer.is_empty() {
             let batch = self.decoder.decode(&mut buffer).map_err(|error| {
                 // Spark's strings are any bytes, Arrow's are not.
-                let hint = if error.to_string().contains("UTF8") {
+                let hint = if ["utf8", "utf-8"].iter().any(|word| error.to_string().to_ascii_lowercase().contains(word)) {
                     "; a string column has bytes that are not UTF-8: give it make_valid_utf8(column), or cast it to binary"
                 } else {
                     ""

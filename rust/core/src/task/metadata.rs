@@ -12,6 +12,7 @@
 //! sequence:NAME                             → u64 big-endian, the last duplicate's number
 //! lost:NAME                                 → nothing, while a store that began empty, or was left out of an open in which positions
 //!                                             moved, has to be restored to stand at them
+//! memory:NAME                               → nothing, for a store that was last opened in memory
 //! position:TOPIC | 00 | partition i32 b. e. → i64 big-endian
 //! property:NAME                             → bytes; `serde:STORE:key` and `…:value` are the serdes of typed stores
 //! spilled                                   → u64 big-endian, the last commit that came through a commit file
@@ -45,6 +46,10 @@ pub(super) fn first_kept_key(name: &str) -> Vec<u8> {
 
 pub(super) fn lost_key(name: &str) -> Vec<u8> {
     format!("lost:{name}").into_bytes()
+}
+
+pub(super) fn memory_key(name: &str) -> Vec<u8> {
+    format!("memory:{name}").into_bytes()
 }
 
 pub(super) fn sequence_key(name: &str) -> Vec<u8> {

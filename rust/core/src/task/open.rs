@@ -275,6 +275,12 @@ impl Opening {
                 // A store of an older layout is not new for having no descriptor.
                 is_lost |= !has_offsets && !self.has_rows(spec)?;
             }
+            if spec.persistent && self.read(&metadata::memory_key(&spec.name))?.is_some() {
+                // Its offsets are those of rows that were never in files.
+                offsets::push_lost(&self.snapshot, self.offsets, &spec.name, &mut batch)?;
+                batch.push(self.metadata.id, &metadata::memory_key(&spec.name), None);
+                is_lost = true;
+            }
             if is_lost && !position.is_empty() {
                 batch.push(self.metadata.id, &metadata::lost_key(&spec.name), Some(&[]));
             }
@@ -370,6 +376,7 @@ impl Opening {
             }
             // Its rows are gone since the last open.
             offsets::push_lost(&self.snapshot, self.offsets, &spec.name, batch)?;
+            batch.push(self.metadata.id, &metadata::memory_key(&spec.name), Some(&[]));
             return Ok(StoreState::default());
         }
         if let Some(stored) = stored {

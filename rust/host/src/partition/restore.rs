@@ -15,31 +15,48 @@ use crate::log::HeadHeader;
 use crate::protocol::Epoch;
 use crate::root::{Moved, SnapshotId};
 
-/// Which snapshots the database came from.
+/// Which snapshots have files of the database.
 #[derive(Default)]
 pub struct Origin {
-    /// The one that it was made from.
-    restored: Option<SnapshotId>,
-    /// Those whose databases were damaged when they were read. A block that goes bad on a local disk goes into the next snapshot
-    /// with all its digests right: such a one is the last that a database is made from, and is replaced at once. It is not
-    /// removed, since it may have been good and the disk that it was restored to bad.
+    /// The newest of them: the one that it was made from, or that was taken of it since.
+    newest: Option<SnapshotId>,
+    /// Those whose databases were damaged when they were read, the last one last. A block that goes bad on a local disk goes into
+    /// the next snapshot with all its digests right: a database is made from such a one only where there is nothing else, and it
+    /// goes as soon as there is a newer one. Not before: it may have been good, and the disk that it was restored to bad.
     doubted: Vec<SnapshotId>,
 }
 
 impl Partition {
-    /// The database has shown damage: what it was restored from may have it, too.
+    /// The database has shown damage: the newest snapshot that has files of it may have it, too.
     pub(super) fn doubt(&self) {
         let mut origin = self.origin.lock();
-        if let Some(id) = origin.restored.take() {
+        if let Some(id) = origin.newest.take() {
             log::warn!("{self}: the snapshot of epoch {} may have the damage, too: another one is preferred", id.epoch);
+            origin.doubted.retain(|other| *other != id);
             origin.doubted.push(id);
             self.found_bad.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether the next snapshot would have the name of one that may be damaged.
+    /// Whether a snapshot of that epoch would have the name of one that may be damaged.
     pub(super) fn is_doubted(&self, epoch: Epoch) -> bool {
         self.origin.lock().doubted.iter().any(|id| id.epoch == epoch)
+    }
+
+    /// A snapshot was taken; returns those that may be damaged and are needed no more.
+    pub(super) fn was_taken(&self, id: SnapshotId) -> Vec<SnapshotId> {
+        let mut origin = self.origin.lock();
+        origin.newest = Some(id);
+        std::mem::take(&mut origin.doubted)
+    }
+
+    fn came_from(&self, id: Option<SnapshotId>) {
+        self.origin.lock().newest = id;
+    }
+
+    /// When a snapshot was last found to be damaged, as a rank; none for one that was not.
+    fn doubts(&self, id: &SnapshotId) -> Option<usize> {
+        self.origin.lock().doubted.iter().position(|other| other == id)
     }
 
     /// A database where there is none: that of the newest good snapshot, else an empty one.
@@ -50,7 +67,7 @@ impl Partition {
         match self.newest_snapshot(wanted, None, &fetched, || directory.adopt(&fetched, wanted)) {
             Ok(Some(task)) => Ok(task),
             Ok(None) => {
-                self.origin.lock().restored = None;
+                self.came_from(None);
                 directory.remake(wanted)
             }
             // What came of a bad snapshot must not be taken for a state.
@@ -77,7 +94,10 @@ impl Partition {
             Ok(Some(task)) => Ok(task),
             Ok(None) if is_there => return Ok(()),
             Err(error) if is_there => return Err(error),
-            Ok(None) => directory.remake(wanted),
+            Ok(None) => {
+                self.came_from(None);
+                directory.remake(wanted)
+            }
             Err(error) => directory.clear().and(Err(error)),
         };
         let open = inner.open.take();
@@ -119,16 +139,17 @@ impl Partition {
         let newer = |id: &SnapshotId| id.epoch < wanted.epoch && applied.is_none_or(|applied| id.epoch > applied);
         let look = || -> Result<Vec<SnapshotId>> {
             let mut found: Vec<SnapshotId> = self.root.snapshots(&self.operator, self.number)?.into_iter().filter(newer).collect();
-            found.sort_by_key(|id| self.is_doubted(id.epoch));
+            found.sort_by_key(|id| self.doubts(id));
             Ok(found)
         };
         // Without a snapshot the log must be whole.
         let first = applied.unwrap_or(wanted.first_epoch);
-        let is_log_whole = || self.root.objects(Some(&self.operator), first).map(|objects| !objects.is_empty());
+        let is_log_whole =
+            || -> Result<bool> { Ok(self.root.objects(Some(&self.operator), first)?.iter().any(|object| object.partition == self.number)) };
         let (mut candidates, mut reasons) = (look()?, String::new());
         while !candidates.is_empty() {
             for id in &candidates {
-                if self.is_doubted(id.epoch) && is_log_whole()? {
+                if self.doubts(id).is_some() && is_log_whole()? {
                     return Ok(None);
                 }
                 let (header, is_log) = match self.decided_header(wanted, id.epoch) {
@@ -137,7 +158,7 @@ impl Partition {
                 };
                 match header.and_then(|header| self.restore(id, &header, fetched, &mut adopt)) {
                     Ok(task) => {
-                        self.origin.lock().restored = Some(id.clone());
+                        self.came_from(Some(id.clone()));
                         return Ok(Some(task));
                     }
                     Err(error) if matches!(error.kind(), ErrorKind::Restore | ErrorKind::StoreCorrupted | ErrorKind::TaskCorrupted) => {

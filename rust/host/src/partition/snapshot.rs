@@ -106,27 +106,42 @@ impl Partition {
         // Most of what is in memory goes to files while epochs go on; the checkpoint then finds little left to write.
         task.flush(true)?;
         drop(task);
-        let (id, directory, mut known) = {
+        let (id, directory, mut known, rebuilds) = {
             let mut inner = self.inner.lock();
+            let rebuilds = inner.rebuilds;
             let known = std::mem::take(&mut inner.snapshots.known);
             let Open { task, directory, .. } = inner.opened()?;
-            let Some(epoch) = self.applied(task)? else { return Ok(()) };
+            // One that may be damaged would keep its name and its files.
+            let Some(epoch) = self.applied(task)?.filter(|epoch| !self.is_doubted(*epoch)) else { return Ok(()) };
             let id = SnapshotId { operator: self.operator.clone(), partition: self.number, epoch, chain: chain(task)? };
             let copy = directory.beside("snapshot");
             remove(&copy)?;
             task.checkpoint(&copy)?;
-            (id, copy, known)
+            (id, copy, known, rebuilds)
         };
         let moved = self.root.fence(run).and_then(|()| self.root.put_snapshot(&id, run, &directory, &mut known));
         if let Err(left) = remove(&directory) {
             log::warn!("{self}: the files of a snapshot are left on the disk: {left}");
         }
         let moved = moved?;
-        self.inner.lock().snapshots.known = known;
         // The upload may have taken long.
+        let doubted = {
+            let mut inner = self.inner.lock();
+            if inner.rebuilds != rebuilds {
+                drop(inner);
+                log::warn!("{self}: the snapshot of epoch {} is removed: its database was made anew meanwhile", id.epoch);
+                return self.root.discard_snapshot(&id, run);
+            }
+            inner.snapshots.known = known;
+            inner.snapshots.epoch = Some(id.epoch);
+            // Before the older ones go: what is found from here on is found of this one.
+            self.found_bad.store(false, Ordering::Relaxed);
+            self.was_taken(id.clone())
+        };
+        for doubted in &doubted {
+            self.root.discard_snapshot(doubted, run)?;
+        }
         self.root.keep_snapshots(&id, run, KEPT)?;
-        self.inner.lock().snapshots.epoch = Some(id.epoch);
-        self.found_bad.store(false, Ordering::Relaxed);
         drop(turn);
         // What this one has made needless goes with the next round, of all partitions.
         let forgotten = match self.root.is_cleaning_due(begun, policy.interval) {
