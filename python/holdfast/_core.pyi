@@ -33,6 +33,7 @@ __all__ = [
     "check_topic",
     "decode_batch",
     "decode_reader",
+    "default_segment_interval",
     "drop_epoch",
     "host_main",
     "open_task",
