@@ -7,7 +7,8 @@ use holdfast_core::{
     VersionRow, read_offsets, write_offsets,
 };
 use rust_rocksdb::{DB, Options};
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 fn specs() -> Vec<StoreSpec> {
@@ -129,6 +130,23 @@ fn what_an_older_layout_went_on_to_write_counts() {
     }
 }
 
+/// Copies a database's files as a kill leaves them: all of one moment, so again if one has come, grown or gone meanwhile.
+fn copy_as_killed(path: &Path, copy: &Path) {
+    let files = || -> BTreeMap<PathBuf, u64> {
+        let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter_map(|path| path.metadata().ok().filter(std::fs::Metadata::is_file).map(|found| (path, found.len()))).collect()
+    };
+    loop {
+        let before = files();
+        std::fs::create_dir(copy).unwrap();
+        let copied = before.keys().all(|file| std::fs::copy(file, copy.join(file.file_name().unwrap())).is_ok());
+        if copied && files() == before {
+            return;
+        }
+        std::fs::remove_dir_all(copy).unwrap();
+    }
+}
+
 #[test]
 fn what_was_moved_in_is_on_disk_before_its_files_go() {
     for durability in [Durability::Sync, Durability::Changelog] {
@@ -139,11 +157,7 @@ fn what_was_moved_in_is_on_disk_before_its_files_go() {
         write_offsets(&path.join("kv.position"), &offsets(&[("orders", 3, 99)])).unwrap();
         let _open = open(&path, durability, false);
         assert!(!path.join(".checkpoint").exists() && !path.join("kv.position").exists());
-        // As a kill leaves it.
-        std::fs::create_dir(&copy).unwrap();
-        for file in std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
-            std::fs::copy(&file, copy.join(file.file_name().unwrap())).unwrap();
-        }
+        copy_as_killed(&path, &copy);
         let task = open(&copy, durability, false);
         assert_eq!(task.committed_offsets().unwrap().into_iter().collect::<Offsets>(), offsets(&[("log", 0, 41)]));
         assert_eq!(task.position().get(&tp("orders", 3)), Some(Offset(99)));
