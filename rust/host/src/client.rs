@@ -100,6 +100,8 @@ impl Client {
         let mut line = Line::connect(peer).map_err(|error| unreachable(&error.to_string()))?;
         match ask(&mut line, request) {
             Ok(Asked::Opened(answer)) => Ok(Some((line, answer))),
+            // Ports are given out again, and an executor's hosts may have one token: an owner does not ask for itself.
+            Ok(Asked::Moved(next)) if next.host == owner.host => Err(unreachable("another state host listens there now")),
             Ok(Asked::Moved(_)) => Ok(None),
             Err(Failed::Gone(how)) => Err(unreachable(&how)),
             Err(said) => Err(said),

@@ -241,6 +241,22 @@ fn another_applications_host_is_left_alone() {
 }
 
 #[test]
+fn another_host_at_the_owners_address_is_not_the_owner() {
+    let (spark, other) = (Spark::new(), Spark::new());
+    let (a, b, c) = (Host::on_a_cluster(), Host::on_a_cluster(), Host::on_a_cluster());
+    first_epoch(&spark, a.connect());
+    first_epoch(&other, c.connect());
+    // Its token is the same, as is that of an executor's next host.
+    let claim = |root: &Spark| fs::read_dir(root.path().join("owners/join/0")).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(claim(&other)).unwrap();
+    fs::write(claim(&spark), text.replace(r#""host":""#, r#""host":"before-"#)).unwrap();
+    spark.begin(1);
+    let done = Task::new(&spark, "a", 1).run(b.connect(), &[left("EUR", 10, 1)]).unwrap();
+    assert_eq!(done.rows, [matched(1, 100, 10)]);
+    assert_eq!(terms(&spark), ["1.1", "1.2"]);
+}
+
+#[test]
 fn a_host_that_shows_another_token_is_not_the_owner() {
     let spark = Spark::new();
     let (a, b) = (Host::on_a_cluster(), Host::on_a_cluster());
