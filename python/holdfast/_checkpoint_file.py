@@ -8,7 +8,6 @@ rates-changelog 1 7
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from holdfast import _core
@@ -30,12 +29,7 @@ def read(path: Path) -> dict[TopicPartition, int] | None:
 
 def remove(path: Path) -> None:
     """Removes the file, for good when it returns: after a power loss it must not be there again, with offsets of before."""
-    path.unlink(missing_ok=True)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    _core.remove_offsets(path)
 
 
 def write(path: Path, offsets: Mapping[TopicPartition, int]) -> None:

@@ -38,6 +38,7 @@ __all__ = [
     "host_main",
     "open_task",
     "read_offsets",
+    "remove_offsets",
     "rewind",
     "write_offsets",
 ]
@@ -72,6 +73,9 @@ def read_offsets(path: str | PathLike[str]) -> list[tuple[str, int, int]] | None
 
 def write_offsets(path: str | PathLike[str], offsets: Sequence[tuple[str, int, int]]) -> None:
     """Writes such a file, all or nothing."""
+
+def remove_offsets(path: str | PathLike[str]) -> None:
+    """Removes such a file, if there is one, for good when it returns."""
 
 def default_segment_interval(history_retention: int) -> int:
     """The segment interval that is the default for a history retention, both in microseconds."""
@@ -239,10 +243,8 @@ class WindowStore:
         """A window's value."""
     def fetch_range(self, wanted: _Selection) -> WindowIterator:
         """Windows by (start, key)."""
-    def put_batch(self, keys: Any, values: Any, window_starts: Any) -> None:
-        """A put a row, as one unit."""
-    def put_stamped_batch(self, keys: Any, values: Any, window_starts: Any, timestamps: Any) -> None:
-        """The same in a store with timestamps."""
+    def put_batch(self, keys: Any, values: Any, window_starts: Any, timestamps: Any | None) -> None:
+        """A put a row, as one unit; with timestamps in a store that has them."""
     def fetch_batch(self, keys: Any, window_starts: Any) -> ArrowArray:
         """A value a row."""
     def fetch_stamped_batch(self, keys: Any, window_starts: Any) -> ArrowBatch:

@@ -201,7 +201,7 @@ class WindowStore(_WindowStore, ReadOnlyWindowStore[K, V]):
 
     def put_batch(self, keys: Any, values: Any, window_starts: Any) -> None:
         """A put a row, in order. One unit: a bad row, and nothing is written."""
-        self._core.put_batch(self._serdes.encode_keys(keys), self._serdes.encode_values(values), window_starts)
+        self._core.put_batch(self._serdes.encode_keys(keys), self._serdes.encode_values(values), window_starts, None)
 
     def read_only(
         self, isolation_level: IsolationLevel | None = None, *, position_bound: PositionBound | None = None
@@ -240,8 +240,10 @@ class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V])
 
     def put_batch(self, keys: Any, values: Any, window_starts: Any, timestamps: Any) -> None:
         """A put a row, in order. One unit: a bad row, and nothing is written."""
+        if timestamps is None:
+            raise TypeError("timestamps is None; wanted: an Arrow array, a timestamp a row")
         keys, values = self._serdes.encode_keys(keys), self._serdes.encode_values(values)
-        self._core.put_stamped_batch(keys, values, window_starts, timestamps)
+        self._core.put_batch(keys, values, window_starts, timestamps)
 
     def read_only(
         self, isolation_level: IsolationLevel | None = None, *, position_bound: PositionBound | None = None

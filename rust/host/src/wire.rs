@@ -229,8 +229,10 @@ impl BatchReceiver {
         let mut batches = Vec::with_capacity(1);
         while !buffer.is_empty() {
             let batch = self.decoder.decode(&mut buffer).map_err(|error| {
+                let error = error.to_string();
+                let lower = error.to_ascii_lowercase();
                 // Spark's strings are any bytes, Arrow's are not.
-                let hint = if ["utf8", "utf-8"].iter().any(|word| error.to_string().to_ascii_lowercase().contains(word)) {
+                let hint = if lower.contains("utf8") || lower.contains("utf-8") {
                     "; a string column has bytes that are not UTF-8: give it make_valid_utf8(column), or cast it to binary"
                 } else {
                     ""

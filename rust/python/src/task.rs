@@ -121,6 +121,12 @@ pub fn write_offsets(py: Python<'_>, path: PathBuf, offsets: Vec<(String, i32, i
     run(py, Owner::of_engine(), || holdfast_core::write_offsets(&path, &offsets.into_iter().map(offset).collect()))
 }
 
+/// Removes such a file, if there is one, for good when it returns.
+#[pyfunction]
+pub fn remove_offsets(py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    run(py, Owner::of_engine(), || holdfast_core::remove_offsets(&path))
+}
+
 /// Fails for a topic that such a file has no place for.
 #[pyfunction]
 pub fn check_topic(py: Python<'_>, topic: &str) -> PyResult<()> {

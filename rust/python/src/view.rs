@@ -160,8 +160,8 @@ impl View {
             if bound.is_empty() || !self.task.task.is_lost(store, tx)? {
                 return Ok(());
             }
-            let words = "the store has lost what it had, was added later, or was left out while others went on, so it is not what the state was at that position; restore it \
-                         from its changelog, with no rows if it is to begin empty";
+            let words = "the store has lost what it had, was added later, or was left out while others went on, so it is not what the \
+                         state was at that position; restore it from its changelog, with no rows if it is to begin empty";
             return Err(Error::new(ErrorKind::NotUpToBound, words).store(store).path(self.task.task.path()));
         };
         let reached = reached.map_or_else(|| "nothing".to_owned(), |offset| offset.0.to_string());

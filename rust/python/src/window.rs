@@ -45,35 +45,6 @@ impl WindowStore {
             Ok(places)
         })
     }
-
-    fn put_columns(
-        &self,
-        py: Python<'_>,
-        keys: &Bound<'_, PyAny>,
-        values: &Bound<'_, PyAny>,
-        window_starts: &Bound<'_, PyAny>,
-        timestamps: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
-        let (keys, values) = (Column::import(keys, "keys")?, Column::import(values, "values")?);
-        let starts = Column::import(window_starts, "window_starts")?;
-        let timestamps = timestamps.map(|timestamps| Column::import(timestamps, "timestamps")).transpose()?;
-        run(py, self.view.owner(), || {
-            for column in [Some(&values), Some(&starts), timestamps.as_ref()].into_iter().flatten() {
-                keys.same_rows(column)?;
-            }
-            let (keys, values, starts) = (keys.bytes()?, values.bytes()?, starts.times()?);
-            let timestamps = timestamps.as_ref().map(Column::times).transpose()?;
-            keys.check_keys()?;
-            let puts = keys.iter().flatten().zip(values.iter()).zip(starts).enumerate().map(|(row, ((key, value), start))| {
-                let timestamp = timestamps.as_ref().map(|times| times[row]);
-                WindowPut { key, value, start, timestamp }
-            });
-            self.view.write_batch(|tx| {
-                self.store.put_batch(tx, puts)?;
-                Ok(())
-            })
-        })
-    }
 }
 
 /// Which rows a scan is to show, as Python says it: first and last key, two times, backward. Of windows the times are first
@@ -113,25 +84,34 @@ impl WindowStore {
         Ok(WindowIterator::new(self.view.task(), self.scan(py, &wanted)?))
     }
 
+    #[pyo3(signature = (keys, values, window_starts, timestamps))]
     fn put_batch(
         &self,
         py: Python<'_>,
         keys: &Bound<'_, PyAny>,
         values: &Bound<'_, PyAny>,
         window_starts: &Bound<'_, PyAny>,
+        timestamps: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.put_columns(py, keys, values, window_starts, None)
-    }
-
-    fn put_stamped_batch(
-        &self,
-        py: Python<'_>,
-        keys: &Bound<'_, PyAny>,
-        values: &Bound<'_, PyAny>,
-        window_starts: &Bound<'_, PyAny>,
-        timestamps: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        self.put_columns(py, keys, values, window_starts, Some(timestamps))
+        let (keys, values) = (Column::import(keys, "keys")?, Column::import(values, "values")?);
+        let starts = Column::import(window_starts, "window_starts")?;
+        let timestamps = timestamps.map(|timestamps| Column::import(timestamps, "timestamps")).transpose()?;
+        run(py, self.view.owner(), || {
+            for column in [Some(&values), Some(&starts), timestamps.as_ref()].into_iter().flatten() {
+                keys.same_rows(column)?;
+            }
+            let (keys, values, starts) = (keys.bytes()?, values.bytes()?, starts.times()?);
+            let timestamps = timestamps.as_ref().map(Column::times).transpose()?;
+            keys.check_keys()?;
+            let puts = keys.iter().flatten().zip(values.iter()).zip(starts).enumerate().map(|(row, ((key, value), start))| {
+                let timestamp = timestamps.as_ref().map(|times| times[row]);
+                WindowPut { key, value, start, timestamp }
+            });
+            self.view.write_batch(|tx| {
+                self.store.put_batch(tx, puts)?;
+                Ok(())
+            })
+        })
     }
 
     fn fetch_batch(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, window_starts: &Bound<'_, PyAny>) -> PyResult<ArrowArray> {

@@ -46,14 +46,8 @@ class Window(Remote):
         """Windows by (start, key)."""
         return Rows(self._scan("range", *selection(wanted, ("start", "end"))), _rows)
 
-    def put_batch(self, keys: Any, values: Any, window_starts: Any) -> None:
-        """A put a row, as one unit."""
-        self._ask("put", *_put(keys, values, window_starts, None))
-
-    def put_stamped_batch(self, keys: Any, values: Any, window_starts: Any, timestamps: Any) -> None:
-        """The same in a store with timestamps."""
-        if timestamps is None:
-            raise TypeError("timestamps is None; wanted: an Arrow array of them")
+    def put_batch(self, keys: Any, values: Any, window_starts: Any, timestamps: Any | None) -> None:
+        """A put a row, as one unit; with timestamps in a store that has them."""
         self._ask("put", *_put(keys, values, window_starts, timestamps))
 
     def fetch_batch(self, keys: Any, window_starts: Any) -> Any:

@@ -24,7 +24,7 @@ pub use commit::Commit;
 pub use metrics::{StoreMetrics, TaskMetrics};
 pub use open_transaction::OpenTransaction;
 pub use options::{Durability, ProcessingGuarantee, TaskOptions, TransactionMechanism};
-pub use text_file::{Offsets, check_topic, read_offsets, write_offsets};
+pub use text_file::{Offsets, check_topic, read_offsets, remove_offsets, write_offsets};
 pub use uncommitted::LongCall;
 
 use crate::error::{Error, ErrorKind, Result};

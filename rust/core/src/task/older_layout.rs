@@ -115,7 +115,7 @@ pub(super) fn move_in(database: &Arc<Database>, metadata: Family, offsets: Famil
     database.write(&mut batch)?;
     database.flush(true)?;
     Failpoint::AfterMoveIn.reached()?;
-    text_file::remove(files.paths.iter().map(PathBuf::as_path))
+    files.paths.iter().try_for_each(|path| text_file::remove_offsets(path))
 }
 
 /// Fails if the files have no place for a topic that the database has an offset or a position of: the open says it, not the close.

@@ -97,13 +97,15 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     sync_directory(path)
 }
 
-/// Removes files, for good when it returns.
-pub(super) fn remove<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<()> {
-    for path in paths {
-        let removed = std::fs::remove_file(path).and_then(|()| sync_directory(path));
-        removed.map_err(|e| Error::new(ErrorKind::Io, format!("the file cannot be removed: {e}; check its permissions")).path(path))?;
-    }
-    Ok(())
+/// Removes the file, if there is one, for good when it returns: after a power loss it must not be there again, with offsets
+/// of before.
+///
+/// # Errors
+/// `Io`.
+pub fn remove_offsets(path: &Path) -> Result<()> {
+    let removed = std::fs::remove_file(path).or_else(|e| if e.kind() == IoErrorKind::NotFound { Ok(()) } else { Err(e) });
+    let words = |e| Error::new(ErrorKind::Io, format!("the file cannot be removed: {e}; check its permissions")).path(path);
+    removed.and_then(|()| sync_directory(path)).map_err(words)
 }
 
 fn sync_directory(path: &Path) -> std::io::Result<()> {
