@@ -11,8 +11,8 @@ use super::cursor::Slot;
 use super::environment;
 use super::failure::failure;
 use super::family::{Family, FamilyKind, FamilySpec, Handle};
-use super::kept::kept_key;
-use super::log_gap::{NoReplay, Watch};
+use super::last_commit;
+use super::log_gap::Watch;
 use super::log_record;
 use super::options::{DatabaseOptions, database_options, family_options};
 use super::snapshot::Snapshot;
@@ -55,8 +55,9 @@ impl Database {
         let mut specs = wanted.to_vec();
         let on_disk = !options.environment.as_ref().is_some_and(|environment| environment.in_memory);
         let durable = if on_disk { commit_number::durable(path) } else { None };
+        let number_in_files = || last_commit::in_files(path, options).map(|last| last.number);
         if on_disk && path.join("CURRENT").exists() {
-            log_record::check(path, || state_in_files(path, options))?;
+            log_record::check(path, number_in_files)?;
             let names = DB::list_cf(&db_options, path).map_err(|e| failure("reading the list of families", path, e))?;
             for name in names {
                 if name == "default" || specs.iter().any(|spec| spec.name() == name) {
@@ -82,7 +83,7 @@ impl Database {
             std::iter::once(Ok(ColumnFamilyDescriptor::new("default", Options::default()))).chain(own).collect()
         };
         // Where this fails the opening below does too, and says why.
-        let watch = if options.sync && has_log(path) { state_in_files(path, options).map(Watch::from) } else { None };
+        let watch = if options.sync && has_log(path) { number_in_files().map(Watch::from) } else { None };
         if let Some(watch) = &watch {
             db_options.set_wal_filter(watch.clone());
         }
@@ -109,8 +110,8 @@ impl Database {
             handles.push(("default".to_owned(), Family { handle: Handle(handle.inner()), id: handle.id() }));
         }
         Failpoint::AfterOpen.reached()?;
-        let last = last_commit(&db).map_err(|e| failure("reading the number of the last commit", path, e))?;
-        if let Some(durable) = durable.filter(|durable| *durable > last.0.max(options.begun.unwrap_or(0))) {
+        let last = last_commit::read(&db).map_err(|e| failure("reading the number of the last commit", path, e))?;
+        if let Some(durable) = durable.filter(|durable| *durable > last.number.max(options.begun.unwrap_or(0))) {
             return Err(commit_number::lost(&last.to_string(), durable, path));
         }
         Ok(Arc::new(Self {
@@ -122,7 +123,7 @@ impl Database {
             path: path.to_owned(),
             pid: std::process::id(),
             sync: options.sync,
-            commits: CommitNumber::new(last.0, (on_disk && !options.temporary).then_some(path)),
+            commits: CommitNumber::new(last.number, (on_disk && !options.temporary).then_some(path)),
             options: options.clone(),
         }))
     }
@@ -135,7 +136,7 @@ impl Database {
             return Error::new(ErrorKind::StoreLocked, "the directory is open elsewhere").path(path);
         }
         if error.kind() == rust_rocksdb::ErrorKind::Corruption
-            && let Some(last) = last_good_commit(path, options)
+            && let Some(last) = last_commit::before_damage(path, options)
         {
             let message = format!(
                 "opening the database failed: a file is damaged, and the last good commit before the damage is {last}; restore the \
@@ -272,7 +273,8 @@ impl Database {
     /// The same, and the database is asked: a write may have returned an error and have taken place.
     pub fn find_last_write(&self) -> Result<u64> {
         let guard = self.guard()?;
-        let last = last_commit_number(self.opened(&guard)?).map_err(|e| failure("reading the number of the last commit", &self.path, e))?;
+        let last =
+            last_commit::number(self.opened(&guard)?).map_err(|e| failure("reading the number of the last commit", &self.path, e))?;
         Ok(self.commits.found(last))
     }
 
@@ -308,9 +310,7 @@ impl Database {
 
     /// The last commit that the files hold without a log, for a message.
     pub fn last_in_files(&self) -> Option<String> {
-        let mut db_options = database_options(&self.options).ok()?;
-        db_options.set_wal_filter(NoReplay);
-        last_commit(&look(&self.path, &db_options, &self.options)?).ok().map(|last| last.to_string())
+        last_commit::in_files(&self.path, &self.options).map(|last| last.to_string())
     }
 
     /// The number of the last commit of which all is in files.
@@ -424,69 +424,4 @@ impl Drop for Database {
 fn has_log(path: &Path) -> bool {
     // An empty one holds nothing to be replayed.
     log_record::logs(path).iter().any(|log| log.metadata().is_ok_and(|metadata| metadata.len() > 0))
-}
-
-/// The number of the last commit that needs no log.
-fn state_in_files(path: &Path, options: &DatabaseOptions) -> Option<u64> {
-    let mut db_options = database_options(options).ok()?;
-    db_options.set_wal_filter(NoReplay);
-    last_commit(&look(path, &db_options, options)?).ok().map(|last| last.0)
-}
-
-/// A commit as a user knows it: its number, and the changelog offsets that it carries.
-struct LastCommit(u64, Vec<String>);
-
-impl std::fmt::Display for LastCommit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}, at offsets {:?}", self.0, self.1)
-    }
-}
-
-fn last_commit_number(db: &DB) -> std::result::Result<u64, rust_rocksdb::Error> {
-    let metadata = FamilySpec::new(FamilyKind::Metadata, "").name();
-    let in_metadata = db.cf_handle(&metadata).map(|family| db.get_cf(&family, commit_number::KEY)).transpose()?.flatten();
-    Ok(match in_metadata {
-        Some(number) => commit_number::parse(Some(&number)),
-        // An older layout may have had the database.
-        None => commit_number::parse(db.get(kept_key(&metadata, commit_number::KEY))?.as_deref()),
-    })
-}
-
-fn last_commit(db: &DB) -> std::result::Result<LastCommit, rust_rocksdb::Error> {
-    let number = last_commit_number(db)?;
-    let mut offsets = Vec::new();
-    if let Some(family) = db.cf_handle(&FamilySpec::new(FamilyKind::Offsets, "").name()) {
-        for row in db.iterator_cf(&family, rust_rocksdb::IteratorMode::Start) {
-            let (key, value) = row?;
-            // As in `task/offsets.rs`: store | 00 | topic | 00 | partition → offset.
-            if let (Some((names, partition)), Ok(offset)) = (key.split_last_chunk::<4>(), <[u8; 8]>::try_from(&*value)) {
-                let names = String::from_utf8_lossy(names.strip_suffix(&[0]).unwrap_or(names)).replace('\0', ": ");
-                offsets.push(format!("{names}-{} {}", i32::from_be_bytes(*partition), i64::from_be_bytes(offset)));
-            }
-        }
-    }
-    Ok(LastCommit(number, offsets))
-}
-
-/// What a damaged log holds before the damage; nothing if the damage lies elsewhere.
-fn last_good_commit(path: &Path, options: &DatabaseOptions) -> Option<LastCommit> {
-    let mut db_options = database_options(options).ok()?;
-    db_options.set_wal_recovery_mode(rust_rocksdb::DBRecoveryMode::PointInTime);
-    last_commit(&look(path, &db_options, options)?).ok()
-}
-
-/// Opens a database to read what its files say, with the families that they have. Changes no file.
-pub(super) fn look(path: &Path, db_options: &Options, options: &DatabaseOptions) -> Option<DB> {
-    let families: Option<Vec<_>> = DB::list_cf(db_options, path)
-        .ok()?
-        .into_iter()
-        .map(|name| {
-            let family = match FamilySpec::parse(&name) {
-                Some(spec) => family_options(&spec, options).ok()?,
-                None => Options::default(),
-            };
-            Some(ColumnFamilyDescriptor::new(name, family))
-        })
-        .collect();
-    DB::open_cf_descriptors_read_only(db_options, path, families?, false).ok()
 }

@@ -5,8 +5,8 @@
 //! offers no way back (`best_efforts_recovery` goes back to an earlier state of a family, whichever file is missing: that may
 //! be an earlier commit); whoever kept the files can put them back under their numbers.
 
-use super::database::look;
 use super::environment::sync_path;
+use super::last_commit::look;
 use super::log_gap::NoReplay;
 use super::log_record;
 use super::options::{DatabaseOptions, database_options};

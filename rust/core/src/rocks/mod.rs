@@ -13,6 +13,7 @@ mod environment;
 mod failure;
 mod family;
 mod kept;
+mod last_commit;
 mod log_gap;
 mod log_record;
 mod missing;

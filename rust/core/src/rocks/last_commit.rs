@@ -1,0 +1,82 @@
+//! The last commit of a database, as its files tell it: of one that is open, that cannot be opened, or without its log.
+
+use super::commit_number;
+use super::family::{FamilyKind, FamilySpec};
+use super::kept::kept_key;
+use super::log_gap::NoReplay;
+use super::options::{DatabaseOptions, database_options, family_options};
+use rust_rocksdb::{ColumnFamilyDescriptor, DB, DBRecoveryMode, Error, IteratorMode, Options};
+use std::fmt;
+use std::path::Path;
+
+/// A commit as a user knows it: its number, and the changelog offsets that it carries.
+pub(super) struct LastCommit {
+    pub number: u64,
+    offsets: Vec<String>,
+}
+
+impl fmt::Display for LastCommit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, at offsets {:?}", self.number, self.offsets)
+    }
+}
+
+/// The number of an open database's last commit, 0 before the first.
+pub(super) fn number(db: &DB) -> Result<u64, Error> {
+    let metadata = FamilySpec::new(FamilyKind::Metadata, "").name();
+    let in_metadata = db.cf_handle(&metadata).map(|family| db.get_cf(&family, commit_number::KEY)).transpose()?.flatten();
+    Ok(match in_metadata {
+        Some(number) => commit_number::parse(Some(&number)),
+        // An older layout may have had the database.
+        None => commit_number::parse(db.get(kept_key(&metadata, commit_number::KEY))?.as_deref()),
+    })
+}
+
+/// The last commit that the files hold without a log; nothing where they cannot be read.
+pub(super) fn in_files(path: &Path, options: &DatabaseOptions) -> Option<LastCommit> {
+    find(path, options, |db_options| db_options.set_wal_filter(NoReplay))
+}
+
+/// What a damaged log holds before the damage; nothing if the damage lies elsewhere.
+pub(super) fn before_damage(path: &Path, options: &DatabaseOptions) -> Option<LastCommit> {
+    find(path, options, |db_options| db_options.set_wal_recovery_mode(DBRecoveryMode::PointInTime))
+}
+
+fn find(path: &Path, options: &DatabaseOptions, log: impl FnOnce(&mut Options)) -> Option<LastCommit> {
+    let mut db_options = database_options(options).ok()?;
+    log(&mut db_options);
+    read(&look(path, &db_options, options)?).ok()
+}
+
+/// An open database's last commit.
+pub(super) fn read(db: &DB) -> Result<LastCommit, Error> {
+    let number = number(db)?;
+    let mut offsets = Vec::new();
+    if let Some(family) = db.cf_handle(&FamilySpec::new(FamilyKind::Offsets, "").name()) {
+        for row in db.iterator_cf(&family, IteratorMode::Start) {
+            let (key, value) = row?;
+            // As in `task/offsets.rs`: store | 00 | topic | 00 | partition → offset.
+            if let (Some((names, partition)), Ok(offset)) = (key.split_last_chunk::<4>(), <[u8; 8]>::try_from(&*value)) {
+                let names = String::from_utf8_lossy(names.strip_suffix(&[0]).unwrap_or(names)).replace('\0', ": ");
+                offsets.push(format!("{names}-{} {}", i32::from_be_bytes(*partition), i64::from_be_bytes(offset)));
+            }
+        }
+    }
+    Ok(LastCommit { number, offsets })
+}
+
+/// Opens a database to read what its files say, with the families that they have. Changes no file.
+pub(super) fn look(path: &Path, db_options: &Options, options: &DatabaseOptions) -> Option<DB> {
+    let families: Option<Vec<_>> = DB::list_cf(db_options, path)
+        .ok()?
+        .into_iter()
+        .map(|name| {
+            let family = match FamilySpec::parse(&name) {
+                Some(spec) => family_options(&spec, options).ok()?,
+                None => Options::default(),
+            };
+            Some(ColumnFamilyDescriptor::new(name, family))
+        })
+        .collect();
+    DB::open_cf_descriptors_read_only(db_options, path, families?, false).ok()
+}
