@@ -135,7 +135,7 @@ class Task:
     def uncommitted_bytes(self) -> int:
         """Memory that a commit would free."""
     def commit_requested(self) -> bool:
-        """Whether the limit is reached, or the next batch like the last would pass it."""
+        """Whether the limit is reached, or would be with as much again as was written since the last call."""
     def metrics(self) -> tuple[list[_Figure], list[tuple[str, list[_Figure]]]]:
         """The figures of the task, and those of each store by its name."""
     def close(self) -> None:

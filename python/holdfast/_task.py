@@ -314,12 +314,15 @@ class Task(AbstractContextManager["Task"]):
 
     @property
     def approximate_num_uncommitted_bytes(self) -> int:
-        """Memory that a commit would free, overwritten values included; not what lies in files already."""
+        """Memory that a commit would free: it grows with every write, also of the same key; without what lies in files already."""
         return self._core.uncommitted_bytes()
 
     @property
     def commit_requested(self) -> bool:
-        """Memory has reached `uncommitted_max_bytes` since the last commit, or the next batch like the last would do so."""
+        """Memory has reached `uncommitted_max_bytes` since the last commit, or would with as much again as the last record.
+
+        What counts as a record, or as a batch, is what was written between two reads of this property: read it after each.
+        """
         return self._core.commit_requested()
 
     def metrics(self) -> TaskMetrics:

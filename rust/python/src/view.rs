@@ -2,22 +2,31 @@
 
 use crate::run::{Owner, let_go};
 use holdfast_core::{Error, ErrorKind, Offset, OffsetChange, Position, Result, Task, TopicPartition, Transaction};
+use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An open task, and what its writer must know between two calls.
 pub struct OpenTask {
     task: Arc<Task>,
     owner: Owner,
     closed: AtomicBool,
-    /// Bytes that the last write added.
-    last_growth: AtomicUsize,
+    asked: Mutex<Asked>,
+}
+
+/// What a program has written between two questions whether to commit: one record, or one batch, with all the writes that it makes.
+#[derive(Default)]
+struct Asked {
+    /// Bytes that the transaction had when the question was last put.
+    bytes: usize,
+    /// By how much it had grown since the one before.
+    growth: usize,
 }
 
 impl OpenTask {
     /// A task that this process has opened.
     pub fn new(task: Arc<Task>) -> Self {
-        Self { task, owner: Owner::current(), closed: AtomicBool::new(false), last_growth: AtomicUsize::new(0) }
+        Self { task, owner: Owner::current(), closed: AtomicBool::new(false), asked: Mutex::default() }
     }
 
     /// The engine's task.
@@ -49,14 +58,6 @@ impl OpenTask {
         Err(Error::new(ErrorKind::StoreClosed, "the store is closed; open the task again").path(self.task.path()))
     }
 
-    /// Does a write call's work, and notes by how much the transaction has grown.
-    fn grow<T>(&self, tx: &mut Transaction, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
-        let before = tx.uncommitted_bytes();
-        let value = work(tx)?;
-        self.last_growth.store(tx.uncommitted_bytes().saturating_sub(before), Ordering::SeqCst);
-        Ok(value)
-    }
-
     /// Notes the input record that the following writes come from.
     pub fn observe(&self, tp: TopicPartition, offset: Offset) -> Result<()> {
         self.check_open()?;
@@ -73,29 +74,37 @@ impl OpenTask {
     pub fn commit(&self, offsets: OffsetChange) -> Result<()> {
         self.check_open()?;
         self.task.commit(offsets)?;
-        self.last_growth.store(0, Ordering::SeqCst);
+        self.begins_anew();
         Ok(())
     }
 
     /// Drops the open transaction.
     pub fn rollback(&self) -> Result<()> {
         self.task.rollback()?;
-        self.last_growth.store(0, Ordering::SeqCst);
+        self.begins_anew();
         Ok(())
     }
 
     /// Drops the open transaction, ends a commit that was interrupted, and returns the offsets that the state stands at.
     pub fn recover(&self) -> Result<Vec<(TopicPartition, Offset)>> {
         let offsets = self.task.recover()?;
-        self.last_growth.store(0, Ordering::SeqCst);
+        self.begins_anew();
         Ok(offsets)
     }
 
-    /// Whether the limit was reached since the last commit, or the next batch like the last would pass it.
+    fn begins_anew(&self) {
+        *self.asked.lock() = Asked::default();
+    }
+
+    /// Whether the limit was reached since the last commit, or as much again as came since the last call would reach it.
     pub fn commit_requested(&self) -> bool {
         let bytes = self.task.peak_bytes();
         let Ok(limit) = usize::try_from(self.task.uncommitted_max_bytes()) else { return false };
-        bytes > 0 && bytes.saturating_add(self.last_growth.load(Ordering::SeqCst)) >= limit
+        let mut asked = self.asked.lock();
+        if bytes > asked.bytes {
+            *asked = Asked { bytes, growth: bytes - asked.bytes };
+        }
+        bytes > 0 && bytes.saturating_add(asked.growth) >= limit
     }
 }
 
@@ -211,13 +220,13 @@ impl View {
     /// Writes one record, which only the writer's view can; `work` is one unit.
     pub fn write<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
         self.check_writer()?;
-        self.task.task.write(|tx| self.task.grow(tx, work))
+        self.task.task.write(work)
     }
 
     /// Writes many records; `work` is one unit.
     pub fn write_batch<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
         self.check_writer()?;
-        self.task.task.write_batch(|tx| self.task.grow(tx, work))
+        self.task.task.write_batch(work)
     }
 
     fn check_writer(&self) -> Result<()> {

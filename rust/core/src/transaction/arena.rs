@@ -69,7 +69,8 @@ impl Arena {
         Some(&rest[at..at + len as usize])
     }
 
+    /// What the records take. The room behind them is memory that nothing has touched.
     pub(super) fn bytes(&self) -> usize {
-        self.chunks.iter().map(Vec::capacity).sum()
+        self.chunks.iter().map(Vec::len).sum()
     }
 }

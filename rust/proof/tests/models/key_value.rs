@@ -52,6 +52,10 @@ impl Subject for StoreSpec {
         if self.persistent { committed.clone() } else { Model::new() }
     }
 
+    fn durability(&self) -> Option<Durability> {
+        (self.persistent && self.transactional).then_some(Durability::Changelog)
+    }
+
     fn check(&self, task: &Task, view: &mut Transaction, model: &Model) -> Result<(), TestCaseError> {
         let (store, expected): (_, Vec<_>) = (task.key_value("s").unwrap(), model.clone().into_iter().collect());
         prop_assert_eq!(&rows(&store, view, None, None, false), &expected);

@@ -1,8 +1,9 @@
 //! A store beside its model through all that befalls a store of any kind.
 
-use holdfast_core::{OffsetChange, Task, Transaction};
+use holdfast_core::{Durability, Offset, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, TopicPartition, Transaction};
 use proptest::prelude::*;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -12,6 +13,8 @@ pub enum Event {
     Commit,
     Rollback,
     Reopen,
+    /// The process is gone: what is in the files is what there is.
+    Crash,
     Compact,
     Views,
 }
@@ -22,6 +25,7 @@ pub fn event() -> impl Strategy<Value = Event> {
         3 => Just(Event::Commit),
         1 => Just(Event::Rollback),
         1 => Just(Event::Reopen),
+        1 => Just(Event::Crash),
         1 => Just(Event::Compact),
         3 => Just(Event::Views),
     ]
@@ -39,8 +43,52 @@ pub trait Subject {
         committed.clone()
     }
 
+    /// What a crash leaves: the last commit, or one since the last flush. Nothing is said of a store that a reopen empties, or
+    /// that has no transactions.
+    fn durability(&self) -> Option<Durability>;
+
     /// Whether a reader sees what the model holds.
     fn check(&self, task: &Task, view: &mut Transaction, model: &Self::Model) -> Result<(), TestCaseError>;
+}
+
+/// Where a store is; in memory it is empty after a reopen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// With the memory of a transaction, in bytes: it spills at every batch, now and then, or never.
+    Files(Durability, i64),
+    Memory,
+    MemoryBesideFiles,
+}
+
+pub fn place() -> impl Strategy<Value = Place> {
+    let files = [0, 2_000, -1]
+        .into_iter()
+        .flat_map(|limit| [Durability::Sync, Durability::Changelog].map(|durability| Place::Files(durability, limit)));
+    prop::sample::select(files.chain([Place::Memory, Place::MemoryBesideFiles]).collect::<Vec<_>>())
+}
+
+impl Place {
+    /// A task with a store of a kind, by the name of "s".
+    pub fn open(self, dir: &Path, kind: StoreKind) -> Arc<Task> {
+        let spec = StoreSpec::new("s", kind);
+        match self {
+            Self::Files(durability, uncommitted_max_bytes) => {
+                Task::open(dir, &[spec], TaskOptions { durability, uncommitted_max_bytes, ..TaskOptions::default() }).unwrap()
+            }
+            Self::Memory => Task::open_in_memory(&[spec], TaskOptions::default()).unwrap(),
+            Self::MemoryBesideFiles => {
+                let beside = StoreSpec::new("beside", StoreKind::KeyValue);
+                Task::open(dir, &[beside, StoreSpec { persistent: false, ..spec }], TaskOptions::default()).unwrap()
+            }
+        }
+    }
+
+    pub fn durability(self) -> Option<Durability> {
+        match self {
+            Self::Files(durability, _) => Some(durability),
+            Self::Memory | Self::MemoryBesideFiles => None,
+        }
+    }
 }
 
 pub struct Pair<S: Subject> {
@@ -48,6 +96,8 @@ pub struct Pair<S: Subject> {
     pub task: Arc<Task>,
     pub open: S::Model,
     pub committed: S::Model,
+    /// The commits that a crash may leave, by number.
+    kept: BTreeMap<i64, S::Model>,
     /// Readers' views, and what each must show for as long as it lives.
     views: Vec<(Transaction, S::Model)>,
     /// Behind the task: RocksDB waits a second when it finds its files gone.
@@ -58,14 +108,19 @@ impl<S: Subject> Pair<S> {
     /// A store in a folder that has what the model has.
     pub fn new(subject: S, dir: TempDir, model: S::Model) -> Self {
         let task = subject.open(dir.path());
-        Self { subject, task, open: model.clone(), committed: model, views: Vec::new(), dir }
+        Self { subject, task, open: model.clone(), committed: model.clone(), kept: BTreeMap::from([(0, model)]), views: Vec::new(), dir }
     }
 
     pub fn befall(&mut self, event: Event) {
         match event {
             Event::Commit => {
-                self.task.commit(OffsetChange::Keep).unwrap();
+                let number = self.last() + 1;
+                self.task.commit(OffsetChange::Set(vec![(log(), Some(Offset(number)))])).unwrap();
                 self.committed = self.open.clone();
+                self.kept.insert(number, self.committed.clone());
+                if self.subject.durability() != Some(Durability::Changelog) {
+                    self.forget_older();
+                }
             }
             Event::Rollback => {
                 self.task.rollback().unwrap();
@@ -77,9 +132,26 @@ impl<S: Subject> Pair<S> {
                 self.task = self.subject.open(self.dir.path());
                 self.committed = self.subject.kept(&self.committed);
                 self.open = self.committed.clone();
+                self.kept.insert(self.last(), self.committed.clone());
+                self.forget_older();
+            }
+            Event::Crash if self.subject.durability().is_none() => self.befall(Event::Reopen),
+            Event::Crash => {
+                self.views.clear();
+                let left = folder();
+                copy_as_killed(self.dir.path(), left.path());
+                self.task = self.subject.open(left.path());
+                self.dir = left;
+                let number = self.task.committed_offset(&log()).unwrap().map_or(0, |offset| offset.0);
+                self.kept.retain(|kept, _| *kept <= number);
+                assert_eq!(self.last(), number, "the state goes back behind what is on disk");
+                self.forget_older();
+                self.committed = self.kept[&number].clone();
+                self.open = self.committed.clone();
             }
             Event::Compact => {
                 self.task.flush(true).unwrap();
+                self.forget_older();
                 self.task.compact("s").unwrap();
             }
             Event::Views => {
@@ -90,12 +162,56 @@ impl<S: Subject> Pair<S> {
         }
     }
 
+    /// The number of the last commit.
+    fn last(&self) -> i64 {
+        *self.kept.keys().next_back().unwrap()
+    }
+
+    /// All that was committed is on disk.
+    fn forget_older(&mut self) {
+        self.kept = self.kept.split_off(&self.last());
+    }
+
     pub fn check_views(&mut self) -> Result<(), TestCaseError> {
         for (view, model) in &mut self.views {
             self.subject.check(&self.task, view, model)?;
         }
         Ok(())
     }
+}
+
+fn log() -> TopicPartition {
+    TopicPartition { topic: "log".into(), partition: 0 }
+}
+
+/// Copies a database's files as a kill leaves them: all of one moment, so again if one has come, grown or gone meanwhile.
+fn copy_as_killed(from: &Path, to: &Path) {
+    loop {
+        let before = files(from, Path::new(""));
+        let copied = before.keys().all(|file| {
+            std::fs::create_dir_all(to.join(file).parent().unwrap()).unwrap();
+            std::fs::copy(from.join(file), to.join(file)).is_ok()
+        });
+        if copied && files(from, Path::new("")) == before {
+            return;
+        }
+        std::fs::remove_dir_all(to).unwrap();
+        std::fs::create_dir(to).unwrap();
+    }
+}
+
+/// The lengths of the files below a folder, by their paths within it.
+fn files(root: &Path, folder: &Path) -> BTreeMap<PathBuf, u64> {
+    let Ok(entries) = std::fs::read_dir(root.join(folder)) else { return BTreeMap::new() };
+    let found = entries.flatten().flat_map(|entry| {
+        let path = folder.join(entry.file_name());
+        match entry.metadata() {
+            Ok(found) if found.is_dir() => files(root, &path),
+            Ok(found) => BTreeMap::from([(path, found.len())]),
+            Err(_) => BTreeMap::new(),
+        }
+    });
+    found.collect()
 }
 
 /// Every spill syncs files; memory makes that cheap.

@@ -1,10 +1,8 @@
-//! The timestamped key-value store against a map, on the rows of a store without timestamps: all of them are there, and move as
-//! they are written.
+//! The timestamped key-value store against a map, in memory, and in files on the rows of a store without timestamps: all of them
+//! are there, and move as they are written.
 
-use crate::pair::{Event, Pair, Subject, event, folder, key};
-use holdfast_core::{
-    NO_TIMESTAMP, OffsetChange, Stamped, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, TimestampedKeyValueStore, Transaction,
-};
+use crate::pair::{Event, Pair, Place, Subject, event, folder, key, place};
+use holdfast_core::{Durability, NO_TIMESTAMP, OffsetChange, Stamped, StoreKind, Task, Timestamp, TimestampedKeyValueStore, Transaction};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,21 +29,21 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// With the memory of a transaction, in bytes.
-struct Timestamped(i64);
-
-impl Timestamped {
-    fn task(&self, dir: &Path, kind: StoreKind) -> Arc<Task> {
-        let options = TaskOptions { uncommitted_max_bytes: self.0, ..TaskOptions::default() };
-        Task::open(dir, &[StoreSpec::new("s", kind)], options).unwrap()
-    }
-}
+struct Timestamped(Place);
 
 impl Subject for Timestamped {
     type Model = Model;
 
     fn open(&self, dir: &Path) -> Arc<Task> {
-        self.task(dir, StoreKind::TimestampedKeyValue)
+        self.0.open(dir, StoreKind::TimestampedKeyValue)
+    }
+
+    fn kept(&self, committed: &Model) -> Model {
+        if self.0.durability().is_some() { committed.clone() } else { Model::new() }
+    }
+
+    fn durability(&self) -> Option<Durability> {
+        self.0.durability()
     }
 
     fn check(&self, task: &Task, view: &mut Transaction, model: &Model) -> Result<(), TestCaseError> {
@@ -131,17 +129,19 @@ proptest! {
     fn a_timestamped_store_answers_as_the_model(
         plain in prop::collection::vec((0u8..6, any::<u8>()), 0..6),
         steps in prop::collection::vec(step(), 1..30),
-        limit in prop::sample::select(vec![0, -1]),
+        place in place(),
     ) {
-        let (dir, subject, mut model) = (folder(), Timestamped(limit), Model::new());
-        let before = subject.task(dir.path(), StoreKind::KeyValue);
-        for (n, value) in plain {
-            before.key_value("s").unwrap().put(&mut before.transaction().unwrap(), &key(n), Some(&[value])).unwrap();
-            model.insert(key(n), (value, NO_TIMESTAMP.0));
+        let (dir, mut model) = (folder(), Model::new());
+        if place.durability().is_some() {
+            let before = place.open(dir.path(), StoreKind::KeyValue);
+            for (n, value) in plain {
+                before.key_value("s").unwrap().put(&mut before.transaction().unwrap(), &key(n), Some(&[value])).unwrap();
+                model.insert(key(n), (value, NO_TIMESTAMP.0));
+            }
+            before.commit(OffsetChange::Keep).unwrap();
+            before.close().unwrap();
         }
-        before.commit(OffsetChange::Keep).unwrap();
-        before.close().unwrap();
-        let mut pair = Pair::new(subject, dir, model);
+        let mut pair = Pair::new(Timestamped(place), dir, model);
         for step in steps {
             pair.step(step)?;
         }

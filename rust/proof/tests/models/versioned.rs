@@ -1,7 +1,7 @@
 //! The versioned store against its model, in files and in memory.
 
-use crate::pair::{Event, Pair, Subject, event, folder, key};
-use holdfast_core::{Applied, Durability, OffsetChange, Op, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Transaction};
+use crate::pair::{Event, Pair, Place, Subject, event, folder, key, place};
+use holdfast_core::{Applied, Durability, OffsetChange, Op, StoreKind, Task, Timestamp, Transaction};
 use holdfast_proof::subject::{History, VersionRow as Row};
 use proptest::prelude::*;
 use std::path::Path;
@@ -29,28 +29,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Where the store is; in memory it is empty after a reopen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// With the memory of a transaction, in bytes: it spills at every batch, now and then, or never.
-    Files(Durability, i64),
-    Memory,
-    MemoryBesideFiles,
-}
-
 fn open(dir: &Path, place: Place) -> Arc<Task> {
-    let kind = StoreKind::Versioned { history_retention: RETENTION, segment_interval: 10 };
-    let spec = StoreSpec::new("s", kind);
-    match place {
-        Place::Files(durability, uncommitted_max_bytes) => {
-            Task::open(dir, &[spec], TaskOptions { durability, uncommitted_max_bytes, ..TaskOptions::default() }).unwrap()
-        }
-        Place::Memory => Task::open_in_memory(&[spec], TaskOptions::default()).unwrap(),
-        Place::MemoryBesideFiles => {
-            let beside = StoreSpec::new("beside", StoreKind::KeyValue);
-            Task::open(dir, &[beside, StoreSpec { persistent: false, ..spec }], TaskOptions::default()).unwrap()
-        }
-    }
+    place.open(dir, StoreKind::Versioned { history_retention: RETENTION, segment_interval: 10 })
 }
 
 impl Subject for Place {
@@ -61,7 +41,11 @@ impl Subject for Place {
     }
 
     fn kept(&self, committed: &History) -> History {
-        if matches!(self, Self::Files(..)) { committed.clone() } else { History::new(RETENTION) }
+        if self.durability().is_some() { committed.clone() } else { History::new(RETENTION) }
+    }
+
+    fn durability(&self) -> Option<Durability> {
+        (*self).durability()
     }
 
     fn check(&self, task: &Task, view: &mut Transaction, model: &History) -> Result<(), TestCaseError> {
@@ -166,13 +150,6 @@ fn rows(scan: &mut holdfast_core::VersionScan) -> Vec<(Vec<u8>, Row)> {
         .unwrap()
     {}
     rows
-}
-
-fn place() -> impl Strategy<Value = Place> {
-    let files = [0, 18_000, -1]
-        .into_iter()
-        .flat_map(|limit| [Durability::Sync, Durability::Changelog].map(|durability| Place::Files(durability, limit)));
-    prop::sample::select(files.chain([Place::Memory, Place::MemoryBesideFiles]).collect::<Vec<_>>())
 }
 
 proptest! {

@@ -1,7 +1,7 @@
 //! Window and session stores against plain maps.
 
-use crate::pair::{Event, Pair, Subject, event, folder, key};
-use holdfast_core::{Durability, SessionQuery, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Transaction, WindowPut, WindowedKey};
+use crate::pair::{Event, Pair, Place, Subject, event, folder, key, place};
+use holdfast_core::{Durability, NO_TIMESTAMP, SessionQuery, StoreKind, Task, Timestamp, Transaction, WindowPut, WindowedKey};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -76,12 +76,13 @@ impl Model {
 /// The first and the last key of a scan; None is open.
 type Keys<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
-/// A row as a scan shows it: key, start, end, value.
-type Row = (Vec<u8>, i64, i64, u8);
+/// A row as a scan shows it: key, start, end, value, timestamp.
+type Row = (Vec<u8>, i64, i64, u8, i64);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Window,
+    Timestamped,
     Duplicates,
     Session,
 }
@@ -89,9 +90,12 @@ enum Kind {
 /// A store and how its task is opened.
 struct Windowed {
     kind: Kind,
-    durability: Durability,
-    /// Memory of a transaction, in bytes.
-    limit: i64,
+    place: Place,
+}
+
+/// The timestamp of a put, where the store has any.
+fn stamp(kind: Kind, start: i64, value: u8) -> i64 {
+    if kind == Kind::Timestamped { start * 256 + i64::from(value) } else { NO_TIMESTAMP.0 }
 }
 
 impl Subject for Windowed {
@@ -102,11 +106,19 @@ impl Subject for Windowed {
             Kind::Session => StoreKind::Session { retention: RETENTION },
             kind => {
                 let retain_duplicates = kind == Kind::Duplicates;
-                StoreKind::Window { retention: RETENTION, window_size: SIZE, retain_duplicates, timestamped: false }
+                let timestamped = kind == Kind::Timestamped;
+                StoreKind::Window { retention: RETENTION, window_size: SIZE, retain_duplicates, timestamped }
             }
         };
-        let options = TaskOptions { durability: self.durability, uncommitted_max_bytes: self.limit, ..TaskOptions::default() };
-        Task::open(dir, &[StoreSpec::new("s", kind)], options).unwrap()
+        self.place.open(dir, kind)
+    }
+
+    fn kept(&self, committed: &Model) -> Model {
+        if self.place.durability().is_some() { committed.clone() } else { Model::default() }
+    }
+
+    fn durability(&self) -> Option<Durability> {
+        self.place.durability()
     }
 
     fn check(&self, task: &Task, view: &mut Transaction, model: &Model) -> Result<(), TestCaseError> {
@@ -121,8 +133,8 @@ impl Subject for Windowed {
 impl Windowed {
     fn row(&self, (time, key, more): &(i64, Vec<u8>, i64), value: u8) -> Row {
         match self.kind {
-            Kind::Session => (key.clone(), *more, *time, value),
-            _ => (key.clone(), *time, time + SIZE, value),
+            Kind::Session => (key.clone(), *more, *time, value, NO_TIMESTAMP.0),
+            kind => (key.clone(), *time, time + SIZE, value, stamp(kind, *time, value)),
         }
     }
 
@@ -134,14 +146,14 @@ impl Windowed {
             let query = SessionQuery { key_from: low, key_to: high, earliest_end, latest_start, reverse };
             let mut scan = task.session("s").unwrap().find_sessions(tx, query).unwrap();
             let mut visit = |session: WindowedKey<'_>, value: &[u8]| {
-                rows.push((session.key.to_vec(), session.start.0, session.end.0, value[0]));
+                rows.push((session.key.to_vec(), session.start.0, session.end.0, value[0], NO_TIMESTAMP.0));
                 false
             };
             while scan.for_each(&mut visit).unwrap() {}
         } else {
             let mut scan = task.window("s").unwrap().fetch_range(tx, low, high, Timestamp(from), Timestamp(to), reverse).unwrap();
             let mut visit = |window: WindowedKey<'_>, found: holdfast_core::Stamped<'_>| {
-                rows.push((window.key.to_vec(), window.start.0, window.end.0, found.value[0]));
+                rows.push((window.key.to_vec(), window.start.0, window.end.0, found.value[0], found.timestamp.0));
                 false
             };
             while scan.for_each(&mut visit).unwrap() {}
@@ -173,7 +185,8 @@ impl Pair<Windowed> {
                 at - length
             }
             kind => {
-                let put = WindowPut { key: &key, value: bytes, start: Timestamp(at), timestamp: None };
+                let timestamp = (kind == Kind::Timestamped).then(|| Timestamp(stamp(kind, at, value.unwrap_or(0))));
+                let put = WindowPut { key: &key, value: bytes, start: Timestamp(at), timestamp };
                 self.task.window("s").unwrap().put(&mut tx, put).unwrap();
                 if kind == Kind::Duplicates && value.is_none() {
                     return;
@@ -214,12 +227,12 @@ impl Pair<Windowed> {
                 let mut tx = self.task.transaction().unwrap();
                 if self.subject.kind == Kind::Session {
                     let mut each = |row: usize, session: WindowedKey<'_>, value: &[u8]| {
-                        found.push((row, (session.key.to_vec(), session.start.0, session.end.0, value[0])));
+                        found.push((row, (session.key.to_vec(), session.start.0, session.end.0, value[0], NO_TIMESTAMP.0)));
                     };
                     self.task.session("s").unwrap().find_batch(&mut tx, &slices, &from, &to, &mut each).unwrap();
                 } else {
                     let mut each = |row: usize, window: WindowedKey<'_>, value: holdfast_core::Stamped<'_>| {
-                        found.push((row, (window.key.to_vec(), window.start.0, window.end.0, value.value[0])));
+                        found.push((row, (window.key.to_vec(), window.start.0, window.end.0, value.value[0], value.timestamp.0)));
                     };
                     self.task.window("s").unwrap().fetch_ranges(&mut tx, &slices, &from, &to, &mut each).unwrap();
                 }
@@ -264,17 +277,15 @@ impl Pair<Windowed> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 90, ..ProptestConfig::default() })]
 
     #[test]
     fn a_store_answers_as_the_model(
         steps in prop::collection::vec(step(), 1..40),
-        kind in prop::sample::select(vec![Kind::Window, Kind::Duplicates, Kind::Session]),
-        sync in any::<bool>(),
-        limit in prop::sample::select(vec![0, 36_000, -1]),
+        kind in prop::sample::select(vec![Kind::Window, Kind::Timestamped, Kind::Duplicates, Kind::Session]),
+        place in place(),
     ) {
-        let durability = if sync { Durability::Sync } else { Durability::Changelog };
-        let mut pair = Pair::new(Windowed { kind, durability, limit }, folder(), Model::default());
+        let mut pair = Pair::new(Windowed { kind, place }, folder(), Model::default());
         for step in steps {
             pair.step(step)?;
         }
