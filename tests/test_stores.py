@@ -58,15 +58,10 @@ def test_a_duration_of_another_type_names_the_argument(wrong):
         hf.stores.versioned("rates", history_retention=wrong)
 
 
-@pytest.mark.parametrize("name", ["", "a\0b"])
-def test_a_store_needs_a_name(name):
-    with pytest.raises(ValueError, match="name is"):
-        hf.stores.key_value(name)
-
-
-def test_a_name_that_files_cannot_carry_is_refused(tmp_path):
+@pytest.mark.parametrize("name", ["", "a\0b", "a/b", "a b", "é", "a\n", "a" * 201])
+def test_a_name_that_files_cannot_carry_is_refused(name):
     with pytest.raises(ValueError, match="letters, digits"):
-        hf.open_task(tmp_path / "db", [hf.stores.key_value("a/b")])
+        hf.stores.key_value(name)
 
 
 @pytest.mark.parametrize("limit", [-2, 2**63])

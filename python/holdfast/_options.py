@@ -35,7 +35,7 @@ class MetricsLevel(Enum):
     """How much `Task.metrics` measures."""
 
     INFO = "info"
-    """Counts of everything, and times of what takes long: commits, batches, scans."""
+    """Counts of everything, and times of what takes long: commits, batches, how long iterators are open."""
     DEBUG = "debug"
     """Also the time of each call for one record, and RocksDB's own counts."""
 

@@ -281,12 +281,18 @@ class Task(AbstractContextManager["Task"]):
           own timestamp in 8 bytes, big-endian
         - session: a key that is followed by the session's end and start in 8 bytes each, big-endian, as Kafka Streams
           writes it; value; `timestamps` None
+
+        With offsets `{}` the store's stay as they are. `HoldfastError` while the task has uncommitted writes or observed
+        offsets, whichever store they are of: commit or roll back first.
         """
         self[store]  # an unknown name is a KeyError that lists the known ones
         self._core.restore_batch(store, keys, values, timestamps, offset_rows(changelog_offsets) or [])
 
     def committed_offset(self, partition: tuple[str, int]) -> int | None:
-        """The committed offset of (topic, partition) that all stores have reached, None if one of them has none."""
+        """The least committed offset of (topic, partition) among the stores that have one.
+
+        None if none has, if a store has lost what it had, or if a store of the user's own says None.
+        """
         found = self._core.committed_offset(*partition_of(partition))
         for own in self._attached.values():
             offset = own.committed_offset(partition)
@@ -299,7 +305,7 @@ class Task(AbstractContextManager["Task"]):
         return self._core.store_offset(store, *partition_of(partition)) if own is None else own.committed_offset(partition)
 
     def committed_offsets(self) -> dict[TopicPartition, int]:
-        """All committed offsets that every store has, of each the least."""
+        """`committed_offset` of each topic and partition that has one."""
         partitions = [TopicPartition(topic, number) for topic, number, _ in self._core.committed_offsets()]
         offsets = ((partition, self.committed_offset(partition)) for partition in partitions)
         return {partition: offset for partition, offset in offsets if offset is not None}
@@ -308,7 +314,8 @@ class Task(AbstractContextManager["Task"]):
         """Makes a consistent copy of the last commit in a new directory, hard-linked where the file system can.
 
         Folders above the directory are made. Of a store without transactions the copy may hold more, so it is opened as
-        after an unclean stop. Raises `ValueError` for a directory that exists.
+        after an unclean stop. Stores of the user's own are not in it. Raises `ValueError` for a directory that exists,
+        `UnsupportedOperationError` for a task in memory.
         """
         self._core.checkpoint(fspath(directory))
 

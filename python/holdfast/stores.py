@@ -6,6 +6,7 @@
 True
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -230,5 +231,5 @@ def _window_durations(retention: Span, window_size: Span) -> tuple[int, int]:
 def _check(name: str) -> None:
     if not isinstance(name, str):
         raise TypeError(f"name is a {type(name).__name__}; wanted: str")
-    if not name or "\0" in name:
-        raise ValueError(f"name is {name!r}; a store's name is not empty and has no NUL in it")
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,200}", name):
+        raise ValueError(f"store name {name!r}: use 1 to 200 ASCII letters, digits, '_', '-' or '.'")

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 /// How much is measured. What costs time in every call is measured at `Debug` only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MetricsLevel {
-    /// Counts of everything, and times of what takes long: commits, batches, scans.
+    /// Counts of everything, and times of what takes long: commits, batches, how long iterators are open.
     #[default]
     Info,
     /// Also the time of each call for one record, and RocksDB's own counts.

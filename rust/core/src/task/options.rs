@@ -86,7 +86,7 @@ pub struct TaskOptions {
     /// On close offsets and positions go into the text files of older layouts, and the column families that these do not know
     /// go; the next open brings all of it back.
     pub older_layout: bool,
-    /// RocksDB's own option strings, passed through; names that start with `db.` are options of the database, others of families.
+    /// RocksDB's own option strings, passed through, of the database or of column families.
     pub rocksdb_options: Vec<(String, String)>,
     /// For the proof crate: the file system beneath the database.
     #[doc(hidden)]
