@@ -24,8 +24,10 @@ class TypedSerde(Generic[T]):
         self.core = core
 
     def serialize(self, value: T, /) -> bytes:
-        """The bytes of a key. Raises `TypeError` for another type; where the value does not fit `OverflowError`
-        or `ValueError`, of a struct's field `SerializationError`.
+        """The bytes of a key.
+
+        Raises `TypeError` for another type; where the value does not fit `OverflowError` or `ValueError`, of a struct's field
+        `SerializationError`.
         """
         return self.core.serialize(value, True)
 

@@ -40,7 +40,7 @@ impl Task {
         }
     }
 
-    /// Stages changes that were accepted once, without the test for acceptance; `stream_time` is what the store's is raised to.
+    /// Stages changes that were accepted once, in any order; `stream_time` is what the store's is raised to.
     ///
     /// # Errors
     /// As [`Task::restore`].
@@ -71,7 +71,15 @@ impl Task {
 }
 
 impl Entry {
-    pub(super) fn apply_changes(&self, tx: &mut Transaction, rows: &[VersionRow<'_>]) -> Result<()> {
+    /// Stages records in the order in which a changelog has them.
+    pub(super) fn restore(&self, tx: &mut Transaction, records: &[VersionRow<'_>]) -> Result<()> {
+        match &self.store {
+            Store::Versioned(store, _) => store.restore_in_order(tx, records),
+            _ => self.apply_changes(tx, records),
+        }
+    }
+
+    fn apply_changes(&self, tx: &mut Transaction, rows: &[VersionRow<'_>]) -> Result<()> {
         match &self.store {
             Store::KeyValue(store) => store.restore(tx, rows.iter().map(|row| (row.key, row.value)))?,
             Store::Timestamped(store) => store.restore(tx, rows.iter().map(|row| (row.key, row.value, row.timestamp)))?,

@@ -151,7 +151,8 @@ impl Task {
     }
 
     /// Applies changelog records of one store past the open transaction, visible at once, with the offsets they reach. The same
-    /// result however the records are cut into batches.
+    /// result however the records are cut into batches. They come in the order in which they were written: one that was older than
+    /// the store keeps when it was, as the source of a table may have them, is passed over, uncounted.
     ///
     /// What a record's key, value and time are depends on the store's kind: see `change.rs`.
     ///
@@ -169,7 +170,7 @@ impl Task {
         }
         let _published = self.publish_open(&mut open);
         let mut tx = self.begin()?;
-        self.entry(store)?.apply_changes(&mut tx, rows)?;
+        self.entry(store)?.restore(&mut tx, rows)?;
         *open = Open::Fresh;
         self.commit_locked(&mut open, tx, &Commit { offsets, properties: Vec::new() }, Some(store))
     }

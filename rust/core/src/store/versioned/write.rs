@@ -40,21 +40,39 @@ impl VersionedStore {
     /// Stages versions that were accepted once (replay from a changelog): no acceptance test, and no double effect where a part
     /// is replayed again.
     ///
-    /// The rows must come in the changelog's order, over all calls. The stream time rises with them, and once no older view is
-    /// alive compactions drop what ended before `stream time - history retention`: a row that comes after its time would no
-    /// longer find the neighbours that it had when it was accepted.
+    /// Within a call the rows may come in any order, the calls must come in the changelog's. The stream time rises with them, and
+    /// once no older view is alive compactions drop what ended before `stream time - history retention`: a row that comes after
+    /// its time would no longer find the neighbours that it had when it was accepted.
     pub fn restore(&self, tx: &mut Transaction, rows: &[VersionRow<'_>], stream_time: Option<Timestamp>) -> Result<()> {
+        self.stage_rows(tx, rows, |_, _| true)?;
+        if let Some(time) = stream_time {
+            self.raise_stream_time(tx, time.0);
+        }
+        Ok(())
+    }
+
+    /// As `restore`, of rows in the order in which they were put: one that came too late then is passed over, uncounted.
+    pub(crate) fn restore_in_order(&self, tx: &mut Transaction, rows: &[VersionRow<'_>]) -> Result<()> {
+        self.stage_rows(tx, rows, |tx, row| row.timestamp.0 >= self.horizon(tx))
+    }
+
+    fn stage_rows(
+        &self,
+        tx: &mut Transaction,
+        rows: &[VersionRow<'_>],
+        admits: impl Fn(&Transaction, &VersionRow<'_>) -> bool,
+    ) -> Result<()> {
         let mut call = self.inner.counts.call(Operation::Restore);
         call.records(rows.len());
         for row in rows {
+            if !admits(tx, row) {
+                continue;
+            }
             let restored = |part: &[u8]| {
                 tx.make_room()?;
                 self.stage_version(tx, part, row.value, row.timestamp.0, false, None)
             };
             with_key_part(row.key, restored).map_err(|e| e.store(self.name()).key(row.key))?;
-        }
-        if let Some(time) = stream_time {
-            self.raise_stream_time(tx, time.0);
         }
         Ok(())
     }
