@@ -107,6 +107,7 @@ def test_a_restart_with_other_executors(run, base: Path, cluster: Cluster):
     job = run(cluster.url, cores_max=1)
     job.go_on()
     assert job.finish() == expected
+    assert len({executor for epoch, *_, executor in job.tasks() if epoch == 5}) == 1
 
 
 @pytest.mark.cluster

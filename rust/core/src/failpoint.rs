@@ -8,11 +8,24 @@ use crate::error::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A moment at which things may go wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Failpoint {
+macro_rules! failpoints {
+    ($($name:ident),* $(,)?) => {
+        /// A moment at which things may go wrong.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        #[expect(missing_docs, reason = "the names say it")]
+        pub enum Failpoint {
+            $($name),*
+        }
+
+        impl Failpoint {
+            /// Every point: the proof crate fails for one that it does not reach.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+        }
+    };
+}
+
+failpoints! {
     BeforeOpen,
     AfterOpen,
     BeforeCommit,
@@ -62,33 +75,6 @@ const ARM: u64 = 1 << 63;
 static HELD: AtomicBool = AtomicBool::new(false);
 
 impl Failpoint {
-    /// Every point.
-    pub const ALL: [Self; 23] = [
-        Self::BeforeOpen,
-        Self::AfterOpen,
-        Self::BeforeCommit,
-        Self::AfterCommit,
-        Self::BeforeFlush,
-        Self::AfterFlush,
-        Self::BeforeExpiry,
-        Self::InCompaction,
-        Self::BeforeCheckpoint,
-        Self::AfterCheckpoint,
-        Self::BeforeClose,
-        Self::BeforeMoveIn,
-        Self::AfterMoveIn,
-        Self::BeforeMoveOut,
-        Self::FilesMovedOut,
-        Self::RowsKept,
-        Self::OneFamilyDropped,
-        Self::BeforeSpill,
-        Self::AfterSpill,
-        Self::BeforeCommitFile,
-        Self::AfterCommitFile,
-        Self::BetweenIngests,
-        Self::BeforeCommitFileRemoval,
-    ];
-
     /// The next time but `passed` that this point is reached, the action happens.
     pub fn arm(self, action: Action, passed: u32) {
         HELD.store(action == Action::Hold, Ordering::SeqCst);

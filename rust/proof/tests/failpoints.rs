@@ -19,7 +19,7 @@ const WITHIN: u64 = 400;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [_, "child", path, seed, point] => match Failpoint::ALL.into_iter().find(|p| format!("{p:?}") == *point) {
+        [_, "child", path, seed, point] => match Failpoint::ALL.iter().copied().find(|p| format!("{p:?}") == *point) {
             Some(point) => child(Path::new(path), number(seed), point),
             None => ExitCode::FAILURE,
         },
@@ -55,7 +55,7 @@ fn round(seed: u64) -> ExitCode {
     // Panics are part of the test.
     std::panic::set_hook(Box::new(|_| {}));
     let mut hit = 0;
-    for point in Failpoint::ALL {
+    for point in Failpoint::ALL.iter().copied() {
         for action in [Action::Error, Action::Panic, Action::Abort] {
             let done = std::panic::catch_unwind(|| proven(seed, point, action));
             let done = done.unwrap_or_else(|_| Err("a panic that is not the point's own".to_owned()));
@@ -131,7 +131,7 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
         if !Failpoint::disarm() {
             return Err(format!("not reached in {WITHIN} transactions"));
         }
-        let in_commit = Failpoint::ALL.into_iter().skip_while(|p| *p != Failpoint::AfterCommitFile).any(|p| p == point);
+        let in_commit = Failpoint::ALL.iter().skip_while(|p| **p != Failpoint::AfterCommitFile).any(|p| *p == point);
         let stopped_late = match &stopped {
             Ok(Some(fault)) => fault.to_string().contains("a commit was interrupted"),
             Ok(None) => false,
