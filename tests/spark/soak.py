@@ -5,7 +5,8 @@
 
 A new micro-batch of numbered rows comes every half second; a driver (`job.py`) joins and adds them up, and whatever
 runs is killed, stopped, or robbed of its files. At the end every row must have come out once, with the right rate, and
-every total must be exact. A seed repeats the faults and the pauses between them, not the moments at which they hit.
+every total must be exact. A seed repeats the faults and the pauses between them, not the moments at which they hit. Each
+fault comes once before any comes twice; one that has met nothing in a soak long enough for all of them fails it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from cluster import Cluster
 from drivers import Driver, committed, differences
 from sequence import Sequence
 
-WORKERS = ("127.0.0.2", "127.0.0.3")
+WORKERS, THIRD = ("127.0.0.2", "127.0.0.3"), "127.0.0.4"
 END_SECONDS = 900
 CLUSTER = {
     "spark.driver.host": "127.0.0.1",
@@ -45,6 +46,12 @@ CLUSTER = {
     "spark.deploy.maxExecutorRetries": "-1",
     "spark.network.timeout": "60s",
     "spark.executor.heartbeatInterval": "5s",
+    # A slow task has a twin on another executor.
+    "spark.speculation": "true",
+    "spark.speculation.interval": "500ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "3",
+    "spark.speculation.minTaskRuntime": "3s",
 }
 
 
@@ -66,6 +73,7 @@ class Soak:
             self.cluster.worker(address)
         self.driver = self._driver()
         self.done: Counter[str] = Counter()
+        self.next: list[Callable[[], bool]] = []
         self.began = time.monotonic()
 
     def run(self) -> int:
@@ -80,10 +88,13 @@ class Soak:
                 if alone:
                     self._wait_for_progress()
                 self._pause(pause)
-                fault = self.random.choice(self.faults)
-                self.done[fault.__name__.strip("_")] += 1
-                self.say(fault.__name__.strip("_"))
-                fault()
+                fault = self._draw()
+                name = fault.__name__.strip("_")
+                self.say(name)
+                hit = fault()
+                self.done[name] += hit
+                if not hit:
+                    self.say(f"{name} has met nothing")
         finally:
             ended.set()
             writer.join()
@@ -96,6 +107,9 @@ class Soak:
                 break
             self._pause(1)
         found = differences(self.sequence, self.folder)
+        never = [fault.__name__.strip("_") for fault in self.faults if not self.done[fault.__name__.strip("_")]]
+        if self.minutes >= 30:
+            found += [f"{name} has met nothing" for name in never]
         rows = sum(map(len, self.sequence.joined))
         print(
             f"{sum(self.done.values())} faults: " + ", ".join(f"{count} {name}" for name, count in self.done.most_common())
@@ -116,10 +130,17 @@ class Soak:
         if self.cluster is not None:
             self.cluster.stop()
 
-    def _driver(self) -> Driver:
+    def _driver(self, **settings: str) -> Driver:
         if self.cluster is None:
             return Driver(self.folder, self.master or "")
-        return Driver(self.folder, self.cluster.url, CLUSTER)
+        named = {f"spark.{name.replace('_', '.')}": value for name, value in settings.items()}
+        return Driver(self.folder, self.cluster.url, {**CLUSTER, **named})
+
+    def _draw(self) -> Callable[[], bool]:
+        if not self.next:
+            self.next = self.faults
+            self.random.shuffle(self.next)
+        return self.next.pop()
 
     def _write(self, ended: threading.Event) -> None:
         while not ended.is_set():
@@ -146,8 +167,8 @@ class Soak:
     # --- faults -------------------------------------------------------------------------------------------------------
 
     @property
-    def faults(self) -> list[Callable[[], None]]:
-        """What may happen; what needs a cluster only where there is one."""
+    def faults(self) -> list[Callable[[], bool]]:
+        """What may happen, each says whether it has met something; what needs a cluster only where there is one."""
         found = [
             self._kill_python_worker,
             self._kill_host,
@@ -157,8 +178,18 @@ class Soak:
             self._raise_in_a_task,
             self._delete_local_directories,
             self._cut_newest_snapshot,
+            self._start_second_driver,
         ]
-        return found if self.cluster is None else [*found, self._kill_executor, self._kill_standalone_worker]
+        if self.cluster is None:
+            return found
+        return [
+            *found,
+            self._kill_executor,
+            self._kill_standalone_worker,
+            self._add_or_remove_a_worker,
+            self._restart_with_one_executor,
+            self._hold_a_task_that_has_a_twin,
+        ]
 
     def _processes(self, word: str) -> list[int]:
         """The processes of the cluster, or of the driver, with a word in their command lines."""
@@ -177,37 +208,72 @@ class Soak:
         _signal(pid, number)
         return pid
 
-    def _kill_python_worker(self) -> None:
-        self._one(self._processes("pyspark.daemon"), signal.SIGKILL)
+    def _kill_python_worker(self) -> bool:
+        return self._one(self._processes("pyspark.daemon"), signal.SIGKILL) is not None
 
-    def _kill_host(self) -> None:
-        self._one(self._hosts(), signal.SIGKILL)
+    def _kill_host(self) -> bool:
+        return self._one(self._hosts(), signal.SIGKILL) is not None
 
-    def _stop_host_for_a_while(self) -> None:
+    def _stop_host_for_a_while(self) -> bool:
         pid = self._one(self._hosts(), signal.SIGSTOP)
         self._pause(self.random.uniform(1, 15))
         if pid is not None:
             _signal(pid, signal.SIGCONT)
+        return pid is not None
 
-    def _kill_driver(self) -> None:
+    def _kill_driver(self) -> bool:
+        lived = not self.driver.ended
         self.driver.kill()
         self.driver = self._driver()
+        return lived
 
-    def _stop_driver_for_a_while(self) -> None:
+    def _start_second_driver(self) -> bool:
+        """Both are at the same query until the older one dies."""
+        older, self.driver = self.driver, self._driver()
+        self._pause(self.random.uniform(5, 20))
+        lived = not older.ended
+        older.kill()
+        return lived
+
+    def _stop_driver_for_a_while(self) -> bool:
         self.driver.signal(signal.SIGSTOP)
         time.sleep(self.random.uniform(1, 10))
         self.driver.signal(signal.SIGCONT)
+        return not self.driver.ended
 
-    def _raise_in_a_task(self) -> None:
-        (self.folder / "raise").touch()
+    def _raise_in_a_task(self) -> bool:
+        return self._marked("raise")
 
-    def _delete_local_directories(self) -> None:
+    def _hold_a_task_that_has_a_twin(self) -> bool:
+        """The task waits with its session open; only a twin can end the micro-batch meanwhile."""
+        if not self._marked("wait"):
+            return False
+        before, end = committed(self.folder), time.monotonic() + 60
+        while committed(self.folder) == before and time.monotonic() < end:
+            self._pause(0.1)
+        twin = committed(self.folder) > before
+        (self.folder / "waiting").unlink(missing_ok=True)
+        return twin
+
+    def _marked(self, mark: str) -> bool:
+        """Whether a task has taken a mark."""
+        file, end = self.folder / mark, time.monotonic() + 60
+        file.touch()
+        while file.exists() and time.monotonic() < end:
+            self._pause(0.1)
+        taken = not file.exists()
+        file.unlink(missing_ok=True)
+        return taken
+
+    def _delete_local_directories(self) -> bool:
         """A new disk: nothing runs, and the databases are gone."""
         self._nothing_runs()
+        had = any(self.folder.glob("state/state/*/*/*"))
         shutil.rmtree(self.folder / "state" / "state", ignore_errors=True)
         self.driver = self._driver()
+        return had
 
-    def _cut_newest_snapshot(self) -> None:
+    def _cut_newest_snapshot(self) -> bool:
         """The newest file of the newest snapshot loses its end, and the disk is new."""
         self._nothing_runs()
         files = sorted(self.folder.glob("state/snapshots/*/*/files/*"), key=lambda file: file.stat().st_mtime)
@@ -216,6 +282,7 @@ class Soak:
                 file.truncate(files[-1].stat().st_size // 2)
         shutil.rmtree(self.folder / "state" / "state", ignore_errors=True)
         self.driver = self._driver()
+        return bool(files)
 
     def _nothing_runs(self) -> None:
         hosts = self._hosts()
@@ -228,14 +295,35 @@ class Soak:
                 raise TimeoutError("a host lives on after SIGKILL")
             time.sleep(0.05)
 
-    def _kill_executor(self) -> None:
-        self._one(self._processes("CoarseGrainedExecutorBackend"), signal.SIGKILL)
+    def _kill_executor(self) -> bool:
+        return self._one(self._processes("CoarseGrainedExecutorBackend"), signal.SIGKILL) is not None
 
-    def _kill_standalone_worker(self) -> None:
+    def _kill_standalone_worker(self) -> bool:
         address = self.random.choice(WORKERS)
-        if self.cluster is not None:
-            self.cluster.kill_worker(address)
-            self.cluster.worker(address)
+        self._cluster.kill_worker(address)
+        self._cluster.worker(address)
+        return True
+
+    def _add_or_remove_a_worker(self) -> bool:
+        """With its executor: a job takes all cores that there are."""
+        if THIRD in self._cluster.workers:
+            worker = self._cluster.workers.pop(THIRD)
+            worker.terminate()
+            worker.wait()
+        else:
+            self._cluster.worker(THIRD)
+        return True
+
+    def _restart_with_one_executor(self) -> bool:
+        """Until the next driver."""
+        self.driver.kill()
+        self.driver = self._driver(cores_max="1")
+        return True
+
+    @property
+    def _cluster(self) -> Cluster:
+        assert self.cluster is not None
+        return self.cluster
 
 
 def main() -> int:
