@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,9 @@ import pytest
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+# Workers import what lies beside the tests on Spark, too.
+_SPARK = str(Path(__file__).parent / "tests" / "spark")
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (_SPARK, os.environ.get("PYTHONPATH"))))
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +33,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory):
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.local.dir", str(tmp_path_factory.mktemp("shuffles")))
+        .config("spark.python.daemon.module", "preloaded_daemon")
         # The host must see micro-batches as fast as Spark can start them.
         .config("spark.sql.streaming.pollingDelay", "5ms")
         .getOrCreate()

@@ -272,8 +272,9 @@ class Task(AbstractContextManager["Task"]):
     ) -> None:
         """Applies changelog records past the transaction: visible at once, with their offsets.
 
-        The records come in the order in which they were written, and the result is the same however they are cut into batches.
-        One that was older than the store's retention when it was written is passed over. What a record is, by the store's kind:
+        The records come in the order in which they were written; the result is the same however they are cut into batches.
+        One that was older than the store's retention when it was written is passed over. What a record is, by the store's
+        kind:
 
         - key-value: key and value, `timestamps` None
         - timestamped key-value: key, value and its timestamp
@@ -322,7 +323,7 @@ class Task(AbstractContextManager["Task"]):
 
     @property
     def approximate_num_uncommitted_bytes(self) -> int:
-        """Memory that a commit would free, which grows with every write, also of one key; without what lies in files already."""
+        """Memory that a commit would free, which grows with every write, also of one key; not what lies in files already."""
         return self._core.uncommitted_bytes()
 
     @property

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from streams import Stream
-
-# Functions of `streams` run in Python workers, too.
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

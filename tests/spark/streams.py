@@ -208,7 +208,7 @@ def hosts() -> list[int]:
 def workers() -> list[int]:
     """The Python workers of this process's Spark."""
     ours, found = below(os.getpid()), processes()
-    daemons = {pid for pid, _, command in found if pid in ours and "pyspark.daemon" in command}
+    daemons = {pid for pid, _, command in found if pid in ours and {"pyspark.daemon", "preloaded_daemon"} & set(command)}
     return [pid for pid, parent, _ in found if parent in daemons]
 
 

@@ -26,8 +26,8 @@ class TypedSerde(Generic[T]):
     def serialize(self, value: T, /) -> bytes:
         """The bytes of a key.
 
-        Raises `TypeError` for another type; where the value does not fit `OverflowError` or `ValueError`, of a struct's field
-        `SerializationError`.
+        Raises `TypeError` for another type; where the value does not fit `OverflowError` or `ValueError`, or
+        `SerializationError` of a struct's field.
         """
         return self.core.serialize(value, True)
 
