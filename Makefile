@@ -91,8 +91,8 @@ s3: build ## the tests of roots, sessions and epochs on an S3 server (needs go a
 	@$(ENV) scripts/s3 $(PROOF) --test root --test session
 	@$(ENV) scripts/s3 pytest tests/spark/test_epochs.py $(ARGS)
 
-oracles: build ## operators on EXAMPLES=20 random streams each, on Spark, against polars
-	@$(ENV) HOLDFAST_EXAMPLES=$(EXAMPLES) pytest --timeout 0 tests/spark/test_oracles.py
+oracles: build ## operators on EXAMPLES=20 random streams each against polars, and against the static frame
+	@$(ENV) HOLDFAST_EXAMPLES=$(EXAMPLES) pytest --timeout 0 tests/spark/test_oracles.py tests/spark/test_aggregate_drawn.py
 
 ci: ## what CI runs
 	@.ci/run

@@ -1,4 +1,5 @@
-"""Operators on random streams against polars: rows drawn, delayed by less than the grace, cut into micro-batches.
+"""Operators on random streams against polars, and against the static frame of the same rows: rows are drawn, delayed by less
+than the grace, and cut into micro-batches.
 
 The state host's own tests (`rust/host/tests/operators`) draw thousands of them, later rows too, against models.
 """
@@ -54,16 +55,30 @@ def arriving(draw, *, late: bool = True):
     return batches, draw(st.integers(1, 3))
 
 
-def run(spark, folder: Path, drawn, operator):
-    """What a stream of these batches gives, epoch by epoch; at its end a heartbeat lets all go."""
+def arrived(spark, folder: Path, drawn) -> Stream:
     batches, partitions = drawn
     stream = Stream(spark, Path(tempfile.mkdtemp(dir=folder)), left=BEAT)
     stream.partitions = partitions
     for left, right in batches:
         stream.batch(left=left, right=right)
+    return stream
+
+
+def run(stream: Stream, operator):
+    """What the stream gives, epoch by epoch; at its end a heartbeat lets all go."""
     stream.batch(left=[(None, None, None, 10_000)])
     done = stream.run(operator(stream.source("left"), stream.source("right").drop("n"), stream.state()))
     return [[plain(row) for row in done[epoch]] for epoch in sorted(done)]
+
+
+def appended(stream: Stream, operator):
+    """All that an operator gives that takes nothing back; the static frame of the same rows gives the same."""
+    left, right = (stream.spark.read.parquet(str(stream.base / side)) for side in ("left", "right"))
+    state = hfs.State.scratch(partitions=stream.partitions)
+    static = [plain(row) for row in operator(left.drop("holdfast_heartbeat"), right.drop("n"), state).collect()]
+    given = [row for rows in run(stream, operator) for row in rows]
+    assert ordered(given) == ordered(static)
+    return given
 
 
 def plain(row):
@@ -88,20 +103,24 @@ NEAR = {"by": "k", "left_on": "t", "right_on": "since", "name": "op"}
 
 
 @RANDOM
-@given(drawn=arriving())
-def test_join_asof(spark, tmp_path: Path, drawn):
+@given(drawn=arriving(), how=st.sampled_from(["left", "inner"]), tolerance=st.sampled_from([None, 7]))
+def test_join_asof(spark, tmp_path: Path, drawn, how: str, tolerance: int | None):
+    within = None if tolerance is None else f"{tolerance} seconds"
+
     def operator(left, right, state):
-        return hfs.join_asof(left, right, history_retention="1 hour", grace=f"{GRACE} seconds", state=state, **NEAR)
+        spans = {"history_retention": "1 hour", "grace": f"{GRACE} seconds", "tolerance": within}
+        return hfs.join_asof(left, right, how=how, state=state, **spans, **NEAR)
 
     left, right = frames(drawn)
     there = right.sort("since").with_columns(pl.col("since").alias("from"))
-    expected = left.sort("t").join_asof(there, left_on="t", right_on="from", by="k").select("k", "t", "x", "since", "v")
-    given = [row for rows in run(spark, tmp_path, drawn, operator) for row in rows]
+    expected = left.sort("t").join_asof(there, left_on="t", right_on="from", by="k", tolerance=tolerance)
+    expected = (expected.drop_nulls("v") if how == "inner" else expected).select("k", "t", "x", "since", "v")
+    given = appended(arrived(spark, tmp_path, drawn), operator)
     assert ordered(given) == ordered(floats(expected))
 
 
 @RANDOM
-@given(drawn=arriving(), how=st.sampled_from(["inner", "left"]))
+@given(drawn=arriving(), how=st.sampled_from(["inner", "left", "right", "outer"]))
 def test_join_window(spark, tmp_path: Path, drawn, how: str):
     def operator(left, right, state):
         spans = {"before": "3 seconds", "after": "5 seconds", "grace": f"{GRACE} seconds"}
@@ -110,25 +129,59 @@ def test_join_window(spark, tmp_path: Path, drawn, how: str):
     left, right = frames(drawn)
     pairs = left.join(right, on="k").filter(pl.col("since").is_between(pl.col("t") - 3, pl.col("t") + 5))
     alone = left.join(pairs, on="x", how="anti").with_columns(since=pl.lit(None, pl.Int64), v=pl.lit(None, pl.String))
-    expected = pl.concat([pairs, alone]) if how == "left" else pairs
-    given = [row for rows in run(spark, tmp_path, drawn, operator) for row in rows]
+    bare = right.join(pairs, on="v", how="anti").with_columns(t=pl.lit(None, pl.Int64), x=pl.lit(None, pl.Int64))
+    parts = [pairs, *([alone] if how in ("left", "outer") else []), *([bare] if how in ("right", "outer") else [])]
+    expected = pl.concat([part.select("k", "t", "x", "since", "v") for part in parts])
+    given = appended(arrived(spark, tmp_path, drawn), operator)
     assert ordered(given) == ordered(floats(expected))
 
 
 @RANDOM
-@given(drawn=arriving())
-def test_join_table(spark, tmp_path: Path, drawn):
+@given(drawn=arriving(), how=st.sampled_from(["inner", "left", "outer"]))
+def test_join_table(spark, tmp_path: Path, drawn, how: str):
     def operator(left, right, state):
-        return hfs.join_table(left, right, history_retention="1 hour", state=state, **NEAR)
+        return hfs.join_table(left, right, how=how, history_retention="1 hour", state=state, **NEAR)
+
+    def newer(row):
+        return max(time for time in (row[1], row[3]) if time is not None)
 
     left, right = frames(drawn)
     newest = (left.sort("t").group_by("k").last(), right.sort("since").group_by("k").last())
     given = {}
-    for rows in run(spark, tmp_path, drawn, operator):
-        for row in sorted(rows, key=lambda row: max(row[1], row[3])):
-            if row[0] not in given or max(given[row[0]][1], given[row[0]][3]) <= max(row[1], row[3]):
+    for rows in run(arrived(spark, tmp_path, drawn), operator):
+        for row in sorted(rows, key=newer):
+            if row[0] not in given or newer(given[row[0]]) <= newer(row):
                 given[row[0]] = row
-    assert ordered(given.values()) == ordered(floats(newest[0].join(newest[1], on="k")))
+    expected = newest[0].join(newest[1], on="k", how="full" if how == "outer" else how, coalesce=True)
+    assert ordered(given.values()) == ordered(floats(expected))
+
+
+@RANDOM
+@given(drawn=arriving())
+def test_aggregate(spark, tmp_path: Path, drawn):
+    functions = {
+        "n": "count",
+        "sum": ("sum", "x"),
+        "low": ("min", "x"),
+        "high": ("max", "x"),
+        "first": ("first", "x"),
+        "last": ("last", "x"),
+        "times": ("count_distinct", "t"),
+        "all": ("collect_list", "x"),
+    }
+
+    def operator(left, right, state):
+        return hfs.aggregate(left, by="k", aggs=functions, on="t", state=state, name="op")
+
+    x = pl.col("x")
+    left, _ = frames(drawn)
+    groups = left.sort("t").group_by("k", maintain_order=True)
+    expected = groups.agg(
+        pl.len(), x.sum().alias("sum"), x.min().alias("low"), x.max().alias("high"), x.first().alias("first"),
+        x.last().alias("last"), pl.col("t").n_unique().alias("times"), x.alias("all"),
+    )  # fmt: skip
+    given = {row[0]: row for rows in run(arrived(spark, tmp_path, drawn), operator) for row in rows}
+    assert ordered(given.values()) == ordered(expected.rows())
 
 
 @RANDOM
@@ -140,7 +193,7 @@ def test_drop_duplicates(spark, tmp_path: Path, drawn):
     left, _ = frames(drawn)
     gap = pl.col("t") - pl.col("t").shift().over("k")
     expected = left.sort("k", "t").filter((gap > 4) | gap.is_null())
-    given = [row for rows in run(spark, tmp_path, drawn, operator) for row in rows]
+    given = appended(arrived(spark, tmp_path, drawn), operator)
     assert ordered(given) == ordered(floats(expected))
 
 
@@ -152,7 +205,7 @@ def test_materialize(spark, tmp_path: Path, drawn):
 
     left, _ = frames(drawn)
     given = {}
-    for rows in run(spark, tmp_path, drawn, operator):
+    for rows in run(arrived(spark, tmp_path, drawn), operator):
         given.update({row[0]: row for row in sorted(rows, key=lambda row: row[1])})
     assert ordered(given.values()) == ordered(floats(left.sort("t").group_by("k").last()))
 
