@@ -21,6 +21,7 @@ fn nulls_match_nothing_and_right_rows_with_nulls_are_dropped() {
     assert_eq!((done.staged.counts.dropped, done.staged.counts.matched), (2, 1));
     let inner = Task::scratch().with("/operator/how", "inner").run(host.connect(), &rows).unwrap();
     assert_eq!((inner.rows.as_slice(), inner.staged.counts.output_rows), ([matched(3, 3, 10)].as_slice(), 1));
+    assert_eq!(inner.staged.counts.dropped, 4, "J08: rows of the left side that nothing can match, too");
 }
 
 #[test]
