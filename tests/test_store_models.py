@@ -27,7 +27,7 @@ TIMES = st.integers(-30, 150)
 BOUNDS = st.none() | KEYS
 RETENTION, SIZE = 50, 5
 # Memory of a transaction at which it spills: mostly never, or now and then, or at every row, which takes ten times as long.
-LIMITS = st.sampled_from([64 << 20] * 5 + [36_000] * 2 + [0])
+LIMITS = st.sampled_from([64 << 20] * 5 + [300] * 2 + [0])
 # Every spill syncs files; memory makes that cheap.
 MEMORY = Path("/dev/shm")
 

@@ -273,8 +273,8 @@ class Task(AbstractContextManager["Task"]):
         """Applies changelog records past the transaction: visible at once, with their offsets.
 
         The records come in the order in which they were written; the result is the same however they are cut into batches.
-        One that was older than the store's retention when it was written is passed over. What a record is, by the store's
-        kind:
+        One that was older than the store's retention when it was written is passed over, so those of several partitions
+        come merged by the order in which they were written. What a record is, by the store's kind:
 
         - key-value: key and value, `timestamps` None
         - timestamped key-value: key, value and its timestamp

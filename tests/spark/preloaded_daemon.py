@@ -6,10 +6,7 @@ that ask for errors. Nothing else is different: Spark starts `pyspark.daemon` as
 
 from importlib import import_module
 
-from pyspark.daemon import manager
-
-for module in ("pyspark.worker", "pyarrow.parquet", "holdfast.spark"):
-    import_module(module)
-
 if __name__ == "__main__":
-    manager()
+    for module in ("pyspark.worker", "pyarrow.parquet", "holdfast.spark"):
+        import_module(module)
+    import_module("pyspark.daemon").manager()

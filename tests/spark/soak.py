@@ -66,6 +66,7 @@ class Soak:
     def __init__(self, folder: Path, seed: int, minutes: float, master: str | None) -> None:
         self.folder, self.minutes, self.master = folder, minutes, master
         self.random = random.Random(seed)
+        self.limited = False
         self.sequence = Sequence(seed)
         cluster.PATIENCE = 600.0  # a soak may run beside other work
         self.cluster = None if master else Cluster(folder / "cluster")
@@ -133,6 +134,7 @@ class Soak:
     def _driver(self, **settings: str) -> Driver:
         if self.cluster is None:
             return Driver(self.folder, self.master or "")
+        self.limited = bool(settings)
         named = {f"spark.{name.replace('_', '.')}": value for name, value in settings.items()}
         return Driver(self.folder, self.cluster.url, {**CLUSTER, **named})
 
@@ -228,12 +230,15 @@ class Soak:
         return lived
 
     def _start_second_driver(self) -> bool:
-        """Both are at the same query until the older one dies."""
-        older, self.driver = self.driver, self._driver()
-        self._pause(self.random.uniform(5, 20))
-        lived = not older.ended
+        """Both are at the same query, with a core each: the newer run wins, and the older one ends by itself."""
+        self._restart_with_one_executor()
+        older, self.driver = self.driver, self._driver(cores_max="1")
+        end = time.monotonic() + 90
+        while not older.ended and time.monotonic() < end:
+            self._pause(0.1)
+        ended = older.ended
         older.kill()
-        return lived
+        return ended
 
     def _stop_driver_for_a_while(self) -> bool:
         self.driver.signal(signal.SIGSTOP)
@@ -246,14 +251,15 @@ class Soak:
 
     def _hold_a_task_that_has_a_twin(self) -> bool:
         """The task waits with its session open; only a twin can end the micro-batch meanwhile."""
-        if not self._marked("wait"):
-            return False
+        if self.limited:
+            self._kill_driver()
+            self._wait_for_progress()
+        taken, driver = self._marked("wait"), self.driver
         before, end = committed(self.folder), time.monotonic() + 60
-        while committed(self.folder) == before and time.monotonic() < end:
+        while taken and committed(self.folder) == before and time.monotonic() < end:
             self._pause(0.1)
-        twin = committed(self.folder) > before
         (self.folder / "waiting").unlink(missing_ok=True)
-        return twin
+        return taken and committed(self.folder) > before and self.driver is driver
 
     def _marked(self, mark: str) -> bool:
         """Whether a task has taken a mark."""
@@ -300,9 +306,10 @@ class Soak:
 
     def _kill_standalone_worker(self) -> bool:
         address = self.random.choice(WORKERS)
+        had_executors = len(streams.below(self._cluster.workers[address].pid)) > 1
         self._cluster.kill_worker(address)
         self._cluster.worker(address)
-        return True
+        return had_executors
 
     def _add_or_remove_a_worker(self) -> bool:
         """With its executor: a job takes all cores that there are."""
@@ -317,8 +324,10 @@ class Soak:
     def _restart_with_one_executor(self) -> bool:
         """Until the next driver."""
         self.driver.kill()
-        self.driver = self._driver(cores_max="1")
-        return True
+        self.driver = driver = self._driver(cores_max="1")
+        before = committed(self.folder)
+        self._wait_for_progress()
+        return committed(self.folder) > before and self.driver is driver
 
     @property
     def _cluster(self) -> Cluster:

@@ -149,7 +149,8 @@ def test_join_table(spark, tmp_path: Path, drawn, how: str):
     newest = (left.sort("t").group_by("k").last(), right.sort("since").group_by("k").last())
     given = {}
     for rows in run(arrived(spark, tmp_path, drawn), operator):
-        for row in sorted(rows, key=newer):
+        # At equal times the right side comes first, and the left side's rows in the order of time.
+        for row in sorted(rows, key=lambda row: (newer(row), *(-1 if time is None else time for time in (row[1], row[3])))):
             if row[0] not in given or newer(given[row[0]]) <= newer(row):
                 given[row[0]] = row
     expected = newest[0].join(newest[1], on="k", how="full" if how == "outer" else how, coalesce=True)

@@ -92,8 +92,8 @@ pub struct Runner<'a> {
     note: &'a mut dyn FnMut(Note),
 }
 
-/// Memory of a transaction, in bytes, at which it spills: few do, since a store takes 16 KiB with its first row.
-const SPILLS_AT: i64 = 160 << 10;
+/// Memory of a transaction, in bytes, at which it spills: few do.
+const SPILLS_AT: i64 = 24 << 10;
 
 /// Options that make a small workload do what a large one does: files are written and merged all the time.
 pub fn options(durability: Durability) -> TaskOptions {

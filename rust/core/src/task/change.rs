@@ -22,7 +22,7 @@ use crate::transaction::Transaction;
 
 impl Task {
     /// Hands what a transaction has staged for a store to `f`, of each row the last change, in the order of the store's rows.
-    /// A change's key, value and time are those that [`Task::restore`] takes.
+    /// A change's key, value and time are those that [`Task::apply_changes`] takes.
     ///
     /// # Errors
     /// `InvalidValue` for a store that the task does not have; those of `f`.

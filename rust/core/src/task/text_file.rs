@@ -109,7 +109,8 @@ pub fn remove_offsets(path: &Path) -> Result<()> {
 }
 
 fn sync_directory(path: &Path) -> std::io::Result<()> {
-    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    File::open(directory)?.sync_all()
 }
 
 #[cfg(test)]

@@ -111,11 +111,9 @@ impl Layer {
     }
 
     /// Memory that giving this layer up would free. It grows with each record and never by leaps, so that whoever keeps to a
-    /// limit can tell by the last record whether the next one passes it.
+    /// limit can tell by the last record whether the next one passes it: index and order count from the first, built or not.
     pub(super) fn bytes(&self) -> usize {
-        self.arena.bytes()
-            + self.records.len() * (size_of::<Record>() + INDEXED)
-            + self.runs.iter().chain(self.late_run.as_ref().and_then(OnceLock::get)).map(Vec::capacity).sum::<usize>() * size_of::<Entry>()
+        self.arena.bytes() + self.records.len() * (size_of::<Record>() + INDEXED + size_of::<Entry>())
     }
 
     /// Brings the index up to date.

@@ -65,7 +65,7 @@ proptest! {
     #[test]
     fn a_spilling_transaction_answers_as_a_map(
         steps in prop::collection::vec(step(), 1..40),
-        limit in prop::sample::select(vec![0, 17_500, 20_000, -1]),
+        limit in prop::sample::select(vec![0, 4_000, 9_000, -1]),
         sync in any::<bool>(),
         small in any::<bool>(),
     ) {

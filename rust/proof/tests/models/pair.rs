@@ -61,7 +61,7 @@ pub enum Place {
 }
 
 pub fn place() -> impl Strategy<Value = Place> {
-    let files = [0, 2_000, -1]
+    let files = [0, 300, -1]
         .into_iter()
         .flat_map(|limit| [Durability::Sync, Durability::Changelog].map(|durability| Place::Files(durability, limit)));
     prop::sample::select(files.chain([Place::Memory, Place::MemoryBesideFiles]).collect::<Vec<_>>())
@@ -148,6 +148,8 @@ impl<S: Subject> Pair<S> {
                 self.forget_older();
                 self.committed = self.kept[&number].clone();
                 self.open = self.committed.clone();
+                // Seen, whatever comes after.
+                self.befall(Event::Views);
             }
             Event::Compact => {
                 self.task.flush(true).unwrap();

@@ -120,6 +120,7 @@ impl AsofJoin {
                 Step::Alone { key, time, payload } => (key, time, payload),
             };
             let right = found.get(n).map(|(time, value)| (Some(time), value));
+            counts.dropped += u64::from(self.layout.how == How::Inner && matches!(step, Step::Alone { .. }));
             if right.is_some() || self.layout.how == How::Left {
                 emitter.push(key, Some((time, payload)), right)?;
             }

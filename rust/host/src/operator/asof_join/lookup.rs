@@ -133,7 +133,7 @@ impl Matches {
     }
 }
 
-/// Puts right rows, reads for left rows, in order.
+/// Puts right rows, reads for left rows, in order. Returns how many left rows have no key or no time.
 pub fn apply(
     table: &VersionedStore,
     tx: &mut Transaction,
@@ -141,10 +141,10 @@ pub fn apply(
     places: &[Place],
     matches: &mut Matches,
     counts: &mut Counts,
-) -> Result<()> {
+) -> Result<u64> {
     let Matches { rows: lefts, found } = matches;
     lefts.clear();
-    let mut ops = Vec::with_capacity(places.len());
+    let (mut ops, mut alone) = (Vec::with_capacity(places.len()), 0);
     for place in places {
         let (input, row) = (&rows.inputs[place.input()], place.row());
         let (key, time) = (input.keys.get(row), input.time(row).map(Timestamp));
@@ -158,10 +158,14 @@ pub fn apply(
                 ops.push((Op::Put { key, value, timestamp }, usize::MAX));
             }
             // Without key or time: a left row, since such right rows were left out. It matches nothing.
-            _ => lefts.push(*place),
+            _ => {
+                alone += 1;
+                lefts.push(*place);
+            }
         }
     }
-    found.run(table, tx, lefts.len(), ops, counts)
+    found.run(table, tx, lefts.len(), ops, counts)?;
+    Ok(alone)
 }
 
 #[cfg(test)]

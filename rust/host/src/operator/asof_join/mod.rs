@@ -69,8 +69,9 @@ impl Operator for AsofJoin {
             while !rest.is_empty() {
                 let (now, later) = rest.split_at(matches.next(rest));
                 rest = later;
-                lookup::apply(&table, tx, &self.rows, now, &mut matches, &mut self.counts)?;
+                let alone = lookup::apply(&table, tx, &self.rows, now, &mut matches, &mut self.counts)?;
                 if self.layout.how == How::Inner {
+                    self.counts.dropped += alone;
                     matches.drop_unmatched();
                 }
                 matches.digest(&self.rows.inputs, &mut digest);
