@@ -130,6 +130,8 @@ impl Partition {
             if inner.rebuilds != rebuilds {
                 drop(inner);
                 log::warn!("{self}: the snapshot of epoch {} is removed: its database was made anew meanwhile", id.epoch);
+                // The next one is taken at once.
+                self.found_bad.store(true, Ordering::Relaxed);
                 return self.root.discard_snapshot(&id, run);
             }
             inner.snapshots.known = known;
