@@ -46,6 +46,7 @@ def cluster(tmp_path: Path):
         cluster.stop()
 
 
+@pytest.mark.cluster
 @pytest.mark.timeout(1800)
 def test_a_job_on_two_executors(run, base: Path):
     expected = arrive(base, seed=1, batches=3)

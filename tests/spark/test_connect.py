@@ -33,6 +33,12 @@ def run(script: str, folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
+def test_every_operator_in_foreach_batch(tmp_path: Path):
+    """The way that Connect takes into a process of its own; `make survive` has all of them."""
+    assert run("smoke.py", tmp_path, "--connect", "--way", "in foreachBatch").endswith("Connect: 7 operators in 1 ways\n")
+
+
+@pytest.mark.survive
 def test_every_operator_in_every_way(tmp_path: Path):
     assert run("smoke.py", tmp_path, "--connect").endswith("Connect: 7 operators in 3 ways\n")
 
