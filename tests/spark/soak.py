@@ -230,15 +230,17 @@ class Soak:
         return lived
 
     def _start_second_driver(self) -> bool:
-        """Both are at the same query, with a core each: the newer run wins, and the older one ends by itself."""
+        """Both are at the same query, with a core each: the newer run wins, and the older one's tasks are refused."""
         self._restart_with_one_executor()
+        said = self.driver.log.stat().st_size
         older, self.driver = self.driver, self._driver(cores_max="1")
-        end = time.monotonic() + 90
-        while not older.ended and time.monotonic() < end:
-            self._pause(0.1)
-        ended = older.ended
+        end = time.monotonic() + 120
+        refused = False
+        while not refused and time.monotonic() < end:
+            self._pause(0.5)
+            refused = b"FencedError" in self.driver.log.read_bytes()[said:]
         older.kill()
-        return ended
+        return refused
 
     def _stop_driver_for_a_while(self) -> bool:
         self.driver.signal(signal.SIGSTOP)
