@@ -30,6 +30,7 @@ __all__ = [
     "WindowStore",
     "__version__",
     "check_root",
+    "check_store_name",
     "check_topic",
     "decode_batch",
     "decode_reader",
@@ -79,6 +80,9 @@ def remove_offsets(path: str | PathLike[str]) -> None:
 
 def default_segment_interval(history_retention: int) -> int:
     """The segment interval that is the default for a history retention, both in microseconds."""
+
+def check_store_name(name: str) -> None:
+    """Raises `ValueError` for what cannot be a store's name: it is not 1 to 200 ASCII letters, digits, `_`, `-` or `.`."""
 
 def check_topic(topic: str) -> None:
     """Raises `ValueError` for a topic that such a file has no place for."""

@@ -6,7 +6,6 @@
 True
 """
 
-import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -231,5 +230,4 @@ def _window_durations(retention: Span, window_size: Span) -> tuple[int, int]:
 def _check(name: str) -> None:
     if not isinstance(name, str):
         raise TypeError(f"name is a {type(name).__name__}; wanted: str")
-    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,200}", name):
-        raise ValueError(f"store name {name!r}: use 1 to 200 ASCII letters, digits, '_', '-' or '.'")
+    _core.check_store_name(name)

@@ -108,9 +108,9 @@ class Soak:
                 break
             self._pause(1)
         found = differences(self.sequence, self.folder)
-        never = [fault.__name__.strip("_") for fault in self.faults if not self.done[fault.__name__.strip("_")]]
         if self.minutes >= 30:
-            found += [f"{name} has met nothing" for name in never]
+            names = (fault.__name__.strip("_") for fault in self.faults)
+            found += [f"{name} has met nothing" for name in names if not self.done[name]]
         rows = sum(map(len, self.sequence.joined))
         print(
             f"{sum(self.done.values())} faults: " + ", ".join(f"{count} {name}" for name, count in self.done.most_common())

@@ -380,6 +380,7 @@ class Watch:
 
     def __init__(self, condition: Callable[[], Any], times: int = 1) -> None:
         self.kills = 0
+        self.killed_at = 0.0  # Seconds since 1970.
         self._condition, self._times, self._ended = condition, times, False
         self._thread = threading.Thread(target=self._watch)
 
@@ -406,6 +407,7 @@ class Watch:
                     os.kill(pid, signal.SIGKILL if aimed else signal.SIGCONT)
                 if aimed and stopped:
                     self.kills += 1
+                    self.killed_at = time.time()
                     time.sleep(0.2)
 
 
@@ -439,13 +441,12 @@ def test_hosts_killed_while_they_take_a_snapshot(spark, tmp_path: Path):
     query.arrive(8)
     snapshots = query.root / "snapshots"
 
+    def newest(folder: Path) -> float:
+        return max((entry.stat().st_mtime for entry in os.scandir(folder) if entry.is_file()), default=0)
+
     def copying() -> bool:
-        """Files are there, and the manifest that names them is not."""
-        for files in snapshots.glob("*/*/files"):
-            manifests = [name for name in names(files.parent) if "." in name]
-            if len(names(files)) > 0 and not manifests:
-                return True
-        return False
+        """A file is there that is newer than the manifests, none of which names it then; and than those that were killed."""
+        return any(newest(files) > max(newest(files.parent), watch.killed_at) for files in snapshots.glob("*/*/files"))
 
     with Watch(copying, times=2) as watch:
         query.run()

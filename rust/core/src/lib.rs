@@ -50,7 +50,7 @@ pub use store::windowed::WindowedKey;
 pub use store::{StoreKind, StoreSpec, default_segment_interval};
 pub use task::{
     Commit, Durability, LongCall, Offsets, OpenTransaction, ProcessingGuarantee, StoreMetrics, Task, TaskMetrics, TaskOptions,
-    TransactionMechanism, check_topic, read_offsets, remove_offsets, write_offsets,
+    TransactionMechanism, check_store_name, check_topic, read_offsets, remove_offsets, write_offsets,
 };
 pub use time::Timestamp;
 pub use transaction::{Scan, Step, Transaction};

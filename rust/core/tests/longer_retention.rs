@@ -2,8 +2,10 @@
 //! be left and some not, so nothing from before it is shown.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod killed;
+
 use holdfast_core::{Durability, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp};
-use std::collections::BTreeMap;
+use killed::copy_as_killed;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -99,23 +101,6 @@ fn a_retention_that_was_shorter_for_a_while_counts() {
     assert_eq!([699, 700].map(|time| at(&task, b"EUR", time)), [None, Some(600)]);
 }
 
-/// Copies a directory's files; again where a compaction has made or removed some meanwhile.
-fn copy_of_one_moment(from: &Path, to: &Path) {
-    let files = || -> BTreeMap<_, _> {
-        let files = std::fs::read_dir(from).unwrap().flatten();
-        files.filter_map(|file| Some((file.file_name(), file.metadata().ok().filter(|found| found.is_file())?.len()))).collect()
-    };
-    loop {
-        let before = files();
-        std::fs::create_dir(to).unwrap();
-        let copied = before.keys().try_for_each(|file| std::fs::copy(from.join(file), to.join(file)).map(drop));
-        if before == files() {
-            return copied.unwrap();
-        }
-        std::fs::remove_dir_all(to).unwrap();
-    }
-}
-
 /// Without a log of its own a database may fall back behind the open that made the retention shorter, but files that this open
 /// has rewritten stay as they are.
 #[test]
@@ -125,7 +110,7 @@ fn a_crash_does_not_forget_that_the_retention_was_shorter() {
     filled(&path, 10_000, Durability::Changelog);
     let _task = open(&path, 100, Durability::Changelog);
     // What a crash would leave; what compactions have done until then makes no difference.
-    copy_of_one_moment(&path, &copy);
+    copy_as_killed(&path, &copy);
     let after = open(&copy, 10_000, Durability::Changelog);
     assert_eq!([500, 899].map(|time| at(&after, b"EUR", time)), [None; 2]);
     assert_eq!(at(&after, b"EUR", 900), Some(600));

@@ -2,13 +2,15 @@
 //! back nothing is lost; what somebody has gone on to write there counts.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod killed;
+
 use holdfast_core::{
     Commit, Durability, ErrorKind, Offset, OffsetChange, Offsets, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, TopicPartition,
     VersionRow, read_offsets, write_offsets,
 };
+use killed::copy_as_killed;
 use rust_rocksdb::{DB, Options};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 fn specs() -> Vec<StoreSpec> {
@@ -127,23 +129,6 @@ fn what_an_older_layout_went_on_to_write_counts() {
             assert_eq!(task.position().get(&tp("orders", 3)), Some(Offset(120)));
             task.close().unwrap();
         }
-    }
-}
-
-/// Copies a database's files as a kill leaves them: all of one moment, so again if one has come, grown or gone meanwhile.
-fn copy_as_killed(path: &Path, copy: &Path) {
-    let files = || -> BTreeMap<PathBuf, u64> {
-        let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
-        entries.filter_map(|path| path.metadata().ok().filter(std::fs::Metadata::is_file).map(|found| (path, found.len()))).collect()
-    };
-    loop {
-        let before = files();
-        std::fs::create_dir(copy).unwrap();
-        let copied = before.keys().all(|file| std::fs::copy(file, copy.join(file.file_name().unwrap())).is_ok());
-        if copied && files() == before {
-            return;
-        }
-        std::fs::remove_dir_all(copy).unwrap();
     }
 }
 

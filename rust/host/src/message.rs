@@ -60,6 +60,14 @@ impl Message {
         })
     }
 
+    /// A word that may be missing.
+    ///
+    /// # Errors
+    /// `InvalidState` for one that is not of this type.
+    pub fn parsed_if_there<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>> {
+        self.word(name).map(|_| self.parsed(name)).transpose()
+    }
+
     /// Sends it and flushes it out.
     pub fn send(&self, stream: &mut impl Write, kind: Kind) -> std::result::Result<(), SendError> {
         let schema = Schema::new(self.batch.schema_ref().fields().clone()).with_metadata(self.words.clone());

@@ -59,7 +59,7 @@ fn message(py: Python<'_>, store: &str, method: &str, given: &[Argument<'_>]) ->
 impl HostCalls {
     fn rows(&self, py: Python<'_>) -> PyResult<(ArrowBatch, Option<i64>)> {
         let answer = self.ask(py, Message::empty().with("method", "rows"))?;
-        let time = answer.word("time").and_then(|time| time.parse().ok());
+        let time = answer.parsed_if_there("time").map_err(|error| to_python(py, &error))?;
         Ok((ArrowBatch::new(answer.batch), time))
     }
 
@@ -73,7 +73,7 @@ impl HostCalls {
         let call = given.map_or_else(Message::empty, |given| Message::of(given.into_inner()));
         let answer = self.ask(py, call)?;
         let task = answer.parsed("task").map_err(|error| to_python(py, &error))?;
-        let aggregate = answer.word("aggregate").and_then(|number| number.parse().ok());
+        let aggregate = answer.parsed_if_there("aggregate").map_err(|error| to_python(py, &error))?;
         Ok((task, aggregate, ArrowBatch::new(answer.batch)))
     }
 

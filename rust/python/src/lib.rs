@@ -45,7 +45,7 @@ mod _core {
     #[pymodule_export]
     use crate::session::{SessionIterator, SessionStore};
     #[pymodule_export]
-    use crate::task::{Task, check_topic, open_task, read_offsets, remove_offsets, write_offsets};
+    use crate::task::{Task, check_store_name, check_topic, open_task, read_offsets, remove_offsets, write_offsets};
     #[pymodule_export]
     use crate::timestamped::{TimestampedIterator, TimestampedKeyValueStore};
     #[pymodule_export]

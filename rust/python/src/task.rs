@@ -133,6 +133,12 @@ pub fn check_topic(py: Python<'_>, topic: &str) -> PyResult<()> {
     run(py, Owner::of_engine(), || holdfast_core::check_topic(topic))
 }
 
+/// Fails for what cannot be a store's name.
+#[pyfunction]
+pub fn check_store_name(py: Python<'_>, name: &str) -> PyResult<()> {
+    run(py, Owner::of_engine(), || holdfast_core::check_store_name(name))
+}
+
 /// An open task.
 #[pyclass(frozen, module = "holdfast._core")]
 pub struct Task {

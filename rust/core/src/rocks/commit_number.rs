@@ -89,8 +89,10 @@ impl CommitNumber {
 
     /// Notes that nothing up to a number can be lost any more.
     pub(super) fn is_durable(&self, number: u64) {
-        if let Some(file) = &self.file {
-            let _ = file.write_all_at(&[number.to_be_bytes(), (!number).to_be_bytes()].concat(), 0);
+        let Some(file) = &self.file else { return };
+        // The write itself has taken place. Half a number says nothing, so damage is only less likely to be noticed.
+        if let Err(error) = file.write_all_at(&[number.to_be_bytes(), (!number).to_be_bytes()].concat(), 0) {
+            log::warn!("commit {number} is durable, and {FILE} cannot say so: {error}");
         }
     }
 }

@@ -109,7 +109,11 @@ pub(super) fn check_descriptor(spec: &StoreSpec, stored: &[u8]) -> Result<()> {
     .store(&spec.name))
 }
 
-pub(super) fn check_name(name: &str) -> Result<()> {
+/// Checks a store's name: it is part of file names and of topics' names, as a Kafka topic's is.
+///
+/// # Errors
+/// `InvalidValue` for one that is not 1 to 200 ASCII letters, digits, `_`, `-` or `.`.
+pub fn check_store_name(name: &str) -> Result<()> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.is_empty() || name.len() > 200 || !name.chars().all(legal) {
         return Err(Error::new(

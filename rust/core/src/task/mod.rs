@@ -21,6 +21,7 @@ mod uncommitted;
 mod write;
 
 pub use commit::Commit;
+pub use metadata::check_store_name;
 pub use metrics::{StoreMetrics, TaskMetrics};
 pub use open_transaction::OpenTransaction;
 pub use options::{Durability, ProcessingGuarantee, TaskOptions, TransactionMechanism};

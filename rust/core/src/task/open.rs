@@ -67,7 +67,7 @@ impl Task {
 
 fn check_specs(stores: &[StoreSpec]) -> Result<()> {
     for (n, spec) in stores.iter().enumerate() {
-        metadata::check_name(&spec.name)?;
+        metadata::check_store_name(&spec.name)?;
         if stores[..n].iter().any(|other| other.name == spec.name) {
             return Err(Error::new(ErrorKind::InvalidValue, "two stores of one task have this name; give each its own").store(&spec.name));
         }

@@ -55,8 +55,9 @@ pub struct Partition {
     home: PathBuf,
     /// A snapshot is being taken.
     uploading: AtomicBool,
-    /// A restore has found a damaged snapshot, or a database that came from one was damaged, and no new one was taken since.
-    found_bad: AtomicBool,
+    /// The next snapshot does not wait for the interval: a restore has found a damaged one, a database that came from one was
+    /// damaged, or one was thrown away, and no new one was taken since.
+    next_at_once: AtomicBool,
     origin: Mutex<Origin>,
     inner: Mutex<Inner>,
 }
@@ -140,7 +141,7 @@ impl Partition {
             number,
             home,
             uploading: AtomicBool::new(false),
-            found_bad: AtomicBool::new(false),
+            next_at_once: AtomicBool::new(false),
             origin: Mutex::default(),
             inner: Mutex::default(),
         }

@@ -34,7 +34,7 @@ impl Partition {
             log::warn!("{self}: the snapshot of epoch {} may have the damage, too: another one is preferred", id.epoch);
             origin.doubted.retain(|other| *other != id);
             origin.doubted.push(id);
-            self.found_bad.store(true, Ordering::Relaxed);
+            self.next_at_once.store(true, Ordering::Relaxed);
         }
     }
 
@@ -118,7 +118,7 @@ impl Partition {
         let restored = self.first_good(wanted, applied, fetched, adopt, &mut damaged)?;
         // The state is there without them. Whoever counts snapshots, to remove older ones and the log behind them, goes by names.
         for id in &damaged {
-            self.found_bad.store(true, Ordering::Relaxed);
+            self.next_at_once.store(true, Ordering::Relaxed);
             match self.root.discard_snapshot(id, wanted.run) {
                 Ok(()) => log::warn!("{self}: the damaged snapshot of epoch {} is removed, the next one is taken at once", id.epoch),
                 Err(error) => log::warn!("{self}: the damaged snapshot of epoch {} stays: {error}", id.epoch),

@@ -89,14 +89,14 @@ impl Partition {
 
     fn is_due(&self, known: &Snapshots, last: Instant, wanted: &Wanted<'_>) -> bool {
         let Some(applied) = wanted.epoch.previous() else { return false };
-        let bad = self.found_bad.load(Ordering::Relaxed);
-        let newest = known.epoch.filter(|_| !bad);
+        let at_once = self.next_at_once.load(Ordering::Relaxed);
+        let newest = known.epoch.filter(|_| !at_once);
         if newest.is_some_and(|newest| applied <= newest) || self.is_doubted(applied) {
             return false;
         }
         // Hosts may live shorter than the interval, start after start: the first one of each goes by epochs as well.
         let behind = applied.0.saturating_sub(newest.map_or(wanted.first_epoch.0.saturating_sub(1), |newest| newest.0));
-        bad || last.elapsed() >= wanted.snapshots.interval || !known.begun && behind >= wanted.snapshots.retain_epochs
+        at_once || last.elapsed() >= wanted.snapshots.interval || !known.begun && behind >= wanted.snapshots.retain_epochs
     }
 
     fn snapshot(&self, run: RunNumber, partitions: u32, policy: SnapshotPolicy, begun: Instant) -> Result<()> {
@@ -130,14 +130,13 @@ impl Partition {
             if inner.rebuilds != rebuilds {
                 drop(inner);
                 log::warn!("{self}: the snapshot of epoch {} is removed: its database was made anew meanwhile", id.epoch);
-                // The next one is taken at once.
-                self.found_bad.store(true, Ordering::Relaxed);
+                self.next_at_once.store(true, Ordering::Relaxed);
                 return self.root.discard_snapshot(&id, run);
             }
             inner.snapshots.known = known;
             inner.snapshots.epoch = Some(id.epoch);
             // Before the older ones go: what is found from here on is found of this one.
-            self.found_bad.store(false, Ordering::Relaxed);
+            self.next_at_once.store(false, Ordering::Relaxed);
             self.was_taken(id.clone())
         };
         for doubted in &doubted {

@@ -66,15 +66,15 @@ impl Root {
     pub fn batch_time(&self, epoch: Epoch) -> Result<i64> {
         let offsets = self.spark_offsets(epoch)?.unwrap_or_default();
         // A line with the version, then one with the metadata, then one for each source.
-        let metadata = offsets.split(|byte| *byte == b'\n').nth(1).and_then(|line| serde_json::from_slice(line).ok());
-        let Some(Offsets { batch_timestamp }) = metadata else {
+        let metadata = offsets.split(|byte| *byte == b'\n').nth(1).unwrap_or_default();
+        let Offsets { batch_timestamp } = serde_json::from_slice(metadata).map_err(|error| {
             let place = self.store.place(&self::offsets(epoch));
             let text = format!(
-                "Spark's checkpoint: {} has no batch timestamp, which max_ahead goes by: restore it from a backup",
+                "Spark's checkpoint: {} has no batch timestamp, which max_ahead goes by ({error}): restore it from a backup",
                 place.display()
             );
-            return Err(Error::new(ErrorKind::Restore, text));
-        };
+            Error::new(ErrorKind::Restore, text)
+        })?;
         Ok(batch_timestamp.saturating_mul(1_000))
     }
 

@@ -264,7 +264,10 @@ impl Store {
             return Ok(());
         }
         let place = self.place(folder);
-        let Ok(entries) = fs::read_dir(&place) else { return Ok(()) };
+        let entries = match fs::read_dir(&place) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries.map_err(|error| failure::os("list", &place, &error))?,
+        };
         for entry in entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes().contains(&b'#')) {
             let written = entry.metadata().and_then(|found| found.modified());
             if written.is_ok_and(|written| written.elapsed().is_ok_and(|age| age > ABANDONED)) {
