@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from windowed import MODES, Case
 
 import holdfast as hf
+from tasks import Bench
 
 
 @pytest.fixture(params=MODES)
@@ -29,3 +31,9 @@ def place(request: pytest.FixtureRequest) -> str:
     """The contract holds wherever a store is: in files, in files with a transaction that spills at every row, in memory, and
     in memory in a task that has files."""
     return request.param
+
+
+@pytest.fixture(params=["kept open", "reopened"])
+def maybe_reopen(request: pytest.FixtureRequest, bench: Bench) -> Callable[[], None]:
+    """Called between a write and what is to be seen of it: the task stays open in one run, and is opened again in the other."""
+    return bench.reopen if request.param == "reopened" else lambda: None
