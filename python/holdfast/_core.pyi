@@ -1,6 +1,8 @@
 """The extension: what `rust/python` exports. Every call into the engine releases the GIL.
 
-Keys and values are bytes, moments and durations microseconds. The classes in `holdfast` wrap these.
+Keys and values are bytes, moments and durations microseconds. The classes in `holdfast` wrap these, and say what they raise:
+an error of the engine becomes the class of its kind in `holdfast.errors`, wrong values and types `ValueError` and
+`TypeError` (`rust/python/src/error.rs`), a panic `HoldfastError`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -373,7 +375,12 @@ class ArrowBatch:
 
 @final
 class ArrowReader:
-    """Batches that are made as they are asked for, once: `pyarrow.RecordBatchReader.from_stream(it)`, or `for`."""
+    """Batches that are made as they are asked for, once: `pyarrow.RecordBatchReader.from_stream(it)`, or `for`.
+
+    Raises, as it is read, what the scan meets: `StoreClosedError` once its task is closed, `SerializationError` for a value
+    that the serde cannot convert; `HoldfastError` where it was handed on before. Who takes it as a stream has errors of its
+    own for these, with the same words.
+    """
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> ArrowBatch: ...
@@ -420,13 +427,25 @@ def decode_reader(stored: ArrowReader, key: Serde | None, value: Serde | None, s
     """The same of a reader, which is handed on."""
 
 def check_root(root: str, storage_options: Mapping[str, str]) -> None:
-    """Proves that a state's root can be reached and written, and that its store lets nothing be created twice."""
+    """Proves that a state's root can be reached and written, and that its store lets nothing be created twice.
+
+    `ValueError` for what is no root or an option that there is not, `UnsupportedOperationError` for another scheme or a
+    store that lets an object be created twice, `HoldfastError` for what the store refuses.
+    """
 
 def drop_epoch(root: str, epoch: int, storage_options: Mapping[str, str]) -> tuple[int, int] | None:
-    """Take away what was staged of an epoch that Spark has not committed: the run claimed, how many objects, or None."""
+    """Take away what was staged of an epoch that Spark has not committed: the run claimed, how many objects, or None.
+
+    `HoldfastError` for one that it has, `TaskCorruptedError` for a root without state, `FormatVersionError` or
+    `RestoreError` for one that cannot be read; else as `check_root`.
+    """
 
 def rewind(root: str, epoch: int, storage_options: Mapping[str, str]) -> tuple[int, int]:
-    """Take state and checkpoint back to where an epoch is computed next: the run claimed for it, how many objects."""
+    """Take state and checkpoint back to where an epoch is computed next: the run claimed for it, how many objects.
+
+    `RestoreError` where snapshots and log do not reach back as far, `HoldfastError` where Spark's checkpoint does not,
+    else as `drop_epoch`.
+    """
 
 def host_main(argv: Sequence[str]) -> int:
     """The state host's process: `--socket S --token-file F --executor-pid P --idle-seconds N`.
@@ -437,11 +456,17 @@ def host_main(argv: Sequence[str]) -> int:
 
 @final
 class HostClient:
-    """One connection to a state host, which is one session."""
+    """One connection to a state host, which is one session.
+
+    Methods raise what the host says, by its kind, and `HoldfastError` once the session is finished or closed.
+    """
 
     @staticmethod
     def connect(socket: str | PathLike[str], token: str, timeout: float) -> HostClient:
-        """Connects within `timeout` seconds; `OSError` where no host listens or the token is wrong."""
+        """Connects within `timeout` seconds.
+
+        `OSError` where no host listens or the token is wrong, `ValueError` for a `timeout` below zero.
+        """
     def open_session(self, request: str) -> str:
         """Opens the session: JSON in, JSON out."""
     def push(self, batch: Any) -> None:
@@ -467,7 +492,7 @@ _Argument: TypeAlias = tuple[str, str, Any]
 
 @final
 class HostCalls:
-    """What answers the calls of a processor: a session whose input has ended."""
+    """What answers the calls of a processor: a session whose input has ended. It raises as `HostClient` does."""
 
     def rows(self) -> tuple[ArrowBatch, int | None]:
         """The next rows in order and their greatest time; no rows at the end."""

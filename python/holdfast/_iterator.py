@@ -35,6 +35,8 @@ class StoreIterator(Iterator[tuple[K, V]], AbstractContextManager[Any], Generic[
     """Rows in the order of their keys' bytes, unchanged by any commit, rollback or write after it was opened.
 
     Close it, use it in `with`, or read it to its end: until then it holds a snapshot. It is closed with its store.
+
+    Raises, as it is read, `SerializationError` for a row that the store's serdes cannot convert.
     """
 
     def __init__(self, rows: RowIterator[Any], key: Callable[[Any], K], record: Callable[[Any], tuple[K, V]] | None) -> None:

@@ -22,7 +22,7 @@ V = TypeVar("V")
 
 
 class ReadOnlyKeyValueStore(Generic[K, V]):
-    """A key-value store's reads at one isolation level, from any thread."""
+    """A key-value store's reads at one isolation level, from any thread; what they raise says `StateStore`."""
 
     def __init__(self, core: _core.KeyValueStore, serdes: Serdes[K, V]) -> None:
         """Made by `KeyValueStore.read_only`."""
@@ -91,7 +91,7 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
         self._core.put_all([(to_key(key), to_value(value)) for key, value in entries])
 
     def delete(self, key: K) -> V | None:
-        """Removes the key and returns the value that it had."""
+        """Removes the key and returns the value that it had; the key of one that cannot be converted stays."""
         if not self._serdes.values_are_bytes:
             self.get(key)  # what cannot be returned is not removed
         data = self._core.delete(found := self._serdes.to_key(key))

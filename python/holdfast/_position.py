@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 class Position:
     """For each input topic and partition the greatest offset whose writes a state holds.
 
+    Raises `TypeError` for offsets that are no mapping of mappings of integers, `ValueError` for a partition beyond 32 bits
+    or an offset beyond 64.
+
     >>> seen = Position({"orders": {0: 41}})
     >>> seen.merge(Position({"orders": {0: 40, 1: 7}}))
     Position({'orders': {0: 41, 1: 7}})
@@ -49,7 +52,10 @@ class Position:
         return {topic: dict(partitions) for topic, partitions in self._offsets.items()}
 
     def merge(self, other: Position) -> Position:
-        """The position that has seen what both have seen: of each partition the greater offset."""
+        """The position that has seen what both have seen: of each partition the greater offset.
+
+        Raises `TypeError` for what is no `Position`.
+        """
         check_kind("other", other, Position)
         merged = self.offsets()
         for topic, number, offset in other.rows():
@@ -86,7 +92,10 @@ class PositionBound:
 
     @staticmethod
     def at(position: Position) -> PositionBound:
-        """The state has read at least as far, in every partition that `position` names."""
+        """The state has read at least as far, in every partition that `position` names.
+
+        Raises `TypeError` for what is no `Position`.
+        """
         check_kind("position", position, Position)
         return PositionBound(position)
 

@@ -1,4 +1,4 @@
-"""What stores return: plain named tuples."""
+"""What stores return: plain named tuples. Times in them are epoch microseconds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ class TopicPartition(NamedTuple):
 
 
 class ValueAndTimestamp(NamedTuple, Generic[V]):
-    """A value and its timestamp, -1 where it was written without one."""
+    """A value and its timestamp in epoch microseconds, -1 where it was written without one.
+
+    `make` and `make_allow_nullable` raise `TypeError` or `ValueError` for a timestamp that is none.
+    """
 
     value: V | None
     timestamp: int
@@ -38,7 +41,7 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
 
 
 class WindowedKey(NamedTuple, Generic[K]):
-    """A key and a time that it lasted: a window up to `end` and without it, or a session with it."""
+    """A key and a time that it lasted, in epoch microseconds: a window up to `end` and without it, or a session with it."""
 
     key: K
     start: int
@@ -46,7 +49,10 @@ class WindowedKey(NamedTuple, Generic[K]):
 
 
 class VersionedRecord(NamedTuple, Generic[V]):
-    """A value that is in force in `[timestamp, valid_to)`; `valid_to` is None for the newest version of a key."""
+    """A value that is in force in `[timestamp, valid_to)`, in epoch microseconds.
+
+    `valid_to` is None for the newest version of a key.
+    """
 
     value: V
     timestamp: int
@@ -57,7 +63,7 @@ class PutResult(NamedTuple):
     """What became of a put at a time.
 
     `accepted` is False for a time older than the history retention: nothing was written. `valid_to` is the next
-    greater timestamp known of the key, None if the new version is the newest.
+    greater timestamp known of the key, in epoch microseconds; None if the new version is the newest.
     """
 
     accepted: bool

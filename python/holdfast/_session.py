@@ -39,7 +39,7 @@ _MIN, _MAX = -(2**63), 2**63 - 1
 
 
 class ReadOnlySessionStore(Generic[K, V]):
-    """A session store's reads at one isolation level, from any thread."""
+    """A session store's reads at one isolation level, from any thread; what they raise says `StateStore`."""
 
     def __init__(self, core: _core.SessionStore, serdes: Serdes[K, V]) -> None:
         """Made by `SessionStore.read_only`."""
@@ -48,7 +48,7 @@ class ReadOnlySessionStore(Generic[K, V]):
 
     @property
     def stream_time(self) -> int | None:
-        """The greatest end of a write, all keys together; None before the first."""
+        """The greatest end of a write in epoch microseconds, all keys together; None before the first."""
         return self._core.stream_time()
 
     def fetch_session(self, key: K, start: Timestamp, end: Timestamp) -> V | None:
@@ -140,7 +140,8 @@ class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
     """A session store of a task: `task[name]`.
 
     A session lasts from its start to its end, both included. Sessions that end `retention` or more before the greatest
-    end are gone: a put of one is passed over and counted (`dropped-records-total`).
+    end are gone: a put of one is passed over and counted (`dropped-records-total`). Puts and removals of one that ends
+    before it starts raise `ValueError`.
     """
 
     def __init__(self, task: Task, builder: StoreBuilder, core: _core.SessionStore) -> None:
@@ -156,7 +157,7 @@ class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
         return retention
 
     def put(self, session: WindowedKey[K], value: V | None) -> None:
-        """Sets a session's value; None removes the session. `ValueError` for one that ends before it starts."""
+        """Sets a session's value; None removes the session."""
         key, start, end = session
         times = micros(start, "start"), micros(end, "end")
         self._core.put(self._serdes.to_key(key), *times, self._serdes.to_value(value))

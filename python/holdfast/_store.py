@@ -23,7 +23,19 @@ _log = logging.getLogger("holdfast")
 
 
 class StateStore(ABC):
-    """A store of a task. Its own reads are the writer's: they see the open transaction."""
+    """A store of a task. Its own reads are the writer's: they see the open transaction.
+
+    Batch methods take columns of one length: anything with the Arrow PyCapsule interface. Keys and values are of the serdes'
+    types (`docs/serdes.md`), binary or strings with `BYTES` or a serde of your own; times are int64 (epoch
+    microseconds) or timestamps of any unit. Times come out as int64, epoch microseconds.
+
+    Methods and those of `read_only` views raise `TypeError` for an argument, a key, a value or a column of another type,
+    `SerializationError` for one that a serde cannot convert, in or out, and `ValueError` for what cannot be: a key that is
+    None, a null time, a datetime without a zone, a time beyond 64 bits, more than 1 GiB in a key or value or 2 GiB in a
+    batch that is returned, columns of several lengths, `batch_rows` below 1. After a commit that failed, or a write that
+    failed half-way, writes raise `HoldfastError` until `Task.rollback`, as do after such a commit all reads but those at
+    READ_COMMITTED.
+    """
 
     manages_offsets = True
     _flush_has_warned = False
@@ -67,7 +79,7 @@ class StateStore(ABC):
         """The changelog offset of (topic, partition) that this store stands at, None if there is none.
 
         A store that lost its data (in memory, or without transactions after an unclean stop) says None while its
-        neighbours keep theirs.
+        neighbours keep theirs. Raises as `Task.store_offset` does.
         """
         return self._task.store_offset(self.name, partition)
 

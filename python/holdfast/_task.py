@@ -67,9 +67,10 @@ def open_task(
     READ_COMMITTED under exactly-once, else READ_UNCOMMITTED.
 
     Raises `StoreLockedError` if somebody else has it open, `FormatVersionError` or `StoreCorruptedError` if it cannot be
-    read, `ValueError` for stores or a durability other than it was made with, for an unknown `upgrade_from`, and with one
-    for a topic with white space, which text files have no place for; `TaskCorruptedError` under exactly-once for a state
-    that an unclean stop left in doubt.
+    read, `ValueError` or `TypeError` for arguments that cannot be, `ValueError` for stores, a serde or a durability
+    other than it was made with, and with an `upgrade_from` for a topic with white space, which text files have no place for;
+    `SerializationError` for columns of a value that do not fit those it was written with; `TaskCorruptedError` under
+    exactly-once for a state that an unclean stop left in doubt; whatever `init` of a store of the user's own raises.
     """
     if upgrade_from is not None and upgrade_from not in _OLDER_LAYOUTS:
         raise ValueError(f"upgrade_from is {upgrade_from!r}; wanted: None or one of {', '.join(_OLDER_LAYOUTS)}")
@@ -143,7 +144,11 @@ def _sorted_out(stores: Iterable[StoreBuilder | UserStateStore]) -> tuple[list[S
 class Task(AbstractContextManager["Task"]):
     """An open task. `with` closes it; what was not committed is gone.
 
-    One thread writes at a time (writes and commits are serialised); any number read through `read_only` views.
+    One thread writes at a time (writes and commits are serialised); any number read through `read_only` views. `task[name]`
+    is a store; `KeyError` for one that the task was not opened with.
+
+    Methods raise `TypeError` for an argument of another type; those that note or look up offsets `ValueError` for a
+    partition beyond 32 bits or an offset beyond 64 and, all but `recover`, for a topic with a NUL character in it.
     """
 
     def __init__(
@@ -178,7 +183,10 @@ class Task(AbstractContextManager["Task"]):
             raise
 
     def directory(self, store: str) -> Path | None:
-        """Where a store of the user's own keeps its files: made when it is first asked for; None for a task in memory."""
+        """Where a store of the user's own keeps its files: made when it is first asked for; None for a task in memory.
+
+        Raises `OSError` where the folder cannot be made.
+        """
         path = Path(self._core.path())
         if not path.is_dir():
             return None
@@ -218,8 +226,7 @@ class Task(AbstractContextManager["Task"]):
     def observe(self, topic: str, partition: int, offset: int) -> None:
         """Notes the input record that the following writes come from; committed and rolled back with them.
 
-        Raises ValueError for a topic with a NUL character in it, with `upgrade_from` also for one with white space in it,
-        and for a partition beyond 32 bits or an offset beyond 64.
+        With `upgrade_from` raises `ValueError` also for a topic that is empty or has white space in it.
         """
         if self._older_layout:
             _core.check_topic(topic)
@@ -240,9 +247,10 @@ class Task(AbstractContextManager["Task"]):
 
         None keeps the committed offsets as they are, `{}` forgets them all, `{tp: None}` forgets that one. A failed
         commit leaves the stores as they were; the open transaction then only takes `rollback`. Only a transaction that
-        outgrew its memory can fail half-way: then the error says so, and `rollback` or `recover` ends it. ValueError, which
-        changes nothing, for a topic with a NUL character in it; where offsets go into text files (with `upgrade_from`, or a
-        store of the user's own that does not manage them) also for one with white space in it.
+        outgrew its memory can fail half-way: then the error says so, and `rollback` or `recover` ends it. A `ValueError` for
+        offsets changes nothing; where they go into text files (with `upgrade_from`, or a store of the user's own that does
+        not manage them) there is one also for a topic that is empty or has white space in it. `HoldfastError` after a write
+        or a commit that failed, until `rollback`.
         """
         offsets = offset_rows(changelog_offsets)
         if self._attached or self._topics_in_files:
@@ -253,7 +261,10 @@ class Task(AbstractContextManager["Task"]):
         self._core.commit(offsets)
 
     def rollback(self) -> None:
-        """Drops everything since the last commit; ends a commit that was interrupted, as `recover` does."""
+        """Drops everything since the last commit; ends a commit that was interrupted, as `recover` does.
+
+        Raises `HoldfastError` or `StoreCorruptedError` where it cannot be ended; it can be called again.
+        """
         self._core.rollback()
 
     def recover(self, changelog_offsets: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
@@ -261,7 +272,7 @@ class Task(AbstractContextManager["Task"]):
 
         A commit that was interrupted is ended first: forward if its commit file had been written (transactions that outgrew
         their memory have one), and else back. So the offsets returned are those asked for or older ones, or newer ones.
-        `rollback` and the next `open_task` do the same.
+        `rollback` and the next `open_task` do the same. Raises as `rollback` does.
         """
         wanted = {TopicPartition(topic, number) for topic, number, _ in offset_rows(changelog_offsets) or []}
         self._core.recover()
@@ -285,7 +296,9 @@ class Task(AbstractContextManager["Task"]):
           writes it; value; `timestamps` None
 
         With offsets `{}` the store's stay as they are. `HoldfastError` while the task has uncommitted writes or observed
-        offsets, whichever store they are of: commit or roll back first.
+        offsets, whichever store they are of: commit or roll back first. `KeyError` for an unknown store; `ValueError` for
+        one of the user's own, for `timestamps` where the kind takes none or none where it needs them, and, with the row, for
+        what is no record of the kind; columns as in `StateStore`. Nothing is applied then.
         """
         self[store]  # an unknown name is a KeyError that lists the known ones
         self._core.restore_batch(store, keys, values, timestamps, offset_rows(changelog_offsets) or [])
@@ -302,7 +315,10 @@ class Task(AbstractContextManager["Task"]):
         return found
 
     def store_offset(self, store: str, partition: tuple[str, int]) -> int | None:
-        """The committed offset of (topic, partition) that one store stands at, None if there is none."""
+        """The committed offset of (topic, partition) that one store stands at, None if there is none.
+
+        Raises `ValueError` for an unknown store.
+        """
         own = self._attached.get(store)
         return self._core.store_offset(store, *partition_of(partition)) if own is None else own.committed_offset(partition)
 
@@ -316,14 +332,15 @@ class Task(AbstractContextManager["Task"]):
         """Makes a consistent copy of the last commit in a new directory, hard-linked where the file system can.
 
         Folders above the directory are made. Of a store without transactions the copy may hold more, so it is opened as
-        after an unclean stop. Stores of the user's own are not in it. Raises `ValueError` for a directory that exists,
-        `UnsupportedOperationError` for a task in memory.
+        after an unclean stop. Stores of the user's own are not in it. Raises `ValueError` for a directory that exists or
+        lies below a file, `UnsupportedOperationError` for a task in memory, `HoldfastError` after a commit that was
+        interrupted.
         """
         self._core.checkpoint(fspath(directory))
 
     @property
     def approximate_num_uncommitted_bytes(self) -> int:
-        """Memory that a commit would free, which grows with every write, also of one key; not what lies in files already."""
+        """Bytes of memory that a commit would free: it grows with every write, also of one key. Not what is in files."""
         return self._core.uncommitted_bytes()
 
     @property
@@ -348,7 +365,8 @@ class Task(AbstractContextManager["Task"]):
     def close(self) -> None:
         """Drops the open transaction, writes the last commit to files and closes. Again: nothing.
 
-        Where stores of the user's own fail, all others are closed all the same; then the first error is raised.
+        Where stores of the user's own fail, all others are closed all the same; then the first error is raised. Where the
+        disk refuses, the task is closed all the same, and the error says what its files hold.
         """
         errors = _close_all(self._attached.values()) if self.is_open else []
         try:

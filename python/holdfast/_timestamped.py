@@ -33,7 +33,7 @@ V = TypeVar("V")
 
 
 class ReadOnlyTimestampedKeyValueStore(Generic[K, V]):
-    """A timestamped key-value store's reads at one isolation level, from any thread."""
+    """A timestamped key-value store's reads at one isolation level, from any thread; what they raise says `StateStore`."""
 
     def __init__(self, core: _core.TimestampedKeyValueStore, serdes: Serdes[K, V]) -> None:
         """Made by `TimestampedKeyValueStore.read_only`."""
@@ -108,7 +108,7 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
         self._core.put_all([(to_key(key), to_value(value), micros(at, "timestamp")) for key, value, at in entries])
 
     def delete(self, key: K) -> ValueAndTimestamp[V] | None:
-        """Removes the key and returns what it had."""
+        """Removes the key and returns what it had; the key of a value that cannot be converted stays."""
         data = self._serdes.to_key(key)
         if not self._serdes.values_are_bytes:
             self._record(data, self._core.get(data))  # what cannot be returned is not removed

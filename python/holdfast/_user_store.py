@@ -35,7 +35,7 @@ class UserStateStore(Protocol):
     A task calls `init` when it is opened, `commit` before its own stores commit, `close` when it is closed. A store that
     is persistent and does not manage its offsets (`manages_offsets` False) gets the file `.checkpoint_<name>` in the task's
     directory for them, and one warning. Such a store keeps its own files in `task.directory(name)`: under exactly-once they
-    are thrown away after an unclean stop, as nobody knows what is in them.
+    are thrown away after an unclean stop, as nobody knows what is in them. What a method raises, the task's call hands on.
     """
 
     name: str
@@ -45,7 +45,7 @@ class UserStateStore(Protocol):
     manages_offsets: bool
 
     def init(self, task: Task, /) -> None:
-        """The task is open, and its other stores can be used."""
+        """The task is open; its own stores and the user's before this one can be used. An error here fails `open_task`."""
 
     def commit(self, changelog_offsets: Mapping[tuple[str, int], int | None] | None, /) -> None:
         """Makes everything since the last commit permanent. An error here fails the task's commit."""
@@ -54,7 +54,7 @@ class UserStateStore(Protocol):
         """The offset of (topic, partition) that the store stands at; asked only of one that manages its offsets."""
 
     def close(self) -> None:
-        """Nothing more is asked of it."""
+        """Nothing more is asked of it. An error here is raised by the task's `close`, once all else is closed."""
 
 
 class Attached:

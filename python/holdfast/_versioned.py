@@ -21,7 +21,7 @@ V = TypeVar("V")
 
 
 class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
-    """A versioned store's reads at one isolation level, from any thread."""
+    """A versioned store's reads at one isolation level, from any thread; what they raise says `StateStore`."""
 
     def __init__(self, core: _core.VersionedKeyValueStore, serdes: Serdes[K, V]) -> None:
         """Made by `VersionedKeyValueStore.read_only`."""
@@ -30,7 +30,7 @@ class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
 
     @property
     def stream_time(self) -> int | None:
-        """The greatest timestamp of an accepted write, all keys together; None before the first."""
+        """The greatest timestamp of an accepted write in epoch microseconds, all keys together; None before the first."""
         return self._core.stream_time()
 
     def get(self, key: K, as_of: Timestamp | None = None) -> VersionedRecord[V] | None:
@@ -120,7 +120,10 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
         return PutResult(*self._core.put(self._serdes.to_key(key), self._serdes.to_value(value), at))
 
     def delete(self, key: K, timestamp: Timestamp) -> VersionedRecord[V] | None:
-        """Ends the value at `timestamp` and returns the version that was in force there, with its old end."""
+        """Ends the value at `timestamp` and returns the version that was in force there, with its old end.
+
+        One whose value cannot be converted stays.
+        """
         data, at = self._serdes.to_key(key), micros(timestamp, "timestamp")
         if not self._serdes.values_are_bytes:
             self._record(data, self._core.get(data, at))  # what cannot be returned is not deleted

@@ -57,7 +57,7 @@ class _WindowReads(ABC, Generic[K, V, R]):
 
     @property
     def stream_time(self) -> int | None:
-        """The greatest start of a write, all keys together; None before the first."""
+        """The greatest start of a write in epoch microseconds, all keys together; None before the first."""
         return self._core.stream_time()
 
     @overload
@@ -72,7 +72,7 @@ class _WindowReads(ABC, Generic[K, V, R]):
         """The key's value in the window that starts at `start`, or None.
 
         With `end`: its windows that start from `start` to `end`, both included, by start. A store that keeps duplicates
-        has only that form.
+        has only that form, and raises `UnsupportedOperationError` without `end`.
         """
         low = self._serdes.to_key(key)
         if end is None:
@@ -102,7 +102,8 @@ class _WindowReads(ABC, Generic[K, V, R]):
 
         It is a column of values, or in a timestamped store a batch of `value` and `timestamp`. With `window_starts_to`,
         as `fetch` with an end: windows that start from the one to the other, both included, in a batch of `row` (the
-        position in `keys`), `window_start`, `window_end`, `value` (and `timestamp`), by row and start.
+        position in `keys`), `window_start`, `window_end`, `value` (and `timestamp`), by row and start. Without it a store
+        that keeps duplicates raises `UnsupportedOperationError`.
         """
         encoded = self._serdes.encode_keys(keys)
         if window_starts_to is not None:
@@ -174,7 +175,7 @@ class _WindowStore(StateStore):
 
 
 class ReadOnlyWindowStore(_WindowReads[K, V, V]):
-    """A window store's reads at one isolation level, from any thread."""
+    """A window store's reads at one isolation level, from any thread; what they raise says `StateStore`."""
 
     _timestamps = False
 
@@ -214,7 +215,7 @@ class WindowStore(_WindowStore, ReadOnlyWindowStore[K, V]):
 
 
 class ReadOnlyTimestampedWindowStore(_WindowReads[K, V, ValueAndTimestamp[V]]):
-    """A timestamped window store's reads at one isolation level, from any thread."""
+    """A timestamped window store's reads at one isolation level, from any thread; what they raise says `StateStore`."""
 
     _timestamps = True
 

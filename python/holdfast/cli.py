@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns 0, or 1 with what went wrong on stderr."""
+    """Run one command; returns 0, or 1 with what went wrong on stderr. `SystemExit` for arguments that are none."""
     asked = _parser().parse_args(arguments)
     try:
         asked.run(asked)

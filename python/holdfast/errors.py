@@ -3,6 +3,9 @@
 A message names the store, the key and the path where it has them. Wrong arguments raise Python's own
 `ValueError` and `TypeError`.
 
+Docstrings leave out what all that reaches a task's database may raise: `StoreClosedError`, `ForkedProcessError`,
+`StoreCorruptedError` where it meets a damaged file, and `HoldfastError` itself.
+
 >>> import holdfast as hf
 >>> issubclass(hf.errors.StoreLockedError, hf.errors.HoldfastError)
 True
@@ -25,7 +28,11 @@ __all__ = [
 
 
 class HoldfastError(Exception):
-    """The base of all; raised itself when the operating system refuses (a full disk, a missing permission)."""
+    """The base of all.
+
+    Raised itself when the operating system refuses (a full disk, a missing permission), when a call does not fit the moment
+    (after a commit that failed), and for a bug in Holdfast: the message says which.
+    """
 
 
 class StoreClosedError(HoldfastError):

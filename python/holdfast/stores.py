@@ -1,5 +1,8 @@
 """Builders: which stores a task has.
 
+Durations are timedeltas, or microseconds. Builders raise `ValueError` or `TypeError` for a name, a duration, a flag or a
+serde that cannot be: a name is 1 to 200 ASCII letters, digits, `_`, `-` or `.`, a duration is not negative and fits 64 bits.
+
 >>> from datetime import timedelta
 >>> import holdfast as hf
 >>> hf.stores.versioned("rates", history_retention=timedelta(days=30)).segment_interval == 30 * 86_400_000_000 // 24
@@ -114,7 +117,7 @@ def versioned(
     """A store of values in force from a time on, with the history of the last `history_retention`.
 
     `history_retention` is also the grace for late writes. `segment_interval` is the unit in which old history is
-    dropped: its only effect is speed.
+    dropped: its only effect is speed; `ValueError` where it is not above zero.
     """
     _check(name)
     retention = not_negative(history_retention, "history_retention")
@@ -150,7 +153,8 @@ def window(
     """A store of values by key and window, which ends `window_size` after its start.
 
     Windows that start `retention` or more before the latest start are gone, and puts of them dropped and counted. With
-    `retain_duplicates` every put of a key and start is kept; that is fixed when the store is made.
+    `retain_duplicates` every put of a key and start is kept; that is fixed when the store is made. `ValueError` for a
+    `window_size` above `retention`.
     """
     _check(name)
     kept, size = _window_durations(retention, window_size)

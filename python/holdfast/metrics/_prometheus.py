@@ -60,7 +60,8 @@ def _add(families: _Families, scope: str, labels: dict[str, str], figures: Itera
 def prometheus(task: Task, name: str | None = None) -> str:
     """A task's figures in Prometheus's text format; `name` is the label `task`, by default the task's path.
 
-    Needs the package `prometheus-client` (`pip install holdfast[prometheus]`).
+    Of a closed task there are none. Raises `ModuleNotFoundError` without the package `prometheus-client`
+    (`pip install holdfast[prometheus]`).
     """
     try:
         from prometheus_client import generate_latest

@@ -19,8 +19,8 @@ Row(rate=1.0921, source='ECB')
 Keys order as Spark SQL orders their values. `docs/serdes.md` has the bytes, what each serde takes, and how a struct's
 columns may change.
 
-Anything with the two methods of `Serde` is a serde too. The scalar methods go through it; the batch methods of such a
-store speak its bytes:
+Anything with the two methods of `Serde` is a serde too. The scalar methods go through it, and raise what it raises as
+`SerializationError`; the batch methods of such a store speak its bytes:
 
 >>> class Text:
 ...     def serialize(self, value): return value.encode()
@@ -87,6 +87,7 @@ def struct(schema: Any) -> TypedSerde[Row]:
     As a value its columns may come and go, as long as they are nullable: rows written before lack the new ones (they
     read as null) and the dropped ones are skipped. As a key its fields are fixed, and order one after the other.
 
-    Raises `TypeError` for a field whose type cannot be stored, `ValueError` for two fields of one name. Needs pyarrow.
+    Raises `TypeError` for a field whose type cannot be stored, `ValueError` for two fields of one name, `ImportError`
+    without pyarrow.
     """
     return StructSerde(schema)

@@ -20,5 +20,5 @@ class JsonSerde(NamedSerde[Any]):
         return self.serialize(value)
 
     def deserialize(self, data: bytes, /) -> Any:
-        """What the text says."""
+        """What the text says. Raises `ValueError` for what is no JSON."""
         return json.loads(data)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class Row(tuple[Any, ...]):
     """A struct: the tuple of its fields in the schema's order, which also answers to their names.
 
-    It equals that tuple as well as the dict of its fields, and can be the key of a dict.
+    It equals that tuple as well as the dict of its fields, and can be the key of a dict. An unknown name is a `KeyError`.
 
     >>> import holdfast as hf, pyarrow as pa
     >>> currency = hf.serde.struct(pa.schema([("code", pa.string()), ("digits", pa.int8())]))

@@ -45,11 +45,17 @@ class TypedSerde(Generic[T]):
         return self.deserialize(data)
 
     def serialize_prefix(self, prefix: Any, /) -> bytes:
-        """The bytes with which keys begin that begin with `prefix`: a string's start, a struct's first fields."""
+        """The bytes with which keys begin that begin with `prefix`: a string's start, a struct's first fields.
+
+        Raises as `serialize` does.
+        """
         return self.serialize(prefix)
 
     def encode(self, column: Any, *, as_key: bool, store: str | None = None) -> _core.ArrowArray:
-        """A typed column as bytes, a row a row; errors name the store."""
+        """A typed column as bytes, a row a row; errors name the store.
+
+        Raises `TypeError` for a column of another type, `ValueError` or `SerializationError` for a row that does not fit.
+        """
         return self.core.encode(column, as_key, store)
 
     def check_key(self) -> None:
