@@ -11,6 +11,9 @@ enriched = hfs.join_asof(orders, rates, by="currency", left_on="ordered_at", rig
                          history_retention="30 days", state=state)
 enriched.writeStream.option("checkpointLocation", state.checkpoint_location).start("/var/lib/enriched")
 ```
+
+What a call raises says its docstring. An error in a task ends the query: Spark's `StreamingQueryException` has its class and
+its words. `docs/spark/operating.md` says what to do about each.
 """
 
 from holdfast.spark.aggregate import aggregate

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Aggregator(Protocol):
     """An aggregation of your own, in Arrow batches; a class of this form, which can be pickled.
 
-    Given the same it must give the same, since Spark may run a task twice.
+    Given the same it must give the same, since Spark may run a task twice. What a method raises ends the task; so do a
+    `TypeError` for what is no batch or array, and a `ValueError` for other columns, types or numbers of rows than declared.
     """
 
     state_schema: str

@@ -35,7 +35,7 @@ class Epoch(NamedTuple):
         """The epoch that Spark's thread-local properties name, if they name one.
 
         The job group is the query's run id as long as nobody has set another: a group of the user's own would look like
-        a new run, and a new run takes the state over.
+        a new run, and a new run takes the state over: `HoldfastError`.
         """
         batch, query, run = get(BATCH_ID), get(QUERY_ID), get(JOB_GROUP)
         if batch is None or query is None:
@@ -58,7 +58,10 @@ class _ConnectBatch(NamedTuple):
     number: int
 
     def epoch(self, state: "State") -> Epoch:
-        """The epoch for a state: of several queries that of the one whose checkpoint lies beside the state."""
+        """The epoch for a state: of several queries that of the one whose checkpoint lies beside the state.
+
+        Raises `HoldfastError` if the session does not run that query.
+        """
         query = next(iter(self.running)) if len(self.running) == 1 else self._query_of(state.checkpoint_location)
         if query not in self.running:
             raise HoldfastError(
@@ -98,6 +101,8 @@ def foreach_batch(fn: "Callable[[DataFrame, int], Any]") -> "Callable[[DataFrame
 
     Under Spark Connect, `fn` is pickled when the query starts and runs in a process beside the server: what it changes
     there is not seen here, and holdfast must be installed there.
+
+    Raises `TypeError` for what cannot be called. What it returns raises `HoldfastError` where no streaming query calls it.
     """
     if not callable(fn):
         raise TypeError(f"foreach_batch takes a function of a DataFrame and a batch id, not {type(fn).__name__}")

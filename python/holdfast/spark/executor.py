@@ -31,7 +31,10 @@ _SOCKET_PATH_LIMIT: Final = 107  # bytes of sun_path without its closing zero
 
 
 def connect() -> "HostClient":
-    """A new session's connection to this executor's state host; starts the host where none listens."""
+    """A new session's connection to this executor's state host; starts the host where none listens.
+
+    Raises `HoldfastError` where the host cannot be started, with the end of its log, and outside of Spark's Python workers.
+    """
     executor = Executor.of_process(os.getpid())
     place = Place.of(executor)
     with suppress(OSError):

@@ -33,7 +33,7 @@ def heartbeat(spark: "SparkSession", every: Span) -> "DataFrame":
     Unite it with a stream only. A static frame beside it makes a stream in the eyes of the operator, and it is Spark that
     refuses the two together, when the query starts.
 
-    Raises `ValueError` for an `every` that is not a whole number of seconds above zero.
+    Raises `ValueError` for an `every` that is not a whole number of seconds above zero, `TypeError` for what is no duration.
     """
     span = micros(every, "every")
     if span == 0 or span % _SECOND:

@@ -60,7 +60,8 @@ def join_asof(
     Both frames are streams, or both are static, as in `foreachBatch`: there a table that is read anew in every micro-batch
     is put and logged anew in each.
     Raises, before any job runs, `ValueError` or `TypeError` that names the wrong column, type or option,
-    `UnsupportedOperationError` for a frame that this state cannot serve, `HoldfastError` outside of a micro-batch.
+    `UnsupportedOperationError` for a frame, a column's type or an option that this state or operator cannot serve,
+    `HoldfastError` for a static frame outside of a micro-batch.
     """
     if how not in ("inner", "left"):
         raise ValueError(f"how={how!r}: there are 'inner' and 'left'")

@@ -56,7 +56,8 @@ def join_table(
     Returns the left frame's columns, then the right frame's without its key; where a name is taken, `_right` is added. Rows
     whose key or time is null are dropped. Both frames are streams, or both are static. `name` is the operator's name.
     Raises, before any job runs, `ValueError` or `TypeError` that names the wrong column, type or option,
-    `UnsupportedOperationError` for a frame that this state cannot serve, `HoldfastError` outside of a micro-batch.
+    `UnsupportedOperationError` for a frame, a column's type or an option that this state or operator cannot serve,
+    `HoldfastError` for a static frame outside of a micro-batch.
     """
     if how not in ("inner", "left", "outer"):
         raise ValueError(f"how={how!r}: there are 'inner', 'left' and 'outer'")

@@ -47,7 +47,8 @@ def join_window(
     key of a right row without a match is in the left frame's columns. Rows whose key or time is null match nothing.
     Both frames are streams, or both are static. `name` is the operator's name in the state.
     Raises, before any job runs, `ValueError` or `TypeError` that names the wrong column, type or option,
-    `UnsupportedOperationError` for a frame that this state cannot serve, `HoldfastError` outside of a micro-batch.
+    `UnsupportedOperationError` for a frame, a column's type or an option that this state or operator cannot serve,
+    `HoldfastError` for a static frame outside of a micro-batch.
     """
     if how not in ("inner", "left", "right", "outer"):
         raise ValueError(f"how={how!r}: there are 'inner', 'left', 'right' and 'outer'")

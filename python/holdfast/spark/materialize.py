@@ -45,7 +45,8 @@ def materialize(
     Returns the frame's columns.
 
     Raises, before any job runs, `ValueError` or `TypeError` that names the wrong column, type or option,
-    `UnsupportedOperationError` for a frame that this state cannot serve, `HoldfastError` outside of a micro-batch.
+    `UnsupportedOperationError` for a frame, a column's type or an option that this state or operator cannot serve,
+    `HoldfastError` for a static frame outside of a micro-batch.
     """
     if not isinstance(name, str):
         raise TypeError(f"name={name!r}: give the table a name, a string")

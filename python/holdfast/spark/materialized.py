@@ -17,7 +17,7 @@ class Materialized:
     operators of the query, and there are no snapshots. `history_retention` is how far back a versioned table reaches,
     for operators that keep one.
 
-    Raises `UnsupportedOperationError` for `transactional=False`.
+    Raises `UnsupportedOperationError` for `transactional=False`, `ValueError` or `TypeError` for arguments that cannot be.
     """
 
     def __init__(

@@ -25,7 +25,11 @@ _ADAPTIVE: Final = "spark.sql.adaptive.enabled"
 
 
 def check_call(state: State, left: "DataFrame", right: "DataFrame | None" = None) -> Epoch | None:
-    """Check that these frames can use this state here; returns the epoch where `foreachBatch` fixes it."""
+    """Check that these frames can use this state here; returns the epoch where `foreachBatch` fixes it.
+
+    Raises `TypeError` for what is no state, `UnsupportedOperationError` for a stream with `State.scratch()`, `ValueError`
+    while adaptive execution is on, `HoldfastError` for a static frame outside of a micro-batch.
+    """
     if not isinstance(state, State):
         raise TypeError(f"state is a {type(state).__name__}: give hfs.State(root) or hfs.State.scratch()")
     streaming = left.isStreaming or (right is not None and right.isStreaming)

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 
 class Processor(Protocol):
-    """Stateful code over the rows of a partition; a class of this form, with `on_timer` if it sets timers."""
+    """Stateful code over the rows of a partition; a class of this form, with `on_timer` if it sets timers.
+
+    What a method raises ends the task; so do a `TypeError` for what is no batch, and a `ValueError` for other columns or
+    types than those of `schema`.
+    """
 
     stores: Sequence[StoreBuilder]
     """What it keeps: builders of `holdfast.stores`."""
@@ -68,7 +72,8 @@ def process(
 
     Returns a frame with the columns of `schema`; a processor that gives a null in one that is NOT NULL ends its task.
     Raises, before any job runs, `ValueError` or `TypeError` that names the wrong column, store or option,
-    `UnsupportedOperationError` for a frame that this state cannot serve, `HoldfastError` outside of a micro-batch.
+    `UnsupportedOperationError` for a frame, a column's type or an option that this state or operator cannot serve,
+    `HoldfastError` for a static frame outside of a micro-batch.
     """
     if not isinstance(deterministic, bool):
         raise TypeError(f"deterministic={deterministic!r}: give True or False")

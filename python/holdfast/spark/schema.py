@@ -73,7 +73,10 @@ class Side:
         return column.lower() if self._any_case else column
 
     def find(self, column: str, argument: str) -> sql.StructField:
-        """The field of that name; `argument` says who asks for it."""
+        """The field of that name; `argument` says who asks for it.
+
+        Raises `TypeError` for what is no name, `ValueError` for one that the frame does not have.
+        """
         if not isinstance(column, str):
             raise TypeError(f"{argument} takes the name of a column, not a {type(column).__name__}")
         for field in self.fields:
@@ -83,7 +86,7 @@ class Side:
         raise ValueError(f"{argument}: the {self.name} frame has no column {column!r}; it has {there}")
 
     def time(self, column: str, argument: str) -> sql.StructField:
-        """The field of that name, which must be a timestamp."""
+        """The field of that name, which must be a timestamp, else `ValueError`."""
         field = self.find(column, argument)
         if type(field.dataType) not in (sql.TimestampType, sql.TimestampNTZType):
             raise ValueError(
@@ -169,7 +172,10 @@ def as_key(column: "Column", field: sql.StructField) -> "Column":
 
 
 def parsed_ddl(text: str, argument: str, fold: Callable[[str], str] = str) -> sql.StructType:
-    """Columns as SQL writes them; `argument` names the text in errors, `fold` gives names that are one the same form."""
+    """Columns as SQL writes them; `argument` names the text in errors, `fold` gives names that are one the same form.
+
+    Raises `TypeError` for what is no text, `ValueError` for one that is none of columns, or has two of one name.
+    """
     example = 'write it as SQL does, "key string, hits bigint"'
     if not isinstance(text, str):
         raise TypeError(f"{argument} is a {type(text).__name__}: {example}")
@@ -195,7 +201,7 @@ def instant(column: "Column", time_type: sql.DataType) -> "Column":
 
 
 def arrow_type(data_type: sql.DataType, column: str) -> pa.DataType:
-    """The Arrow type that a Spark type crosses as; `column` names it in errors."""
+    """The Arrow type that a Spark type crosses as; for one that cannot an `UnsupportedOperationError` names the `column`."""
     if isinstance(data_type, sql.DecimalType):
         return pa.decimal128(data_type.precision, data_type.scale)
     if isinstance(data_type, sql.ArrayType):

@@ -21,7 +21,11 @@ _MAX = (1 << 63) - 1
 
 
 def micros(span: Span, argument: str) -> int:
-    """The microseconds of a span that must not be negative; `argument` names it in errors."""
+    """The microseconds of a span; `argument` names it in errors.
+
+    Raises `TypeError` for what is no span, `ValueError` for one that is negative, beyond 64 bits, not a whole number of
+    microseconds, or in units without a fixed length.
+    """
     if isinstance(span, timedelta):
         total = span // timedelta(microseconds=1)
     elif isinstance(span, str):

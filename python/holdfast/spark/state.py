@@ -32,16 +32,17 @@ class State:
     `az://`; one root belongs to one query. `storage_options` say how an object store is reached (`region`, `endpoint`,
     `access_key_id`, ...: the names of the object_store library); what they leave out comes from the environment of
     driver and executors. They are kept in memory only, and are no options of Spark's own client of the store.
-    `partitions` is fixed with the first run. `local_dir` is where executors keep their databases, a folder of theirs
-    (default: under `root`, or in the temporary folder if that is no local path). `memory` ("512m") is one state host's: a
-    quarter each for its block cache, its write buffers and rows that are put in order; its open epochs may hold
-    `uncommitted_max_bytes`, but no more than the last one. Its partitions share them fairly; what is beyond goes to disk.
-    Every `snapshot_interval` a partition's database is copied into the root, new files only; a new machine begins with the
-    newest copy and replays the changelog behind it. `retain_epochs` is how many epochs of the changelog are kept at least;
-    older ones go once every partition has two snapshots behind them.
+    `partitions`, up to 65,536, is fixed with the first run. `local_dir` is where executors keep their databases, a folder of
+    theirs (default: under `root`, or in the temporary folder if that is no local path). `memory` ("512m") is one state
+    host's: a quarter each for its block cache, its write buffers and rows that are put in order; its open epochs may hold
+    `uncommitted_max_bytes` bytes, but no more than the last one. Its partitions share them fairly; what is beyond goes to
+    disk. Every `snapshot_interval` a partition's database is copied into the root, new files only; a new machine begins with
+    the newest copy and replays the changelog behind it. `retain_epochs` is how many epochs of the changelog are kept at
+    least; older ones go once every partition has two snapshots behind them.
 
     Raises `ValueError` or `TypeError` naming the argument, `HoldfastError` where the root cannot be written, and
-    `UnsupportedOperationError` for a store that lets an object be created twice.
+    `UnsupportedOperationError` for at-least-once, for addresses of other kinds, and for a store that lets an object be
+    created twice.
     """
 
     def __init__(
@@ -88,7 +89,10 @@ class State:
 
     @staticmethod
     def scratch(*, partitions: int = 16) -> "State":
-        """A state that is kept nowhere: each evaluation starts empty. For static DataFrames."""
+        """A state that is kept nowhere: each evaluation starts empty. For static DataFrames.
+
+        Raises `ValueError` for `partitions` that are no whole number from 1 to 65,536.
+        """
         _check_partitions(partitions)
         state = State.__new__(State)
         state.__dict__.update(
@@ -111,14 +115,18 @@ class State:
     def checkpoint_location(self) -> str:
         """`<root>/query`: hand it to `.option("checkpointLocation", ...)`, so that checkpoint and state stay together.
 
-        In an object store it is spelled as Spark's own client of it wants: `s3a://`, `gs://`, `abfss://`.
+        In an object store it is spelled as Spark's own client of it wants: `s3a://`, `gs://`, `abfss://`. Raises
+        `UnsupportedOperationError` for `State.scratch()`, which has none.
         """
         if self.root is None:
             raise UnsupportedOperationError("State.scratch() keeps nothing and has no checkpoint: give State(root)")
         return self._checkpoint or str(Path(self.root) / "query")
 
     def claim(self, operators: Sequence[str], epoch: "Epoch | None") -> None:
-        """Take operators' names, all or none; a name is taken once, or once an epoch inside `foreachBatch`."""
+        """Take operators' names, all or none; a name is taken once, or once an epoch inside `foreachBatch`.
+
+        Raises `ValueError` for one that is taken, or is not 1 to 100 ASCII letters, digits, `_` or `-`.
+        """
         for operator in operators:
             if _NAME.fullmatch(operator) is None:
                 raise ValueError(

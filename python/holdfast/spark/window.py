@@ -52,7 +52,8 @@ def window(length: Span, slide: Span | None = None) -> Window:
 
     A window holds its start and not its end; windows start at multiples of `slide` since 1970-01-01 00:00 UTC.
 
-    Raises `ValueError` for a length or slide that is not above zero, and for a slide longer than the length.
+    Raises `ValueError` for a length or slide that is not above zero, and for a slide longer than the length, `TypeError` for
+    what is no duration.
     """
     size = _positive(length, "length")
     step = size if slide is None else _positive(slide, "slide")
@@ -68,7 +69,7 @@ def sliding_window(length: Span) -> SlidingWindow:
     length]`, which it has just fallen out of; a window without rows is none. Both bounds are in a window, and they are
     what `window_start` and `window_end` say.
 
-    Raises `ValueError` for a length that is not above zero.
+    Raises `ValueError` for a length that is not above zero, `TypeError` for what is no duration.
     """
     return SlidingWindow(_positive(length, "length"))
 
@@ -78,7 +79,7 @@ def session_window(gap: Span) -> SessionWindow:
 
     A session begins with its first row and ends `gap` after its last one. A row that lies near two sessions makes them one.
 
-    Raises `ValueError` for a gap that is not above zero.
+    Raises `ValueError` for a gap that is not above zero, `TypeError` for what is no duration.
     """
     return SessionWindow(_positive(gap, "gap"))
 

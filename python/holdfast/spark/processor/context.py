@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 
 class ProcessorContext:
-    """A processor's stores and timers, and where it stands. It is of one session, and its processor too."""
+    """A processor's stores and timers, and where it stands. It is of one session, and its processor too.
+
+    `ctx[name]` is a store, with the methods that it has in `holdfast`: `KeyError` for a name that is not among the
+    processor's `stores`, `UnsupportedOperationError` from a store's `commit` and `read_only`. Scalar writes wait, mostly
+    until the batch ends: one that fails ends the task, maybe in a later call than its own.
+    """
 
     def __init__(
         self,
@@ -41,7 +46,10 @@ class ProcessorContext:
 
     @property
     def stream_time(self) -> int | None:
-        """The greatest event time so far in this partition, this batch's included; None before the first."""
+        """The greatest event time so far in this partition, this batch's included, in epoch microseconds.
+
+        None before the first, and where rows have no time.
+        """
         return None if self._timers is None else self._timers.stream_time
 
     def __getitem__(self, store: str) -> Any:
@@ -53,6 +61,9 @@ class ProcessorContext:
 
         `key` is a value of the column `by`, or a tuple of several columns' values. A timer set twice fires once; one for
         a time that has been reached fires after this batch.
+
+        Raises `ValueError` without an event time or an `on_timer`, `TypeError`, `ValueError` or `SerializationError` for a
+        key that is none of `by`, `TypeError` or `ValueError` for an `at` that is no moment.
         """
         if self._timers is None:
             raise ValueError("set_timer needs an event time: name its column, process(..., on=...)")
