@@ -3,6 +3,9 @@
 //! A [`Task`] is one database with many stores and one transaction that spans them; a commit is one atomic write of all
 //! stores' changes with their changelog offsets.
 //!
+//! `# Errors` leave out what all that reaches a task's database may fail with: `StoreClosed`, `ForkedProcess` in a child of the
+//! process that opened it, `StoreCorrupted` where it meets a damaged file, `Io` where the operating system refuses.
+//!
 //! ```
 //! use holdfast_core::{Commit, StoreKind, StoreSpec, Task, TaskOptions, Timestamp};
 //!

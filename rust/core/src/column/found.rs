@@ -36,6 +36,9 @@ impl Places {
     }
 
     /// The values.
+    ///
+    /// # Errors
+    /// `InvalidValue` for more than 2 GiB of them.
     pub fn finish(&self) -> Result<ArrayRef> {
         check_size(self.data.len())?;
         let mut values = BinaryBuilder::with_capacity(self.places.len(), self.data.len());
@@ -46,6 +49,9 @@ impl Places {
     }
 
     /// The values with their timestamps.
+    ///
+    /// # Errors
+    /// As `finish`.
     pub fn finish_stamped(&self) -> Result<RecordBatch> {
         let schema = vec![Field::new("value", DataType::Binary, true), Field::new("timestamp", DataType::Int64, true)];
         let schema = Arc::new(Schema::new(schema));

@@ -43,6 +43,9 @@ pub enum BytesColumn<'a> {
 }
 
 /// Sees an Arrow array as a column of bytes; `what` names the column in the error for a type that is none.
+///
+/// # Errors
+/// `InvalidType`.
 pub fn bytes_column<'a>(array: &'a dyn Array, what: &str) -> Result<BytesColumn<'a>> {
     Ok(match array.data_type() {
         DataType::Binary => BytesColumn::Binary(array.as_binary()),
@@ -131,6 +134,9 @@ fn check_size(bytes: usize) -> Result<()> {
 }
 
 /// A batch of columns that are known to fit together.
+///
+/// # Errors
+/// `InvalidState` where they do not.
 pub fn batch(schema: SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     RecordBatch::try_new(schema, columns).map_err(|error| Error::new(ErrorKind::InvalidState, error.to_string()))
 }

@@ -80,11 +80,17 @@ impl VersionColumns {
     }
 
     /// The batch.
+    ///
+    /// # Errors
+    /// `InvalidValue` for more than 2 GiB of keys and values.
     pub fn finish(mut self, schema: &SchemaRef) -> Result<RecordBatch> {
         batch(Arc::clone(schema), self.columns()?)
     }
 
     /// The batch, with one more column in front.
+    ///
+    /// # Errors
+    /// As `finish`; `InvalidState` for a column of another length.
     pub fn finish_behind(mut self, field: Field, column: ArrayRef) -> Result<RecordBatch> {
         let mut fields = vec![Arc::new(field)];
         fields.extend(version_schema(false).fields().iter().cloned());
@@ -95,6 +101,9 @@ impl VersionColumns {
 }
 
 /// Up to `rows` rows of a scan, fewer where they are large; nothing at its end.
+///
+/// # Errors
+/// `InvalidValue` for more than 2 GiB of keys and values.
 pub fn version_batch(scan: &mut VersionScan, rows: usize, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
     let mut columns = VersionColumns::with_keys();
     let mut count = 0;

@@ -93,6 +93,9 @@ impl WindowedColumns {
     }
 
     /// The batch.
+    ///
+    /// # Errors
+    /// `InvalidValue` for more than 2 GiB of keys and values.
     pub fn finish(mut self) -> Result<RecordBatch> {
         check_size(self.bytes)?;
         let mut columns: Vec<ArrayRef> = vec![
@@ -109,6 +112,9 @@ impl WindowedColumns {
     }
 
     /// The batch of a scan; nothing at its end.
+    ///
+    /// # Errors
+    /// As `finish`.
     pub fn finish_scan(self) -> Result<Option<RecordBatch>> {
         if self.rows == 0 { Ok(None) } else { self.finish().map(Some) }
     }

@@ -48,6 +48,10 @@ const MULTI_GET_KEYS: usize = 1024;
 
 impl Database {
     /// Opens or makes the database at `path` with these families, and those that its files already have.
+    ///
+    /// # Errors
+    /// `StoreLocked` where somebody else has it open; `FormatVersion` for a column family that is none of Holdfast's; `StoreCorrupted`
+    /// also where a commit is missing that could not be lost any more; `InvalidValue` for an option that is not to be set.
     pub fn open(path: &Path, wanted: &[FamilySpec], options: &DatabaseOptions) -> Result<Arc<Self>> {
         Failpoint::BeforeOpen.reached()?;
         let mut db_options = database_options(options)?;
@@ -153,6 +157,9 @@ impl Database {
     }
 
     /// The handle of an open family.
+    ///
+    /// # Errors
+    /// `InvalidValue` for one that is not.
     pub fn family(&self, spec: &FamilySpec) -> Result<Family> {
         let name = spec.name();
         self.handles
@@ -163,6 +170,9 @@ impl Database {
     }
 
     /// RocksDB's own family, which every database has.
+    ///
+    /// # Errors
+    /// `StoreCorrupted` where it is missing.
     pub fn default_family(&self) -> Result<Family> {
         let found = self.handles.iter().find(|(name, _)| name == "default").map(|(_, family)| *family);
         found.ok_or_else(|| Error::new(ErrorKind::StoreCorrupted, "the default column family is missing").path(&self.path))

@@ -45,6 +45,9 @@ impl KeyValueStore {
     }
 
     /// Puts a value where there is none; returns the one that was there.
+    ///
+    /// # Errors
+    /// As `put`.
     pub fn put_if_absent(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
         let _call = self.counts.call(Operation::PutIfAbsent);
         let found = self.read(tx, key, |found| found.map(<[u8]>::to_vec))?;
@@ -80,11 +83,17 @@ impl KeyValueStore {
     }
 
     /// As `put_batch`, under Kafka Streams' name, for rows that come one by one.
+    ///
+    /// # Errors
+    /// As `put_batch`.
     pub fn put_all<'a>(&self, tx: &mut Transaction, rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>)>) -> Result<()> {
         self.put_rows(Operation::PutAll, tx, rows)
     }
 
     /// Deletes many keys.
+    ///
+    /// # Errors
+    /// As `put_batch`.
     pub fn delete_batch<'a>(&self, tx: &mut Transaction, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<()> {
         self.put_rows(Operation::DeleteBatch, tx, keys.into_iter().map(|key| (key, None)))
     }

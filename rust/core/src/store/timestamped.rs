@@ -101,6 +101,9 @@ impl TimestampedKeyValueStore {
     }
 
     /// Puts a value where there is none; returns the one that was there.
+    ///
+    /// # Errors
+    /// As `put`.
     pub fn put_if_absent(
         &self,
         tx: &mut Transaction,
@@ -152,11 +155,17 @@ impl TimestampedKeyValueStore {
     }
 
     /// As `put_batch`, under Kafka Streams' name, for rows that come one by one.
+    ///
+    /// # Errors
+    /// As `put_batch`.
     pub fn put_all<'a>(&self, tx: &mut Transaction, rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>, Timestamp)>) -> Result<()> {
         self.put_rows(Operation::PutAll, tx, rows)
     }
 
     /// Deletes many keys.
+    ///
+    /// # Errors
+    /// As `put_batch`.
     pub fn delete_batch<'a>(&self, tx: &mut Transaction, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<()> {
         self.put_rows(Operation::DeleteBatch, tx, keys.into_iter().map(|key| (key, None, NO_TIMESTAMP)))
     }

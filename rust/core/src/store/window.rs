@@ -96,6 +96,9 @@ impl WindowStore {
     }
 
     /// Puts many windows, in order.
+    ///
+    /// # Errors
+    /// As `put`; what comes before the row concerned is staged then.
     pub fn put_batch<'a>(&self, tx: &mut Transaction, puts: impl IntoIterator<Item = WindowPut<'a>>) -> Result<()> {
         let mut call = self.rows.call(Operation::PutBatch);
         let mut part = Vec::new();

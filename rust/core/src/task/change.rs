@@ -43,7 +43,8 @@ impl Task {
     /// Stages changes that were accepted once, in any order; `stream_time` is what the store's is raised to.
     ///
     /// # Errors
-    /// As [`Task::restore`].
+    /// `InvalidValue` for a store that the task does not have, or for a record that is none of the store's; of a key or value of more
+    /// than 1 GiB what comes before it is staged then.
     pub fn apply_changes(&self, store: &str, tx: &mut Transaction, rows: &[VersionRow<'_>], stream_time: Option<Timestamp>) -> Result<()> {
         let entry = self.entry(store)?;
         entry.apply_changes(tx, rows)?;

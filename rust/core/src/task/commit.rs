@@ -26,8 +26,9 @@ impl Task {
     /// are visible to every view taken from then on.
     ///
     /// # Errors
-    /// `InvalidState` if something else was committed since the transaction began. After a failed write nothing has changed, unless
-    /// the error came after the fact; [`Task::committed_offset`] says so then.
+    /// `InvalidState` if something else was committed since the transaction began, if a part of a write that failed is staged in it,
+    /// or while a commit that was interrupted waits for its end; `InvalidValue` for a topic with a NUL character in it. After a failed
+    /// write nothing has changed, unless the error came after the fact; [`Task::committed_offset`] says so then.
     pub fn commit_transaction(&self, tx: Transaction, commit: Commit) -> Result<()> {
         self.database.check_owner()?;
         self.reclaimer.log();

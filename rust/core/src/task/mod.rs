@@ -123,6 +123,9 @@ impl Task {
     }
 
     /// A handle to a key-value store.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a store that the task was not opened with, or that is of another kind.
     pub fn key_value(&self, name: &str) -> Result<KeyValueStore> {
         match &self.entry(name)?.store {
             Store::KeyValue(store) => Ok(store.clone()),
@@ -131,6 +134,9 @@ impl Task {
     }
 
     /// A handle to a timestamped key-value store.
+    ///
+    /// # Errors
+    /// As [`Task::key_value`].
     pub fn timestamped_key_value(&self, name: &str) -> Result<TimestampedKeyValueStore> {
         match &self.entry(name)?.store {
             Store::Timestamped(store) => Ok(store.clone()),
@@ -139,6 +145,9 @@ impl Task {
     }
 
     /// A handle to a versioned store.
+    ///
+    /// # Errors
+    /// As [`Task::key_value`].
     pub fn versioned(&self, name: &str) -> Result<VersionedStore> {
         match &self.entry(name)?.store {
             Store::Versioned(store, _) => Ok(store.clone()),
@@ -147,6 +156,9 @@ impl Task {
     }
 
     /// A handle to a window store, with timestamps or without.
+    ///
+    /// # Errors
+    /// As [`Task::key_value`].
     pub fn window(&self, name: &str) -> Result<WindowStore> {
         match &self.entry(name)?.store {
             Store::Window(store, _) => Ok(store.clone()),
@@ -155,6 +167,9 @@ impl Task {
     }
 
     /// A handle to a session store.
+    ///
+    /// # Errors
+    /// As [`Task::key_value`].
     pub fn session(&self, name: &str) -> Result<SessionStore> {
         match &self.entry(name)?.store {
             Store::Session(store, _) => Ok(store.clone()),
@@ -191,7 +206,7 @@ impl Task {
         self.database.get(self.metadata, &metadata::property_key(name), base.files(), |value| value.map(<[u8]>::to_vec))
     }
 
-    /// Memory of the open transaction at which `commit_requested` turns true; -1: never.
+    /// Memory of the open transaction, in bytes, at which `commit_requested` turns true; -1: never.
     pub fn uncommitted_max_bytes(&self) -> i64 {
         self.options.uncommitted_max_bytes
     }
@@ -205,8 +220,7 @@ impl Task {
     ///
     /// # Errors
     /// `UnsupportedOperation` for a task in memory; `InvalidValue` for a directory that exists, or one below a file; `Io` where it
-    /// cannot be made; `InvalidState` while a commit that was
-    /// interrupted waits for its end.
+    /// cannot be made; `InvalidState` while a commit that was interrupted waits for its end.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         self.database.check_owner()?;
         if self.in_memory {
@@ -226,6 +240,9 @@ impl Task {
     }
 
     /// Rewrites a store's files, dropping what has expired. A store in memory does so by itself.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a store that the task was not opened with.
     pub fn compact(&self, store: &str) -> Result<()> {
         self.database.check_owner()?;
         for table in self.entry(store)?.store.tables() {
@@ -301,6 +318,9 @@ impl Task {
     }
 
     /// Deletes a task's directory with everything in it. Nobody may have it open.
+    ///
+    /// # Errors
+    /// `Io` where it cannot be deleted; one that is not there is none.
     pub fn destroy(path: &Path) -> Result<()> {
         match std::fs::remove_dir_all(path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {

@@ -85,6 +85,9 @@ impl Task {
     }
 
     /// The offset that all stores of the task stand at; of several the least, and nothing if a store lost its data.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a topic with a NUL character in it.
     pub fn committed_offset(&self, tp: &TopicPartition) -> Result<Option<Offset>> {
         let mut found: Option<Option<Offset>> = None;
         for store in self.owners() {
@@ -96,6 +99,9 @@ impl Task {
     }
 
     /// The offset that one store stands at.
+    ///
+    /// # Errors
+    /// As [`Self::committed_offset`]; `InvalidValue` for a store that the task was not opened with.
     pub fn store_offset(&self, store: &str, tp: &TopicPartition) -> Result<Option<Offset>> {
         self.entry(store)?;
         Ok(self.read_offset(store, tp)?.flatten())

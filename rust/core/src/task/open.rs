@@ -39,8 +39,10 @@ impl Task {
     ///
     /// # Errors
     /// `StoreLocked` with the holder's pid; `FormatVersion` for files of another format or of somebody else's;
-    /// `InvalidValue` for a store of another kind or another durability than the files'; `Io` where the directory cannot be written;
-    /// `TaskCorrupted` under exactly-once for a state that an unclean stop left in doubt.
+    /// `InvalidValue` for a store of another kind or another durability than the files', for names, durations and database options
+    /// that cannot be, for a path that is a file's, and with `older_layout` for a topic with white space in it; `Io` where the
+    /// directory cannot be written; `StoreCorrupted` also for a malformed text file of an older layout; `TaskCorrupted` under
+    /// exactly-once for a state that an unclean stop left in doubt.
     pub fn open(path: &Path, stores: &[StoreSpec], options: TaskOptions) -> Result<Arc<Self>> {
         check_specs(stores)?;
         make_directory(path)?;
@@ -56,6 +58,9 @@ impl Task {
 
     /// Opens a task that is all in memory, offsets and positions included; it is gone when it is closed. The stores are in
     /// memory whatever they say.
+    ///
+    /// # Errors
+    /// `InvalidValue` for names, durations and database options that cannot be.
     pub fn open_in_memory(stores: &[StoreSpec], options: TaskOptions) -> Result<Arc<Self>> {
         check_specs(stores)?;
         let stores: Vec<StoreSpec> = stores.iter().map(|spec| StoreSpec { persistent: false, ..spec.clone() }).collect();

@@ -157,8 +157,9 @@ impl Task {
     /// What a record's key, value and time are depends on the store's kind: see `change.rs`.
     ///
     /// # Errors
-    /// `InvalidState` while the store has uncommitted writes: commit or roll back first; also after a failed commit, until
-    /// `rollback`. `InvalidValue`, with the row, for a record that is none of the store's; nothing is applied then.
+    /// `InvalidState` while the task has uncommitted writes or observed offsets, whichever store they are of: commit or roll back
+    /// first; also after a failed commit, until `rollback`. `InvalidValue`, with the row, for a record that is none of the store's, for
+    /// a store that the task was not opened with, and for a topic with a NUL character in it; nothing is applied then.
     pub fn restore(&self, store: &str, rows: &[VersionRow<'_>], offsets: OffsetChange) -> Result<()> {
         self.database.check_owner()?;
         let mut open = self.open.lock();

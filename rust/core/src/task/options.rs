@@ -79,7 +79,7 @@ pub struct TaskOptions {
     pub guarantee: ProcessingGuarantee,
     /// Where uncommitted writes are kept.
     pub mechanism: TransactionMechanism,
-    /// Memory of a transaction at which it spills, and at which `commit_requested` turns true; -1: never.
+    /// Memory of a transaction, in bytes, at which it spills, and at which `commit_requested` turns true; -1: never.
     pub uncommitted_max_bytes: i64,
     /// How much is measured.
     pub metrics_level: MetricsLevel,

@@ -10,7 +10,8 @@ impl Task {
     /// that is opened without a serde is not asked, and forgets nothing: bytes can always be read as bytes.
     ///
     /// # Errors
-    /// `InvalidValue` for another serde or other columns of a key, `Serialization` for columns of a value that do not fit.
+    /// `InvalidValue` for another serde or other columns of a key, or for a store that the task does not have; `Serialization` for
+    /// columns of a value that do not fit; those of [`Task::commit_transaction`].
     pub fn keep_serdes(&self, serdes: &[(String, Side, &Serde)]) -> Result<()> {
         let mut properties = Vec::new();
         for (store, side, serde) in serdes {

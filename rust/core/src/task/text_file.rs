@@ -22,7 +22,7 @@ const VERSION: &str = "0";
 /// The offsets in a file, nothing if there is no file; negative ones, which stand for "not known", are left out.
 ///
 /// # Errors
-/// `StoreCorrupted` with the number of the line that is malformed.
+/// `StoreCorrupted` with the number of the line that is malformed; `Io`.
 pub fn read_offsets(path: &Path) -> Result<Option<Offsets>> {
     match std::fs::read(path) {
         Ok(bytes) => parse(&String::from_utf8_lossy(&bytes)).map(Some).map_err(|error| error.path(path)),
@@ -82,7 +82,7 @@ pub fn check_topic(topic: &str) -> Result<()> {
 /// Writes the offsets, all or nothing, on disk when it returns; also none: the file then says that a close was clean.
 ///
 /// # Errors
-/// `InvalidValue` for a topic with white space in it, which the format cannot hold; `Io`.
+/// `InvalidValue` for a topic that is empty or has white space in it, which the format cannot hold; `Io`.
 pub fn write_offsets(path: &Path, offsets: &Offsets) -> Result<()> {
     offsets.keys().try_for_each(|tp| check_topic(&tp.topic)).map_err(|e| e.path(path))?;
     replace(path, &text(offsets)).map_err(|e| Error::new(ErrorKind::Io, format!("the file cannot be written: {e}")).path(path))

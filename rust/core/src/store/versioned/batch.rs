@@ -78,6 +78,9 @@ impl VersionedStore {
     /// Runs a batch; `sink` is called for every row, in order, with its number and result.
     ///
     /// `want_valid_to`: also find where versions end, which costs a walk over newer versions for rows in the middle of history.
+    ///
+    /// # Errors
+    /// As `put`. If a put was staged before it, the transaction can only be rolled back.
     pub fn apply_batch(
         &self,
         tx: &mut Transaction,
@@ -164,6 +167,9 @@ impl VersionedStore {
     }
 
     /// Puts many versions; `sink` is called for every row, in order, with what became of it.
+    ///
+    /// # Errors
+    /// As `apply_batch`.
     pub fn put_batch(&self, tx: &mut Transaction, rows: &[VersionRow<'_>], sink: &mut dyn FnMut(PutResult)) -> Result<()> {
         let ops: Vec<Op<'_>> = rows.iter().map(|row| Op::Put { key: row.key, value: row.value, timestamp: row.timestamp }).collect();
         self.apply(Operation::PutBatch, tx, &ops, true, &mut |_, applied| {

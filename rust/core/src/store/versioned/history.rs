@@ -125,6 +125,9 @@ impl VersionedStore {
     }
 
     /// The versions that a transaction has staged, ordered by (key, newest first).
+    ///
+    /// # Errors
+    /// Those of `f`.
     pub fn for_each_change(&self, tx: &mut Transaction, f: &mut dyn FnMut(VersionRow<'_>) -> Result<()>) -> Result<()> {
         let mut key = Vec::new();
         tx.for_each_staged(self.inner.versions, |row_key, row| {

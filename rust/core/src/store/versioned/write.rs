@@ -11,6 +11,9 @@ impl VersionedStore {
     /// Puts a version (a tombstone for `None`) at a time; replaces the version of an equal time.
     ///
     /// Refused, counted and not written if `timestamp < stream time - history retention`; both borders are inclusive.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a key or value of more than 1 GiB.
     pub fn put(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>, timestamp: Timestamp) -> Result<PutResult> {
         let _call = self.inner.counts.call(Operation::Put);
         self.put_one(tx, key, value, timestamp)
@@ -26,6 +29,9 @@ impl VersionedStore {
 
     /// Deletes as of a time: reads the version valid then, and puts a tombstone. `f` sees the version with its old end,
     /// nothing if there was none or the time is older than the history retention.
+    ///
+    /// # Errors
+    /// As `put`.
     pub fn delete<R>(&self, tx: &mut Transaction, key: &[u8], timestamp: Timestamp, f: impl FnOnce(Option<Version<'_>>) -> R) -> Result<R> {
         let _call = self.inner.counts.call(Operation::Delete);
         if timestamp.0 < self.horizon(tx) {
@@ -43,6 +49,9 @@ impl VersionedStore {
     /// Within a call the rows may come in any order, the calls must come in the changelog's. The stream time rises with them, and
     /// once no older view is alive compactions drop what ended before `stream time - history retention`: a row that comes after
     /// its time would no longer find the neighbours that it had when it was accepted.
+    ///
+    /// # Errors
+    /// As `put`; what comes before the row concerned is staged then.
     pub fn restore(&self, tx: &mut Transaction, rows: &[VersionRow<'_>], stream_time: Option<Timestamp>) -> Result<()> {
         self.stage_rows(tx, rows, |_, _| true)?;
         if let Some(time) = stream_time {
