@@ -22,6 +22,9 @@ const MOVES: usize = 16;
 
 /// One connection to a state host, which is one session. A session whose partition another host owns goes on there.
 ///
+/// Its calls fail with what the host says, by its kind, with `InvalidState` where the host is gone or of another version, and with
+/// `Serialization` for what cannot be sent or read.
+///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let batch = arrow_array::RecordBatch::new_empty(std::sync::Arc::new(arrow_schema::Schema::empty()));
@@ -50,8 +53,9 @@ impl Client {
     /// Connects and shows the token. A host that does not answer within `patience`, this one or another that the session
     /// is sent to, is gone; a session itself may take any time.
     ///
-    /// Errors are plain I/O errors, since what to do about them is the caller's: `NotFound` and `ConnectionRefused`
-    /// mean that no host listens (start one), `TimedOut` that it does not answer, `PermissionDenied` that the token is wrong.
+    /// # Errors
+    /// Plain I/O errors, since what to do about them is the caller's: `NotFound` and `ConnectionRefused` mean that no host listens
+    /// (start one), `TimedOut` that it does not answer, `PermissionDenied` that the token is wrong.
     pub fn connect(socket: &Path, token: &str, patience: Duration) -> io::Result<Self> {
         let line = Line::connect(Peer { endpoint: Endpoint::Unix(socket.to_owned()), token: token.to_owned(), patience })?;
         Ok(Self { line, input: BatchSender::default(), opened: false, told: false, ended: None })
@@ -59,6 +63,9 @@ impl Client {
 
     /// Opens the session: the request and the answer are JSON (`crate::request::Request`, `crate::request::Opened`). Where
     /// another host owns the partition, the session opens there; where that one is gone, this host is told, and goes on.
+    ///
+    /// # Errors
+    /// `InvalidState` also for a second call, and where the partition moves again and again.
     pub fn open(&mut self, request: &str) -> Result<String> {
         if self.opened {
             return Err(Error::new(ErrorKind::InvalidState, "this connection's session is open already: one connection is one session"));

@@ -28,7 +28,9 @@ pub struct Frame {
 
 /// Reads one frame, or `None` where the stream ends cleanly between two frames.
 ///
-/// A length above `limit` is an [`io::ErrorKind::InvalidData`] error, found before anything is allocated.
+/// # Errors
+/// [`io::ErrorKind::InvalidData`] for a length above `limit`, found before anything is allocated; `UnexpectedEof` for a stream that ends
+/// inside the frame; the stream's own.
 pub fn read(stream: &mut impl Read, limit: u32) -> io::Result<Option<Frame>> {
     let mut kind = [0_u8; 1];
     loop {
@@ -57,12 +59,18 @@ pub fn read(stream: &mut impl Read, limit: u32) -> io::Result<Option<Frame>> {
 }
 
 /// Writes one frame from one piece of memory. The caller flushes.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidInput`] for more than [`MAX_PAYLOAD`] bytes, of which nothing is written; the stream's own.
 pub fn write(stream: &mut impl Write, kind: u8, payload: &[u8]) -> io::Result<()> {
     header(stream, kind, payload.len())?;
     stream.write_all(payload)
 }
 
 /// Writes one frame whose payload lies in several buffers, as Arrow hands them out: no copy into one.
+///
+/// # Errors
+/// As [`write()`].
 pub fn write_buffers(stream: &mut impl Write, kind: u8, buffers: &[Buffer]) -> io::Result<()> {
     header(stream, kind, buffers.iter().map(Buffer::len).sum())?;
     buffers.iter().try_for_each(|buffer| stream.write_all(buffer.as_slice()))

@@ -6,6 +6,8 @@
 //! sessions: [`host`], [`tally`] · a partition's database, brought to the epoch before: [`partition`] · what is done with the rows:
 //! [`operator`] · keys and values as bytes: [`key`], [`row`], [`payload`].
 //!
+//! What uses a partition's database may fail as [`holdfast_core`] says of all such calls, besides what `# Errors` say.
+//!
 //! One session, from the request to the staged object:
 //!
 //! ```no_run

@@ -111,8 +111,9 @@ pub struct Line {
 impl Line {
     /// Connects and shows the token.
     ///
-    /// Errors are plain I/O errors, since what to do about them is the caller's: `NotFound` and `ConnectionRefused` mean
-    /// that no host listens, `TimedOut` that it does not answer, `PermissionDenied` that the token is wrong.
+    /// # Errors
+    /// Plain I/O errors, since what to do about them is the caller's: `NotFound` and `ConnectionRefused` mean that no host listens,
+    /// `TimedOut` that it does not answer, `PermissionDenied` that the token is wrong.
     pub fn connect(peer: Peer) -> io::Result<Self> {
         let stream = peer.greet()?;
         let reader = Watched { stream: stream.try_clone()?, peer: peer.clone() };
@@ -132,7 +133,11 @@ impl Line {
         &mut self.writer
     }
 
-    /// The next message of the host; an `Error` message is the error that it carries.
+    /// The next message of the host.
+    ///
+    /// # Errors
+    /// `Failed::Said` for an `Error` message, with the error that it carries, and for one that is unknown or too long; else
+    /// `Failed::Gone`.
     pub fn receive(&mut self) -> Result<(Kind, Vec<u8>), Failed> {
         match wire::receive(&mut self.reader, MAX_PAYLOAD) {
             Ok(Some((Kind::Error, payload))) => Err(Failed::Said(wire::decode_error(&payload))),

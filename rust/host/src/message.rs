@@ -69,6 +69,9 @@ impl Message {
     }
 
     /// Sends it and flushes it out.
+    ///
+    /// # Errors
+    /// [`SendError::Batch`] for more than a frame takes, or what Arrow IPC cannot write; else [`SendError::Stream`].
     pub fn send(&self, stream: &mut impl Write, kind: Kind) -> std::result::Result<(), SendError> {
         let schema = Schema::new(self.batch.schema_ref().fields().clone()).with_metadata(self.words.clone());
         let mut encoder = StreamEncoder::try_new(&schema).map_err(encoding)?;

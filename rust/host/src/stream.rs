@@ -26,6 +26,9 @@ pub enum Endpoint {
 
 impl Endpoint {
     /// Connects within `timeout`.
+    ///
+    /// # Errors
+    /// The operating system's; `NotFound` for a name that has no address.
     pub fn connect(&self, timeout: Duration) -> io::Result<Stream> {
         match self {
             Self::Unix(path) => UnixStream::connect(path).map(Stream::Unix),
@@ -55,7 +58,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A connection.
+/// A connection. Its calls fail as the operating system's do.
 #[derive(Debug)]
 pub enum Stream {
     /// Within the machine.

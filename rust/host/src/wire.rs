@@ -104,6 +104,9 @@ struct WireError {
 }
 
 /// Reads the next message; `None` where the peer closed the connection between two messages.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidData`] for a message of an unknown kind; those of [`frame::read`].
 pub fn receive(stream: &mut impl Read, limit: u32) -> io::Result<Option<(Kind, Vec<u8>)>> {
     let Some(Frame { kind, payload }) = frame::read(stream, limit)? else {
         return Ok(None);
@@ -118,18 +121,27 @@ pub fn receive(stream: &mut impl Read, limit: u32) -> io::Result<Option<(Kind, V
 }
 
 /// Sends one message and flushes it out.
+///
+/// # Errors
+/// Those of [`frame::write`].
 pub fn send(stream: &mut impl Write, kind: Kind, payload: &[u8]) -> io::Result<()> {
     frame::write(stream, kind as u8, payload)?;
     stream.flush()
 }
 
 /// Sends an error of ours: its kind by name, so that the other side raises the same one.
+///
+/// # Errors
+/// As [`send`].
 pub fn send_error(stream: &mut impl Write, kind: Kind, error: &Error) -> io::Result<()> {
     let error = WireError { kind: error.kind().name().to_owned(), message: error.to_string() };
     send(stream, kind, &serde_json::to_vec(&error)?)
 }
 
 /// Sends the columns of an input whose first rows are still to come.
+///
+/// # Errors
+/// [`SendError::Batch`] for what Arrow IPC cannot write; else [`SendError::Stream`].
 pub fn send_columns(stream: &mut impl Write, schema: &Schema) -> std::result::Result<(), SendError> {
     let buffers = StreamEncoder::try_new(schema).and_then(StreamEncoder::finish).map_err(encoding)?;
     frame::write_buffers(stream, Kind::Columns as u8, &buffers).map_err(SendError::Stream)?;
@@ -137,6 +149,9 @@ pub fn send_columns(stream: &mut impl Write, schema: &Schema) -> std::result::Re
 }
 
 /// The columns that a `Columns` message carries.
+///
+/// # Errors
+/// `Serialization` for bytes that are no such message.
 pub fn decode_columns(payload: Vec<u8>) -> Result<SchemaRef> {
     let mut stream = BatchReceiver::default();
     stream.receive(payload)?;
@@ -161,6 +176,9 @@ impl BatchSender {
     /// Sends one batch. Of an empty one only the columns are kept, for the end of the stream.
     ///
     /// Columns go to the stream from where they lie, without a copy and uncompressed: both ends share a machine, mostly, or a fast network.
+    ///
+    /// # Errors
+    /// [`SendError::Batch`] for a row that no frame takes, or what Arrow IPC cannot write; else [`SendError::Stream`].
     pub fn send(&mut self, stream: &mut impl Write, kind: Kind, batch: &RecordBatch) -> std::result::Result<(), SendError> {
         if batch.num_rows() > 1 && batch.get_array_memory_size() > SPLIT_BYTES && sliced_size(batch) > SPLIT_BYTES {
             let half = batch.num_rows() / 2;
@@ -180,6 +198,9 @@ impl BatchSender {
     }
 
     /// Ends the stream, so that the receiver knows its columns even if it had no rows.
+    ///
+    /// # Errors
+    /// As `send`.
     pub fn finish(&mut self, stream: &mut impl Write, kind: Kind) -> std::result::Result<(), SendError> {
         let buffers = match self.encoder.take() {
             Some(encoder) => encoder.finish().map_err(encoding)?,
@@ -224,6 +245,9 @@ pub struct BatchReceiver {
 
 impl BatchReceiver {
     /// The batches of one frame (one, unless a sender of another version packs more), without a copy of their columns.
+    ///
+    /// # Errors
+    /// `Serialization` for what is no Arrow IPC.
     pub fn receive(&mut self, payload: Vec<u8>) -> Result<Vec<RecordBatch>> {
         let mut buffer = Buffer::from_vec(payload);
         let mut batches = Vec::with_capacity(1);

@@ -11,6 +11,9 @@ const FIXED: usize = 4 + 2 + 4;
 const CHECKSUM: usize = 16;
 
 /// Puts header and payload into their frame.
+///
+/// # Errors
+/// `Serialization` for a header that is no JSON, or of more than 4 GiB.
 pub fn seal(magic: [u8; 4], header: &impl Serialize, payload: &[u8]) -> Result<Vec<u8>> {
     let cannot = |error: &dyn std::fmt::Display| Error::new(ErrorKind::Serialization, format!("log object header: {error}"));
     let json = serde_json::to_vec(header).map_err(|error| cannot(&error))?;

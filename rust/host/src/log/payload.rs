@@ -33,12 +33,18 @@ pub fn unwritable(error: &ArrowError) -> Error {
 }
 
 /// Starts a stream.
+///
+/// # Errors
+/// `Serialization`.
 pub fn start() -> Result<Stream> {
     let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME)).map_err(|error| unwritable(&error))?;
     StreamWriter::try_new_with_options(Vec::new(), &SCHEMA, options).map_err(|error| unwritable(&error))
 }
 
 /// Reads a stream back; an empty payload holds no records.
+///
+/// # Errors
+/// `Restore` for one that cannot be read, or has other columns.
 pub fn read(name: &str, payload: &[u8]) -> Result<Records> {
     if payload.is_empty() {
         return Ok(Records::default());

@@ -21,7 +21,7 @@ pub struct Waiting {
 /// What is done with a row: its key, its time, and itself.
 type Visit<'a> = dyn FnMut(&[u8], i64, &Waiting) -> Result<()> + 'a;
 
-/// One side's rows.
+/// One side's rows. A record that cannot be read is `Serialization`.
 pub struct Shelf {
     store: WindowStore,
     /// Records that this epoch changes, by time and key.

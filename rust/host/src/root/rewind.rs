@@ -43,7 +43,7 @@ impl Root {
     /// may compute it anew. None if there is nothing: then a query that runs is not disturbed.
     ///
     /// # Errors
-    /// `InvalidState` if Spark has committed the epoch, `TaskCorrupted` if the root holds no state; `Io`.
+    /// `InvalidState` if Spark has committed the epoch; those of [`Root::query`]; `Io`.
     pub fn drop_epoch(&self, epoch: Epoch) -> Result<Option<TakenBack>> {
         let (query, _) = self.query()?;
         // Any later commit says so, too: Spark keeps no more than those of its last epochs.
@@ -79,8 +79,8 @@ impl Root {
     /// Checked before anything is touched: the state before `epoch` can be restored, from snapshots and the log.
     ///
     /// # Errors
-    /// `Restore` if snapshots and log do not reach back as far; `InvalidState` if Spark's checkpoint does not; `TaskCorrupted` if the
-    /// root holds no state; `Io`.
+    /// `Restore` if snapshots and log do not reach back as far; `InvalidState` if Spark's checkpoint does not; those of [`Root::query`];
+    /// `Io`.
     pub fn rewind(&self, epoch: Epoch) -> Result<TakenBack> {
         let (query, partitions) = self.query()?;
         if let Some(previous) = epoch.previous() {

@@ -38,6 +38,8 @@ pub enum Put {
 }
 
 /// The objects of a folder, or below a prefix of a bucket.
+///
+/// Its calls fail with `Io` for what the disk or the store refuses, and with `UnsupportedOperation` for what the store does not have.
 #[derive(Debug)]
 pub struct Store {
     client: RwLock<Client>,

@@ -32,6 +32,9 @@ pub struct Input {
 
 impl Input {
     /// Encodes a batch. `partition`: the only one that its rows may be of, if that matters.
+    ///
+    /// # Errors
+    /// `InvalidState` for a row of another partition, `InvalidValue` for one of no side, `Serialization` for rows that cannot be encoded.
     pub fn new(layout: &Layout, batch: RecordBatch, partition: Option<i32>) -> Result<Self> {
         if let Some(partition) = partition {
             check_partition(&batch, partition)?;

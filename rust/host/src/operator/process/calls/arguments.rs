@@ -7,7 +7,7 @@ use arrow_schema::DataType;
 use holdfast_core::{Error, ErrorKind, Result, Timestamp};
 
 /// The columns of a call's batch, by name. Bytes are binary, times int64 microseconds, flags booleans; the worker has
-/// brought them into this form and checked them for nulls.
+/// brought them into this form and checked them for nulls: what is missing or in another form is `InvalidState`.
 pub struct Arguments<'a> {
     batch: &'a RecordBatch,
 }
