@@ -42,6 +42,21 @@ def test_a_second_process_is_told_the_pid_of_the_holder(tmp_path):
         assert task["kv"].get(b"a") == b"1"
 
 
+def test_a_process_that_has_described_stores_may_fork(tmp_path):
+    script = """
+    stores = [hf.stores.key_value("kv")]
+    pid = os.fork()
+    if pid == 0:
+        with hf.open_task(sys.argv[1], stores) as task:
+            task["kv"].put(b"a", b"1"); task.commit()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    with hf.open_task(sys.argv[1], stores) as task:
+        print(task["kv"].get(b"a"))
+    """
+    assert run_script(script, tmp_path / "db") == "b'1'\n"
+
+
 def test_a_forked_child_is_told_to_spawn_instead(tmp_path):
     script = """
     task = hf.open_task(sys.argv[1], [hf.stores.key_value("kv"), hf.stores.versioned("rates", history_retention=10)])

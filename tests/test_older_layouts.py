@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import holdfast as hf
@@ -91,6 +92,10 @@ def test_a_topic_that_the_files_cannot_hold_is_refused_before_the_commit(directo
             task.commit({("my log", 0): 3})
         with pytest.raises(ValueError, match="white space"):
             task.observe("my orders", 0, 3)
+        task.rollback()
+        with pytest.raises(ValueError, match="white space"):
+            task.restore_batch("totals", pa.array(["b"]), pa.array([2]), None, {("my log", 0): 3})
+        task["totals"].put("a", 1)
         task.commit({("log", 0): 3})
     assert lines(directory / ".checkpoint")[-1] == "log 0 3"
     with opened(directory) as task:

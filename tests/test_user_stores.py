@@ -267,6 +267,17 @@ def test_a_commit_that_cannot_be_reaches_no_store(tmp_path):
     assert file.read_text() == text
 
 
+def test_a_directory_is_a_stores_own_and_none_in_memory(tmp_path, monkeypatch):
+    with opened(tmp_path / "db", Totals()) as task:
+        assert task.directory("totals") == tmp_path / "db" / "totals"
+        with pytest.raises(KeyError):
+            task.directory("../totals")
+    monkeypatch.chdir(tmp_path)
+    Path("in memory").mkdir()  # as such a task is shown
+    with hf.open_task(None, [hf.stores.key_value("kv")]) as task:
+        assert task.directory("kv") is None
+
+
 def test_a_topic_with_white_space_is_refused_before_anything_is_written(tmp_path):
     task = opened(tmp_path / "db", store := Totals())
     task["kv"].put(b"a", b"1")

@@ -116,7 +116,7 @@ def open_task(
         place = None if directory is None else Path(core.path())
         attached = {store.name: Attached(store, place, processing_guarantee) for store in own}
         older_layout = upgrade_from is not None and directory is not None
-        return Task(core, {store.name: store for store in built}, default_isolation_level, attached, older_layout)
+        return Task(core, {store.name: store for store in built}, default_isolation_level, attached, place, older_layout)
     except BaseException:
         core.close()
         raise
@@ -157,10 +157,12 @@ class Task(AbstractContextManager["Task"]):
         builders: Mapping[str, StoreBuilder],
         default_isolation_level: IsolationLevel,
         attached: Mapping[str, Attached],
+        place: Path | None,
         older_layout: bool,
     ) -> None:
         """Made by `open_task`."""
         self._core = core
+        self._place = place
         self._default_isolation_level = default_isolation_level
         self._stores: dict[str, Any] = {}
         for name, builder in builders.items():
@@ -185,13 +187,13 @@ class Task(AbstractContextManager["Task"]):
     def directory(self, store: str) -> Path | None:
         """Where a store of the user's own keeps its files: made when it is first asked for; None for a task in memory.
 
-        Raises `OSError` where the folder cannot be made.
+        Raises `KeyError` for a store that the task does not have, `OSError` where the folder cannot be made.
         """
-        path = Path(self._core.path())
-        if not path.is_dir():
+        self[store]
+        if self._place is None:
             return None
-        (path / store).mkdir(exist_ok=True)
-        return path / store
+        (self._place / store).mkdir(exist_ok=True)
+        return self._place / store
 
     def _store(self, name: str, builder: StoreBuilder) -> Any:
         match builder.kind:
@@ -301,7 +303,10 @@ class Task(AbstractContextManager["Task"]):
         what is no record of the kind; columns as in `StateStore`. Nothing is applied then.
         """
         self[store]  # an unknown name is a KeyError that lists the known ones
-        self._core.restore_batch(store, keys, values, timestamps, offset_rows(changelog_offsets) or [])
+        offsets = offset_rows(changelog_offsets) or []
+        for topic, *_ in offsets if self._older_layout else ():
+            _core.check_topic(topic)
+        self._core.restore_batch(store, keys, values, timestamps, offsets)
 
     def committed_offset(self, partition: tuple[str, int]) -> int | None:
         """The least committed offset of (topic, partition) among the stores that have one.

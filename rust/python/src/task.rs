@@ -130,13 +130,13 @@ pub fn remove_offsets(py: Python<'_>, path: PathBuf) -> PyResult<()> {
 /// Fails for a topic that such a file has no place for.
 #[pyfunction]
 pub fn check_topic(py: Python<'_>, topic: &str) -> PyResult<()> {
-    run(py, Owner::of_engine(), || holdfast_core::check_topic(topic))
+    run(py, Owner::current(), || holdfast_core::check_topic(topic))
 }
 
-/// Fails for what cannot be a store's name.
+/// Fails for what cannot be a store's name. It opens nothing: a process may describe stores and then fork.
 #[pyfunction]
 pub fn check_store_name(py: Python<'_>, name: &str) -> PyResult<()> {
-    run(py, Owner::of_engine(), || holdfast_core::check_store_name(name))
+    run(py, Owner::current(), || holdfast_core::check_store_name(name))
 }
 
 /// An open task.
