@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -106,16 +107,39 @@ def test_take_and_then_a_full_evaluation(stream: Stream):
     assert got == expected
 
 
-def test_take_alone_is_an_error_that_says_so(stream: Stream):
+@pytest.mark.parametrize("part", [lambda joined: joined.take(1), lambda joined: joined.show(1)], ids=["take", "show"])
+def test_the_first_rows_alone_are_an_error_that_says_so(stream: Stream, part: Callable[[DataFrame], Any]):
     three_batches(stream)
     state = stream.state()
 
     def fn(frame: DataFrame, batch: int) -> None:
         joined = joined_by_sign(frame, state)
-        joined.take(1) if batch == 1 else joined.collect()
+        part(joined) if batch == 1 else joined.collect()
 
     with pytest.raises(StreamingQueryException, match="holdfast rewind"):
         run(stream, hfs.foreach_batch(fn))
+    assert stream.log().get(1, 0) < stream.partitions
+
+
+def test_is_empty_alone_is_whole_without_rows_and_an_error_that_says_so_with_many(stream: Stream):
+    stream.partitions = 1
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+
+    def is_empty(frame: DataFrame, batch: int) -> None:
+        # Each task is asked for one row. Where there is none, it goes to its end. Of rows that are larger than what the sockets
+        # hold, most are still with the host when Spark has had enough. (Few small ones go through before: that is Spark's matter.)
+        padded = frame.withColumn("pad", F.repeat("k", 8 << 20 if batch == 1 else 1))
+        got[batch] = joined_by_sign(padded, stream.state()).isEmpty()
+
+    with pytest.raises(StreamingQueryException, match="holdfast rewind"):
+        run(stream, hfs.foreach_batch(is_empty))
+    assert got == {0: True, 1: False}
+    assert stream.log() == {0: 1}
+    assert main(["rewind", str(stream.root), "--epoch", "1"]) == 0
+    # With the whole evaluated, nothing is lost and nothing doubled.
+    run(stream, hfs.foreach_batch(lambda frame, batch: got.update({batch: rows_of(joined_by_sign(frame, stream.state()))})))
+    assert got == {**expected, 0: True}
 
 
 def test_an_operator_that_is_never_evaluated_is_an_error_that_says_so(stream: Stream):

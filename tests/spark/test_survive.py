@@ -117,26 +117,6 @@ def test_finished_tasks_that_run_again_after_a_fetch_failure(query: Query):
     query.check(totals=False)
 
 
-def test_is_empty_and_then_nothing_is_whole_or_an_error_that_says_so(query: Query):
-    query.arrive(3)
-
-    def each(frame: DataFrame, batch: int, joined: DataFrame) -> None:
-        if batch == 1:
-            # It stops early, but what has gone through the pipe by then may have been all.
-            joined.isEmpty()
-            query.joined[batch] = list(query.sequence.joined[batch].items())
-        else:
-            query.keep(batch, joined.collect())
-
-    try:
-        query.run(each)
-    except StreamingQueryException as error:
-        if "holdfast rewind" not in str(error):
-            raise
-    else:
-        query.check(totals=False)
-
-
 def test_a_count_and_then_two_sinks(query: Query):
     query.arrive(3)
     out = query.base / "out"
