@@ -132,6 +132,11 @@ class Job:
         names = (file.name.split(".") for file in (self.base / "tasks").iterdir())
         return sorted(tuple(map(int, name)) for name in names)  # type: ignore[misc]
 
+    def epochs_at(self, address: str) -> set[int]:
+        """The epochs of which the worker with this address has run a task of the processor."""
+        files = (self.base / "tasks").iterdir()
+        return {int(file.name.partition(".")[0]) for file in files if file.read_text() == address}
+
     def owners(self) -> dict[str, list[str]]:
         """The terms (run.generation) of every partition, oldest first."""
         found: dict[str, list[str]] = {}

@@ -49,11 +49,12 @@ class Updates:
             ctx["updates"].put(customer, updates[-1])
         ctx["updates"].approximate_num_entries()  # the writes have reached the host
         attempt = TaskContext.get().taskAttemptId()
-        executor = Executor.of_process(os.getpid()).pid
+        executor = Executor.of_process(os.getpid())
+        name, _ = executor.address()
         (self.base / "tasks").mkdir(exist_ok=True)
-        (self.base / "tasks" / f"{ctx.epoch}.{ctx.partition}.{attempt}.{executor}").touch()
+        (self.base / "tasks" / f"{ctx.epoch}.{ctx.partition}.{attempt}.{executor.pid}").write_text(name)
         if self._is_paused(ctx.epoch):
-            self._wait(ctx.epoch, f"{executor} {ctx.partition}")
+            self._wait(ctx.epoch, f"{executor.pid} {ctx.partition}")
         types = [pa.string(), pa.int64(), pa.int64(), pa.int64()]
         arrays = [pa.array(column, of) for column, of in zip([*columns, updates], types, strict=True)]
         yield pa.record_batch(arrays, names=["c", "spent", "orders", "updates"])

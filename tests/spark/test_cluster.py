@@ -74,6 +74,8 @@ def test_kills_in_mid_batch(run, base: Path, cluster: Cluster):
     cluster.workers.pop(next(address for address, process in cluster.workers.items() if process.pid == worker)).terminate()
     job.go_on()
     assert job.finish() == expected
+    # It has paused in epoch 5, or the other one has, was removed, and left it alone.
+    assert job.epochs_at(THIRD), "the executor that was added has run nothing"
     assert any(terms != ["1.1"] for terms in job.owners().values()), "what the dead ones owned has moved"
 
 
@@ -105,9 +107,13 @@ def test_a_restart_with_other_executors(run, base: Path, cluster: Cluster):
     job.go_on()
     job.pause_in(4)
     job.stop()
-    job = run(cluster.url, cores_max=1)
+    # Three executors, of which any two may have had the tasks; then one, the one that was added.
+    cluster.kill_worker(FIRST)
+    cluster.kill_worker(SECOND)
+    job = run(cluster.url)
     job.go_on()
     assert job.finish() == expected
+    assert 5 in job.epochs_at(THIRD)
     assert len({executor for epoch, *_, executor in job.tasks() if epoch == 5}) == 1
 
 
