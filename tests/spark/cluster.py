@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pyspark
 from cluster_job import given
-from streams import processes
+from streams import Root, processes
 
 JOB = Path(__file__).parent / "cluster_job.py"
 PATIENCE = 600.0
@@ -140,7 +140,7 @@ class Job:
     def owners(self) -> dict[str, list[str]]:
         """The terms (run.generation) of every partition, oldest first."""
         found: dict[str, list[str]] = {}
-        for file in sorted((self.base / "state" / "owners").glob("*/*/*")):
+        for file in sorted((Root(self.base / "state").files / "owners").glob("*/*/*")):
             term = ".".join(str(int(number)) for number in file.name.split("."))
             found.setdefault("/".join(file.parts[-3:-1]), []).append(term)
         return found

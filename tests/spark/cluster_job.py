@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from streams import Stream
+from streams import Root, Stream
 
 import holdfast as hf
 
@@ -136,7 +136,7 @@ def main(master: str, base: Path, partitions: int, conf: list[str]) -> None:
     spark.sparkContext.setLogLevel("ERROR")
     (base / "out").mkdir(exist_ok=True)
 
-    state = hfs.State(str(base / "state"), partitions=partitions)
+    state = Root(base / "state").state(partitions=partitions)
     left = spark.readStream.schema("k string, t timestamp, x long, c string").option("maxFilesPerTrigger", 1)
     right = spark.readStream.schema("k string, since timestamp, n long").option("maxFilesPerTrigger", 1)
     joined = hfs.join_asof(

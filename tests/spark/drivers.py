@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from job import Results
 from sequence import Sequence
+from streams import Root
 
 JOB = Path(__file__).with_name("job.py")
 
@@ -83,7 +84,7 @@ class Driver:
 
 def committed(folder: Path) -> int:
     """How many micro-batches Spark has committed."""
-    commits = folder / "state" / "query" / "commits"
+    commits = Root(folder / "state").files / "query" / "commits"
     numbers = [int(file.name) for file in commits.iterdir() if file.name.isdecimal()] if commits.exists() else []
     # Spark removes old ones.
     return max(numbers, default=-1) + 1
@@ -105,7 +106,7 @@ def wait(until: Callable[[], bool], what: str, seconds: float = 600) -> None:
 
 def files_read(folder: Path) -> list[int]:
     """How many files each micro-batch has read. Two, where a driver was killed between Spark's log of files and that of offsets."""
-    offsets = folder / "state" / "query" / "offsets"
+    offsets = Root(folder / "state").files / "query" / "offsets"
     logs = sorted((file for file in offsets.iterdir() if file.name.isdecimal()), key=lambda file: int(file.name))
     ends = [json.loads(log.read_text().splitlines()[-1])["logOffset"] for log in logs]
     return [end - before for before, end in itertools.pairwise([-1, *ends])]

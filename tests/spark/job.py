@@ -73,7 +73,7 @@ def main() -> int:
     folder, master = Path(sys.argv[1]), sys.argv[2]
     from pyspark.sql import SparkSession
     from sequence import DDL
-    from streams import joined_by_sign
+    from streams import Root, joined_by_sign
 
     import holdfast.spark as hfs
 
@@ -83,7 +83,7 @@ def main() -> int:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
-    state = hfs.State(str(folder / "state"), partitions=4, snapshot_interval="5 seconds", retain_epochs=5)
+    state = Root(folder / "state").state(partitions=4, snapshot_interval="5 seconds", retain_epochs=5)
 
     def write(frame: DataFrame, batch_id: int) -> None:
         joined = joined_by_sign(frame, state)

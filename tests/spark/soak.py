@@ -65,6 +65,7 @@ class Soak:
 
     def __init__(self, folder: Path, seed: int, minutes: float, master: str | None) -> None:
         self.folder, self.minutes, self.master = folder, minutes, master
+        self.root = streams.Root(folder / "state").files
         self.random = random.Random(seed)
         self.limited = False
         self.sequence = Sequence(seed)
@@ -276,19 +277,19 @@ class Soak:
     def _delete_local_directories(self) -> bool:
         """A new disk: nothing runs, and the databases are gone."""
         self._nothing_runs()
-        had = any(self.folder.glob("state/state/*/*/*"))
-        shutil.rmtree(self.folder / "state" / "state", ignore_errors=True)
+        had = any(self.root.glob("state/*/*/*"))
+        shutil.rmtree(self.root / "state", ignore_errors=True)
         self.driver = self._driver()
         return had
 
     def _cut_newest_snapshot(self) -> bool:
         """The newest file of the newest snapshot loses its end, and the disk is new."""
         self._nothing_runs()
-        files = sorted(self.folder.glob("state/snapshots/*/*/files/*"), key=lambda file: file.stat().st_mtime)
+        files = sorted(self.root.glob("snapshots/*/*/files/*"), key=lambda file: file.stat().st_mtime)
         if files:
             with files[-1].open("r+b") as file:
                 file.truncate(files[-1].stat().st_size // 2)
-        shutil.rmtree(self.folder / "state" / "state", ignore_errors=True)
+        shutil.rmtree(self.root / "state", ignore_errors=True)
         self.driver = self._driver()
         return bool(files)
 

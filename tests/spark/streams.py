@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -43,6 +42,27 @@ def seconds(time: datetime | None) -> float | None:
     return None if time is None else round((time.astimezone(UTC) - EPOCH).total_seconds(), 6)
 
 
+class Root:
+    """Where a state is: a folder, or under `scripts/s3` the prefix of the same name, which every process of a test finds."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = folder
+        """The root's files; on that server, too, an object is a file."""
+        self.address = str(folder)
+        self.options: dict[str, Any] = {}
+        """Of `State`, that reach it."""
+        if "HOLDFAST_TEST_S3" in os.environ:
+            prefix = str(folder).lstrip("/")
+            self.files = Path(os.environ["HOLDFAST_TEST_S3_FOLDER"]) / prefix
+            self.address = f"s3://test/{prefix}"
+            # Among the objects, as a root in a folder has its databases.
+            self.options = {"storage_options": s3_options(), "local_dir": str(self.files / "state")}
+
+    def state(self, **options: Any) -> hfs.State:
+        """The state that is there."""
+        return hfs.State(self.address, **{**self.options, **options})
+
+
 class Stream:
     """Two parquet sources that hand out one file each a micro-batch, and a query over them.
 
@@ -53,19 +73,12 @@ class Stream:
         self.spark = spark
         self.base = base
         self.schemas = {"left": left, "right": right}
-        self.root = base / "state"
-        """The root's files; on the server of `scripts/s3`, too, an object is a file."""
-        self.address = str(self.root)
-        self.options: dict[str, Any] = {}
+        where = Root(base / "state")
+        self.root, self.address, self.options = where.files, where.address, where.options
         self.partitions = 2
         self.batches: dict[int, list[Any]] = {}
         self.last: Any = None
         self._files = 0
-        if "HOLDFAST_TEST_S3" in os.environ:
-            prefix = f"state-{uuid.uuid4().hex}"
-            self.root = Path(os.environ["HOLDFAST_TEST_S3_FOLDER"]) / prefix
-            self.address = f"s3://test/{prefix}"
-            self.options = {"storage_options": s3_options(), "local_dir": str(self.root / "state")}
         self._clock = time.time() - 100_000
         for side in self.schemas:
             (base / side).mkdir(exist_ok=True)

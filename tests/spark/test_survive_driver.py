@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from drivers import Driver, committed, differences, wait, wait_commits
 from sequence import Sequence
+from streams import Root
 
 pytestmark = pytest.mark.survive
 
@@ -30,7 +31,7 @@ def drive(tmp_path: Path):
 
 def claims(folder: Path) -> int:
     """How many runs have claimed the root."""
-    return len(list((folder / "state" / "runs").glob("*")))
+    return len(list((Root(folder / "state").files / "runs").glob("*")))
 
 
 @pytest.mark.timeout(3_600)
