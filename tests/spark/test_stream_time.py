@@ -13,10 +13,9 @@ import pyarrow.feather
 import pytest
 from drivers import wait
 from hosted import JOIN, LAYOUT, Host, Query
-from processors import Hits
 from pyspark.sql import functions as F
 from pyspark.sql import types as sql
-from streams import LEFT, Stream, kill_hosts, seconds
+from streams import LEFT, Stream, seconds
 
 import holdfast.spark as hfs
 from holdfast.errors import UnsupportedOperationError
@@ -193,31 +192,8 @@ def test_max_ahead_needs_a_time(stream: Stream, operator: str):
         call(state=stream.state(), max_ahead="1 day")
 
 
-@pytest.mark.parametrize("operator", ["drop_duplicates", "process"])
-def test_stores_in_memory_come_back_from_the_log(stream: Stream, operator: str):
-    def frame():
-        given = {
-            "by": "k",
-            "on": "t",
-            "materialized": hfs.Materialized("first", persistent=False),
-            "state": stream.state(snapshot_interval="0 seconds"),
-        }
-        if operator == "process":
-            return hfs.process(stream.source("left"), Hits(), schema="k string, n long", **given).where("n = 1")
-        return hfs.drop_duplicates(stream.source("left"), within="1 minute", **given)
-
-    stream.batch(left=[("a", 1, 1), ("b", 2, 2)])
-    stream.batch(left=[("c", 3, 3)])
-    stream.run(frame())
-    assert kill_hosts()
-    stream.batch(left=[("a", 4, 4), ("c", 5, 5), ("d", 6, 6)])
-    batches = stream.run(frame())
-    assert [[row[0] for row in batches[epoch]] for epoch in range(3)] == [["a", "b"], ["c"], ["d"]]
-    assert not (stream.root / "snapshots").exists()
-
-
 def test_stores_in_memory_come_back_after_a_host_that_ended_in_order(tmp_path: Path):
-    """What was committed beside them is in files then, and they are gone."""
+    """What was committed beside them is in files then, and they are gone. (`test_every_operator.py` kills hosts.)"""
 
     def rows(*given: tuple[bool, int, int]) -> list[list[pa.RecordBatch]]:
         """Of one currency: left?, time, id or rate."""
