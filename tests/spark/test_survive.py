@@ -422,6 +422,9 @@ def test_hosts_killed_while_they_stage(spark, tmp_path: Path):
         """Some object of the newest epoch is being written: it has a temporary name, or a chunk and no head."""
         epochs = sorted(names(log))
         objects = names(log / epochs[-1]) if epochs else []
+        if "HOLDFAST_TEST_S3" in os.environ:
+            # Objects come as a whole there: that of one partition is, and that of the other one is not.
+            return len(objects) % 2 == 1
         heads = {tuple(name.split(".")[:3]) for name in objects if name.count(".") == 2}
         return any("#" in name or tuple(name.split(".")[:3]) not in heads for name in objects)
 
