@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, FieldRef};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef};
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -31,7 +31,7 @@ impl Column {
     /// # Errors
     /// `Restore` for a type that this version of Arrow does not know.
     pub fn field(&self) -> Result<Field> {
-        let data_type: DataType = self.data_type.parse().map_err(|error| {
+        let data_type = parse(&self.data_type).map_err(|error| {
             let text = format!("the root's column {:?} has a type that cannot be read ({}: {error})", self.name, self.data_type);
             Error::new(ErrorKind::Restore, text)
         })?;
@@ -40,8 +40,27 @@ impl Column {
 
     /// Whether the type can be read back: Arrow writes names of inner fields that it cannot read.
     pub(super) fn is_readable(&self) -> bool {
-        self.data_type.parse::<DataType>().is_ok()
+        parse(&self.data_type).is_ok()
     }
+}
+
+/// Damaged text must not exhaust the stack: Arrow reads what is inside of what by a recursion.
+const DEEPEST: usize = 64;
+
+fn parse(text: &str) -> std::result::Result<DataType, ArrowError> {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    if deepest > DEEPEST {
+        return Err(ArrowError::ParseError(format!("it is {deepest} types deep, and at most {DEEPEST} can be read")));
+    }
+    text.parse()
 }
 
 /// A type as the root remembers it.
@@ -71,11 +90,24 @@ fn nullable(data_type: &DataType) -> DataType {
 fn kept_type<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<String, D::Error> {
     let text = String::deserialize(text)?;
     // Names of fields may be read otherwise than they were written.
-    let read = |text: &str| text.parse().ok().filter(|read: &DataType| read.to_string() == text);
+    let read = |text: &str| parse(text).ok().filter(|read| read.to_string() == text);
     if let Some(data_type) = read(&text) {
         return Ok(type_name(&data_type));
     }
     let of = text.strip_suffix(')').and_then(|text| text.split_once('('));
     let of = of.and_then(|(function, of)| Some(format!("{function}({})", type_name(&read(of)?))));
     Ok(of.unwrap_or(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_that_is_deeper_than_the_stack_is_an_error() {
+        let column =
+            |depth: usize| Column { name: "c".to_owned(), data_type: format!("{}Int64{}", "List(".repeat(depth), ")".repeat(depth)) };
+        assert!(column(DEEPEST).is_readable());
+        assert_eq!(column(1_000_000).field().expect_err("too deep").kind(), ErrorKind::Restore);
+    }
 }
