@@ -102,9 +102,10 @@ impl Items {
         Err(Error::new(ErrorKind::Serialization, text).key(key))
     }
 
-    /// How many bytes an item is in a result.
-    fn item_size(&self, item: &Item) -> usize {
-        self.value(item).len().saturating_mul(usize::try_from(item.count).unwrap_or(usize::MAX))
+    /// How many bytes items are in a result. A count that is damaged may be any number, and its value nothing.
+    fn size<'a>(&self, items: impl Iterator<Item = &'a Item>) -> usize {
+        let size = |item: &Item| self.value(item).len().max(1).saturating_mul(usize::try_from(item.count).unwrap_or(usize::MAX));
+        items.fold(0, |bytes: usize, item| bytes.saturating_add(size(item)))
     }
 
     /// Adds to what is kept: items of groups, each with how often.
@@ -249,7 +250,7 @@ impl Accumulator for Items {
             let before = values.len();
             if let Some(first) = groups.first() {
                 let items = groups.iter().filter_map(|group| items.get(group)).flatten();
-                self.check_size(items.map(|item| self.item_size(item)).sum(), access.groups.key(*first))?;
+                self.check_size(self.size(items), access.groups.key(*first))?;
             }
             let found = groups.iter().filter_map(|group| items.get(group)).flatten();
             if self.kind == Kind::List {
@@ -269,7 +270,9 @@ impl Accumulator for Items {
             return Ok(Arc::new(lengths.into_iter().map(|length| Some(length as i64)).collect::<Int64Array>()));
         }
         let elements = self.codec.decode(values.into_iter().map(Some))?.swap_remove(0);
-        Ok(Arc::new(ListArray::new(Arc::clone(&self.field), OffsetBuffer::from_lengths(lengths), elements, None)))
+        // A value that is damaged may be null, and no element is.
+        let lists = ListArray::try_new(Arc::clone(&self.field), OffsetBuffer::from_lengths(lengths), elements, None);
+        Ok(Arc::new(lists.map_err(|_| unreadable("collect_list, collect_set"))?))
     }
 
     fn item_bytes(&mut self, group: usize, access: &mut Access<'_>) -> Result<usize> {
@@ -280,8 +283,7 @@ impl Accumulator for Items {
             let items = self.items(group, access)?;
             self.read.insert(group, items);
         }
-        let items = self.read.get(&group).into_iter().flatten();
-        Ok(items.map(|item| self.item_size(item)).sum())
+        Ok(self.size(self.read.get(&group).into_iter().flatten()))
     }
 
     fn keeps_items(&self) -> bool {
@@ -310,5 +312,16 @@ mod tests {
         let error = items.check_size(MAX_PAYLOAD as usize + 1, b"EUR").expect_err("too large");
         assert_eq!(error.kind(), ErrorKind::Serialization);
         assert!(error.to_string().contains("collect_list") && error.to_string().contains("[key: EUR]"), "{error}");
+    }
+
+    #[test]
+    fn counts_that_are_damaged_come_to_more_than_goes_out() {
+        let items = Items::new(Kind::List, 0, 6, &Field::new("l0", DataType::Utf8, true), true).expect("supported");
+        // Eight bytes of order, then the value.
+        let item = |rest: &[u8], count| Item { rest: rest.to_vec(), count };
+        assert_eq!(items.size([item(b"01234567ab", 3), item(b"01234567c", 1)].iter()), 7);
+        for damaged in [item(b"01234567ab", u64::MAX), item(b"", u64::MAX)] {
+            assert_eq!(items.size([damaged, item(b"01234567ab", 3)].iter()), usize::MAX);
+        }
     }
 }
