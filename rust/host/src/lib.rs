@@ -33,12 +33,14 @@
 //! ```
 
 pub mod budget;
+mod caught;
 pub mod client;
 pub mod connection;
 pub mod executor;
 pub mod float;
 pub mod frame;
 pub mod host;
+mod ipc;
 pub mod key;
 pub mod line;
 pub mod log;

@@ -8,6 +8,8 @@ use arrow_row::{RowConverter, RowParser, Rows, SortField};
 use arrow_schema::{ArrowError, DataType, Field};
 use holdfast_core::{Error, ErrorKind, Result};
 
+use crate::caught::caught;
+
 /// Encodes rows of fixed column types, and decodes them. Equal rows have equal bytes; bytes order as SQL orders the
 /// rows, ascending, nulls first.
 pub struct RowCodec {
@@ -44,9 +46,14 @@ impl RowCodec {
         if sorts.is_empty() {
             return Ok(Self { columns: None });
         }
-        let converter = RowConverter::new(sorts).map_err(|error| not_encoded(&error))?;
-        let nulls: Vec<ArrayRef> = types.iter().map(|data_type| arrow_array::new_null_array(data_type, 1)).collect();
-        let null_row = converter.convert_columns(&nulls).map_err(|error| not_encoded(&error))?.row(0).data().to_vec();
+        // Types may be those that the root remembers.
+        let (converter, null_row) = caught(|| {
+            let converter = RowConverter::new(sorts)?;
+            let nulls: Vec<ArrayRef> = types.iter().map(|data_type| arrow_array::new_null_array(data_type, 1)).collect();
+            let null_row = converter.convert_columns(&nulls)?.row(0).data().to_vec();
+            Ok((converter, null_row))
+        })
+        .map_err(|error| not_encoded(&error))?;
         let parser = converter.parser();
         Ok(Self { columns: Some(Columns { converter, parser, null_row }) })
     }
@@ -67,7 +74,7 @@ impl RowCodec {
     pub fn decode<'a>(&'a self, rows: impl IntoIterator<Item = Option<&'a [u8]>>) -> Result<Vec<ArrayRef>> {
         let Some(codec) = &self.columns else { return Ok(Vec::new()) };
         let rows = rows.into_iter().map(|row| codec.parser.parse(row.unwrap_or(&codec.null_row)));
-        codec.converter.convert_rows(rows).map_err(|error| {
+        caught(|| codec.converter.convert_rows(rows)).map_err(|error| {
             Error::new(ErrorKind::Serialization, format!("a stored value cannot be read with the query's columns: {error}"))
         })
     }

@@ -34,6 +34,7 @@ use arrow_schema::{Schema, SchemaRef};
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::caught::caught;
 use crate::frame::{self, Frame};
 
 /// A batch larger than this is sent in slices, so that no frame comes near its limit.
@@ -252,7 +253,7 @@ impl BatchReceiver {
         let mut buffer = Buffer::from_vec(payload);
         let mut batches = Vec::with_capacity(1);
         while !buffer.is_empty() {
-            let batch = self.decoder.decode(&mut buffer).map_err(|error| {
+            let batch = caught(|| self.decoder.decode(&mut buffer)).map_err(|error| {
                 let error = error.to_string();
                 let lower = error.to_ascii_lowercase();
                 // Spark's strings are any bytes, Arrow's are not.

@@ -1,17 +1,15 @@
 //! Records as an Arrow IPC stream with lz4.
 
-use std::io::Cursor;
 use std::sync::{Arc, LazyLock};
 
-use arrow_array::RecordBatch;
 use arrow_ipc::CompressionType;
-use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use holdfast_core::{Error, ErrorKind, Result};
 
 use super::envelope::damaged;
 use super::records::Records;
+use crate::ipc::IpcReader;
 
 /// The columns of every log object.
 pub static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
@@ -50,10 +48,12 @@ pub fn read(name: &str, payload: &[u8]) -> Result<Records> {
         return Ok(Records::default());
     }
     let wrong = |error: ArrowError| damaged(name, &format!("its records cannot be read ({error})"));
-    let reader = StreamReader::try_new(Cursor::new(payload), None).map_err(wrong)?;
-    if reader.schema().fields() != SCHEMA.fields() {
+    let (mut reader, mut batches) = (IpcReader::new(payload), Vec::new());
+    while let Some(batch) = reader.next_batch().map_err(wrong)? {
+        batches.push(batch);
+    }
+    if reader.schema().is_none_or(|schema| schema.fields() != SCHEMA.fields()) {
         return Err(damaged(name, "its records have other columns"));
     }
-    let batches = reader.collect::<std::result::Result<Vec<RecordBatch>, ArrowError>>().map_err(wrong)?;
     Records::new(name, batches)
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_ipc::CompressionType;
-use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_schema::ArrowError;
 use arrow_select::interleave::interleave_record_batch;
@@ -15,6 +14,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 
 use super::input::Input;
 use super::order::Place;
+use crate::ipc::IpcReader;
 use crate::root::open_files;
 
 /// About so many bytes of each run are in memory while runs are merged.
@@ -29,7 +29,7 @@ pub struct Run {
 
 /// A run's batches, in order.
 pub struct Batches {
-    reader: StreamReader<BufReader<Arc<File>>>,
+    reader: IpcReader<BufReader<Arc<File>>>,
     folder: PathBuf,
 }
 
@@ -69,8 +69,7 @@ impl Run {
     pub fn read(&self) -> Result<Batches> {
         let mut file = Arc::clone(&self.file);
         file.seek(SeekFrom::Start(0)).map_err(|error| refused(&self.folder, &error))?;
-        let reader = StreamReader::try_new(BufReader::new(file), None).map_err(|error| failed(&self.folder, error))?;
-        Ok(Batches { reader, folder: self.folder.clone() })
+        Ok(Batches { reader: IpcReader::new(BufReader::new(file)), folder: self.folder.clone() })
     }
 }
 
@@ -80,7 +79,7 @@ impl Batches {
     /// # Errors
     /// `Io` for what the disk refuses.
     pub fn next(&mut self) -> Result<Option<RecordBatch>> {
-        self.reader.next().transpose().map_err(|error| failed(&self.folder, error))
+        self.reader.next_batch().map_err(|error| failed(&self.folder, error))
     }
 }
 
