@@ -1,14 +1,29 @@
-//! Every byte format read from bytes that nobody of ours wrote: an answer or an error, never a panic.
+//! Every byte format read from bytes that nobody of ours wrote: an answer or an error, never a panic, and never much more memory
+//! at once than the bytes can be worth.
 //!
-//! Inputs are the files of `corpus/` and mutations of them. One that makes a decoder panic is put there, so that it is tried for
-//! ever after.
+//! Inputs are the files of `corpus/`, what our own code writes of drawn values, and mutations of both. One that a decoder fails at
+//! is put into `corpus/`, so that it is tried for ever after. What is read as something must be read as the same once it is written
+//! again.
+//!
+//! Here frames, requests, log objects and what a database has · `messages.rs` what frames carry · `columns.rs` columns as rows of
+//! bytes · `root.rs` the files of a root · `state.rs` what operators keep · `memory.rs` how much was asked for.
 
+mod columns;
+mod memory;
+mod messages;
+mod root;
+mod state;
+
+use fastrand::Rng;
 use holdfast_core::rocks::{Database, DatabaseOptions, FamilyKind, FamilySpec};
 use holdfast_core::transaction::Batch;
 use holdfast_core::{Durability, SessionQuery, Step, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, read_offsets};
+use holdfast_host::log::{HeadHeader, Record, RecordsWriter};
+use holdfast_host::protocol::{Attempt, Digest, Epoch, OperatorName, Partition, RunNumber};
 use holdfast_host::request::Request;
 use holdfast_host::{frame, log, wire};
 use holdfast_proof::{directory, generator, rounds, subject};
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
@@ -17,8 +32,32 @@ fn corpus(format: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(format)
 }
 
-/// One of the inputs, changed in a few places.
-fn mutated(inputs: &[Vec<u8>], rng: &mut fastrand::Rng) -> Vec<u8> {
+/// A decoder may ask for this at once: twice what lz4 makes of the bytes, since vectors grow by doubling, and what its own decoder
+/// or a database takes whatever comes.
+fn most(bytes: &[u8]) -> usize {
+    (32 << 20) + 2 * 255 * bytes.len()
+}
+
+/// Up to so many bytes.
+fn bytes(rng: &mut Rng, most: usize) -> Vec<u8> {
+    (0..rng.usize(..=most)).map(|_| rng.u8(..)).collect()
+}
+
+/// Up to so many characters, not all of one byte.
+fn text(rng: &mut Rng, most: usize) -> String {
+    (0..rng.usize(..=most)).map(|_| if rng.u8(..8) == 0 { 'ü' } else { rng.alphanumeric() }).collect()
+}
+
+/// Values for one purpose: other ones with each `FUZZ_SEED`.
+fn rng(purpose: u64) -> Rng {
+    generator(rounds("FUZZ_SEED", 1), purpose)
+}
+
+/// One of the inputs, changed in a few places, or nothing of the kind.
+fn mutated(inputs: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
+    if rng.u8(..16) == 0 {
+        return bytes(rng, 200);
+    }
     let mut bytes = inputs[rng.usize(..inputs.len())].clone();
     for _ in 0..rng.usize(1..5) {
         let at = rng.usize(..=bytes.len());
@@ -41,22 +80,32 @@ fn mutated(inputs: &[Vec<u8>], rng: &mut fastrand::Rng) -> Vec<u8> {
 
 /// Feeds a decoder its corpus and so many mutations of it.
 fn feed(format: &str, times: u64, decoder: impl Fn(&[u8])) {
+    feed_made(format, Vec::new(), times, decoder);
+}
+
+/// As [`feed`], and of what our own code has made.
+fn feed_made(format: &str, made: Vec<Vec<u8>>, times: u64, decoder: impl Fn(&[u8])) {
     let folder = corpus(format);
     let mut inputs = vec![Vec::new()];
     for file in std::fs::read_dir(&folder).expect("a corpus") {
         inputs.push(std::fs::read(file.expect("a file").path()).expect("an input"));
     }
     assert!(inputs.len() > 1, "{} is empty", folder.display());
+    inputs.extend(made);
     let attempt = |bytes: &[u8]| {
-        if std::panic::catch_unwind(AssertUnwindSafe(|| decoder(bytes))).is_err() {
+        memory::forget();
+        let result = std::panic::catch_unwind(AssertUnwindSafe(|| decoder(bytes)));
+        let asked = memory::most_at_once();
+        if result.is_err() || asked > most(bytes) {
+            let does = if result.is_err() { "panics" } else { "asks for too much memory" };
             let kept =
                 folder.join(format!("panic-{:016x}", bytes.iter().fold(0u64, |hash, b| hash.wrapping_mul(31).wrapping_add(u64::from(*b)))));
             std::fs::write(&kept, bytes).expect("a corpus");
-            panic!("the decoder of {format} panics; the input is kept in {}", kept.display());
+            panic!("the decoder of {format} {does} ({asked} bytes at once); the input is kept in {}", kept.display());
         }
     };
     inputs.iter().for_each(|input| attempt(input));
-    let mut rng = generator(rounds("FUZZ_SEED", 1), 7);
+    let mut rng = rng(7);
     for _ in 0..times {
         attempt(&mutated(&inputs, &mut rng));
     }
@@ -78,6 +127,8 @@ fn frames_and_messages() {
 
 #[test]
 fn requests_and_errors() {
+    let example = std::fs::read(corpus("request").join("example")).expect("an input");
+    Request::parse(&example).expect("what is mutated is a request");
     feed("request", times(5_000), |bytes| {
         if let Ok(request) = Request::parse(bytes) {
             let _ = (request.settings.task_options(), request.place());
@@ -86,11 +137,73 @@ fn requests_and_errors() {
     feed("error", times(5_000), |bytes| drop(wire::decode_error(bytes)));
 }
 
+/// A record of the log: store, key, value, time.
+type Owned = (String, Vec<u8>, Option<Vec<u8>>, Option<Timestamp>);
+
+fn owned(record: Record<'_>) -> Owned {
+    (record.store.to_owned(), record.key.to_vec(), record.value.map(<[u8]>::to_vec), record.timestamp)
+}
+
+fn borrowed((store, key, value, timestamp): &Owned) -> Record<'_> {
+    Record { store, key, value: value.as_deref(), timestamp: *timestamp }
+}
+
+fn drawn_record(rng: &mut Rng) -> Owned {
+    (text(rng, 2), bytes(rng, 20), rng.bool().then(|| bytes(rng, 60)), rng.bool().then(|| Timestamp(rng.i64(..))))
+}
+
+/// The head of an epoch with these records, all but its checksum.
+fn head<'a>(records: impl IntoIterator<Item = Record<'a>>) -> Vec<u8> {
+    let mut writer = RecordsWriter::new().expect("a writer");
+    for record in records {
+        writer.push(record.store, record.key, record.value, record.timestamp).expect("pushes");
+    }
+    let collected = writer.finish(&BTreeMap::new(), Digest::ZERO).expect("finishes");
+    let header = HeadHeader {
+        operator: OperatorName::new("join").expect("a name"),
+        epoch: Epoch(7),
+        partition: Partition(3),
+        run: RunNumber(2),
+        attempt: Attempt(11),
+        base: Digest::ZERO,
+        digest: collected.digest,
+        input: Digest::ZERO,
+        input_rows: 3,
+        output_rows: 2,
+        stream_times: BTreeMap::from([("rates".to_owned(), 5)]),
+        records: collected.records,
+        chunks: Vec::new(),
+    };
+    let mut bytes = log::encode_head(&header, &collected.payload).expect("encodes");
+    bytes.truncate(bytes.len() - size_of::<u128>());
+    bytes
+}
+
+/// A right checksum, or nothing behind it is ever read.
+fn sealed(bytes: &[u8]) -> Vec<u8> {
+    [bytes, &xxh3_128(bytes).to_be_bytes()].concat()
+}
+
 #[test]
 fn log_objects() {
-    feed("head", times(2_000), |bytes| {
-        let _ = (log::decode_header("an object", bytes), log::decode_head("an object", bytes));
-        let _ = log::decode_chunk("an object", "an object", bytes);
+    let mut rng = rng(1);
+    let made = (0..10).map(|_| {
+        let records: Vec<Owned> = (0..rng.usize(..40)).map(|_| drawn_record(&mut rng)).collect();
+        let bytes = head(records.iter().map(borrowed));
+        let (_, read) = log::decode_head("an object", &sealed(&bytes)).expect("reads");
+        assert_eq!(read.iter().map(owned).collect::<Vec<_>>(), records);
+        bytes
+    });
+    feed_made("head", made.collect(), times(2_000), |bytes| {
+        let sealed_bytes = sealed(bytes);
+        for bytes in [bytes, sealed_bytes.as_slice()] {
+            let _ = log::decode_header("an object", bytes);
+            let _ = log::decode_chunk("an object", "an object", bytes);
+            if let Ok((_, records)) = log::decode_head("an object", bytes) {
+                let (_, again) = log::decode_head("an object", &sealed(&head(records.iter()))).expect("reads again");
+                assert!(again.iter().eq(records.iter()), "the records are others");
+            }
+        }
     });
 }
 

@@ -1,0 +1,165 @@
+//! The files of a root: each of them in turn is one that nobody of ours wrote, beside others that are as they should be.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use holdfast_core::Result;
+use holdfast_host::executor::Executor;
+use holdfast_host::log::HeadHeader;
+use holdfast_host::protocol::{Attempt, Digest, Epoch, HostId, OperatorName, Owner, Partition, RunNumber, Term};
+use holdfast_host::root::{Asking, Column, Known, Moved, OperatorMeta, Payload, Root, SnapshotId, StorageOptions, StoreSerdes};
+use holdfast_proof::directory;
+
+use crate::{columns, feed_made, rng, times};
+
+const RUN: RunNumber = RunNumber::FIRST;
+const PARTITION: Partition = Partition(0);
+
+fn open(folder: &Path) -> Result<Root> {
+    Root::open(folder.to_str().expect("a path of ASCII"), &StorageOptions::default())
+}
+
+fn name() -> OperatorName {
+    OperatorName::new("join").expect("a name")
+}
+
+/// The operator, as it first took part, or with all of its columns.
+fn operator(first_epoch: Epoch) -> OperatorMeta {
+    let batch = columns::batch(&mut rng(9));
+    let mut left: Vec<Column> = batch.schema_ref().fields().iter().map(|field| Column::from(&**field)).collect();
+    if first_epoch == Epoch(0) {
+        left.truncate(4);
+    }
+    // What describes truth values.
+    let serdes = StoreSerdes { key: None, value: Some("626f6f6c".to_owned()) };
+    OperatorMeta {
+        kind: "join_asof".to_owned(),
+        key: left[..1].to_vec(),
+        time: None,
+        value: Vec::new(),
+        payload: Payload { left, right: Vec::new(), serdes: BTreeMap::from([("hits".to_owned(), serdes)]) },
+        settings: BTreeMap::new(),
+        first_epoch,
+    }
+}
+
+/// Asks who owns the partition: this host, whose claim is there.
+fn own(root: &Root) -> Result<()> {
+    let endpoint = Some("one:1".to_owned());
+    let host = Owner { term: Term::first(RUN), host: HostId("one".to_owned()), endpoint, token: String::new(), application: None };
+    root.own(&Asking { operator: &name(), partition: PARTITION, run: RUN, host: &host, gone: &HashMap::new() }).map(drop)
+}
+
+/// Writes a root with a file of each kind.
+fn write(folder: &Path) -> Result<()> {
+    let root = open(folder)?;
+    root.meta("q", 1, Epoch(0))?;
+    assert_eq!(root.claim("q", "a run", Epoch(0))?, RUN);
+    root.operator(&name(), &operator(Epoch(0)), RUN, 1)?;
+    let header = HeadHeader {
+        operator: name(),
+        epoch: Epoch(0),
+        partition: PARTITION,
+        run: RUN,
+        attempt: Attempt(1),
+        base: Digest::ZERO,
+        digest: Digest::of(b"changes"),
+        input: Digest::ZERO,
+        input_rows: 0,
+        output_rows: 0,
+        stream_times: BTreeMap::new(),
+        records: 0,
+        chunks: Vec::new(),
+    };
+    root.stage(&header, &[], 1)?;
+    // It has taken part, so other columns are another version.
+    root.operator(&name(), &operator(Epoch(1)), RUN, 1)?;
+    own(&root)?;
+    let database = directory().expect("a temporary directory");
+    fs::write(database.path().join("CURRENT"), "a database").expect("writes");
+    let id = SnapshotId { operator: name(), partition: PARTITION, epoch: Epoch(0), chain: Digest::of(b"chain") };
+    root.put_snapshot(&id, RUN, database.path(), &mut Known::new())?;
+    // What others write: Spark, and `holdfast rewind`.
+    for (name, content) in [
+        ("query/metadata", r#"{"id":"q"}"#),
+        ("query/offsets/0", "v1\n{\"batchWatermarkMs\":0,\"batchTimestampMs\":7}\n{}"),
+        ("rewinds/00000000000000000009", r#"{"epoch":3}"#),
+    ] {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("makes");
+        fs::write(path, content).expect("writes");
+    }
+    Ok(())
+}
+
+/// Reads all of it.
+fn read(folder: &Path) -> Result<()> {
+    let root = open(folder)?;
+    root.query()?;
+    root.meta("q", 1, Epoch(1))?;
+    root.check_spark("q", Epoch(0))?;
+    root.batch_time(Epoch(0))?;
+    root.was_taken_back(Epoch(0))?;
+    root.reached(&name(), PARTITION, RUN, Epoch(1))?;
+    root.decided_for(&name(), Epoch(0), 1)?;
+    root.head(&name(), Epoch(0), PARTITION, RUN)?;
+    for id in root.snapshots(&name(), PARTITION)? {
+        root.fetch_snapshot(&id, &folder.join("copy"), &|_: Moved| ())?;
+    }
+    root.claim("q", "a run", Epoch(0))?;
+    let kept = root.operator(&name(), &operator(Epoch(1)), RUN, 1)?;
+    for payload in &kept.payloads {
+        payload.left.iter().chain(&payload.right).try_for_each(|column| column.field().map(drop))?;
+    }
+    own(&root)
+}
+
+/// The files below a folder, each with its content.
+fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let content = fs::read(&path).expect("a file");
+                files.push((path.strip_prefix(folder).expect("below the folder").to_owned(), content));
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn roots() {
+    let whole = directory().expect("a temporary directory");
+    write(whole.path()).expect("a root");
+    let files = files(whole.path());
+    read(whole.path()).expect("what was written is read");
+    feed_made("root", files.iter().map(|(_, content)| content.clone()).collect(), times(40), |bytes| {
+        for (damaged, _) in &files {
+            let folder = directory().expect("a temporary directory");
+            for (name, content) in &files {
+                let path = folder.path().join(name);
+                fs::create_dir_all(path.parent().expect("a folder")).expect("makes");
+                fs::write(path, if name == damaged { bytes } else { content.as_slice() }).expect("writes");
+            }
+            let _ = read(folder.path());
+        }
+    });
+}
+
+#[test]
+fn lock_files() {
+    let own = Executor::of(std::process::id().cast_signed()).expect("this process");
+    feed_made("lock", vec![own.to_string().into_bytes()], times(5_000), |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        // As whoever comes upon the lock of another host does.
+        if let Ok(executor) = text.lines().next().unwrap_or_default().parse::<Executor>() {
+            assert_eq!(executor.to_string().parse(), Ok(executor));
+            let _ = executor.is_alive();
+        }
+    });
+}
