@@ -147,7 +147,7 @@ class Job:
 
     def owner(self, operator: str, partition: int) -> int:
         """The process of the state host that the newest claim of a partition names."""
-        newest = max((self.base / "state" / "owners" / operator / str(partition)).iterdir())
+        newest = max((Root(self.base / "state").files / "owners" / operator / str(partition)).iterdir())
         # A host's id begins with that of its process.
         return int(json.loads(newest.read_text())["host"].partition("-")[0])
 
