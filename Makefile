@@ -91,9 +91,9 @@ proof: setup ## the proofs of `make test` at ten to twenty times their length
 	@$(ENV) printf '%s\n' failpoints damage kill disk_errors power_loss 'session bounded' decoders threads | xargs -P 3 -I {} nice bash -c '$(PROOF) --test {}'
 	@$(ENV) SCHEDULES=20000 nice $(PROOF) --features holdfast-proof/shuttle --test schedules
 
-s3: build ## the tests of roots, sessions and epochs on an S3 server (needs go and Maven, which fetch it and Spark's client)
+s3: build ## roots, epochs, what a query survives and clusters on an S3 server (needs go and Maven, which fetch it and Spark's client); ARGS=tests/spark/test_process.py others
 	@$(ENV) scripts/s3 $(PROOF) --test root --test session
-	@$(ENV) scripts/s3 pytest tests/spark/test_epochs.py $(ARGS)
+	@$(ENV) scripts/s3 pytest -m "" --timeout 1200 $(or $(ARGS),$(addprefix tests/spark/,test_epochs.py test_survive.py test_cluster.py))
 
 oracles: build ## operators on EXAMPLES=20 random streams each against polars, and against the static frame
 	@$(ENV) HOLDFAST_EXAMPLES=$(EXAMPLES) pytest --timeout 0 tests/spark/test_oracles.py tests/spark/test_aggregate_drawn.py

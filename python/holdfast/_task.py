@@ -114,9 +114,10 @@ def open_task(
     try:
         core.keep_serdes([(name, as_key, serde.core) for name, as_key, serde in sides if isinstance(serde, TypedSerde)])
         place = None if directory is None else Path(core.path())
-        attached = {store.name: Attached(store, place, processing_guarantee) for store in own}
+        by_name: dict[str, StoreBuilder | Attached] = {store.name: store for store in built}
+        by_name |= {store.name: Attached(store, place, processing_guarantee) for store in own}
         older_layout = upgrade_from is not None and directory is not None
-        return Task(core, {store.name: store for store in built}, default_isolation_level, attached, place, older_layout)
+        return Task(core, by_name, default_isolation_level, place, older_layout)
     except BaseException:
         core.close()
         raise
@@ -154,9 +155,8 @@ class Task(AbstractContextManager["Task"]):
     def __init__(
         self,
         core: _core.Task,
-        builders: Mapping[str, StoreBuilder],
+        stores: Mapping[str, StoreBuilder | Attached],
         default_isolation_level: IsolationLevel,
-        attached: Mapping[str, Attached],
         place: Path | None,
         older_layout: bool,
     ) -> None:
@@ -165,9 +165,12 @@ class Task(AbstractContextManager["Task"]):
         self._place = place
         self._default_isolation_level = default_isolation_level
         self._stores: dict[str, Any] = {}
-        for name, builder in builders.items():
-            self._stores[name] = self._store(name, builder)
-        self._attached = dict(attached)
+        self._attached: dict[str, Attached] = {}
+        for name, store in stores.items():
+            if isinstance(store, Attached):
+                self._attached[name] = store
+            else:
+                self._stores[name] = self._store(name, store)
         self._older_layout = older_layout
         self._topics_in_files = older_layout or any(own.keeps_file for own in self._attached.values())
         inited: list[Attached] = []

@@ -11,6 +11,7 @@ use arrow_ipc::writer::StreamEncoder;
 use arrow_schema::Schema;
 use holdfast_core::{Error, ErrorKind, Result};
 
+use crate::caught::caught;
 use crate::frame;
 use crate::wire::{BatchReceiver, Kind, SendError, encoding, unsent};
 
@@ -92,7 +93,10 @@ impl Message {
         let batch = stream.receive(payload)?.pop();
         let schema = stream.schema().ok_or_else(|| Error::new(ErrorKind::Serialization, "a message has no columns and no words"))?;
         let words = schema.metadata().clone();
-        Ok(Self { words, batch: batch.unwrap_or_else(|| RecordBatch::new_empty(schema)) })
+        // Columns that are damaged may be none that there are rows of, not even no rows.
+        let batch = batch.map_or_else(|| caught(|| Ok(RecordBatch::new_empty(schema))), Ok);
+        let batch = batch.map_err(|error| Error::new(ErrorKind::Serialization, format!("a message's columns cannot be read: {error}")))?;
+        Ok(Self { words, batch })
     }
 }
 

@@ -23,9 +23,11 @@ use holdfast_host::protocol::{Attempt, Digest, Epoch, OperatorName, Partition, R
 use holdfast_host::request::Request;
 use holdfast_host::{frame, log, wire};
 use holdfast_proof::{directory, generator, rounds, subject};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use xxhash_rust::xxh3::xxh3_128;
 
 fn corpus(format: &str) -> PathBuf {
@@ -78,6 +80,26 @@ fn mutated(inputs: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
+thread_local! {
+    /// What the last panic said, while a decoder is at work.
+    static SAID: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// From now on a decoder's panics go there alone. Arrow's, which become errors, are thousands, and a backtrace takes more memory
+/// than any input may.
+fn keep_words_of_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let is_kept = SAID.with_borrow_mut(|said| said.as_mut().map(|said| *said = panic.to_string()).is_some());
+            if !is_kept {
+                print(panic);
+            }
+        }));
+    });
+}
+
 /// Feeds a decoder its corpus and so many mutations of it.
 fn feed(format: &str, times: u64, decoder: impl Fn(&[u8])) {
     feed_made(format, Vec::new(), times, decoder);
@@ -92,16 +114,19 @@ fn feed_made(format: &str, made: Vec<Vec<u8>>, times: u64, decoder: impl Fn(&[u8
     }
     assert!(inputs.len() > 1, "{} is empty", folder.display());
     inputs.extend(made);
+    keep_words_of_panics();
     let attempt = |bytes: &[u8]| {
         memory::forget();
+        SAID.set(Some(String::new()));
         let result = std::panic::catch_unwind(AssertUnwindSafe(|| decoder(bytes)));
+        let said = SAID.take().unwrap_or_default();
         let asked = memory::most_at_once();
         if result.is_err() || asked > most(bytes) {
             let does = if result.is_err() { "panics" } else { "asks for too much memory" };
             let kept =
                 folder.join(format!("panic-{:016x}", bytes.iter().fold(0u64, |hash, b| hash.wrapping_mul(31).wrapping_add(u64::from(*b)))));
             std::fs::write(&kept, bytes).expect("a corpus");
-            panic!("the decoder of {format} {does} ({asked} bytes at once); the input is kept in {}", kept.display());
+            panic!("the decoder of {format} {does} ({asked} bytes at once); the input is kept in {}; {said}", kept.display());
         }
     };
     inputs.iter().for_each(|input| attempt(input));
