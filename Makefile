@@ -32,7 +32,7 @@ test-rust: setup
 	@$(ENV) cargo test --release --locked --workspace
 
 # The JVMs of tests live for seconds to minutes: what the second compiler makes of Spark costs more than it saves, 39 % of all
-# processor time in `test_aggregate.py`. Benches and the demo keep it.
+# processor time in `test_aggregate.py`. Benches and `make demo` keep it.
 test-python crash-demo cluster survive soak s3 oracles: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 # Two processes, each with a Spark of its own; in the order of the files, so that the long ones are not the last.

@@ -302,8 +302,9 @@ class Task(AbstractContextManager["Task"]):
 
         With offsets `{}` the store's stay as they are. `HoldfastError` while the task has uncommitted writes or observed
         offsets, whichever store they are of: commit or roll back first. `KeyError` for an unknown store; `ValueError` for
-        one of the user's own, for `timestamps` where the kind takes none or none where it needs them, and, with the row, for
-        what is no record of the kind; columns as in `StateStore`. Nothing is applied then.
+        one of the user's own, for `timestamps` where the kind takes none or none where it needs them, with `upgrade_from`
+        for a topic that is empty or has white space in it, and, with the row, for what is no record of the kind; columns as
+        in `StateStore`. Nothing is applied then.
         """
         self[store]  # an unknown name is a KeyError that lists the known ones
         offsets = offset_rows(changelog_offsets) or []

@@ -382,12 +382,15 @@ class Watch:
         self._thread.join()
 
     def _watch(self) -> None:
+        known, looked = list[int](), 0.0
         while not self._ended and self.kills < self._times:
+            # Known before they are wanted: to look for them takes longer than some moments last.
+            if time.monotonic() > looked + 0.05:
+                known, looked = hosts(), time.monotonic()
             if not self._holds():
                 time.sleep(0.0005)
                 continue
-            stopped = hosts()
-            signal_all(stopped, signal.SIGSTOP)
+            stopped = signal_all(known, signal.SIGSTOP)
             # Looked at again while nothing moves: too late is not aimed.
             aimed = self._holds()
             signal_all(stopped, signal.SIGKILL if aimed else signal.SIGCONT)
@@ -402,10 +405,14 @@ class Watch:
         return False
 
 
-def signal_all(pids: list[int], number: signal.Signals) -> None:
+def signal_all(pids: list[int], number: signal.Signals) -> list[int]:
+    """Send a signal to each process; returns those that are there."""
+    found = []
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
+            found.append(pid)
+    return found
 
 
 def names(folder: Path) -> list[str]:
@@ -428,7 +435,8 @@ def test_hosts_killed_while_they_stage(spark, tmp_path: Path):
         heads = {tuple(name.split(".")[:3]) for name in objects if name.count(".") == 2}
         return any("#" in name or tuple(name.split(".")[:3]) not in heads for name in objects)
 
-    with Watch(staging, times=2) as watch:
+    watch = Watch(staging, times=2)
+    with watch:
         query.run()
     assert watch.kills > 0
     query.check()
@@ -448,7 +456,8 @@ def test_hosts_killed_while_they_take_a_snapshot(spark, tmp_path: Path):
         """A file is there that is newer than the manifests, none of which names it then; and than those that were killed."""
         return any(newest(files) > max(newest(files.parent), watch.killed_at) for files in snapshots.glob("*/*/files"))
 
-    with Watch(copying, times=2) as watch:
+    watch = Watch(copying, times=2)
+    with watch:
         query.run()
     assert watch.kills > 0
     # A new disk begins with what the snapshots are.
@@ -478,7 +487,8 @@ def test_hosts_killed_while_they_restore(spark, tmp_path: Path):
         assert kill_hosts()
         shutil.rmtree(databases)
         query.arrive(1)
-        with Watch(restoring, times=2) as watch:
+        watch = Watch(restoring, times=2)
+        with watch:
             query.run()
         kills += watch.kills
     query.check()

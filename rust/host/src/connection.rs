@@ -1,6 +1,5 @@
 //! The host's end of a connection: greeting, one session, an answer or an error.
 
-use std::any::Any;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::net::Shutdown;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,6 +9,7 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind};
 
+use crate::caught::words;
 use crate::frame::{MAX_GREETING, MAX_PAYLOAD};
 use crate::host::Host;
 use crate::message::Message;
@@ -253,12 +253,4 @@ fn still_there(reader: &mut BufReader<Stream>) -> io::Result<()> {
 /// Compares in a time that says nothing about where the first difference is.
 fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b)) == 0
-}
-
-fn words(panic: &(dyn Any + Send)) -> &str {
-    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(words), _) => words,
-        (None, Some(words)) => words,
-        (None, None) => "a panic without words",
-    }
 }

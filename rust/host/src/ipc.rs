@@ -17,7 +17,7 @@ use crate::caught::caught;
 const HEAD: usize = 8;
 
 /// So much of a part of a message is reserved before it is there.
-const AHEAD: u64 = 1 << 20;
+const AHEAD: u64 = 4 << 20;
 
 /// lz4 makes no more of a byte.
 const EXPANSION: i64 = 255;
@@ -62,8 +62,11 @@ impl<R: Read> IpcReader<R> {
     /// The next message as it lies there: head, metadata, body. The last one is the mark of the end, a head alone.
     fn message(&mut self) -> Result<Option<Vec<u8>>, ArrowError> {
         let mut bytes = Vec::new();
-        if self.ended || self.append(HEAD as u64, &mut bytes)? == 0 {
+        if self.ended {
             return Ok(None);
+        }
+        if self.append(HEAD as u64, &mut bytes)? == 0 {
+            return Err(damaged("its end is missing"));
         }
         let &[0xff, 0xff, 0xff, 0xff, a, b, c, d] = bytes.as_slice() else { return Err(damaged("a message does not begin there")) };
         let length = u32::from_le_bytes([a, b, c, d]);
@@ -144,6 +147,7 @@ mod tests {
     fn a_length_that_is_a_lie_is_an_error_before_so_much_is_reserved() {
         let bytes = stream();
         assert_eq!(rows(&bytes).expect("as it was written"), 1_000);
+        assert!(rows(&bytes[..bytes.len() - HEAD]).expect_err("no end").to_string().contains("end is missing"));
         let lie = |at: usize, length: &[u8]| {
             let mut bytes = bytes.clone();
             bytes[at..at + length.len()].copy_from_slice(length);

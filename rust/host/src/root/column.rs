@@ -48,11 +48,16 @@ impl Column {
 const DEEPEST: usize = 64;
 
 fn parse(text: &str) -> std::result::Result<DataType, ArrowError> {
-    let (mut depth, mut deepest) = (0_usize, 0);
+    // Names may hold anything; where they end is Arrow's rule.
+    let (mut depth, mut deepest, mut quote, mut is_escaped) = (0_usize, 0, None, false);
     for byte in text.bytes() {
-        match byte {
-            b'(' => depth += 1,
-            b')' => depth = depth.saturating_sub(1),
+        match (quote, byte) {
+            (Some(_), b'\\') => is_escaped = true,
+            (Some(open), _) if byte == open && is_escaped => is_escaped = false,
+            (Some(open), _) if byte == open => quote = None,
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (None, b'(') => depth += 1,
+            (None, b')') => depth = depth.saturating_sub(1),
             _ => {}
         }
         deepest = deepest.max(depth);
@@ -109,5 +114,9 @@ mod tests {
             |depth: usize| Column { name: "c".to_owned(), data_type: format!("{}Int64{}", "List(".repeat(depth), ")".repeat(depth)) };
         assert!(column(DEEPEST).is_readable());
         assert_eq!(column(1_000_000).field().expect_err("too deep").kind(), ErrorKind::Restore);
+        let inside = format!("{}Int64{}", "Struct(\")\": ".repeat(1_000_000), ")".repeat(1_000_000));
+        assert_eq!(Column { name: "c".to_owned(), data_type: inside }.field().expect_err("too deep").kind(), ErrorKind::Restore);
+        let beside: Vec<Field> = (0..100).map(|n| Field::new(format!("({n}\\\""), DataType::Int64, true)).collect();
+        assert!(parse(&DataType::Struct(beside.into()).to_string()).is_ok());
     }
 }

@@ -102,9 +102,12 @@ impl Items {
         Err(Error::new(ErrorKind::Serialization, text).key(key))
     }
 
-    /// How many bytes items are in a result. A count that is damaged may be any number, and its value nothing.
+    /// How many bytes a result of items takes while it is put together. A count that is damaged may be any number.
     fn size<'a>(&self, items: impl Iterator<Item = &'a Item>) -> usize {
-        let size = |item: &Item| self.value(item).len().max(1).saturating_mul(usize::try_from(item.count).unwrap_or(usize::MAX));
+        let size = |item: &Item| {
+            let value = self.value(item).len().max(size_of::<&[u8]>());
+            value.saturating_mul(usize::try_from(item.count).unwrap_or(usize::MAX))
+        };
         items.fold(0, |bytes: usize, item| bytes.saturating_add(size(item)))
     }
 
@@ -118,8 +121,9 @@ impl Items {
         access.items.get_batch(access.tx, &keys, |n, count| found[n] = count.map_or(0, number))?;
         for (same, found) in distinct.iter().zip(found) {
             let (key, group, _) = &same[0];
-            let more: u64 = same.iter().map(|(_, _, count)| count).sum();
-            let count = if self.kind == Kind::List { found + more } else { 1 };
+            // No count is lost that way, not even beside a damaged one.
+            let all = same.iter().fold(found, |all, (_, _, count)| all.saturating_add(*count));
+            let count = if self.kind == Kind::List { all } else { 1 };
             if self.kind != Kind::List && found == 0 {
                 self.counts[*group] += 1;
             }
@@ -319,7 +323,8 @@ mod tests {
         let items = Items::new(Kind::List, 0, 6, &Field::new("l0", DataType::Utf8, true), true).expect("supported");
         // Eight bytes of order, then the value.
         let item = |rest: &[u8], count| Item { rest: rest.to_vec(), count };
-        assert_eq!(items.size([item(b"01234567ab", 3), item(b"01234567c", 1)].iter()), 7);
+        let longer_than_a_pointer = item(b"01234567abcdefghijklmnopqrst", 2);
+        assert_eq!(items.size([item(b"01234567ab", 3), longer_than_a_pointer].iter()), 3 * 16 + 2 * 20);
         for damaged in [item(b"01234567ab", u64::MAX), item(b"", u64::MAX)] {
             assert_eq!(items.size([damaged, item(b"01234567ab", 3)].iter()), usize::MAX);
         }

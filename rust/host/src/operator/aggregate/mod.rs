@@ -101,11 +101,11 @@ impl Aggregation {
     fn fitting(&mut self, answers: &Answers, rows: &[Answer], state: &EncodedRows, access: &mut Access<'_>) -> Result<usize> {
         let (mut count, mut filling) = (0, Filling::default());
         for answer in rows {
-            let mut bytes = 0;
+            let mut bytes: usize = 0;
             for group in answers.groups(answer) {
-                bytes += access.groups.key(*group).len() + state.get(*group).len();
+                bytes = bytes.saturating_add(access.groups.key(*group).len() + state.get(*group).len());
                 for accumulator in &mut self.accumulators {
-                    bytes += accumulator.item_bytes(*group, access)?;
+                    bytes = bytes.saturating_add(accumulator.item_bytes(*group, access)?);
                 }
             }
             if !filling.takes(bytes) {
