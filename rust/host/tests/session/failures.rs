@@ -199,6 +199,12 @@ fn a_damaged_local_database_comes_back_from_the_log() {
 
 #[test]
 fn a_local_database_whose_damage_shows_when_it_is_read_comes_back_from_the_log() {
+    // RocksDB may merge the file by itself, where a view was alive when the file was written, and the host makes the database anew then.
+    assert!((0..5).any(|_| damage_shows_when_it_is_read()), "the damage was found at once each time");
+}
+
+/// False if it was found before.
+fn damage_shows_when_it_is_read() -> bool {
     let (spark, host) = (Spark::new(), Host::start());
     spark.epoch(0, || Task::new(&spark, "a", 0).run(host.connect(), &[right("EUR", 10, 100)]).unwrap());
     // Its changes enter the database.
@@ -208,11 +214,15 @@ fn a_local_database_whose_damage_shows_when_it_is_read_comes_back_from_the_log()
     spark.begin(2);
     let host = Host::start();
     let rows = [left("EUR", 10, 1)];
-    let error = refused(Task::new(&spark, "a", 2).run(host.connect(), &rows));
-    assert_eq!(error.kind(), ErrorKind::StoreCorrupted, "{error}");
-    assert!(error.to_string().ends_with("made anew for the task's retry: nothing that was committed is lost"), "{error}");
-    let done = Task::new(&spark, "a", 2).attempt(2).run(host.connect(), &rows).unwrap();
+    let first = Task::new(&spark, "a", 2).run(host.connect(), &rows);
+    let is_refused = first.is_err();
+    let done = first.unwrap_or_else(|error| {
+        assert_eq!(error.kind(), ErrorKind::StoreCorrupted, "{error}");
+        assert!(error.to_string().ends_with("made anew for the task's retry: nothing that was committed is lost"), "{error}");
+        Task::new(&spark, "a", 2).attempt(2).run(host.connect(), &rows).unwrap()
+    });
     assert_eq!(done.rows, [matched(1, 100, 10)]);
+    is_refused
 }
 
 #[test]
