@@ -1,19 +1,21 @@
 //! What a function keeps of each group, and what it says of it: one accumulator a column of the result.
 //!
-//! `number.rs` counts, sums, averages · `pick.rs` one value of many (min, max, first, last) · `items.rs` single values kept in
-//! a store (distinct, lists, sets) · `own.rs` the user's own function, in the worker.
+//! `count.rs`, `sum.rs`, `avg.rs` (`decimal.rs` their decimals) · `pick.rs` one value of many (min, max, first, last) · `items.rs`
+//! single values kept in a store (distinct, lists, sets) · `own.rs` the user's own function, in the worker.
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use holdfast_core::{Error, ErrorKind, KeyValueStore, Result, Transaction};
 use xxhash_rust::xxh3::Xxh3Default;
 
+use super::avg::{Avg, AvgExact};
+use super::count::Count;
 use super::groups::Groups;
 use super::items::{Items, Kind};
-use super::number::{Avg, AvgExact, Count, Sum};
 use super::own::Own;
 use super::pick::{Pick, Which};
 use super::spec::{Aggregate, Function, Spec};
+use super::sum::Sum;
 use crate::operator::Worker;
 use crate::operator::rows::{Layout, Place, Rows};
 

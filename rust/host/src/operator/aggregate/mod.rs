@@ -6,12 +6,15 @@
 //! `accumulator.rs` what a function keeps · `own.rs` the user's own functions, which run in the worker.
 
 mod accumulator;
+mod avg;
+mod count;
+mod decimal;
 mod groups;
 mod items;
-mod number;
 mod own;
 mod pick;
 mod spec;
+mod sum;
 mod windows;
 
 pub use spec::{Aggregate, Emit, Function, Spec, Window};

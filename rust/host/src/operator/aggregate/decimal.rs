@@ -1,0 +1,26 @@
+//! Decimals of the results.
+
+use std::sync::Arc;
+
+use arrow_array::types::ArrowPrimitiveType;
+use arrow_array::{ArrayRef, PrimitiveArray};
+use arrow_schema::DataType;
+
+/// The greatest precision of a decimal.
+pub const MAX_PRECISION: u8 = 38;
+
+/// A decimal's precision with room for more digits, as Spark SQL widens it.
+pub fn wider(precision: u8, digits: u8) -> u8 {
+    precision.saturating_add(digits).min(MAX_PRECISION)
+}
+
+/// Whether a decimal has no more digits than that.
+pub fn fits(value: i128, precision: u8) -> bool {
+    value.unsigned_abs() < 10u128.pow(precision.into())
+}
+
+/// An array of a decimal with its precision and scale, or of another type as it is.
+pub fn typed<T: ArrowPrimitiveType>(values: impl IntoIterator<Item = Option<T::Native>>, data_type: &DataType) -> ArrayRef {
+    let array: PrimitiveArray<T> = values.into_iter().collect();
+    Arc::new(array.with_data_type(data_type.clone()))
+}
