@@ -95,7 +95,9 @@ def same_plan(rows: Rows, metrics: Mapping[str, str], function: Any = same) -> D
     """What `Operator.over` plans for an operator over these rows, with a function that hands every batch back."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    frame = rows.frame()
+    from holdfast.spark.state import State
+
+    frame = rows.frame(State.scratch(partitions=2))
     pid = F.pmod(F.xxhash64("k0"), F.lit(2)).cast("int").alias("pid")
     observed = [F.expr(expression).alias(metric) for metric, expression in metrics.items()]
     shuffled = frame.select(pid, *frame.columns).observe("identity", *observed).repartitionById(2, F.col("pid"))
