@@ -12,7 +12,7 @@ EXAMPLES ?= 20
 # The whole workspace, so that crates have the features that they have everywhere: others would compile RocksDB again.
 PROOF := cargo test --release --locked --workspace
 
-.PHONY: help setup build wheel test test-rust test-python lint fmt bench bench-peers bench-full demo crash crash-demo cluster survive soak schedules proof s3 oracles ci ci-full lock
+.PHONY: help setup build wheel test test-rust test-python lint fmt bench bench-spark bench-peers bench-full demo crash crash-demo cluster survive soak schedules proof s3 oracles ci ci-full lock
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -47,6 +47,9 @@ fmt: setup ## format the sources
 
 bench: build ## run the benchmarks and write benches/RESULTS.md
 	@$(ENV) python benches/report.py $(ARGS)
+
+bench-spark: build ## that the benches on Spark still run: small inputs, nothing is written
+	@$(ENV) python benches/report.py --quick --only spark --output /dev/null
 
 bench-peers: build ## against quixstreams, rocksdict, lmdb, sqlite and Kafka Streams (needs Maven), into the same file
 	@$(ENV) python benches/report.py --peers $(ARGS)
@@ -101,8 +104,8 @@ oracles: build ## operators on EXAMPLES=20 random streams each against polars, a
 ci: ## what CI runs
 	@.ci/run
 
-ci-full: ci ## and the long ones, but for the soak, and the benches, which want the machine alone
-	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target survive proof cluster crash-demo s3 oracles
+ci-full: ci ## and the long ones, but for the soak, and the figures of the benches, which want the machine alone
+	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target survive proof cluster crash-demo s3 oracles bench-spark
 
 lock: setup ## write the lock files anew
 	@$(ENV) "$$tools/bin/uv" pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header requirements-dev.in -o requirements-dev.lock

@@ -66,6 +66,7 @@ def figures(*, quick: bool) -> list[Figure]:
         spark = session(
             spark__master="local-cluster[2,1,1024]", spark__executor__memory="1g", spark__driver__host="127.0.0.1"
         )
+        del os.environ["SPARK_HOME"]  # drivers that later benches start would look for Spark there
         random = np.random.default_rng(7)
         for number in range(SKIP + batches):
             left_file(base / "left", number, rows, keys, random)
