@@ -90,6 +90,7 @@ class Job:
         self.base = base
         settings = [f"spark.{name.replace('_', '.')}={value}" for name, value in conf.items()]
         command = [sys.executable, str(JOB), master, str(base), str(partitions), *settings]
+        self.root = Root(base / "state").files
         self._log = base / "job.log"
         environment = {**os.environ, "SPARK_HOME": str(_home(base / "spark")), "SPARK_LOCAL_IP": "127.0.0.1"}
         with self._log.open("ab") as log:
@@ -140,14 +141,14 @@ class Job:
     def owners(self) -> dict[str, list[str]]:
         """The terms (run.generation) of every partition, oldest first."""
         found: dict[str, list[str]] = {}
-        for file in sorted((Root(self.base / "state").files / "owners").glob("*/*/*")):
+        for file in sorted((self.root / "owners").glob("*/*/*")):
             term = ".".join(str(int(number)) for number in file.name.split("."))
             found.setdefault("/".join(file.parts[-3:-1]), []).append(term)
         return found
 
     def owner(self, operator: str, partition: int) -> int:
         """The process of the state host that the newest claim of a partition names."""
-        newest = max((Root(self.base / "state").files / "owners" / operator / str(partition)).iterdir())
+        newest = max((self.root / "owners" / operator / str(partition)).iterdir())
         # A host's id begins with that of its process.
         return int(json.loads(newest.read_text())["host"].partition("-")[0])
 

@@ -82,9 +82,14 @@ class Driver:
         return self.log.read_text(errors="replace")[-last:]
 
 
+def root(folder: Path) -> Path:
+    """The files of a job's root."""
+    return Root(folder / "state").files
+
+
 def committed(folder: Path) -> int:
     """How many micro-batches Spark has committed."""
-    commits = Root(folder / "state").files / "query" / "commits"
+    commits = root(folder) / "query" / "commits"
     numbers = [int(file.name) for file in commits.iterdir() if file.name.isdecimal()] if commits.exists() else []
     # Spark removes old ones.
     return max(numbers, default=-1) + 1
@@ -106,7 +111,7 @@ def wait(until: Callable[[], bool], what: str, seconds: float = 600) -> None:
 
 def files_read(folder: Path) -> list[int]:
     """How many files each micro-batch has read. Two, where a driver was killed between Spark's log of files and that of offsets."""
-    offsets = Root(folder / "state").files / "query" / "offsets"
+    offsets = root(folder) / "query" / "offsets"
     logs = sorted((file for file in offsets.iterdir() if file.name.isdecimal()), key=lambda file: int(file.name))
     ends = [json.loads(log.read_text().splitlines()[-1])["logOffset"] for log in logs]
     return [end - before for before, end in itertools.pairwise([-1, *ends])]

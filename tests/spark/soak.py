@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import cluster
 import streams
 from cluster import Cluster
-from drivers import Driver, committed, differences
+from drivers import Driver, committed, differences, root
 from sequence import Sequence
 
 WORKERS, THIRD = ("127.0.0.2", "127.0.0.3"), "127.0.0.4"
@@ -65,7 +65,7 @@ class Soak:
 
     def __init__(self, folder: Path, seed: int, minutes: float, master: str | None) -> None:
         self.folder, self.minutes, self.master = folder, minutes, master
-        self.root = streams.Root(folder / "state").files
+        self.root = root(folder)
         self.random = random.Random(seed)
         self.limited = False
         self.sequence = Sequence(seed)

@@ -8,9 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from drivers import Driver, committed, differences, wait, wait_commits
+from drivers import Driver, committed, differences, root, wait, wait_commits
 from sequence import Sequence
-from streams import Root
 
 pytestmark = pytest.mark.survive
 
@@ -31,7 +30,7 @@ def drive(tmp_path: Path):
 
 def claims(folder: Path) -> int:
     """How many runs have claimed the root."""
-    return len(list((Root(folder / "state").files / "runs").glob("*")))
+    return len(list((root(folder) / "runs").glob("*")))
 
 
 @pytest.mark.timeout(3_600)
