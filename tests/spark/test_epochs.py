@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -325,6 +326,48 @@ def test_a_replay_with_other_rows_stops_before_it_is_acknowledged(stream: Stream
     # With the old code it goes on.
     then(stream)
     assert values(stream.run()[2]) == EXPECTED_2
+
+
+def replay_with_other_code(stream: Stream, guarantee: str) -> dict[int, list[Any]]:
+    scenario(stream)
+    stream.run(state=stream.state(processing_guarantee=guarantee))
+    stream.forget_commit(1)
+    then(stream)
+    stream.batches = {}
+    later = stream.source("right").withColumn("v", F.concat("v", F.lit("!")))
+    return stream.run(right=later, state=stream.state(processing_guarantee=guarantee))
+
+
+def test_a_replay_that_changes_the_state_otherwise_is_refused(stream: Stream):
+    with pytest.raises(StreamingQueryException, match="an earlier run"):
+        replay_with_other_code(stream, "exactly_once")
+
+
+def test_a_replay_that_changes_the_state_otherwise_replaces_the_epoch_under_at_least_once(stream: Stream):
+    again = replay_with_other_code(stream, "at_least_once")
+    assert sorted(again) == [1, 2]
+    assert values(again[1]) == EXPECTED_1
+    # Epoch 1's rows of the table are in the state once, as the second run has them.
+    assert values(again[2]) == {n: v if v.endswith("1") else f"{v}!" for n, v in EXPECTED_2.items()}
+
+
+def test_an_epoch_computed_twice_with_other_results_counts_once_under_at_least_once(stream: Stream):
+    scenario(stream)
+    then(stream)
+    state = stream.state(processing_guarantee="at_least_once")
+    seen: dict[int, list[list[Any]]] = {}
+
+    def twice(frame: DataFrame, batch: int) -> None:
+        now = F.udf(lambda _: time.time_ns(), "long").asNondeterministic()
+        timed = frame.withColumn("now", now("x"))
+        counts = hfs.aggregate(timed, by="k", aggs={"n": "count", "now": ("max", "now")}, state=state)
+        seen[batch] = [sorted((row["k"], row["n"], row["now"]) for row in counts.collect()) for _ in range(2)]
+
+    run(stream, hfs.foreach_batch(twice))
+    for batch, count in ((1, 1), (2, 3)):
+        first, second = seen[batch]
+        assert [row[:2] for row in first] == [row[:2] for row in second] == [(key, count) for key in KEYS]
+        assert first != second, "the evaluations do not differ, so nothing was accepted"
 
 
 # --- tasks and hosts ----------------------------------------------------------------------------------------------
