@@ -38,6 +38,20 @@ class Hits:
         yield rows(*found, k=pa.string(), n=pa.int64())
 
 
+class Recount:
+    """A table that is not versioned, as changes of how many keys have a value: what came last holds, whatever its time."""
+
+    stores = (hf.stores.key_value("table", key=STRING, value=STRING),)
+
+    def process(self, batch, ctx):
+        found = []
+        for row in batch.to_pylist():
+            before = ctx["table"].get(row["k"])
+            ctx["table"].put(row["k"], row["v"])
+            found += [(value, change) for value, change in ((before, -1), (row["v"], 1)) if value is not None]
+        yield rows(*found, k=pa.string(), n=pa.int64())
+
+
 class Chance:
     """Gives each key a number by chance, and keeps it."""
 

@@ -9,7 +9,7 @@ from threading import Lock
 import pyarrow as pa
 import pytest
 from every_method import BUILDERS, script
-from processors import OUT, Catches, Chance, EveryMethod, Fails, Hits, Keeping, Reminders, Sums
+from processors import OUT, Catches, Chance, EveryMethod, Fails, Hits, Keeping, Recount, Reminders, Sums
 from pyspark.errors import PythonException
 from streams import Stream
 
@@ -209,6 +209,36 @@ def test_the_example_of_the_docs(stream: Stream):
     stream.batch(left=[(name, 7_400, 0) for name in "cdefgh"])
     batches = stream.run(names["alarms"])
     assert sorted(row for batch in batches.values() for row in batch if len(row[0]) > 1) == [("ada", 3), ("bob", 1)]
+
+
+def test_the_contracts_case_of_a_join_with_what_is_current_on_arrival(stream: Stream):
+    # J03 on J01's input, each step its own micro-batch, by the example of the docs.
+    page = (Path(__file__).parents[2] / "docs/spark/process.md").read_text()
+    processor, joins = (page.split("```python\n")[index].split("```")[0] for index in (1, 2))
+    names = {"__name__": "example", "root": str(stream.root)}
+    exec(processor.split("HOUR")[0], names)
+    names["state"] = stream.state()
+    names["orders"] = stream.source("left").selectExpr("k currency", "t at", "CAST(x AS BIGINT) AS `order`")
+    names["rates"] = stream.source("right").selectExpr("k currency", "since at", "CAST(n AS DOUBLE) rate")
+    exec(joins, names)
+    a, b, c, d = 1, 2, 3, 4
+    stream.batch(right=[("k", 4, "", a)])
+    stream.batch(left=[("k", 5, 1)])
+    for time, rate in ((6, b), (8, None), (10, c), (13, None), (7, d)):
+        stream.batch(right=[("k", time, "", rate)])
+    stream.batch(left=[("k", 6, 2)])
+    batches = stream.run(names["joined"])
+    assert {epoch: rows for epoch, rows in batches.items() if rows} == {1: [(1, float(a))], 7: [(2, float(d))]}
+
+
+def test_the_contracts_case_of_a_late_update_of_a_table_that_is_not_versioned(stream: Stream):
+    # J12: a versioned table stays red at 5, this one is blue since the late row came.
+    stream.batch(right=[("k", 5, "red")])
+    stream.batch(right=[("k", 3, "blue")])
+    state = stream.state()
+    changes = hfs.process(stream.source("right"), Recount(), by="k", on="since", schema=OUT, state=state, name="table")
+    batches = stream.run(hfs.aggregate(changes, by="k", aggs={"n": ("sum", "n")}, state=state, name="counts"))
+    assert batches == {0: [("red", 1)], 1: [("blue", 1), ("red", 0)]}
 
 
 def _with_stores(stores) -> Keeping:
