@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -349,25 +348,6 @@ def test_a_replay_that_changes_the_state_otherwise_replaces_the_epoch_under_at_l
     assert values(again[1]) == EXPECTED_1
     # Epoch 1's rows of the table are in the state once, as the second run has them.
     assert values(again[2]) == {n: v if v.endswith("1") else f"{v}!" for n, v in EXPECTED_2.items()}
-
-
-def test_an_epoch_computed_twice_with_other_results_counts_once_under_at_least_once(stream: Stream):
-    scenario(stream)
-    then(stream)
-    state = stream.state(processing_guarantee="at_least_once")
-    seen: dict[int, list[list[Any]]] = {}
-
-    def twice(frame: DataFrame, batch: int) -> None:
-        now = F.udf(lambda _: time.time_ns(), "long").asNondeterministic()
-        timed = frame.withColumn("now", now("x"))
-        counts = hfs.aggregate(timed, by="k", aggs={"n": "count", "now": ("max", "now")}, state=state)
-        seen[batch] = [sorted((row["k"], row["n"], row["now"]) for row in counts.collect()) for _ in range(2)]
-
-    run(stream, hfs.foreach_batch(twice))
-    for batch, count in ((1, 1), (2, 3)):
-        first, second = seen[batch]
-        assert [row[:2] for row in first] == [row[:2] for row in second] == [(key, count) for key in KEYS]
-        assert first != second, "the evaluations do not differ, so nothing was accepted"
 
 
 # --- tasks and hosts ----------------------------------------------------------------------------------------------
