@@ -74,27 +74,25 @@ mod tests {
         HeadSummary { base: digest_of(base), digest: digest_of(digest), input: digest_of(input), input_rows: 5 }
     }
 
-    #[test]
-    fn an_equal_object_is_adopted_and_another_is_not() {
-        let mine = head("b", "d", "i");
-        let stage_step = |existing, mine| stage_step(existing, mine, ExactlyOnce);
-        assert_eq!(stage_step(None, &mine), StageStep::Write);
-        assert_eq!(stage_step(Some(&mine), &mine), StageStep::Adopt);
-        assert_eq!(stage_step(Some(&head("b", "d", "other")), &mine), StageStep::Adopt);
-        let processor = StageStep::Mismatch { base_same: true, input_same: true };
-        assert_eq!(stage_step(Some(&head("b", "other", "i")), &mine), processor);
-        let input = StageStep::Mismatch { base_same: true, input_same: false };
-        assert_eq!(stage_step(Some(&head("b", "other", "other")), &mine), input);
-        let base = StageStep::Mismatch { base_same: false, input_same: true };
-        assert_eq!(stage_step(Some(&head("other", "d", "i")), &mine), base);
+    fn step(first: &HeadSummary, guarantee: ProcessingGuarantee) -> StageStep {
+        stage_step(Some(first), &head("b", "d", "i"), guarantee)
     }
 
     #[test]
-    fn under_at_least_once_another_result_from_the_same_state_is_accepted() {
-        let mine = head("b", "d", "i");
-        assert_eq!(stage_step(None, &mine, AtLeastOnce), StageStep::Write);
-        assert_eq!(stage_step(Some(&head("b", "other", "other")), &mine, AtLeastOnce), StageStep::Adopt);
-        let base = StageStep::Mismatch { base_same: false, input_same: true };
-        assert_eq!(stage_step(Some(&head("other", "d", "i")), &mine, AtLeastOnce), base);
+    fn an_equal_object_is_adopted_and_another_is_not() {
+        assert_eq!(stage_step(None, &head("b", "d", "i"), ExactlyOnce), StageStep::Write);
+        assert_eq!(step(&head("b", "d", "i"), ExactlyOnce), StageStep::Adopt);
+        assert_eq!(step(&head("b", "d", "other"), ExactlyOnce), StageStep::Adopt);
+        let mismatch = |base_same, input_same| StageStep::Mismatch { base_same, input_same };
+        assert_eq!(step(&head("b", "other", "i"), ExactlyOnce), mismatch(true, true), "the processor");
+        assert_eq!(step(&head("b", "other", "other"), ExactlyOnce), mismatch(true, false), "the input");
+        assert_eq!(step(&head("other", "d", "i"), ExactlyOnce), mismatch(false, true), "the base");
+    }
+
+    #[test]
+    fn under_at_least_once_another_result_from_the_same_state_is_adopted() {
+        assert_eq!(stage_step(None, &head("b", "d", "i"), AtLeastOnce), StageStep::Write);
+        assert_eq!(step(&head("b", "other", "other"), AtLeastOnce), StageStep::Adopt);
+        assert_eq!(step(&head("other", "d", "i"), AtLeastOnce), StageStep::Mismatch { base_same: false, input_same: true });
     }
 }
