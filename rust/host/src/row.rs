@@ -81,6 +81,7 @@ impl RowCodec {
 }
 
 /// Rows as bytes, end to end.
+#[derive(Default)]
 pub struct EncodedRows {
     rows: Option<Rows>,
 }

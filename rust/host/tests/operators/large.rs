@@ -10,7 +10,7 @@ use holdfast_core::{Commit, Error, Result, Task, TaskOptions};
 use holdfast_host::budget::Budget;
 use holdfast_host::message::Message;
 use holdfast_host::operator::process::OutputDigest;
-use holdfast_host::operator::rows::{Intake, Layout, Order, Rows, RowsSpec};
+use holdfast_host::operator::rows::{Intake, Layout, Order, Place, Rows, RowsSpec};
 use holdfast_host::operator::{Counts, OperatorKind, Worker};
 use serde_json::{Value, json};
 
@@ -126,6 +126,32 @@ fn parts_of_rows_that_come_back_from_disk() {
         parts.push(places.len());
     }
     assert_eq!(parts, [7, 3]);
+}
+
+#[test]
+fn of_rows_on_disk_only_keys_and_times_are_in_memory_until_they_come_in_parts() {
+    let spec: RowsSpec = serde_json::from_value(json!({"keys": ["k"], "left": ["x"]})).unwrap();
+    let (folder, all) = (tempfile::tempdir().unwrap(), rows(1, true, LARGE));
+    for memory in [0, usize::MAX] {
+        let (mut counts, mut rows_of) = (Counts::default(), Rows::new(Layout::new("test", &spec, &schema(1)).unwrap()));
+        let intake = Intake { partition: None, memory: Budget::new(memory), folder: folder.path().to_owned() };
+        rows_of.push(all.clone(), &intake, &mut counts).unwrap();
+        let places = rows_of.keys_and_times(Order::All, &mut counts).unwrap();
+        let is_spilled = memory == 0;
+        assert_eq!((places.len(), rows_of.are_in_memory()), (ROWS, !is_spilled));
+        assert_eq!(rows_of.inputs.iter().map(|input| input.bytes()).sum::<usize>() < LARGE, is_spilled);
+        let key = |place: &Place| rows_of.inputs[place.input()].keys.with_nulls(place.row()).to_vec();
+        let (keys, batches): (Vec<Vec<u8>>, Vec<usize>) = places.iter().map(|place| (key(place), place.input())).unzip();
+        rows_of.restart();
+        let (mut again, mut parts) = (Vec::new(), Vec::new());
+        while let Some(places) = rows_of.next_part(Order::All, &mut counts).unwrap() {
+            assert!(rows_of.inputs[0].bytes() > LARGE, "with their columns");
+            again.extend(places.iter().map(|place| rows_of.inputs[place.input()].keys.with_nulls(place.row()).to_vec()));
+            parts.extend(std::iter::repeat_n(parts.last().map_or(0, |part| part + 1), places.len()));
+        }
+        assert_eq!(again, keys, "in the same order");
+        assert_eq!(batches, parts, "a place's batch is the number of its part");
+    }
 }
 
 /// A worker whose own function keeps a document of each group.

@@ -75,12 +75,14 @@ fn tables() {
 
 #[test]
 fn aggregations() {
-    let functions = ["count", "sum", "min", "max", "first", "last", "count_distinct"];
+    let functions = ["count", "sum", "avg", "min", "max", "first", "last", "count_distinct", "collect_list", "collect_set"];
     let aggregates: Vec<Value> = functions.iter().map(|name| json!({"name": name, "function": name, "column": 0})).collect();
     for settings in [
         json!({"timed": true, "grace": 400}),
         json!({"timed": false}),
         json!({"timed": true, "grace": 300, "window": {"kind": "hopping", "length": 200, "slide": 100}, "emit": "close"}),
+        json!({"timed": true, "grace": 300, "window": {"kind": "session", "gap": 2}, "emit": "close"}),
+        json!({"timed": true, "grace": 100, "window": {"kind": "sliding", "length": 2}, "emit": "update"}),
     ] {
         let mut request = json!({"kind": "aggregate", "keys": ["k"], "left": ["x"], "aggregates": aggregates});
         request.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());

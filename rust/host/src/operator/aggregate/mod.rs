@@ -35,7 +35,7 @@ use super::{Counts, Operator, Outcome, Worker};
 use crate::protocol::{Digest, Epoch};
 use crate::root::{Column, OperatorMeta, type_name};
 use crate::row::{EncodedRows, RowCodec};
-use accumulator::{Access, Accumulator, accumulator};
+use accumulator::{Access, Accumulator, Assigned, accumulator};
 use groups::Groups;
 use windows::{Answer, Answers, Clock, Progress, windows};
 
@@ -69,13 +69,47 @@ impl Aggregation {
         Ok(Self { spec: spec.clone(), rows: Rows::new(layout), accumulators, counts: Counts::default() })
     }
 
-    /// The rows, in order where that matters, and the greatest time, of those before them too.
-    fn places(&mut self, before: Option<i64>) -> Result<(Vec<Place>, Option<i64>)> {
+    /// How the rows come: in order where that matters.
+    fn order(&self) -> Order {
         let is_ordered = self.spec.timed || self.accumulators.iter().any(|accumulator| accumulator.needs_order());
-        let places = self.rows.all(if is_ordered { Order::Matchable } else { Order::Any }, &mut self.counts)?;
+        if is_ordered { Order::Matchable } else { Order::Any }
+    }
+
+    /// The rows, and the greatest time, of those before them too.
+    fn places(&mut self, before: Option<i64>) -> Result<(Vec<Place>, Option<i64>)> {
+        let order = self.order();
+        // The user's own functions get batches of the rows that are in time, which are no parts.
+        let places = if self.spec.has_own() {
+            self.rows.all(order, &mut self.counts)?
+        } else {
+            self.rows.keys_and_times(order, &mut self.counts)?
+        };
         let inputs = &self.rows.inputs;
         let last = places.last().filter(|_| self.spec.timed).and_then(|place| inputs[place.input()].time(place.row()));
         Ok((places, before.max(last)))
+    }
+
+    /// Gives the functions the rows: all at once, or a part at a time where they have outgrown their memory.
+    fn update(&mut self, mut assigned: Vec<Assigned>, access: &mut Access<'_>) -> Result<()> {
+        let order = self.order();
+        let Self { rows, accumulators, .. } = self;
+        if rows.are_in_memory() {
+            return accumulators.iter_mut().try_for_each(|accumulator| accumulator.update(rows, &assigned, access));
+        }
+        // Stable: the rows of a part stay in their order.
+        assigned.sort_by_key(|row| row.place.input());
+        let mut assigned = assigned.into_iter().peekable();
+        rows.restart();
+        let mut part = 0;
+        // Which rows there are was counted when they came first.
+        while rows.next_part(order, &mut Counts::default())?.is_some() {
+            let of_part: Vec<Assigned> = std::iter::from_fn(|| assigned.next_if(|row| row.place.input() == part))
+                .map(|row| Assigned { place: row.place.in_first(), ..row })
+                .collect();
+            accumulators.iter_mut().try_for_each(|accumulator| accumulator.update(rows, &of_part, access))?;
+            part += 1;
+        }
+        Ok(())
     }
 
     /// Some rows of the result.
@@ -212,8 +246,8 @@ impl Operator for Aggregation {
             let columns: Vec<ArrayRef> = state.by_ref().take(accumulator.state_types().len()).collect();
             accumulator.load(&columns)?;
             accumulator.merge(windows.merges(), &mut access)?;
-            accumulator.update(&self.rows, &assigned, &mut access)?;
         }
+        self.update(assigned, &mut access)?;
         let columns = self.accumulators.iter().map(|accumulator| accumulator.state()).collect::<Result<Vec<_>>>()?.concat();
         let state = codec.encode(&columns)?;
         windows.write(access.tx, &groups, &touched, &state)?;

@@ -59,6 +59,16 @@ impl Input {
         })
     }
 
+    /// The same rows with their sides, keys and times alone.
+    ///
+    /// # Errors
+    /// `Serialization`, which does not come.
+    pub fn without_columns(self) -> Result<Self> {
+        let batch = self.batch.project(&[]).map_err(|error| Error::new(ErrorKind::Serialization, error.to_string()))?;
+        let none = EncodedRows::default;
+        Ok(Self { batch, content: none(), hashes: Vec::new(), order_left: none(), order_right: none(), ..self })
+    }
+
     /// How many rows there are.
     pub fn num_rows(&self) -> usize {
         self.batch.num_rows()

@@ -201,7 +201,7 @@ impl Rows {
     /// As [`Rows::next_part`].
     pub fn all(&mut self, order: Order, counts: &mut Counts) -> Result<Vec<Place>> {
         let Some(first) = self.next_part(order, counts)? else { return Ok(Vec::new()) };
-        if matches!(self.parts, Parts::All) {
+        if self.are_in_memory() {
             return Ok(first);
         }
         let mut inputs: Vec<RecordBatch> = self.inputs.drain(..).map(|input| input.batch).collect();
@@ -212,7 +212,44 @@ impl Rows {
         for batch in inputs {
             self.take(batch, None)?;
         }
+        self.parts = Parts::All;
         Ok(order::unordered(&self.inputs))
+    }
+
+    /// All rows at once, but of those that have outgrown their memory only what says where they belong: side, key and time. Their
+    /// columns come in parts, after [`Rows::restart`]; a place's batch is the number of its part.
+    ///
+    /// # Errors
+    /// As [`Rows::next_part`].
+    pub fn keys_and_times(&mut self, order: Order, counts: &mut Counts) -> Result<Vec<Place>> {
+        let Some(first) = self.next_part(order, counts)? else { return Ok(Vec::new()) };
+        if self.are_in_memory() {
+            return Ok(first);
+        }
+        let mut inputs = Vec::new();
+        loop {
+            for input in self.inputs.drain(..) {
+                inputs.push(input.without_columns()?);
+            }
+            if self.next_part(order, counts)?.is_none() {
+                break;
+            }
+        }
+        self.inputs = inputs;
+        Ok(order::unordered(&self.inputs))
+    }
+
+    /// Whether all rows are in memory, with their columns, once they are worked on.
+    pub fn are_in_memory(&self) -> bool {
+        matches!(self.parts, Parts::All)
+    }
+
+    /// Begins with the first part again.
+    pub fn restart(&mut self) {
+        if !self.are_in_memory() {
+            self.forget();
+        }
+        self.parts = Parts::None;
     }
 
     /// The digest of all rows, whatever their order.

@@ -16,6 +16,12 @@ impl Place {
         Self(if is_left { LEFT } else { 0 } | ((input as u64) << 32) | row as u64)
     }
 
+    /// The same row of the first batch.
+    #[inline]
+    pub fn in_first(self) -> Self {
+        Self::new(self.is_left(), 0, self.row())
+    }
+
     /// The number of its batch.
     #[inline]
     pub fn input(self) -> usize {
