@@ -87,7 +87,8 @@ fn lose_power_in_a_commit(durability: Durability, kept: Kept, entries: bool, see
         let n = spilled::last_commit(&task).unwrap_or_else(|e| panic!("{told}: {e}"));
         assert!(n == 2 || !committed && n == 1, "{told}: the task stands at {n}");
         if ended {
-            assert!(committed && after > 50, "{told}: ended without the power gone");
+            // About 60; what RocksDB writes in the background comes earlier or later.
+            assert!(committed && after > 30, "{told}: ended without the power gone");
             break;
         }
     }
