@@ -1,7 +1,5 @@
 //! How a task is opened.
 
-use serde::Deserialize;
-
 use crate::metrics::MetricsLevel;
 use crate::rocks::Environment;
 
@@ -27,8 +25,7 @@ impl Durability {
 }
 
 /// What a record may do to the state after a failure (KIP-129).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProcessingGuarantee {
     /// A record may be applied twice.
     AtLeastOnce,
