@@ -214,7 +214,7 @@ def test_the_example_of_the_docs(stream: Stream):
 def test_the_contracts_case_of_a_join_with_what_is_current_on_arrival(stream: Stream):
     # J03 on J01's input, each step its own micro-batch, by the example of the docs.
     page = (Path(__file__).parents[2] / "docs/spark/process.md").read_text()
-    processor, joins = (page.split("```python\n")[index].split("```")[0] for index in (1, 2))
+    processor, joins = (page.split("```python\n")[index].split("```")[0] for index in (1, 3))
     names = {"__name__": "example", "root": str(stream.root)}
     exec(processor.split("HOUR")[0], names)
     names["state"] = stream.state()

@@ -50,8 +50,8 @@ def aggregate(
     `(function, column)` computes Spark SQL's `count`, `sum`, `min`, `max`, `avg`, `first`, `last`, `count_distinct`,
     `collect_list` or `collect_set` of a column, with its result type and its way with nulls. `on` is the rows' time:
     `first` and `last` go by it (of equal times the least and the greatest value), and lists are ordered by it; without
-    it they go by arrival. A sum that its type cannot hold is a `ValueError` in its task. An `Aggregator` is a function of
-    your own.
+    it they go by micro-batch, and within one by the rows' content. A sum that its type cannot hold is a `ValueError` in its
+    task. An `Aggregator` is a function of your own.
 
     `window` (from `hfs.window`, `hfs.sliding_window` or `hfs.session_window`) cuts each group by time: columns
     `window_start` and `window_end` come after `by`. A window is closed when the stream time, the greatest time seen in a

@@ -270,8 +270,9 @@ fn repeatable_advice(base_same: bool, input_same: bool) -> &'static str {
     match (base_same, input_same) {
         (false, _) => "They started from different states: please report this as a bug, with the log of the state host",
         (true, false) => {
-            "Its input differs: something before this operator is not repeatable (rand, current_timestamp, a limit \
-             without order, an outside service). persist() that DataFrame in foreachBatch, or make it repeatable"
+            "Its input differs: something before this operator is not repeatable (rand, a limit without order, an outside \
+             service, current_timestamp in foreachBatch). Make it repeatable; within one start of the query persist() in foreachBatch \
+             helps, too"
         }
         (true, true) => {
             "Its input is the same, so the operator's own code is not repeatable (clock, chance, an outside service): \

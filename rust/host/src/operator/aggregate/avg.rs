@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Decimal128Type, DurationMicrosecondType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type};
+use arrow_array::types::{
+    ArrowPrimitiveType, Decimal128Type, DurationMicrosecondType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+};
 use arrow_array::{Array, ArrayRef, Decimal128Array, Float64Array, Int64Array};
 use arrow_buffer::i256;
 use arrow_schema::{DataType, Field, TimeUnit};
@@ -14,22 +16,52 @@ use super::accumulator::{Access, Accumulator, Assigned, Merge, column, overflow,
 use super::decimal::{MAX_PRECISION, fits, typed, wider};
 use crate::operator::rows::Rows;
 
+/// A sum and a count of each group.
+#[derive(Default)]
+struct Sums<T> {
+    sums: Vec<T>,
+    counts: Vec<i64>,
+}
+
+impl<T: Copy + Default> Sums<T> {
+    fn load<A: ArrowPrimitiveType<Native = T>>(state: &[ArrayRef]) -> Result<Self> {
+        let (sums, counts) = (state[0].as_primitive_opt::<A>(), state[1].as_primitive_opt::<Int64Type>());
+        let (sums, counts) = sums.zip(counts).ok_or_else(|| unreadable("avg"))?;
+        Ok(Self {
+            sums: sums.iter().map(Option::unwrap_or_default).collect(),
+            counts: counts.iter().map(Option::unwrap_or_default).collect(),
+        })
+    }
+
+    /// Adds the rows' values in a column; `plus` adds that of one row to a sum.
+    fn add(&mut self, input: &Rows, number: usize, rows: &[Assigned], plus: impl Fn(T, &dyn Array, usize) -> Result<T>) -> Result<()> {
+        let columns: Vec<&ArrayRef> = column(input, number).collect();
+        for row in rows {
+            let (column, n, group) = (columns[row.place.input()], row.place.row(), row.group as usize);
+            if column.is_valid(n) {
+                self.sums[group] = plus(self.sums[group], column, n)?;
+                self.counts[group] += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The average of whole numbers and floats: a float, as in Spark SQL.
 pub struct Avg {
     column: usize,
-    sums: Vec<f64>,
-    counts: Vec<i64>,
+    kept: Sums<f64>,
 }
 
 impl Avg {
     /// The average of a column, if it is of numbers.
     pub fn new(column: usize, field: &Field) -> Option<Self> {
         let data_type = field.data_type();
-        (data_type.is_integer() || data_type.is_floating()).then(|| Self { column, sums: Vec::new(), counts: Vec::new() })
+        (data_type.is_integer() || data_type.is_floating()).then(|| Self { column, kept: Sums::default() })
     }
 
     fn union(&self, groups: &[usize]) -> (f64, i64) {
-        groups.iter().fold((0.0, 0), |(sum, count), group| (sum + self.sums[*group], count + self.counts[*group]))
+        groups.iter().fold((0.0, 0), |(sum, count), group| (sum + self.kept.sums[*group], count + self.kept.counts[*group]))
     }
 }
 
@@ -50,34 +82,23 @@ impl Accumulator for Avg {
     }
 
     fn load(&mut self, state: &[ArrayRef]) -> Result<()> {
-        let (sums, counts) = (state[0].as_primitive_opt::<Float64Type>(), state[1].as_primitive_opt::<Int64Type>());
-        let (sums, counts) = sums.zip(counts).ok_or_else(|| unreadable("avg"))?;
-        self.sums = sums.iter().map(|sum| sum.unwrap_or(0.0)).collect();
-        self.counts = counts.iter().map(|count| count.unwrap_or(0)).collect();
+        self.kept = Sums::load::<Float64Type>(state)?;
         Ok(())
     }
 
     fn update(&mut self, input: &Rows, rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
-        let columns: Vec<&ArrayRef> = column(input, self.column).collect();
-        for row in rows {
-            let (column, n, group) = (columns[row.place.input()], row.place.row(), row.group as usize);
-            if column.is_valid(n) {
-                self.sums[group] += float(column, n);
-                self.counts[group] += 1;
-            }
-        }
-        Ok(())
+        self.kept.add(input, self.column, rows, |sum, column, row| Ok(sum + float(column, row)))
     }
 
     fn merge(&mut self, merges: &[Merge], _: &mut Access<'_>) -> Result<()> {
         for merge in merges {
-            (self.sums[merge.into], self.counts[merge.into]) = self.union(&merge.parts);
+            (self.kept.sums[merge.into], self.kept.counts[merge.into]) = self.union(&merge.parts);
         }
         Ok(())
     }
 
     fn state(&self) -> Result<Vec<ArrayRef>> {
-        Ok(vec![Arc::new(Float64Array::from(self.sums.clone())), Arc::new(Int64Array::from(self.counts.clone()))])
+        Ok(vec![Arc::new(Float64Array::from(self.kept.sums.clone())), Arc::new(Int64Array::from(self.kept.counts.clone()))])
     }
 
     fn result(&mut self, unions: &[&[usize]], _: &mut Access<'_>, _: &mut Xxh3Default) -> Result<ArrayRef> {
@@ -98,8 +119,7 @@ impl Accumulator for Avg {
 pub struct AvgExact {
     column: usize,
     name: String,
-    sums: Vec<i128>,
-    counts: Vec<i64>,
+    kept: Sums<i128>,
     scale: i8,
     result: DataType,
 }
@@ -117,7 +137,7 @@ impl AvgExact {
             DataType::Duration(TimeUnit::Microsecond) => (0, field.data_type().clone()),
             _ => return None,
         };
-        Some(Self { column, name: field.name().clone(), sums: Vec::new(), counts: Vec::new(), scale, result })
+        Some(Self { column, name: field.name().clone(), kept: Sums::default(), scale, result })
     }
 
     /// The result's digits, and those behind the point.
@@ -129,13 +149,13 @@ impl AvgExact {
         }
     }
 
-    fn plus(&self, sum: i128, more: i128) -> Result<i128> {
-        sum.checked_add(more).filter(|sum| fits(*sum, Self::SUM)).ok_or_else(|| overflow(&self.name, "avg", "decimal(38)"))
+    fn plus(name: &str, sum: i128, more: i128) -> Result<i128> {
+        sum.checked_add(more).filter(|sum| fits(*sum, Self::SUM)).ok_or_else(|| overflow(name, "avg", "decimal(38)"))
     }
 
     fn union(&self, groups: &[usize]) -> Result<(i128, i64)> {
-        let sum = groups.iter().try_fold(0, |sum, group| self.plus(sum, self.sums[*group]))?;
-        Ok((sum, groups.iter().map(|group| self.counts[*group]).sum()))
+        let sum = groups.iter().try_fold(0, |sum, group| Self::plus(&self.name, sum, self.kept.sums[*group]))?;
+        Ok((sum, groups.iter().map(|group| self.kept.counts[*group]).sum()))
     }
 
     fn mean(&self, groups: &[usize]) -> Result<Option<i128>> {
@@ -162,36 +182,26 @@ impl Accumulator for AvgExact {
     }
 
     fn load(&mut self, state: &[ArrayRef]) -> Result<()> {
-        let (sums, counts) = (state[0].as_primitive_opt::<Decimal128Type>(), state[1].as_primitive_opt::<Int64Type>());
-        let (sums, counts) = sums.zip(counts).ok_or_else(|| unreadable("avg"))?;
-        self.sums = sums.iter().map(|sum| sum.unwrap_or(0)).collect();
-        self.counts = counts.iter().map(|count| count.unwrap_or(0)).collect();
+        self.kept = Sums::load::<Decimal128Type>(state)?;
         Ok(())
     }
 
     fn update(&mut self, input: &Rows, rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
-        let columns: Vec<&ArrayRef> = column(input, self.column).collect();
-        for row in rows {
-            let (column, n, group) = (columns[row.place.input()], row.place.row(), row.group as usize);
-            if column.is_valid(n) {
-                self.sums[group] = self.plus(self.sums[group], whole(column, n))?;
-                self.counts[group] += 1;
-            }
-        }
-        Ok(())
+        let name = self.name.as_str();
+        self.kept.add(input, self.column, rows, |sum, column, row| Self::plus(name, sum, whole(column, row)))
     }
 
     fn merge(&mut self, merges: &[Merge], _: &mut Access<'_>) -> Result<()> {
         for merge in merges {
-            (self.sums[merge.into], self.counts[merge.into]) = self.union(&merge.parts)?;
+            (self.kept.sums[merge.into], self.kept.counts[merge.into]) = self.union(&merge.parts)?;
         }
         Ok(())
     }
 
     fn state(&self) -> Result<Vec<ArrayRef>> {
-        let sums: Decimal128Array = self.sums.iter().map(|sum| Some(*sum)).collect();
+        let sums: Decimal128Array = self.kept.sums.iter().map(|sum| Some(*sum)).collect();
         let sums = sums.with_data_type(DataType::Decimal128(Self::SUM, self.scale));
-        Ok(vec![Arc::new(sums), Arc::new(Int64Array::from(self.counts.clone()))])
+        Ok(vec![Arc::new(sums), Arc::new(Int64Array::from(self.kept.counts.clone()))])
     }
 
     fn result(&mut self, unions: &[&[usize]], _: &mut Access<'_>, _: &mut Xxh3Default) -> Result<ArrayRef> {

@@ -246,7 +246,7 @@ impl Rows {
 
     /// Begins with the first part again.
     pub fn restart(&mut self) {
-        if !self.are_in_memory() {
+        if !self.runs.is_empty() {
             self.forget();
         }
         self.parts = Parts::None;
