@@ -64,6 +64,23 @@ class Chance:
             yield rows((key, number), k=pa.string(), n=pa.int64())
 
 
+class Tickets:
+    """Counts the rows of a key, and gives with the count what was drawn for the key before and what is drawn for it now."""
+
+    stores = (
+        hf.stores.key_value("hits", key=STRING, value=INT64),
+        hf.stores.key_value("drawn", key=STRING, value=INT64),
+    )
+
+    def process(self, batch, ctx):
+        for key in batch["k"].to_pylist():
+            hits, drawn = (ctx["hits"].get(key) or 0) + 1, secrets.randbits(60)
+            before = ctx["drawn"].get(key)
+            ctx["hits"].put(key, hits)
+            ctx["drawn"].put(key, drawn)
+            yield rows((key, hits, before, drawn), k=pa.string(), hits=pa.int64(), before=pa.int64(), drawn=pa.int64())
+
+
 class Keeping:
     """Keeps what it is given, and does nothing."""
 

@@ -327,6 +327,29 @@ def test_a_replay_with_other_rows_stops_before_it_is_acknowledged(stream: Stream
     assert values(stream.run()[2]) == EXPECTED_2
 
 
+def replay_with_other_code(stream: Stream, guarantee: str) -> dict[int, list[Any]]:
+    scenario(stream)
+    stream.run(state=stream.state(processing_guarantee=guarantee))
+    stream.forget_commit(1)
+    then(stream)
+    stream.batches = {}
+    later = stream.source("right").withColumn("v", F.concat("v", F.lit("!")))
+    return stream.run(right=later, state=stream.state(processing_guarantee=guarantee))
+
+
+def test_a_replay_that_changes_the_state_otherwise_is_refused(stream: Stream):
+    with pytest.raises(StreamingQueryException, match="an earlier run"):
+        replay_with_other_code(stream, "exactly_once")
+
+
+def test_a_replay_that_changes_the_state_otherwise_replaces_the_epoch_under_at_least_once(stream: Stream):
+    again = replay_with_other_code(stream, "at_least_once")
+    assert sorted(again) == [1, 2]
+    assert values(again[1]) == EXPECTED_1
+    # Epoch 1's rows of the table are in the state once, as the second run has them.
+    assert values(again[2]) == {n: v if v.endswith("1") else f"{v}!" for n, v in EXPECTED_2.items()}
+
+
 # --- tasks and hosts ----------------------------------------------------------------------------------------------
 
 

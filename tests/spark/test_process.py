@@ -9,7 +9,7 @@ from threading import Lock
 import pyarrow as pa
 import pytest
 from every_method import BUILDERS, script
-from processors import OUT, Catches, Chance, EveryMethod, Fails, Hits, Keeping, Recount, Reminders, Sums
+from processors import OUT, Catches, Chance, EveryMethod, Fails, Hits, Keeping, Recount, Reminders, Sums, Tickets
 from pyspark.errors import PythonException
 from streams import Stream
 
@@ -81,6 +81,30 @@ def test_what_cannot_be_repeated_is_given_again(stream: Stream):
         assert len(seen[epoch][0]) == rows
         assert all(again == seen[epoch][0] for again in seen[epoch])
     assert seen[0][0][0] != seen[1][0][0]
+
+
+def two_draws(stream: Stream, guarantee: str) -> dict[int, list[list]]:
+    """What each of two evaluations of a micro-batch gives, of a processor that draws another number each time."""
+    stream.batch(left=[("a", 1, 1)])
+    stream.batch(left=[("a", 2, 2)])
+    state = stream.state(processing_guarantee=guarantee)
+    frame = processed(stream, Tickets(), state=state, schema="k string, hits bigint, before bigint, drawn bigint")
+    seen: dict[int, list[list]] = {}
+    stream.run(frame, each=lambda frame, epoch: seen.update({epoch: [list(map(tuple, frame.collect())) for _ in range(2)]}))
+    return seen
+
+
+def test_an_evaluation_that_comes_to_other_results_is_refused(stream: Stream):
+    with pytest.raises(Exception, match="own code is not repeatable"):
+        two_draws(stream, "exactly_once")
+
+
+def test_an_evaluation_that_comes_to_other_results_counts_once_under_at_least_once(stream: Stream):
+    seen = two_draws(stream, "at_least_once")
+    [[first], [second]] = seen[0]
+    assert first != second
+    # Both of the next epoch stand on the same state, the first one's.
+    assert [row[:3] for [row] in seen[1]] == [("a", 2, first[3])] * 2
 
 
 def test_output_that_was_kept_under_another_schema_is_named(stream: Stream):

@@ -38,11 +38,12 @@ class State:
     `uncommitted_max_bytes` bytes, but no more than the last one. Its partitions share them fairly; what is beyond goes to
     disk. Every `snapshot_interval` a partition's database is copied into the root, new files only; a new machine begins with
     the newest copy and replays the changelog behind it. `retain_epochs` is how many epochs of the changelog are kept at
-    least; older ones go once every partition has two snapshots behind them.
+    least; older ones go once every partition has two snapshots behind them. `processing_guarantee="at_least_once"` takes
+    jobs whose micro-batches cannot be repeated: one that is computed again need not come to the same. It may change between
+    two starts of the query.
 
     Raises `ValueError` or `TypeError` naming the argument, `HoldfastError` where the root cannot be written, and
-    `UnsupportedOperationError` for at-least-once, for addresses of other kinds, and for a store that lets an object be
-    created twice.
+    `UnsupportedOperationError` for addresses of other kinds, and for a store that lets an object be created twice.
     """
 
     def __init__(
@@ -62,10 +63,6 @@ class State:
         _check_partitions(partitions)
         if processing_guarantee not in ("exactly_once", "at_least_once"):
             raise ValueError(f"processing_guarantee={processing_guarantee!r}: there are 'exactly_once' and 'at_least_once'")
-        if processing_guarantee == "at_least_once":
-            raise UnsupportedOperationError(
-                "processing_guarantee='at_least_once' comes later: leave it out to run with 'exactly_once'"
-            )
         if not isinstance(default_isolation_level, IsolationLevel | None):
             levels = ", ".join(f"hf.{level}" for level in IsolationLevel)
             raise TypeError(f"default_isolation_level={default_isolation_level!r}: give one of {levels}")
@@ -80,6 +77,7 @@ class State:
             "uncommitted_max_bytes": min(uncommitted_max_bytes, _bytes(memory) // 4),
             "retain_epochs": retain_epochs,
             "snapshot_interval": micros(snapshot_interval, "snapshot_interval"),
+            "processing_guarantee": processing_guarantee,
         }
         self.storage_options: Final = _options(storage_options)
         self._checkpoint: Final = _checkpoint(root, self.storage_options)

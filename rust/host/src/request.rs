@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use holdfast_core::rocks::{SharedMemory, configure_shared_memory, shared_memory};
-use holdfast_core::{Durability, Error, ErrorKind, Result, TaskOptions};
+use holdfast_core::{Durability, Error, ErrorKind, ProcessingGuarantee, Result, TaskOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
@@ -69,11 +69,19 @@ pub struct Settings {
     pub snapshot_interval: u64,
     /// Epochs of the log that stay, whatever snapshots there are.
     pub retain_epochs: i64,
+    /// Whether an epoch that is computed again must come to the same.
+    pub processing_guarantee: ProcessingGuarantee,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { uncommitted_max_bytes: 64 << 20, memory: 512 << 20, snapshot_interval: 300_000_000, retain_epochs: 100 }
+        Self {
+            uncommitted_max_bytes: 64 << 20,
+            memory: 512 << 20,
+            snapshot_interval: 300_000_000,
+            retain_epochs: 100,
+            processing_guarantee: ProcessingGuarantee::default(),
+        }
     }
 }
 

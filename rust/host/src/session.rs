@@ -324,7 +324,7 @@ fn stage(host: &Host, request: &Request, root: &Root, run: RunNumber, epoch: Epo
         chunks,
     };
     root.fsync_spark(run, epoch)?;
-    let staged = root.stage(&header, &collected.payload, request.partitions)?;
+    let staged = root.stage(&header, &collected.payload, request.partitions, request.settings.processing_guarantee)?;
     if let Some(partition) = partition {
         partition.keep(Prepared { epoch, run, base, digest: collected.digest, transaction, memory });
     }

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use arrow_schema::{DataType, Field, TimeUnit};
+use holdfast_core::ProcessingGuarantee::{AtLeastOnce, ExactlyOnce};
 use holdfast_core::{Error, ErrorKind};
 use holdfast_host::log::{HeadHeader, RecordsWriter};
 use holdfast_host::protocol::{Attempt, Digest, Epoch, HostId, ObjectId, OperatorName, Owner, Partition, RunNumber, Term};
@@ -81,7 +82,7 @@ fn header(operator: &str, partition: i32, run: RunNumber, content: &str) -> Head
 }
 
 fn stage(root: &Root, partition: i32, run: RunNumber, content: &str) -> Result<Staged, Error> {
-    root.stage(&header("join", partition, run, content), &[], 2)
+    root.stage(&header("join", partition, run, content), &[], 2, ExactlyOnce)
 }
 
 fn claim(root: &Root, run_id: &str) -> RunNumber {
@@ -298,10 +299,10 @@ fn a_retry_adopts_an_equal_object_and_says_why_another_is_wrong() {
     let run = claim(&root, "a");
     assert_eq!(stage(&root, 0, run, "x").expect("stages"), Staged::Written);
     let retry = HeadHeader { attempt: Attempt(2), ..header("join", 0, run, "x") };
-    assert_eq!(root.stage(&retry, &[], 2).expect("adopts"), Staged::Adopted);
+    assert_eq!(root.stage(&retry, &[], 2, ExactlyOnce).expect("adopts"), Staged::Adopted);
     refused(stage(&root, 0, run, "y"), ErrorKind::InvalidState, &["operator join, partition 0", "own code is not repeatable"]);
     let input = HeadHeader { input: Digest::of(b"other"), ..header("join", 0, run, "y") };
-    refused(root.stage(&input, &[], 2), ErrorKind::InvalidState, &["persist()"]);
+    refused(root.stage(&input, &[], 2, ExactlyOnce), ErrorKind::InvalidState, &["persist()"]);
 }
 
 #[test]
@@ -324,8 +325,8 @@ fn a_twins_chunks_do_not_mix_and_the_second_ones_are_removed() {
         chunks: vec![chunk.to_owned()],
         ..header("join", 0, run, "x")
     };
-    assert_eq!(root.stage(&head(2, &second), &[], 2).expect("stages"), Staged::Written);
-    assert_eq!(root.stage(&head(1, &first), &[], 2).expect("adopts"), Staged::Adopted);
+    assert_eq!(root.stage(&head(2, &second), &[], 2, ExactlyOnce).expect("stages"), Staged::Written);
+    assert_eq!(root.stage(&head(1, &first), &[], 2, ExactlyOnce).expect("adopts"), Staged::Adopted);
     let kept = root.head(&name("join"), E, Partition(0), run).expect("reads").expect("is there").header;
     let records = root.chunk(&kept, &kept.chunks[0]).expect("reads");
     assert_eq!(records.iter().map(|record| record.value).collect::<Vec<_>>(), [Some(&b"second"[..])]);
@@ -357,6 +358,24 @@ fn an_older_whole_run_must_be_reproduced() {
     assert_eq!(root.decided(E, 2).expect("decides"), Some(first));
     stage(&root, 1, second, "x").expect("the same");
     assert_eq!(root.decided(E, 2).expect("decides"), Some(second));
+}
+
+#[test]
+fn under_at_least_once_a_replay_may_come_to_other_results_and_the_newest_whole_run_decides() {
+    let root = root();
+    let stage = |partition, run, content| root.stage(&header("join", partition, run, content), &[], 2, AtLeastOnce);
+    let first = claim(&root, "a");
+    (0..2).for_each(|p| assert_eq!(stage(p, first, "x").expect("stages"), Staged::Written));
+    assert_eq!(stage(0, first, "y").expect("the state has x"), Staged::Adopted);
+    let second = claim(&root, "b");
+    assert_eq!(stage(0, second, "y").expect("need not reproduce"), Staged::Written);
+    assert_eq!(stage(1, second, "y").expect("need not reproduce"), Staged::Written);
+    assert_eq!(root.decided(E, 2).expect("decides"), Some(second));
+    let digest = |run| root.head(&name("join"), E, Partition(0), run).expect("reads").expect("is there").header.digest;
+    assert_eq!((digest(first), digest(second)), (Digest::of(b"x"), Digest::of(b"y")));
+    // Another state before the epoch is a fault under either guarantee.
+    let base = HeadHeader { base: Digest::of(b"other"), ..header("join", 0, second, "y") };
+    refused(root.stage(&base, &[], 2, AtLeastOnce), ErrorKind::TaskCorrupted, &["earlier run (1)"]);
 }
 
 #[test]
@@ -451,7 +470,7 @@ fn what_a_micro_batch_pays() {
     spark(&root, "commits/4", "v1");
     let run = claim(&root, "a");
     for partition in 0..16 {
-        root.stage(&header("join", partition, run, "x"), &[], 16).expect("stages");
+        root.stage(&header("join", partition, run, "x"), &[], 16, ExactlyOnce).expect("stages");
     }
     filler(root.files());
     let time = |what: &str, f: &dyn Fn()| {
@@ -469,7 +488,7 @@ fn what_a_micro_batch_pays() {
     let next = std::cell::Cell::new(16);
     time("stage", &|| {
         next.set(next.get() + 1);
-        root.stage(&header("join", next.get(), run, "x"), &[], 200).expect("stages");
+        root.stage(&header("join", next.get(), run, "x"), &[], 200, ExactlyOnce).expect("stages");
     });
 }
 

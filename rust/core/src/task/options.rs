@@ -1,5 +1,7 @@
 //! How a task is opened.
 
+use serde::Deserialize;
+
 use crate::metrics::MetricsLevel;
 use crate::rocks::Environment;
 
@@ -25,7 +27,8 @@ impl Durability {
 }
 
 /// What a record may do to the state after a failure (KIP-129).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ProcessingGuarantee {
     /// A record may be applied twice.
     AtLeastOnce,

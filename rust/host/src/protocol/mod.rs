@@ -29,5 +29,5 @@ pub use object::ObjectId;
 pub use open::{OpenFacts, OpenStep, open_step};
 pub use operator::OperatorName;
 pub use owner::{HostId, NEWEST_OWNERS, Owner, OwnerStep, Term, owner_step};
-pub use stage::{HeadSummary, StageStep, reproduces, stage_step};
+pub use stage::{HeadSummary, StageStep, accepts, reproduces, stage_step};
 pub use violation::Violation;

@@ -1,5 +1,7 @@
 //! What a session does when another one has staged the same object.
 
+use holdfast_core::ProcessingGuarantee;
+
 use super::Digest;
 
 /// What two sessions' objects are compared by.
@@ -20,7 +22,7 @@ pub struct HeadSummary {
 pub enum StageStep {
     /// Nothing is there: put it if absent, and look again if that fails.
     Write,
-    /// Another session of the run was first, with the same content: its object is ours too.
+    /// Another session of the run was first, with content that [`accepts`] ours: its object is ours too.
     Adopt,
     /// Another session of the run was first, with other content.
     Mismatch {
@@ -31,12 +33,12 @@ pub enum StageStep {
     },
 }
 
-/// The first session of a run to stage wins; a later one adopts an equal object.
+/// The first session of a run to stage wins; a later one adopts its object, under exactly-once only an equal one.
 #[must_use]
-pub fn stage_step(existing: Option<&HeadSummary>, mine: &HeadSummary) -> StageStep {
+pub fn stage_step(existing: Option<&HeadSummary>, mine: &HeadSummary, guarantee: ProcessingGuarantee) -> StageStep {
     match existing {
         None => StageStep::Write,
-        Some(first) if reproduces(first, mine) => StageStep::Adopt,
+        Some(first) if accepts(first, mine, guarantee) => StageStep::Adopt,
         Some(first) => StageStep::Mismatch {
             base_same: first.base == mine.base,
             input_same: first.input == mine.input && first.input_rows == mine.input_rows,
@@ -51,8 +53,20 @@ pub fn reproduces(older: &HeadSummary, mine: &HeadSummary) -> bool {
     older.base == mine.base && older.digest == mine.digest
 }
 
+/// Whether a session may succeed beside an earlier one whose output the sink may have, too: under exactly-once if it reproduces
+/// that one; under at-least-once whatever it came to, from the same state (a replay of an epoch is accepted: `spark.md` section 3).
+#[must_use]
+pub fn accepts(earlier: &HeadSummary, mine: &HeadSummary, guarantee: ProcessingGuarantee) -> bool {
+    match guarantee {
+        ProcessingGuarantee::ExactlyOnce => reproduces(earlier, mine),
+        ProcessingGuarantee::AtLeastOnce => earlier.base == mine.base,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use ProcessingGuarantee::{AtLeastOnce, ExactlyOnce};
+
     use super::*;
 
     fn head(base: &str, digest: &str, input: &str) -> HeadSummary {
@@ -60,17 +74,25 @@ mod tests {
         HeadSummary { base: digest_of(base), digest: digest_of(digest), input: digest_of(input), input_rows: 5 }
     }
 
+    fn step(first: &HeadSummary, guarantee: ProcessingGuarantee) -> StageStep {
+        stage_step(Some(first), &head("b", "d", "i"), guarantee)
+    }
+
     #[test]
     fn an_equal_object_is_adopted_and_another_is_not() {
-        let mine = head("b", "d", "i");
-        assert_eq!(stage_step(None, &mine), StageStep::Write);
-        assert_eq!(stage_step(Some(&mine), &mine), StageStep::Adopt);
-        assert_eq!(stage_step(Some(&head("b", "d", "other")), &mine), StageStep::Adopt);
-        let processor = StageStep::Mismatch { base_same: true, input_same: true };
-        assert_eq!(stage_step(Some(&head("b", "other", "i")), &mine), processor);
-        let input = StageStep::Mismatch { base_same: true, input_same: false };
-        assert_eq!(stage_step(Some(&head("b", "other", "other")), &mine), input);
-        let base = StageStep::Mismatch { base_same: false, input_same: true };
-        assert_eq!(stage_step(Some(&head("other", "d", "i")), &mine), base);
+        assert_eq!(stage_step(None, &head("b", "d", "i"), ExactlyOnce), StageStep::Write);
+        assert_eq!(step(&head("b", "d", "i"), ExactlyOnce), StageStep::Adopt);
+        assert_eq!(step(&head("b", "d", "other"), ExactlyOnce), StageStep::Adopt);
+        let mismatch = |base_same, input_same| StageStep::Mismatch { base_same, input_same };
+        assert_eq!(step(&head("b", "other", "i"), ExactlyOnce), mismatch(true, true), "the processor");
+        assert_eq!(step(&head("b", "other", "other"), ExactlyOnce), mismatch(true, false), "the input");
+        assert_eq!(step(&head("other", "d", "i"), ExactlyOnce), mismatch(false, true), "the base");
+    }
+
+    #[test]
+    fn under_at_least_once_another_result_from_the_same_state_is_adopted() {
+        assert_eq!(stage_step(None, &head("b", "d", "i"), AtLeastOnce), StageStep::Write);
+        assert_eq!(step(&head("b", "other", "other"), AtLeastOnce), StageStep::Adopt);
+        assert_eq!(step(&head("other", "d", "i"), AtLeastOnce), StageStep::Mismatch { base_same: false, input_same: true });
     }
 }

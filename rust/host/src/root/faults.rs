@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures::StreamExt;
+use holdfast_core::ProcessingGuarantee::ExactlyOnce;
 use holdfast_core::{Error, ErrorKind, Result};
 use object_store::path::Path as Name;
 use object_store::{ObjectStore, ObjectStoreExt};
@@ -87,7 +88,7 @@ fn stage(root: &Root, run: RunNumber, epoch: Epoch, partition: i32, attempt: Att
         records: 1,
         chunks: vec![chunk.to_string()],
     };
-    root.stage(&header, &[], PARTITIONS)
+    root.stage(&header, &[], PARTITIONS, ExactlyOnce)
 }
 
 /// What the decided object of a partition holds.

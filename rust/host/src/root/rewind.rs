@@ -292,6 +292,7 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
+    use holdfast_core::ProcessingGuarantee::ExactlyOnce;
     use object_store::ObjectStore;
 
     use super::*;
@@ -337,7 +338,7 @@ mod tests {
             records: 0,
             chunks: Vec::new(),
         };
-        let head = |root: &Root, run| root.stage(&header(run), &[], 1).expect_err("fenced");
+        let head = |root: &Root, run| root.stage(&header(run), &[], 1, ExactlyOnce).expect_err("fenced");
         let head_name = names::head(epoch, &header(RunNumber(1)).id());
         for (epoch, is_there) in [(3, false), (6, false), (7, true)] {
             assert_eq!(stays(epoch, &names::snapshot(&id), snapshot), is_there, "snapshot, {epoch}");

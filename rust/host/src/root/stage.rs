@@ -1,6 +1,6 @@
 //! Staging, in the order that the protocol needs.
 
-use holdfast_core::Result;
+use holdfast_core::{ProcessingGuarantee, Result};
 
 use super::{Root, names};
 use crate::log::HeadHeader;
@@ -11,7 +11,7 @@ use crate::protocol::{self, HeadSummary, ObjectId, StageStep, Violation};
 pub enum Staged {
     /// By this session.
     Written,
-    /// By an earlier session of the run, with the same content.
+    /// By an earlier session of the run; under exactly-once with the same content.
     Adopted,
 }
 
@@ -22,9 +22,9 @@ impl Root {
     /// look at the claims again.
     ///
     /// # Errors
-    /// `TaskCorrupted` if an older whole run is not reproduced (nothing is put then), `InvalidState` if another session
-    /// of the run came to other results, `Fenced` if a newer run has claimed.
-    pub fn stage(&self, header: &HeadHeader, payload: &[u8], partitions: u32) -> Result<Staged> {
+    /// Under exactly-once `TaskCorrupted` if an older whole run is not reproduced (nothing is put then), and `InvalidState` if
+    /// another session of the run came to other results; `Fenced` if a newer run has claimed.
+    pub fn stage(&self, header: &HeadHeader, payload: &[u8], partitions: u32, guarantee: ProcessingGuarantee) -> Result<Staged> {
         let (epoch, mine) = (header.epoch, header.summary());
         let object = header.id();
         let objects = self.objects(None, epoch)?;
@@ -32,13 +32,13 @@ impl Root {
             let theirs = ObjectId { run: older, ..object.clone() };
             // An operator that the older run did not have has nothing to reproduce: that run may have ended before it came to it.
             if let Some(first) = self.head_header(epoch, &theirs)?
-                && !protocol::reproduces(&first.summary(), &mine)
+                && !protocol::accepts(&first.summary(), &mine, guarantee)
             {
                 return Err(self.broken(Violation::NotReproduced { object, epoch, older }));
             }
         }
         let first = self.put_head(header, payload)?.map(|first| first.summary());
-        let staged = settle(first.as_ref(), &mine, header).map_err(|violation| self.broken(violation))?;
+        let staged = settle(first.as_ref(), header, guarantee).map_err(|violation| self.broken(violation))?;
         if staged == Staged::Adopted {
             self.remove_chunks(&header.chunks)?;
         }
@@ -48,8 +48,8 @@ impl Root {
 }
 
 /// What a put that found another object comes to.
-fn settle(first: Option<&HeadSummary>, mine: &HeadSummary, header: &HeadHeader) -> std::result::Result<Staged, Violation> {
-    match protocol::stage_step(first, mine) {
+fn settle(first: Option<&HeadSummary>, header: &HeadHeader, guarantee: ProcessingGuarantee) -> std::result::Result<Staged, Violation> {
+    match protocol::stage_step(first, &header.summary(), guarantee) {
         StageStep::Write => Ok(Staged::Written),
         StageStep::Adopt => Ok(Staged::Adopted),
         StageStep::Mismatch { base_same, input_same } => {

@@ -1,6 +1,7 @@
 //! The steps: what drivers, attempts and hosts may do next in a state.
 
 use crate::state::{Broken, Content, Phase, RUNS, SLOTS, Session, State, TWINS, World};
+use holdfast_core::ProcessingGuarantee::ExactlyOnce;
 use holdfast_host::protocol::{
     self, Claim, ClaimStep, Decision, Digest, Epoch, HeadSummary, ObjectId, OperatorName, Partition, RunNumber, StageStep,
 };
@@ -228,7 +229,7 @@ impl Model {
             Session::Listed(mine) => {
                 let there = state.objects[usize::from(run) - 1][slot];
                 let first = (there != 0).then(|| summary(there));
-                match protocol::stage_step(first.as_ref(), &summary(mine)) {
+                match protocol::stage_step(first.as_ref(), &summary(mine), ExactlyOnce) {
                     StageStep::Write => {
                         let mut next = *state;
                         next.objects[usize::from(run) - 1][slot] = mine;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use holdfast_core::ProcessingGuarantee::ExactlyOnce;
 use holdfast_core::Result;
 use holdfast_host::executor::Executor;
 use holdfast_host::log::HeadHeader;
@@ -72,7 +73,7 @@ fn write(folder: &Path) -> Result<()> {
         records: 0,
         chunks: Vec::new(),
     };
-    root.stage(&header, &[], 1)?;
+    root.stage(&header, &[], 1, ExactlyOnce)?;
     // It has taken part, so other columns are another version.
     root.operator(&name(), &operator(Epoch(1)), RUN, 1)?;
     own(&root)?;
