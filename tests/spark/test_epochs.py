@@ -331,6 +331,7 @@ def replay_with_other_code(stream: Stream, guarantee: str) -> dict[int, list[Any
     scenario(stream)
     stream.run(state=stream.state(processing_guarantee=guarantee))
     stream.forget_commit(1)
+    assert kill_hosts()
     then(stream)
     stream.batches = {}
     later = stream.source("right").withColumn("v", F.concat("v", F.lit("!")))
@@ -342,12 +343,12 @@ def test_a_replay_that_changes_the_state_otherwise_is_refused(stream: Stream):
         replay_with_other_code(stream, "exactly_once")
 
 
-def test_a_replay_that_changes_the_state_otherwise_replaces_the_epoch_under_at_least_once(stream: Stream):
+def test_a_replay_that_changes_the_state_otherwise_goes_on_from_the_first_one_under_at_least_once(stream: Stream):
     again = replay_with_other_code(stream, "at_least_once")
     assert sorted(again) == [1, 2]
     assert values(again[1]) == EXPECTED_1
-    # Epoch 1's rows of the table are in the state once, as the second run has them.
-    assert values(again[2]) == {n: v if v.endswith("1") else f"{v}!" for n, v in EXPECTED_2.items()}
+    # Epoch 1's rows of the table are in the state as the first run had them, whatever the second one's host came to.
+    assert values(again[2]) == EXPECTED_2
 
 
 # --- tasks and hosts ----------------------------------------------------------------------------------------------

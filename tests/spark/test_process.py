@@ -11,7 +11,7 @@ import pytest
 from every_method import BUILDERS, script
 from processors import OUT, Catches, Chance, EveryMethod, Fails, Hits, Keeping, Recount, Reminders, Sums, Tickets
 from pyspark.errors import PythonException
-from streams import Stream
+from streams import Stream, kill_hosts
 
 import holdfast as hf
 import holdfast.spark as hfs
@@ -90,7 +90,13 @@ def two_draws(stream: Stream, guarantee: str) -> dict[int, list[list]]:
     state = stream.state(processing_guarantee=guarantee)
     frame = processed(stream, Tickets(), state=state, schema="k string, hits bigint, before bigint, drawn bigint")
     seen: dict[int, list[list]] = {}
-    stream.run(frame, each=lambda frame, epoch: seen.update({epoch: [list(map(tuple, frame.collect())) for _ in range(2)]}))
+
+    def each(frame, epoch):
+        first = list(map(tuple, frame.collect()))
+        assert kill_hosts()  # the second one's host holds nothing of the first
+        seen[epoch] = [first, list(map(tuple, frame.collect()))]
+
+    stream.run(frame, each=each)
     return seen
 
 

@@ -39,8 +39,8 @@ class State:
     disk. Every `snapshot_interval` a partition's database is copied into the root, new files only; a new machine begins with
     the newest copy and replays the changelog behind it. `retain_epochs` is how many epochs of the changelog are kept at
     least; older ones go once every partition has two snapshots behind them. `processing_guarantee="at_least_once"` takes
-    jobs whose micro-batches cannot be repeated: one that is computed again need not come to the same. It may change between
-    two starts of the query.
+    jobs whose micro-batches cannot be repeated: one that is computed again may come to other results, of which the state
+    keeps the first (`docs/spark/exactly-once.md`). It may change between two starts of the query.
 
     Raises `ValueError` or `TypeError` naming the argument, `HoldfastError` where the root cannot be written, and
     `UnsupportedOperationError` for addresses of other kinds, and for a store that lets an object be created twice.

@@ -174,9 +174,9 @@ pub struct Opened {
 pub struct Staged {
     /// The epoch; none in a scratch session.
     pub epoch: Option<Epoch>,
-    /// The digest of changes and output; none in a scratch session.
+    /// The digest of the changes and output that are staged; none in a scratch session.
     pub digest: Option<Digest>,
-    /// Another session of the run had staged the same before.
+    /// An earlier session had staged before; under at-least-once it may have come to other results, which then count.
     pub adopted: bool,
     /// Records in the log object.
     pub records: u64,

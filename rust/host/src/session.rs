@@ -325,13 +325,20 @@ fn stage(host: &Host, request: &Request, root: &Root, run: RunNumber, epoch: Epo
     };
     root.fsync_spark(run, epoch)?;
     let staged = root.stage(&header, &collected.payload, request.partitions, request.settings.processing_guarantee)?;
-    if let Some(partition) = partition {
-        partition.keep(Prepared { epoch, run, base, digest: collected.digest, transaction, memory });
-    }
+    let digest = match staged {
+        root::Staged::Written | root::Staged::Adopted => {
+            if let Some(partition) = partition {
+                partition.keep(Prepared { epoch, run, base, digest: collected.digest, transaction, memory });
+            }
+            collected.digest
+        }
+        // What was staged is other than what this session changed: it is read from the log.
+        root::Staged::Differing(digest) => digest,
+    };
     Ok(Staged {
         epoch: Some(epoch),
-        digest: Some(collected.digest),
-        adopted: staged == root::Staged::Adopted,
+        digest: Some(digest),
+        adopted: staged != root::Staged::Written,
         records: collected.records,
         counts: outcome.counts,
     })

@@ -361,21 +361,53 @@ fn an_older_whole_run_must_be_reproduced() {
 }
 
 #[test]
-fn under_at_least_once_a_replay_may_come_to_other_results_and_the_newest_whole_run_decides() {
+fn under_at_least_once_what_was_staged_first_counts() {
     let root = root();
-    let stage = |partition, run, content| root.stage(&header("join", partition, run, content), &[], 2, AtLeastOnce);
-    let first = claim(&root, "a");
-    (0..2).for_each(|p| assert_eq!(stage(p, first, "x").expect("stages"), Staged::Written));
-    assert_eq!(stage(0, first, "y").expect("the state has x"), Staged::Adopted);
-    let second = claim(&root, "b");
-    assert_eq!(stage(0, second, "y").expect("need not reproduce"), Staged::Written);
-    assert_eq!(stage(1, second, "y").expect("need not reproduce"), Staged::Written);
-    assert_eq!(root.decided(E, 2).expect("decides"), Some(second));
+    let stage = |partition, run, attempt, content| {
+        let head = HeadHeader { attempt: Attempt(attempt), ..header("join", partition, run, content) };
+        root.stage(&head, &[], 2, AtLeastOnce).expect("stages")
+    };
     let digest = |run| root.head(&name("join"), E, Partition(0), run).expect("reads").expect("is there").header.digest;
-    assert_eq!((digest(first), digest(second)), (Digest::of(b"x"), Digest::of(b"y")));
+    let x = Digest::of(b"x");
+    let first = claim(&root, "a");
+    (0..2).for_each(|p| assert_eq!(stage(p, first, 1, "x"), Staged::Written));
+    assert_eq!((stage(0, first, 2, "x"), stage(0, first, 3, "y")), (Staged::Adopted, Staged::Differing(x)));
+    let second = claim(&root, "b");
+    (0..2).for_each(|p| assert_eq!(stage(p, second, 4, "y"), Staged::Differing(x), "a copy"));
+    assert_eq!((stage(0, second, 5, "x"), stage(0, second, 6, "z")), (Staged::Adopted, Staged::Differing(x)));
+    assert_eq!(root.decided(E, 2).expect("decides"), Some(second));
+    assert_eq!((digest(first), digest(second)), (x, x));
     // Another state before the epoch is a fault under either guarantee.
     let base = HeadHeader { base: Digest::of(b"other"), ..header("join", 0, second, "y") };
     refused(root.stage(&base, &[], 2, AtLeastOnce), ErrorKind::TaskCorrupted, &["earlier run (1)"]);
+}
+
+#[test]
+fn a_copy_of_an_older_runs_head_names_that_runs_chunks() {
+    let root = root();
+    let staged = |run: RunNumber, value: &[u8]| {
+        let mut writer = RecordsWriter::new().expect("a writer");
+        writer.push("s", b"k", Some(value), None).expect("pushes");
+        let payload = writer.finish(&BTreeMap::new(), Digest::ZERO).expect("finishes").payload;
+        let object = header("join", 0, run, "x").id();
+        let chunk = ChunkName { epoch: E, object, attempt: Attempt(1), nonce: format!("n{run}"), index: 0 };
+        root.put_chunk(&chunk, &payload).expect("puts");
+        let content = str::from_utf8(value).expect("text");
+        let head = HeadHeader { records: 2, chunks: vec![chunk.to_string()], ..header("join", 0, run, content) };
+        (root.stage(&head, &payload, 1, AtLeastOnce).expect("stages"), head.chunks)
+    };
+    let ((first, _), (second, unnamed)) = (staged(claim(&root, "a"), b"first"), staged(claim(&root, "b"), b"second"));
+    assert_eq!((first, second), (Staged::Written, Staged::Differing(Digest::of(b"first"))));
+    let copy = root.head(&name("join"), E, Partition(0), RunNumber(2)).expect("reads").expect("is there");
+    let chunk = root.chunk(&copy.header, &copy.header.chunks[0]).expect("reads");
+    let values = copy.records.iter().chain(chunk.iter()).map(|record| record.value).collect::<Vec<_>>();
+    assert_eq!(values, [Some(&b"first"[..]); 2]);
+    assert!(!root.files().join(&unnamed[0]).exists(), "nobody names it");
+    refused(
+        root.chunk(&HeadHeader { partition: Partition(1), ..copy.header.clone() }, &copy.header.chunks[0]),
+        ErrorKind::Restore,
+        &["another object"],
+    );
 }
 
 #[test]

@@ -78,6 +78,14 @@ pub fn decode_header(name: &str, bytes: &[u8]) -> Result<HeadHeader> {
     envelope::open(name, MAGIC, bytes).map(|(header, _)| header)
 }
 
+/// Reads a head and the payload behind it, as it is. All bytes are checked.
+///
+/// # Errors
+/// As [`decode_header`].
+pub fn decode_payload<'a>(name: &str, bytes: &'a [u8]) -> Result<(HeadHeader, &'a [u8])> {
+    envelope::open(name, MAGIC, bytes)
+}
+
 /// Reads a head with the records that it holds itself. `name` is the object's, for messages.
 ///
 /// # Errors

@@ -18,6 +18,6 @@ mod records;
 mod writer;
 
 pub use chunk::{ChunkHeader, decode_chunk, encode_chunk};
-pub use head::{HeadHeader, decode_head, decode_header, encode_head};
+pub use head::{HeadHeader, decode_head, decode_header, decode_payload, encode_head};
 pub use records::{Record, Records};
 pub use writer::{CHUNK_BYTES, Collected, RecordsWriter};

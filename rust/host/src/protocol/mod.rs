@@ -5,7 +5,7 @@
 //! does the reading and writing, in the order that these rules need.
 //!
 //! An epoch's life: a run claims its number ([`next_claim`]); a session opens ([`open_step`]) once the epoch before is
-//! final ([`decide`], [`doubts`]); it stages its object ([`older_whole`], [`stage_step`]) and reads the claims again
+//! final ([`decide`], [`doubts`]); it stages its object ([`older_whole`], [`replay_step`], [`stage_step`]) and reads the claims again
 //! ([`fence`]) before it says so to Spark.
 //!
 //! Beside it, which host a partition's sessions go to ([`owner_step`]): a matter of time only, never of what an epoch holds.
@@ -29,5 +29,5 @@ pub use object::ObjectId;
 pub use open::{OpenFacts, OpenStep, open_step};
 pub use operator::OperatorName;
 pub use owner::{HostId, NEWEST_OWNERS, Owner, OwnerStep, Term, owner_step};
-pub use stage::{HeadSummary, StageStep, accepts, reproduces, stage_step};
+pub use stage::{HeadSummary, ReplayStep, StageStep, replay_step, reproduces, stage_step};
 pub use violation::Violation;

@@ -22,7 +22,7 @@ pub struct HeadSummary {
 pub enum StageStep {
     /// Nothing is there: put it if absent, and look again if that fails.
     Write,
-    /// Another session of the run was first, with content that [`accepts`] ours: its object is ours too.
+    /// Another session of the run was first: its object is ours too. Under exactly-once both have the same content.
     Adopt,
     /// Another session of the run was first, with other content.
     Mismatch {
@@ -38,7 +38,7 @@ pub enum StageStep {
 pub fn stage_step(existing: Option<&HeadSummary>, mine: &HeadSummary, guarantee: ProcessingGuarantee) -> StageStep {
     match existing {
         None => StageStep::Write,
-        Some(first) if accepts(first, mine, guarantee) => StageStep::Adopt,
+        Some(first) if counts_for(first, mine, guarantee) => StageStep::Adopt,
         Some(first) => StageStep::Mismatch {
             base_same: first.base == mine.base,
             input_same: first.input == mine.input && first.input_rows == mine.input_rows,
@@ -53,10 +53,33 @@ pub fn reproduces(older: &HeadSummary, mine: &HeadSummary) -> bool {
     older.base == mine.base && older.digest == mine.digest
 }
 
-/// Whether a session may succeed beside an earlier one whose output the sink may have, too: under exactly-once if it reproduces
-/// that one; under at-least-once whatever it came to, from the same state (a replay of an epoch is accepted: `spark.md` section 3).
+/// What a session stages where a run before its own is whole, so that the sink may have that run's output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayStep {
+    /// Its own object: it came to the same.
+    Own,
+    /// A copy of the older run's object: what is decided stays as it is, whichever of the two runs decides.
+    Copy,
+    /// Nothing: it came to something else, which only at-least-once accepts.
+    NotReproduced,
+}
+
+/// An older whole run is reproduced, or, under at-least-once, kept: its records may be in the state of some host already, since its
+/// driver may have committed the epoch meanwhile.
 #[must_use]
-pub fn accepts(earlier: &HeadSummary, mine: &HeadSummary, guarantee: ProcessingGuarantee) -> bool {
+pub fn replay_step(older: &HeadSummary, mine: &HeadSummary, guarantee: ProcessingGuarantee) -> ReplayStep {
+    if reproduces(older, mine) {
+        ReplayStep::Own
+    } else if counts_for(older, mine, guarantee) {
+        ReplayStep::Copy
+    } else {
+        ReplayStep::NotReproduced
+    }
+}
+
+/// Whether an earlier session's object may stand for a later session's: under exactly-once if that came to the same; under
+/// at-least-once whatever it came to, from the same state (a replay of an epoch is accepted: `spark.md` section 3).
+fn counts_for(earlier: &HeadSummary, mine: &HeadSummary, guarantee: ProcessingGuarantee) -> bool {
     match guarantee {
         ProcessingGuarantee::ExactlyOnce => reproduces(earlier, mine),
         ProcessingGuarantee::AtLeastOnce => earlier.base == mine.base,
@@ -94,5 +117,16 @@ mod tests {
         assert_eq!(stage_step(None, &head("b", "d", "i"), AtLeastOnce), StageStep::Write);
         assert_eq!(step(&head("b", "other", "other"), AtLeastOnce), StageStep::Adopt);
         assert_eq!(step(&head("other", "d", "i"), AtLeastOnce), StageStep::Mismatch { base_same: false, input_same: true });
+    }
+
+    #[test]
+    fn an_older_run_is_reproduced_or_kept_as_it_is() {
+        let replay = |older: &HeadSummary, guarantee| replay_step(older, &head("b", "d", "i"), guarantee);
+        for guarantee in [ExactlyOnce, AtLeastOnce] {
+            assert_eq!(replay(&head("b", "d", "other"), guarantee), ReplayStep::Own);
+            assert_eq!(replay(&head("other", "d", "i"), guarantee), ReplayStep::NotReproduced);
+        }
+        assert_eq!(replay(&head("b", "other", "i"), ExactlyOnce), ReplayStep::NotReproduced);
+        assert_eq!(replay(&head("b", "other", "i"), AtLeastOnce), ReplayStep::Copy);
     }
 }

@@ -161,7 +161,8 @@ pub enum Violation {
         "{object}, epoch {epoch}: an earlier run ({older}) computed all of this epoch, maybe as far as the sink, and came \
          to other results than this one (changed code, or results that depend on clock, chance or row order). Either \
          start the old code once, which completes the epoch, or, if its output reached no sink, remove it with \
-         `holdfast epoch drop <root> {epoch}`"
+         `holdfast epoch drop <root> {epoch}`, or, if the sink may be given other rows than the state holds, start with \
+         processing_guarantee=\"at_least_once\""
     )]
     NotReproduced {
         /// This run's object.
@@ -348,7 +349,7 @@ mod tests {
             (
                 Violation::NotReproduced { object: object.clone(), epoch, older: RunNumber(1) },
                 ErrorKind::TaskCorrupted,
-                &[PLACE, "epoch 41", "earlier run (1)", "start the old code once", "`holdfast epoch drop /the/root 41`"],
+                &[PLACE, "epoch 41", "earlier run (1)", "start the old code once", "`holdfast epoch drop /the/root 41`", "at_least_once"],
             ),
             (Violation::BrokenChain { object: object.clone(), epoch }, ErrorKind::Restore, &[PLACE, "epoch 41", "backup"]),
             (Violation::ObjectMissing { object: object.clone(), epoch }, ErrorKind::Restore, &[PLACE, "epoch 41", "backup"]),

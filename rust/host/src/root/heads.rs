@@ -76,6 +76,18 @@ impl Root {
         Ok(Some(header))
     }
 
+    /// What a head says, and its payload as it was given to [`Root::put_head`].
+    ///
+    /// # Errors
+    /// As [`Root::head`].
+    pub fn head_payload(&self, epoch: Epoch, object: &ObjectId) -> Result<Option<(HeadHeader, Vec<u8>)>> {
+        let name = names::head(epoch, object);
+        let Some(bytes) = self.store.get(&name)? else { return Ok(None) };
+        let (header, payload) = log::decode_payload(&self.shown(&name), &bytes)?;
+        self.check_place(epoch, object, &header)?;
+        Ok(Some((header, payload.to_vec())))
+    }
+
     /// Puts a head if it is absent: none if it is ours now, else what the first one says.
     ///
     /// # Errors
@@ -116,7 +128,8 @@ impl Root {
     pub fn chunk(&self, head: &HeadHeader, name: &str) -> Result<Records> {
         let shown = self.shown(name);
         let lost = |what: &str| Error::new(ErrorKind::Restore, format!("chunk {shown} {what}. Restore it from a backup of the root"));
-        if !name.starts_with(&format!("{}.", names::head(head.epoch, &head.id()))) {
+        // A copy of an older run's head names that run's chunks.
+        if !name.starts_with(&names::staged(head.epoch, &head.operator, head.partition)) {
             return Err(lost("is named by the head of another object"));
         }
         let bytes = self.store.get(name)?.ok_or_else(|| lost("is missing"))?;

@@ -110,8 +110,13 @@ pub fn snapshot_file(operator: &OperatorName, partition: Partition, digest: Dige
     format!("{}/{digest}-{bytes}", snapshot_files(operator, partition))
 }
 
+/// What the names of all heads and chunks of a partition's epoch begin with.
+pub fn staged(at: Epoch, operator: &OperatorName, partition: Partition) -> String {
+    format!("{}/{operator}.{partition}.", epoch(at))
+}
+
 pub fn head(at: Epoch, object: &ObjectId) -> String {
-    format!("{}/{}.{}.{}", epoch(at), object.operator, object.partition, object.run)
+    format!("{}{}", staged(at, &object.operator, object.partition), object.run)
 }
 
 /// The object of a head's file name; none for a chunk or anything else.

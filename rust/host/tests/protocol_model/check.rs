@@ -1,4 +1,6 @@
-//! What must hold: what is applied is what the sink was given.
+//! What must hold: what is applied is what the sink was given; under at-least-once that it is applied, and stays.
+
+use holdfast_core::ProcessingGuarantee::AtLeastOnce;
 
 use crate::model::Model;
 use crate::state::{Content, SLOTS, State};
@@ -33,6 +35,10 @@ impl Model {
             }
             if content == 0 {
                 return Err(format!("slot {slot} is not applied"));
+            }
+            if self.world.guarantee == AtLeastOnce {
+                // The sink may have been given other results, too.
+                continue;
             }
             let in_part = if state.committer == state.claimed { state.given_in_part[slot] } else { 0 };
             let given = state.given[slot] | in_part;

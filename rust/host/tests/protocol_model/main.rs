@@ -14,7 +14,8 @@
 //!
 //! What must hold in every state (`check`): what is applied is exactly what the sink was given, for all partitions; a
 //! whole output that Spark committed is never refused; what was applied once stays the decision; and with repeatable
-//! results and whole evaluations nothing is ever refused but for being fenced.
+//! results and whole evaluations nothing is ever refused but for being fenced. Under at-least-once the sink may have been
+//! given more than what is applied; all else must hold, and nothing is refused whatever the results are.
 //!
 //! Where only a `take` reached the sink and the deciding run has nothing of an operator, that one is refused at its next
 //! session.
@@ -34,6 +35,7 @@ mod model;
 mod state;
 
 use check::stays;
+use holdfast_core::ProcessingGuarantee::{self, AtLeastOnce, ExactlyOnce};
 use model::Model;
 use state::{Broken, State, World};
 use std::collections::HashSet;
@@ -64,9 +66,10 @@ const WHOLE_OR_TAKE: &[&[bool]] = &[&[true], &[false]];
 const TWICE: &[&[bool]] = &[&[true, true], &[false, true]];
 const TWICE_WHOLE: &[&[bool]] = &[&[true, true]];
 
-fn worlds(broken: Broken) -> Vec<World> {
-    let two =
-        World { drivers: 2, operators: 1, partitions: 2, twins: 1, repeatable: false, file_sink: false, plans: WHOLE_OR_TAKE, broken };
+fn worlds(guarantee: ProcessingGuarantee, broken: Broken) -> Vec<World> {
+    let one =
+        World { drivers: 2, operators: 1, partitions: 2, twins: 1, repeatable: false, guarantee, file_sink: false, plans: WHOLE, broken };
+    let two = World { plans: WHOLE_OR_TAKE, ..one };
     vec![
         two,
         World { plans: TWICE, ..two },
@@ -86,7 +89,16 @@ fn worlds(broken: Broken) -> Vec<World> {
 
 #[test]
 fn what_is_applied_is_what_the_sink_was_given_in_every_interleaving() {
-    for world in worlds(Broken::Nothing) {
+    all_hold(ExactlyOnce);
+}
+
+#[test]
+fn under_at_least_once_all_is_applied_and_stays_in_every_interleaving() {
+    all_hold(AtLeastOnce);
+}
+
+fn all_hold(guarantee: ProcessingGuarantee) {
+    for world in worlds(guarantee, Broken::Nothing) {
         let start = std::time::Instant::now();
         let states = explore(world).unwrap_or_else(|wrong| panic!("{world:?}\n{wrong}"));
         assert!(states > 500, "{world:?}: only {states} states, so the model does not move");
@@ -105,8 +117,19 @@ fn each_rule_is_needed() {
         Broken::AdoptUnseen,
         Broken::ForgetsOperators,
     ];
-    for broken in rules {
-        let found = worlds(broken).into_iter().find_map(|world| explore(world).err());
+    all_are_needed(ExactlyOnce, &rules);
+}
+
+#[test]
+fn each_rule_is_needed_under_at_least_once() {
+    let rules =
+        [Broken::NoReadAfterPut, Broken::ListBeforeClaim, Broken::NoReproduction, Broken::LowestWholeDecides, Broken::ForgetsOperators];
+    all_are_needed(AtLeastOnce, &rules);
+}
+
+fn all_are_needed(guarantee: ProcessingGuarantee, rules: &[Broken]) {
+    for &broken in rules {
+        let found = worlds(guarantee, broken).into_iter().find_map(|world| explore(world).err());
         let wrong = found.unwrap_or_else(|| panic!("{broken:?} does no harm, so the model does not see it"));
         println!("{broken:?}: {}", wrong.split(": State").next().unwrap_or_default());
     }

@@ -1,9 +1,9 @@
 //! The steps: what drivers, attempts and hosts may do next in a state.
 
 use crate::state::{Broken, Content, Phase, RUNS, SLOTS, Session, State, TWINS, World};
-use holdfast_core::ProcessingGuarantee::ExactlyOnce;
+use holdfast_core::ProcessingGuarantee::AtLeastOnce;
 use holdfast_host::protocol::{
-    self, Claim, ClaimStep, Decision, Digest, Epoch, HeadSummary, ObjectId, OperatorName, Partition, RunNumber, StageStep,
+    self, Claim, ClaimStep, Decision, Digest, Epoch, HeadSummary, ObjectId, OperatorName, Partition, ReplayStep, RunNumber, StageStep,
 };
 use std::collections::HashMap;
 
@@ -219,17 +219,21 @@ impl Model {
                 };
                 let results: &[Content] = if self.world.repeatable { &[1] } else { &[1, 2] };
                 for result in results {
-                    if older == 0 || protocol::reproduces(&summary(older), &summary(*result)) {
+                    if older == 0 {
                         to(Session::Listed(*result));
-                    } else {
-                        self.refused("an older whole run is not reproduced")?;
+                        continue;
+                    }
+                    match protocol::replay_step(&summary(older), &summary(*result), self.world.guarantee) {
+                        ReplayStep::Own => to(Session::Listed(*result)),
+                        ReplayStep::Copy => to(Session::Listed(older)),
+                        ReplayStep::NotReproduced => self.refused("an older whole run is not reproduced")?,
                     }
                 }
             }
             Session::Listed(mine) => {
                 let there = state.objects[usize::from(run) - 1][slot];
                 let first = (there != 0).then(|| summary(there));
-                match protocol::stage_step(first.as_ref(), &summary(mine), ExactlyOnce) {
+                match protocol::stage_step(first.as_ref(), &summary(mine), self.world.guarantee) {
                     StageStep::Write => {
                         let mut next = *state;
                         next.objects[usize::from(run) - 1][slot] = mine;
@@ -254,9 +258,9 @@ impl Model {
         Ok(())
     }
 
-    /// With repeatable results nothing but the fence may stop a session.
+    /// With repeatable results, and under at-least-once, nothing but the fence may stop a session.
     fn refused(&self, why: &str) -> Result<(), String> {
-        if self.world.repeatable { Err(format!("false alarm: {why}")) } else { Ok(()) }
+        if self.world.repeatable || self.world.guarantee == AtLeastOnce { Err(format!("false alarm: {why}")) } else { Ok(()) }
     }
 
     fn deliver(&self, state: &State, d: usize, job: u8, whole: bool, results: &[Content]) -> State {

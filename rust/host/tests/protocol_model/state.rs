@@ -1,5 +1,6 @@
 //! A state of the model: runs claimed, objects put, drivers at work, what the sink was given.
 
+use holdfast_core::ProcessingGuarantee;
 use xxhash_rust::xxh3::xxh3_64;
 
 pub(crate) const RUNS: usize = 3;
@@ -28,6 +29,7 @@ pub(crate) struct World {
     /// How many attempts at a task may run side by side.
     pub(crate) twins: usize,
     pub(crate) repeatable: bool,
+    pub(crate) guarantee: ProcessingGuarantee,
     pub(crate) file_sink: bool,
     /// What `foreachBatch` may do: for each job, whether it evaluates everything.
     pub(crate) plans: &'static [&'static [bool]],
@@ -42,7 +44,7 @@ pub(crate) enum Session {
     /// Not begun, or failed: another attempt may come.
     #[default]
     Idle,
-    /// Has a result and has listed: no older whole run has another one.
+    /// Has listed, and will stage this: its result, which no older whole run contradicts, or a copy of what that has.
     Listed(Content),
     /// Its object, or an equal one, is there.
     Put(Content),
