@@ -1,6 +1,10 @@
 //! Attempts and runs that come to other results, where that is allowed: what was staged first is what every host applies.
 
-use crate::support::{Done, Host, Spark, Task, left, matched, right};
+use std::sync::Arc;
+
+use holdfast_host::session::{Opening, Session};
+
+use crate::support::{Done, Host, Spark, Task, batch, left, matched, right, schema};
 
 /// A task of one run, as its host is asked for it.
 fn task(spark: &Spark, run: &str, epoch: i64, attempt: i64) -> Task {
@@ -54,14 +58,23 @@ fn a_newer_run_keeps_what_an_older_whole_one_staged() {
 
 #[test]
 fn a_run_that_wakes_after_the_older_ones_commit_changes_nothing() {
-    let (spark, host) = (Spark::new(), Host::start());
+    let spark = Spark::new();
+    let host = Arc::new(holdfast_host::host::Host::new(None, None));
+    let open = |run, rate| {
+        let request = task(&spark, run, 0, 1).request.to_string();
+        let Opening::Here(mut session, _) = Session::open(&host, request.as_bytes()).unwrap() else { panic!("no other host") };
+        session.push(batch(0, &[right("EUR", 10, rate)])).unwrap();
+        session
+    };
+    let finish = |session: Box<Session>| session.finish(Some(&schema()), &mut |_| Ok(())).unwrap();
     spark.begin(0);
-    task(&spark, "a", 0, 1).run(host.connect(), &[right("EUR", 10, 100)]).unwrap();
-    // The newer run has claimed and opened before the older one's driver commits, and goes on behind that.
-    let late = task(&spark, "b", 0, 1).pushed(host.connect(), &[right("EUR", 10, 101)]).unwrap();
+    let first = finish(open("a", 100));
+    // The newer run has claimed and begun before the older one's driver commits, and stages behind that.
+    let late = open("b", 101);
     spark.commit(0);
-    late.finish().unwrap().for_each(|batch| drop(batch.unwrap()));
+    assert_eq!(finish(late).digest, first.digest);
     assert_eq!(spark.objects(0), ["join.0.1", "join.0.2"]);
-    let [here, elsewhere] = rates_in_force(&spark, "b", host);
+    drop(host);
+    let [here, elsewhere] = rates_in_force(&spark, "b", Host::start());
     assert_eq!((here.rows, elsewhere.rows), (vec![matched(1, 100, 10)], vec![matched(2, 100, 10)]));
 }
