@@ -21,7 +21,9 @@ class Figure:
     reach: str
     """What is aimed at, such as `>= 2.2` or `<= 1.15`."""
     unit: str
-    """What the ratio is of: `throughput`, `time`, or a unit such as `s` when it is an absolute figure."""
+    """What the ratio is of: `throughput`, `time`, or a unit such as `s` when it is an absolute
+    figure.
+    """
     note: str = ""
 
     @property
@@ -34,7 +36,9 @@ class Figure:
         return {"<=": self.ratio <= limit, ">=": self.ratio >= limit, "<": self.ratio < limit}[sign]
 
 
-def alternate(one: Callable[[], float], other: Callable[[], float], rounds: int) -> tuple[float, str]:
+def alternate(
+    one: Callable[[], float], other: Callable[[], float], rounds: int
+) -> tuple[float, str]:
     """The median of `one / other`, taken in turns, and both medians in words.
 
     The speed of a machine drifts; two measurements side by side drift together.
@@ -44,5 +48,8 @@ def alternate(one: Callable[[], float], other: Callable[[], float], rounds: int)
     spread = f"{min(a / b for a, b in pairs):.2f} to {max(a / b for a, b in pairs):.2f}"
     return (
         ratio,
-        f"{median(a for a, _ in pairs):.3f} s against {median(b for _, b in pairs):.3f} s; {rounds} rounds: {spread}",
+        (
+            f"{median(a for a, _ in pairs):.3f} s against {median(b for _, b in pairs):.3f} s; "
+            f"{rounds} rounds: {spread}"
+        ),
     )

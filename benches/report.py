@@ -1,11 +1,12 @@
-"""Runs the benchmarks and writes their table to `benches/RESULTS.md`: `make bench`, or `make bench ARGS=--quick`.
+"""Runs the benchmarks and writes their table to `benches/RESULTS.md`: `make bench`, or
+`make bench ARGS=--quick`.
 
 Every figure is a ratio of two measurements taken in turns in one run. Four sources:
 
 - Python modules `benches/python/*.py` with `figures(*, quick) -> list[Figure]`;
 - Spark modules `benches/spark/*.py`, the same;
-- what others offer, `benches/peers/*.py`, the same, but only with `--peers` and into a part of their own, which stays as it
-  is without: they take long, and the peers must be fetched first;
+- what others offer, `benches/peers/*.py`, the same, but only with `--peers` and into a part of
+  their own, which stays as it is without: they take long, and the peers must be fetched first;
 - Rust benches (`benches/rust`), by `cargo bench --profile release`, printing one line
   `FIGURE {"measured": …, "against": …, "ratio": …, "reach": …, "unit": …, "note": …}` a figure.
 """
@@ -36,7 +37,11 @@ from figure import Figure  # beside this file
 def modules(folder: str) -> list[tuple[str, Path]]:
     """The bench modules of a folder, by name."""
     files = sorted((HERE / folder).glob("*.py"))
-    return [(f"{folder}/{file.stem}", file) for file in files if not file.stem.startswith(("test_", "_", "conftest"))]
+    return [
+        (f"{folder}/{file.stem}", file)
+        for file in files
+        if not file.stem.startswith(("test_", "_", "conftest"))
+    ]
 
 
 def python_figures(file: Path, *, quick: bool) -> list[Figure]:
@@ -56,8 +61,12 @@ def rust_figures(*, quick: bool) -> list[Figure]:
     """The figures that the Rust benches print."""
     command = ["cargo", "bench", "--profile", "release", "--locked", "--workspace", "--bench", "*"]
     env = {**os.environ, "HOLDFAST_BENCH_QUICK": "1"} if quick else None
-    output = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, env=env).stdout
-    lines = [line.removeprefix("FIGURE ") for line in output.splitlines() if line.startswith("FIGURE ")]
+    output = subprocess.run(
+        command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, env=env
+    ).stdout
+    lines = [
+        line.removeprefix("FIGURE ") for line in output.splitlines() if line.startswith("FIGURE ")
+    ]
     return [Figure(**json.loads(line)) for line in lines]
 
 
@@ -72,8 +81,22 @@ def absolute_figures() -> list[dict[str, Any]]:
     """What pytest-benchmark says of the Python calls."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "benchmark.json"
-        command = [sys.executable, "-m", "pytest", "benches/python", "--override-ini", "addopts=", "--benchmark-only"]
-        command += ["-q", "--benchmark-disable-gc", f"--benchmark-json={file}", "-p", "no:cacheprovider"]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "benches/python",
+            "--override-ini",
+            "addopts=",
+            "--benchmark-only",
+        ]
+        command += [
+            "-q",
+            "--benchmark-disable-gc",
+            f"--benchmark-json={file}",
+            "-p",
+            "no:cacheprovider",
+        ]
         subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         found: list[dict[str, Any]] = json.loads(file.read_text())["benchmarks"]
         return found
@@ -82,29 +105,53 @@ def absolute_figures() -> list[dict[str, Any]]:
 def machine() -> str:
     """The machine in a line."""
     cpu = next(
-        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
         platform.processor(),
     )
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    rust = subprocess.run(["rustc", "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
-    system = f"{platform.system()} {platform.release()}, Python {platform.python_version()}, Rust {rust}"
+    rust = subprocess.run(
+        ["rustc", "--version"], check=True, capture_output=True, text=True
+    ).stdout.split()[1]
+    system = (
+        f"{platform.system()} {platform.release()}, Python {platform.python_version()}, Rust {rust}"
+    )
     return f"{cpu}, {os.cpu_count()} cores, {memory:.0f} GiB, {system}"
 
 
 def table(figures: list[Figure]) -> list[str]:
     """The figures as Markdown."""
     marks = {True: "yes", False: "**no**", None: ""}
-    lines = ["| measured | against | ratio | of | reach | reached | detail |", "| --- | --- | --- | --- | --- | --- | --- |"]
+    lines = [
+        "| measured | against | ratio | of | reach | reached | detail |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
     for figure in figures:
         ratio = "" if figure.ratio is None else f"**{figure.ratio:.2f}**"
-        cells = [figure.measured, figure.against, ratio, figure.unit, figure.reach, marks[figure.reached], figure.note]
+        cells = [
+            figure.measured,
+            figure.against,
+            ratio,
+            figure.unit,
+            figure.reach,
+            marks[figure.reached],
+            figure.note,
+        ]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return lines
 
 
 def calls() -> list[str]:
     """The Python calls' own times as Markdown."""
-    lines = ["## Python calls", "", "Absolute, by pytest-benchmark; batches are of 10,000 rows.", ""]
+    lines = [
+        "## Python calls",
+        "",
+        "Absolute, by pytest-benchmark; batches are of 10,000 rows.",
+        "",
+    ]
     lines += ["| call | median | calls a second |", "| --- | --- | --- |"]
     for bench in absolute_figures():
         stats = bench["stats"]
@@ -116,13 +163,23 @@ def calls() -> list[str]:
 def main() -> int:
     """0 if every source could be measured."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="small inputs and few rounds: to see that it works")
-    parser.add_argument("--only", default="", help="sources whose name contains this: rust, python, spark, or a module")
-    parser.add_argument("--peers", action="store_true", help="nothing but the comparisons with other stores")
+    parser.add_argument(
+        "--quick", action="store_true", help="small inputs and few rounds: to see that it works"
+    )
+    parser.add_argument(
+        "--only",
+        default="",
+        help="sources whose name contains this: rust, python, spark, or a module",
+    )
+    parser.add_argument(
+        "--peers", action="store_true", help="nothing but the comparisons with other stores"
+    )
     parser.add_argument("--output", type=Path, default=HERE / "RESULTS.md")
     options = parser.parse_args()
 
-    sources: list[tuple[str, Any]] = [] if options.peers else [("rust", lambda: rust_figures(quick=options.quick))]
+    sources: list[tuple[str, Any]] = (
+        [] if options.peers else [("rust", lambda: rust_figures(quick=options.quick))]
+    )
     sources += [
         (name, lambda file=file: python_figures(file, quick=options.quick))
         for folder in (["peers"] if options.peers else ["python", "spark"])
@@ -140,12 +197,23 @@ def main() -> int:
                 failed = True
                 found = [Figure(name, "", None, "", "", "failed; see the output of `make bench`")]
             for figure in found:
-                print(f"  {figure.measured} / {figure.against}: {figure.ratio} ({figure.reach}) {figure.note}", flush=True)
+                print(
+                    f"  {figure.measured} / {figure.against}: {figure.ratio} ({figure.reach}) "
+                    f"{figure.note}",
+                    flush=True,
+                )
             figures += found
 
-    command = ("make bench-peers" if options.peers else "make bench") + (" ARGS=--quick" if options.quick else "")
+    command = ("make bench-peers" if options.peers else "make bench") + (
+        " ARGS=--quick" if options.quick else ""
+    )
     lines = [f"`{command}` on {dt.datetime.now(dt.UTC):%Y-%m-%d}: {machine()}.", ""]
-    lines += ["Each ratio is the median of measurements taken in turns in one run.", "", *table(figures), ""]
+    lines += [
+        "Each ratio is the median of measurements taken in turns in one run.",
+        "",
+        *table(figures),
+        "",
+    ]
     if options.peers:
         text = options.output.read_text() if options.output.exists() else "# Results\n\n"
         report = text.partition(PEERS)[0] + "\n".join([PEERS, "", *lines])

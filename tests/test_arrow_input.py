@@ -50,16 +50,28 @@ def sliced_dictionary(rows):
 
 
 def chunked(rows):
-    return pa.chunked_array([pa.array(rows[:1], pa.binary()), pa.array([], pa.binary()), pa.array(rows[1:], pa.binary())])
+    return pa.chunked_array(
+        [
+            pa.array(rows[:1], pa.binary()),
+            pa.array([], pa.binary()),
+            pa.array(rows[1:], pa.binary()),
+        ]
+    )
 
 
 FORMS = {
     "binary": of(pa.binary()),
     "large_binary": of(pa.large_binary()),
     "binary_view": of(pa.binary_view()),
-    "string": lambda rows: pa.array([row and row.decode() if row is not None else None for row in rows], pa.string()),
-    "large_string": lambda rows: pa.array([None if row is None else row.decode() for row in rows], pa.large_string()),
-    "string_view": lambda rows: pa.array([None if row is None else row.decode() for row in rows], pa.string_view()),
+    "string": lambda rows: pa.array(
+        [row and row.decode() if row is not None else None for row in rows], pa.string()
+    ),
+    "large_string": lambda rows: pa.array(
+        [None if row is None else row.decode() for row in rows], pa.large_string()
+    ),
+    "string_view": lambda rows: pa.array(
+        [None if row is None else row.decode() for row in rows], pa.string_view()
+    ),
     "dictionary": dictionary,
     "dictionary of strings": lambda rows: pa.array(
         [None if row is None else row.decode() for row in rows], pa.string()
@@ -79,7 +91,12 @@ def test_key_value_batches_take_every_form(bench, form):
     bench.kv.put_batch(form(KEYS), form(VALUES))
     assert list(bench.kv.range()) == [(b"a", b"1"), (b"b", b"")]
     bench.task.commit()
-    assert pa.array(bench.kv.get_batch(form([b"b", b"x", b"a", b"b"]))).to_pylist() == [b"", None, b"1", b""]
+    assert pa.array(bench.kv.get_batch(form([b"b", b"x", b"a", b"b"]))).to_pylist() == [
+        b"",
+        None,
+        b"1",
+        b"",
+    ]
     bench.kv.delete_batch(form([b"a", b"x"]))
     assert list(bench.kv.range()) == [(b"b", b"")]
 
@@ -107,7 +124,12 @@ def test_zero_rows_are_a_batch_too(bench, form):
     assert len(pa.array(bench.kv.get_batch(form([])))) == 0
     assert pa.record_batch(bench.rates.put_batch(form([]), form([]), no_times)).num_rows == 0
     assert pa.record_batch(bench.rates.get_batch(form([]), no_times)).num_rows == 0
-    assert pa.record_batch(bench.rates.apply_batch(pa.array([], pa.bool_()), form([]), form([]), no_times)).num_rows == 0
+    assert (
+        pa.record_batch(
+            bench.rates.apply_batch(pa.array([], pa.bool_()), form([]), form([]), no_times)
+        ).num_rows
+        == 0
+    )
     assert pa.RecordBatchReader.from_stream(bench.rates.scan_batches()).read_all().num_rows == 0
     assert bench.task.approximate_num_uncommitted_bytes == 0
 
@@ -189,7 +211,9 @@ BEFORE_1970 = dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, dt.UTC)
 def test_times_of_every_unit_become_microseconds(bench, times, expected):
     bench.rates.put_batch(pa.array([b"k"]), pa.array([b"v"]), times)
     assert bench.rates.get(b"k") == (b"v", expected, None)
-    assert pa.record_batch(bench.rates.get_batch(pa.array([b"k"]), times)).column("timestamp").to_pylist() == [expected]
+    assert pa.record_batch(bench.rates.get_batch(pa.array([b"k"]), times)).column(
+        "timestamp"
+    ).to_pylist() == [expected]
 
 
 def test_a_time_that_does_not_fit_names_its_row(bench):
@@ -200,7 +224,12 @@ def test_a_time_that_does_not_fit_names_its_row(bench):
 
 
 @pytest.mark.parametrize(
-    "times", [pa.array([1, None, 3]), pa.chunked_array([[1], [None, 3]]), pa.array([1, None, 3]).dictionary_encode()]
+    "times",
+    [
+        pa.array([1, None, 3]),
+        pa.chunked_array([[1], [None, 3]]),
+        pa.array([1, None, 3]).dictionary_encode(),
+    ],
 )
 def test_a_null_time_names_its_row(bench, times):
     keys, values = pa.array(KEYS), pa.array([b"1", b"2", b"3"])
@@ -267,16 +296,26 @@ def test_a_null_key_names_its_row_and_nothing_is_written(bench, keys):
     ],
 )
 def test_a_wrong_type_names_the_column_and_what_came(bench, column, call, wrong, came):
-    with pytest.raises(TypeError, match=rf"column {column} has Arrow type {came}.*wanted binary or string"):
+    with pytest.raises(
+        TypeError, match=rf"column {column} has Arrow type {came}.*wanted binary or string"
+    ):
         call(bench, wrong)
     assert list(bench.kv.range()) == []
 
 
 @pytest.mark.parametrize(
-    "wrong", [pa.array(["2026-01-01"]), pa.array([1.5]), pa.array([1], pa.int32()), pa.array([1], pa.date32())]
+    "wrong",
+    [
+        pa.array(["2026-01-01"]),
+        pa.array([1.5]),
+        pa.array([1], pa.int32()),
+        pa.array([1], pa.date32()),
+    ],
 )
 def test_a_wrong_type_of_times_names_the_column(bench, wrong):
-    with pytest.raises(TypeError, match=r"column timestamps has Arrow type .*wanted int64.*timestamp"):
+    with pytest.raises(
+        TypeError, match=r"column timestamps has Arrow type .*wanted int64.*timestamp"
+    ):
         bench.rates.put_batch(pa.array([b"a"]), pa.array([b"1"]), wrong)
     with pytest.raises(TypeError, match=r"column as_of has Arrow type .*wanted int64.*timestamp"):
         bench.rates.get_batch(pa.array([b"a"]), wrong)
@@ -293,7 +332,9 @@ def test_is_put_must_be_true_or_false(bench):
 
 @pytest.mark.parametrize("wrong", [[b"a"], b"a", None, 1])
 def test_what_is_no_arrow_data_names_the_argument(bench, wrong):
-    with pytest.raises(TypeError, match=rf"keys is a {type(wrong).__name__}; wanted: an Arrow array"):
+    with pytest.raises(
+        TypeError, match=rf"keys is a {type(wrong).__name__}; wanted: an Arrow array"
+    ):
         bench.kv.put_batch(wrong, pa.array([b"1"]))
 
 
@@ -322,7 +363,9 @@ def test_a_stream_that_fails_writes_nothing(bench):
 
 
 def untyped_batches():
-    """A stream with a column without a type that breaks, and goes on behind that if it is asked for once more."""
+    """A stream with a column without a type that breaks, and goes on behind that if it is asked for
+    once more.
+    """
     schema = pa.schema([("a", pa.int64()), ("b", pa.null())])
 
     def batches():
@@ -333,14 +376,18 @@ def untyped_batches():
 
 
 @pytest.mark.parametrize("with_pyarrow", [True, False])
-def test_a_stream_without_a_type_that_breaks_is_not_taken_for_one_that_ended(monkeypatch, with_pyarrow):
+def test_a_stream_without_a_type_that_breaks_is_not_taken_for_one_that_ended(
+    monkeypatch, with_pyarrow
+):
     key = hf.serde.struct(pa.schema([("a", pa.int64()), ("b", pa.string())]))
     with hf.open_task(None, [hf.stores.key_value("kv", key=key)]) as task:
         task["kv"].put((1, None), b"v")
         stream = untyped_batches()
         if not with_pyarrow:
             monkeypatch.setitem(sys.modules, "pyarrow", None)
-        with pytest.raises(ValueError, match="keys: reading the Arrow stream failed.*the source broke"):
+        with pytest.raises(
+            ValueError, match="keys: reading the Arrow stream failed.*the source broke"
+        ):
             task["kv"].delete_batch(stream)
         assert task["kv"].get((1, None)) == b"v"
 
@@ -372,15 +419,24 @@ def test_streams_come_in_batches_of_the_asked_size(bench):
     ]:
         batches = list(pa.RecordBatchReader.from_stream(reader))
         assert [batch.num_rows for batch in batches] == [10, 10, 5]
-        assert pa.Table.from_batches(batches).column("key").to_pylist() == [b"%02d" % n for n in range(25)]
+        assert pa.Table.from_batches(batches).column("key").to_pylist() == [
+            b"%02d" % n for n in range(25)
+        ]
     assert [len(batch) for batch in bench.kv.range_batches(batch_rows=12)] == [12, 12, 1]
-    assert pl.DataFrame(bench.rates.scan_batches()).columns == ["key", "value", "timestamp", "valid_to"]
+    assert pl.DataFrame(bench.rates.scan_batches()).columns == [
+        "key",
+        "value",
+        "timestamp",
+        "valid_to",
+    ]
 
 
 def test_a_reverse_range_in_batches(bench):
     for key in b"abcd":
         bench.kv.put(bytes([key]), b"v")
-    table = pa.RecordBatchReader.from_stream(bench.kv.range_batches(b"b", b"d", reverse=True, batch_rows=2)).read_all()
+    table = pa.RecordBatchReader.from_stream(
+        bench.kv.range_batches(b"b", b"d", reverse=True, batch_rows=2)
+    ).read_all()
     assert table.column("key").to_pylist() == [b"d", b"c", b"b"]
 
 
@@ -466,5 +522,8 @@ def test_polars_fields_without_a_type():
 
 def test_a_column_without_a_type_that_only_pyarrow_reads(bench, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ValueError, match="values: reading the Arrow stream failed.*column without a type.*install pyarrow"):
+    with pytest.raises(
+        ValueError,
+        match="values: reading the Arrow stream failed.*column without a type.*install pyarrow",
+    ):
         bench.kv.put_batch(pl.Series([b"a"]), pl.Series([None]))

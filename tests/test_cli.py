@@ -19,7 +19,9 @@ from holdfast.cli import main
         (["epoch", "drop", "/nowhere", "1", "--storage-option", "region"], "is not KEY=VALUE"),
     ],
 )
-def test_wrong_arguments_say_what_belongs_there(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]):
+def test_wrong_arguments_say_what_belongs_there(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+):
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
@@ -27,7 +29,10 @@ def test_wrong_arguments_say_what_belongs_there(arguments: list[str], text: str,
 
 
 def test_a_folder_without_state_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    for command in (["rewind", str(tmp_path), "--epoch", "3"], ["epoch", "drop", str(tmp_path), "3"]):
+    for command in (
+        ["rewind", str(tmp_path), "--epoch", "3"],
+        ["epoch", "drop", str(tmp_path), "3"],
+    ):
         assert main(command) == 1
         assert "there is no state here" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
@@ -37,14 +42,20 @@ def test_a_root_that_is_mistyped_is_not_made(tmp_path: Path, capsys: pytest.Capt
     root = tmp_path / "rot"
     for command in (["rewind", str(root), "--epoch", "3"], ["epoch", "drop", str(root), "3"]):
         assert main(command) == 1
-        assert f"there is no such folder: give the root that State(...) was given [path: {root}]" in capsys.readouterr().err
+        assert (
+            f"there is no such folder: give the root that State(...) was given [path: {root}]"
+            in capsys.readouterr().err
+        )
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_epoch_of_which_nothing_is_staged(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "meta.json").write_text('{"format": 1, "query_id": "q", "partitions": 2}')
     assert main(["epoch", "drop", str(tmp_path), "500"]) == 0
-    assert capsys.readouterr().out == f"nothing is staged of epoch 500 in {tmp_path}: nothing was taken away\n"
+    assert (
+        capsys.readouterr().out
+        == f"nothing is staged of epoch 500 in {tmp_path}: nothing was taken away\n"
+    )
     # A query that runs is not fenced for it.
     assert [path.name for path in tmp_path.iterdir()] == ["meta.json"]
 
@@ -57,4 +68,9 @@ def test_what_is_no_root_is_an_error_and_no_traceback(capsys: pytest.CaptureFixt
 def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "meta.json").write_text('{"format": 1, "query_id": "q", "partitions": 2}')
     assert main(["epoch", "drop", str(tmp_path), "0", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"root": str(tmp_path), "epoch": 0, "run": None, "objects": 0}
+    assert json.loads(capsys.readouterr().out) == {
+        "root": str(tmp_path),
+        "epoch": 0,
+        "run": None,
+        "objects": 0,
+    }

@@ -1,4 +1,6 @@
-"""Each thing that can go wrong ends in an error of ours that names it and says what to do; what was committed stays."""
+"""Each thing that can go wrong ends in an error of ours that names it and says what to do; what was
+committed stays.
+"""
 
 from __future__ import annotations
 
@@ -59,16 +61,20 @@ def test_a_process_that_has_described_stores_may_fork(tmp_path):
 
 def test_a_forked_child_is_told_to_spawn_instead(tmp_path):
     script = """
-    task = hf.open_task(sys.argv[1], [hf.stores.key_value("kv"), hf.stores.versioned("rates", history_retention=10)])
+    stores = [hf.stores.key_value("kv"), hf.stores.versioned("rates", history_retention=10)]
+    task = hf.open_task(sys.argv[1], stores)
     kv, rates = task["kv"], task["rates"]
     kv.put(b"a", b"1"); task.commit(); kv.put(b"b", b"2")
     iterator, reader = kv.range(), kv.range_batches()
     pid = os.fork()
     if pid == 0:
         calls = {
-            "get": lambda: kv.get(b"a"), "put": lambda: kv.put(b"a", b"x"), "commit": task.commit, "close": task.close,
-            "iterator": lambda: next(iterator), "reader": lambda: next(reader), "rates": lambda: rates.get(b"a"),
-            "batch": lambda: kv.get_batch(pa.array([b"a"])), "view": lambda: kv.read_only().get(b"a"),
+            "get": lambda: kv.get(b"a"), "put": lambda: kv.put(b"a", b"x"),
+            "commit": task.commit, "close": task.close,
+            "iterator": lambda: next(iterator), "reader": lambda: next(reader),
+            "rates": lambda: rates.get(b"a"),
+            "batch": lambda: kv.get_batch(pa.array([b"a"])),
+            "view": lambda: kv.read_only().get(b"a"),
             "open_task": lambda: hf.open_task(sys.argv[1] + ".child", [hf.stores.key_value("kv")]),
         }
         for name, call in calls.items():
@@ -87,7 +93,18 @@ def test_a_forked_child_is_told_to_spawn_instead(tmp_path):
     task.close()
     """
     printed = run_script(script, tmp_path / "db").splitlines()
-    names = ["get", "put", "commit", "close", "iterator", "reader", "rates", "batch", "view", "open_task"]
+    names = [
+        "get",
+        "put",
+        "commit",
+        "close",
+        "iterator",
+        "reader",
+        "rates",
+        "batch",
+        "view",
+        "open_task",
+    ]
     assert printed == [
         *[f"{name} ForkedProcessError" for name in names],
         "parent b'1' b'2' (b'a', b'1')",
@@ -99,7 +116,9 @@ def test_a_forked_child_is_told_to_spawn_instead(tmp_path):
 WRITER = """
 durability = hf.Durability[sys.argv[2]]
 task = hf.open_task(
-    sys.argv[1], [hf.stores.key_value("kv"), hf.stores.versioned("rates", history_retention=10**9)], durability=durability
+    sys.argv[1],
+    [hf.stores.key_value("kv"), hf.stores.versioned("rates", history_retention=10**9)],
+    durability=durability,
 )
 for n in range(int(sys.argv[3])):
     task["kv"].put(b"n", str(n).encode())
@@ -136,7 +155,12 @@ def test_t14_without_a_log_a_kill_falls_back_to_one_earlier_commit_of_all_stores
     if offset is None:
         assert (value, version, stream_time, rows) == (None, None, None, 0)
     else:
-        assert (value, version, stream_time, rows) == (b"%d" % offset, b"%d" % offset, offset, offset + 2)
+        assert (value, version, stream_time, rows) == (
+            b"%d" % offset,
+            b"%d" % offset,
+            offset,
+            offset + 2,
+        )
 
 
 def test_a_clean_close_keeps_every_commit_without_a_log(open_bench):
@@ -268,7 +292,8 @@ def test_a_damaged_write_ahead_log_is_an_error_and_never_a_silent_step_back(tmp_
     log = max(path.glob("*.log"), key=lambda file: file.stat().st_size)
     overwrite(log, 0.5, b"\xff" * 50)
     with pytest.raises(
-        hf.errors.StoreCorruptedError, match=r"last good commit before the damage is \d+, at offsets \[.*\d"
+        hf.errors.StoreCorruptedError,
+        match=r"last good commit before the damage is \d+, at offsets \[.*\d",
     ) as caught:
         state(path, hf.Durability.SYNC)
     assert str(path) in str(caught.value)
@@ -282,7 +307,8 @@ def test_a_write_ahead_log_cut_at_a_commit_is_an_error_too(tmp_path):
     os.truncate(log, log.stat().st_size // 2)
     for _ in range(2):  # it does not heal by being looked at
         with pytest.raises(
-            hf.errors.StoreCorruptedError, match=r"last good commit in the files is \d+, at offsets .* but commit \d+"
+            hf.errors.StoreCorruptedError,
+            match=r"last good commit in the files is \d+, at offsets .* but commit \d+",
         ):
             state(path, hf.Durability.SYNC)
     (path / "COMMITTED").unlink()  # as the message says
@@ -368,7 +394,9 @@ def test_two_stores_of_one_name(tmp_path):
 
 @pytest.mark.parametrize("value", ["text", 1, bytearray(b"x"), [b"x"]])
 def test_a_value_that_is_no_bytes_needs_a_serde(bench, value):
-    with pytest.raises(TypeError, match=rf"store kv: the value is a {type(value).__name__}.*wanted: bytes"):
+    with pytest.raises(
+        TypeError, match=rf"store kv: the value is a {type(value).__name__}.*wanted: bytes"
+    ):
         bench.kv.put(b"a", value)
     with pytest.raises(TypeError, match=rf"store rates: the key is a {type(value).__name__}"):
         bench.rates.get(value)
@@ -383,10 +411,14 @@ def test_a_serde_that_fails_names_store_and_item(tmp_path):
             return data.decode("ascii")
 
     with hf.open_task(tmp_path / "db", [hf.stores.key_value("kv", value=Picky())]) as task:
-        with pytest.raises(hf.errors.SerializationError, match="store kv: .* cannot serialize the value 'ü'"):
+        with pytest.raises(
+            hf.errors.SerializationError, match="store kv: .* cannot serialize the value 'ü'"
+        ):
             task["kv"].put(b"a", "ü")
         task["kv"].put_batch(pa.array([b"a"]), pa.array(["ü"]))
-        with pytest.raises(hf.errors.SerializationError, match="store kv: .* cannot deserialize the stored value"):
+        with pytest.raises(
+            hf.errors.SerializationError, match="store kv: .* cannot deserialize the stored value"
+        ):
             task["kv"].get(b"a")
 
 
@@ -438,7 +470,10 @@ def test_a_directory_that_was_deleted_is_made_anew(open_bench):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda task: task["kv"].read_only("read_committed"), r"isolation_level is 'read_committed'; wanted: one of Isol"),
+        (
+            lambda task: task["kv"].read_only("read_committed"),
+            r"isolation_level is 'read_committed'; wanted: one of Isol",
+        ),
         (lambda task: task["v"].read_only(hf.Durability.SYNC), "isolation_level is <Durability"),
         (lambda task: task.position("read_committed"), "isolation_level is 'read_committed'"),
         (
@@ -449,18 +484,32 @@ def test_a_directory_that_was_deleted_is_made_anew(open_bench):
         (lambda task: hf.Position({"a": 1}), "offsets is .*; wanted: a mapping of topics"),
         (lambda task: hf.Position([("a", 0, 1)]), "offsets is .*; wanted: a mapping of topics"),
         (lambda task: hf.Position().merge({"a": {0: 1}}), "other is a dict; wanted: a Position"),
-        (lambda task: task.commit([("log", 0, 1)]), "changelog_offsets is .*; wanted: a mapping of"),
+        (
+            lambda task: task.commit([("log", 0, 1)]),
+            "changelog_offsets is .*; wanted: a mapping of",
+        ),
         (lambda task: task.commit({"log": 1}), "changelog_offsets is .*; wanted: a mapping of"),
         (lambda task: task.recover([("log", 0)]), "changelog_offsets is .*; wanted: a mapping of"),
         (lambda task: task.committed_offset("log"), "partition is 'log'; wanted:"),
-        (lambda task: hf.open_task(None, [], rocksdb_options=[("a", "b")]), "rocksdb_options is .*; wanted: a mapping of"),
-        (lambda task: hf.open_task(None, [], rocksdb_options={"a": 1}), "rocksdb_options is .*; wanted: a mapping of"),
-        (lambda task: hf.open_task(None, hf.stores.key_value("a")), "stores is a StoreBuilder; wanted: a sequence"),
+        (
+            lambda task: hf.open_task(None, [], rocksdb_options=[("a", "b")]),
+            "rocksdb_options is .*; wanted: a mapping of",
+        ),
+        (
+            lambda task: hf.open_task(None, [], rocksdb_options={"a": 1}),
+            "rocksdb_options is .*; wanted: a mapping of",
+        ),
+        (
+            lambda task: hf.open_task(None, hf.stores.key_value("a")),
+            "stores is a StoreBuilder; wanted: a sequence",
+        ),
     ],
 )
 def test_a_wrong_type_at_the_edge_names_the_argument(call, words):
     with (
-        hf.open_task(None, [hf.stores.key_value("kv"), hf.stores.versioned("v", history_retention=1)]) as task,
+        hf.open_task(
+            None, [hf.stores.key_value("kv"), hf.stores.versioned("v", history_retention=1)]
+        ) as task,
         pytest.raises(TypeError, match=words),
     ):
         call(task)
@@ -469,6 +518,8 @@ def test_a_wrong_type_at_the_edge_names_the_argument(call, words):
 @pytest.mark.parametrize("path", ["", " "])
 def test_a_path_that_is_empty_is_no_folder(path: str, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="path is empty: give a folder, or None for a task in memory"):
+    with pytest.raises(
+        ValueError, match="path is empty: give a folder, or None for a task in memory"
+    ):
         hf.open_task(path, KV)
     assert not list(tmp_path.iterdir())

@@ -52,8 +52,12 @@ def test_a_look_at_the_next_key_takes_nothing(task):
 @pytest.mark.parametrize("store", ["kv", "text"])
 def test_a_loop_goes_on_where_the_iterator_stands(tmp_path, store):
     text = hf.stores.key_value("text", key=hf.serde.STRING, value=hf.serde.STRING)
-    with hf.open_task(tmp_path / "other", [hf.stores.key_value("kv"), text], durability=hf.Durability.CHANGELOG) as task:
-        rows = [(key(number), b"v") if store == "kv" else (f"{number:06}", "v") for number in range(30)]
+    with hf.open_task(
+        tmp_path / "other", [hf.stores.key_value("kv"), text], durability=hf.Durability.CHANGELOG
+    ) as task:
+        rows = [
+            (key(number), b"v") if store == "kv" else (f"{number:06}", "v") for number in range(30)
+        ]
         task[store].put_all(rows)
         scan, found = task[store].range(), []
         found.append(next(scan))
@@ -124,7 +128,9 @@ def test_an_iterator_that_has_raised_goes_on_with_no_row(tmp_path):
             task["w"].put(key(number), b"value %06d" % number * 20, number)
         task.commit()
     # The keys come from one table and are whole, the value of one is damaged in the other.
-    (damaged,) = [path for path in (tmp_path / "db").glob("*.sst") if b"value 000100" in path.read_bytes()]
+    (damaged,) = [
+        path for path in (tmp_path / "db").glob("*.sst") if b"value 000100" in path.read_bytes()
+    ]
     damaged.write_bytes(damaged.read_bytes().replace(b"value 000100value", b"value 0001?0value", 1))
     with hf.open_task(tmp_path / "db", [store], **options) as task:
         scan, found = task["w"].all(), 0

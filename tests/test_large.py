@@ -18,7 +18,9 @@ def column(*rows: bytes) -> pa.Array:
     # The rows before it are empty: all lie at the buffer's start.
     ends = [0] * len(rows) + [len(TOO_LARGE)]
     offsets = pa.py_buffer(struct.pack(f"{len(ends)}q", *ends))
-    return pa.Array.from_buffers(pa.large_binary(), len(rows), [None, offsets, pa.py_buffer(TOO_LARGE)])
+    return pa.Array.from_buffers(
+        pa.large_binary(), len(rows), [None, offsets, pa.py_buffer(TOO_LARGE)]
+    )
 
 
 @pytest.fixture
@@ -53,12 +55,17 @@ KEYS = pa.array([b"a", b"b"])
         (lambda t: t["kv"].put_batch(KEYS, column(*BATCH)), "row 1 of values"),
         (lambda t: t["kv"].put_batch(column(*BATCH), KEYS), "row 1 of keys"),
         (lambda t: t["v"].put_batch(KEYS, column(*BATCH), TIMES), "row 1 of values"),
-        (lambda t: t["v"].apply_batch(pa.array([True, True]), KEYS, column(*BATCH), TIMES), "row 1 of values"),
+        (
+            lambda t: t["v"].apply_batch(pa.array([True, True]), KEYS, column(*BATCH), TIMES),
+            "row 1 of values",
+        ),
         (lambda t: t["w"].put_batch(KEYS, column(*BATCH), TIMES), "row 1 of values"),
         (lambda t: t["s"].put_batch(KEYS, TIMES, TIMES, column(*BATCH)), "row 1 of values"),
     ],
 )
-def test_a_key_or_value_of_more_than_a_gibibyte_is_refused_and_nothing_is_staged(task, write, named):
+def test_a_key_or_value_of_more_than_a_gibibyte_is_refused_and_nothing_is_staged(
+    task, write, named
+):
     with pytest.raises(ValueError, match=named):
         write(task)
     assert [task[name].stream_time for name in ("v", "w", "s")] == [None, None, None]

@@ -1,4 +1,6 @@
-"""A transaction of 1 GiB with the default settings: all of it is committed, and little of it was ever in memory."""
+"""A transaction of 1 GiB with the default settings: all of it is committed, and little of it was
+ever in memory.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,14 @@ ROWS, VALUE, BATCHES = 10_000, 1_000, 106
 
 def peak():
     status = Path("/proc/self/status").read_text()
-    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
+    peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(peak.split()[1]) / 1024
 
 def keys(batch):
     return pa.array([b"%016d" % (batch + row * BATCHES) for row in range(ROWS)])
 
-values = pa.FixedSizeBinaryArray.from_buffers(pa.binary(VALUE), ROWS, [None, pa.py_buffer(os.urandom(VALUE * ROWS))])
+buffer = pa.py_buffer(os.urandom(VALUE * ROWS))
+values = pa.FixedSizeBinaryArray.from_buffers(pa.binary(VALUE), ROWS, [None, buffer])
 with hf.open_task(sys.argv[1], [hf.stores.key_value("kv")]) as task:
     before = peak()
     for batch in range(BATCHES):
@@ -32,8 +36,11 @@ with hf.open_task(sys.argv[1], [hf.stores.key_value("kv")]) as task:
     task.commit({("log", 0): 1})
     used = peak() - before
 with hf.open_task(sys.argv[1], [hf.stores.key_value("kv")]) as task:
-    same = all(pa.array(task["kv"].get_batch(keys(batch))).equals(values.cast(pa.binary())) for batch in range(BATCHES))
-    print(json.dumps({"used": used, "same": same, "bytes": ROWS * (16 + VALUE) * BATCHES, "offset": task.committed_offset(("log", 0))}))
+    wanted = values.cast(pa.binary())
+    found = (pa.array(task["kv"].get_batch(keys(batch))) for batch in range(BATCHES))
+    same = all(batch.equals(wanted) for batch in found)
+    written, offset = ROWS * (16 + VALUE) * BATCHES, task.committed_offset(("log", 0))
+    print(json.dumps({"used": used, "same": same, "bytes": written, "offset": offset}))
 """
 
 
@@ -41,7 +48,10 @@ with hf.open_task(sys.argv[1], [hf.stores.key_value("kv")]) as task:
 def test_a_transaction_of_one_gib_takes_256_mib_of_memory(tmp_path):
     # A process of its own, so that nothing else counts.
     output = subprocess.run(
-        [sys.executable, "-c", CHILD, tmp_path / "db"], check=True, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", CHILD, tmp_path / "db"],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
     ).stdout
     found = json.loads(output)
     assert found["bytes"] > 1 << 30

@@ -11,8 +11,9 @@ from processes import run_script
 
 COUNT, VALUE = 10_000, 4_000  # 40 MB
 
-# In a process of its own, since the peak of one only rises. Whoever collects versions has all of them by the first row; a scan's
-# rest is not looked at, since what was read lies in RocksDB's cache, too.
+# In a process of its own, since the peak of one only rises. Whoever collects versions has all of
+# them by the first row; a scan's rest is not looked at, since what was read lies in RocksDB's
+# cache, too.
 READ = """
 def peak():
     with open("/proc/self/status") as status:
@@ -23,9 +24,10 @@ with hf.open_task(sys.argv[1], [hf.stores.versioned("v", history_retention=10**9
     scans = {
         "versions": lambda: next(v.versions(b"k", 0, 10**9, descending=False))[1].timestamp,
         "versions_range": lambda: next(v.versions_range(None, None, 0, 10**9))[1].timestamp,
-        "versions_batches": lambda: pa.record_batch(next(iter(v.versions_batches(None, None, 0, 10**9, batch_rows=10))))["timestamp"][0],
+        "versions_batches": lambda: pa.record_batch(next(iter(v.versions_batches(None, None, 0,
+        10**9, batch_rows=10))))["timestamp"][0],
     }
-    assert pa.record_batch(next(iter(v.versions_batches(b"l", None, 0, 10**9)))).num_rows == 1  # the first read opens files
+    assert pa.record_batch(next(iter(v.versions_batches(b"l", None, 0, 10**9)))).num_rows == 1
     before = peak()
     for name, first in scans.items():
         print(name, int(first()), peak() - before)
@@ -42,8 +44,11 @@ def test_the_first_of_many_versions_takes_memory_for_a_few(memory_path: Path):
         task["v"].put(b"l", b"", COUNT)
         task.commit()
     told = {
-        name: (int(first), int(grown)) for name, first, grown in map(str.split, run_script(READ, memory_path).splitlines())
+        name: (int(first), int(grown))
+        for name, first, grown in map(str.split, run_script(READ, memory_path).splitlines())
     }
     assert {name: first for name, (first, _) in told.items()} == dict.fromkeys(told, 0)
     assert len(told) == 3
-    assert all(grown < 10 << 10 for _, grown in told.values()), f"{told} (first, KiB) of {COUNT * VALUE >> 10} KiB of values"
+    assert all(grown < 10 << 10 for _, grown in told.values()), (
+        f"{told} (first, KiB) of {COUNT * VALUE >> 10} KiB of values"
+    )

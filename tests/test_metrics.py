@@ -48,11 +48,16 @@ def debug(tmp_path):
 def counts(task, store):
     """What a store's totals say of calls and records, those that are 0 left out."""
     figures = task.metrics()["stores"][store]
-    ours = {name: value for name, value in figures.items() if name.endswith("-total") and not name.startswith("commit-")}
+    ours = {
+        name: value
+        for name, value in figures.items()
+        if name.endswith("-total") and not name.startswith("commit-")
+    }
     return {name.removesuffix("-total"): value for name, value in ours.items() if value}
 
 
-# --- what is counted ---------------------------------------------------------------------------------------------------
+# --- what is counted
+# --------------------------------------------------------------------------------------------------
 
 
 def test_each_call_on_a_key_value_store_is_counted_once(task):
@@ -73,10 +78,23 @@ def test_each_call_on_a_key_value_store_is_counted_once(task):
     list(kv.range_batches(b"a"))
     kv.delete_range(b"x", b"y")
     assert counts(task, "kv") == {
-        "put": 2, "put-if-absent": 1, "put-all": 1, "put-all-records": 3, "delete": 1, "get": 2, "range": 2, "all": 1,
-        "prefix-scan": 1, "put-batch": 1, "put-batch-records": 2, "get-batch": 1, "get-batch-records": 3,
-        "delete-batch": 1, "delete-batch-records": 1, "delete-range": 1,
-    }  # fmt: skip
+        "put": 2,
+        "put-if-absent": 1,
+        "put-all": 1,
+        "put-all-records": 3,
+        "delete": 1,
+        "get": 2,
+        "range": 2,
+        "all": 1,
+        "prefix-scan": 1,
+        "put-batch": 1,
+        "put-batch-records": 2,
+        "get-batch": 1,
+        "get-batch-records": 3,
+        "delete-batch": 1,
+        "delete-batch-records": 1,
+        "delete-range": 1,
+    }
 
 
 def test_each_call_on_a_timestamped_store_is_counted_once(task):
@@ -92,9 +110,20 @@ def test_each_call_on_a_timestamped_store_is_counted_once(task):
     store.get_batch(pa.array([b"g", b"h", b"i"]))
     store.delete_batch(pa.array([b"g"]))
     assert counts(task, "stamped") == {
-        "put": 1, "put-if-absent": 1, "delete": 1, "get": 1, "range": 1, "all": 1, "prefix-scan": 1, "put-batch": 1,
-        "put-batch-records": 2, "get-batch": 1, "get-batch-records": 3, "delete-batch": 1, "delete-batch-records": 1,
-    }  # fmt: skip
+        "put": 1,
+        "put-if-absent": 1,
+        "delete": 1,
+        "get": 1,
+        "range": 1,
+        "all": 1,
+        "prefix-scan": 1,
+        "put-batch": 1,
+        "put-batch-records": 2,
+        "get-batch": 1,
+        "get-batch-records": 3,
+        "delete-batch": 1,
+        "delete-batch-records": 1,
+    }
 
 
 @pytest.mark.parametrize("kind", [hf.stores.key_value, hf.stores.timestamped_key_value])
@@ -118,12 +147,28 @@ def test_each_call_on_a_versioned_store_is_counted_once(task):
     list(store.scan())
     store.put_batch(pa.array([b"b", b"c"]), pa.array([b"1", b"2"]), pa.array([LATE, LATE]))
     store.get_batch(pa.array([b"b", b"c", b"d"]), as_of=pa.array([LATE] * 3))
-    store.apply_batch(pa.array([True, False]), pa.array([b"b", b"c"]), pa.array([b"1", b"2"]), pa.array([LATE, LATE]))
+    store.apply_batch(
+        pa.array([True, False]),
+        pa.array([b"b", b"c"]),
+        pa.array([b"1", b"2"]),
+        pa.array([LATE, LATE]),
+    )
     assert counts(task, "versioned") == {
-        "put": 2, "delete": 1, "get": 3, "versions": 1, "versions-range": 1, "scan": 1, "put-batch": 1,
-        "put-batch-records": 2, "get-batch": 1, "get-batch-records": 3, "apply-batch": 1, "apply-batch-records": 2,
-        "dropped-records": 1, "expired-reads": 1,
-    }  # fmt: skip
+        "put": 2,
+        "delete": 1,
+        "get": 3,
+        "versions": 1,
+        "versions-range": 1,
+        "scan": 1,
+        "put-batch": 1,
+        "put-batch-records": 2,
+        "get-batch": 1,
+        "get-batch-records": 3,
+        "apply-batch": 1,
+        "apply-batch-records": 2,
+        "dropped-records": 1,
+        "expired-reads": 1,
+    }
 
 
 def test_each_call_on_window_and_session_stores_is_counted_once(task):
@@ -137,9 +182,16 @@ def test_each_call_on_window_and_session_stores_is_counted_once(task):
     window.fetch_batch(pa.array([b"a"]), pa.array([LATE]))
     window.fetch_batch(pa.array([b"a", b"b"]), pa.array([LATE, LATE]), pa.array([LATE, LATE]))
     assert counts(task, "window") == {
-        "put": 2, "fetch": 2, "all": 1, "put-batch": 1, "put-batch-records": 2, "fetch-batch": 2, "fetch-batch-records": 3,
-        "dropped-records": 1, "expired-window-record-drop": 1,
-    }  # fmt: skip
+        "put": 2,
+        "fetch": 2,
+        "all": 1,
+        "put-batch": 1,
+        "put-batch-records": 2,
+        "fetch-batch": 2,
+        "fetch-batch-records": 3,
+        "dropped-records": 1,
+        "expired-window-record-drop": 1,
+    }
     session.put(hf.WindowedKey(b"a", LATE, LATE), b"1")
     session.remove(hf.WindowedKey(b"a", LATE, LATE))
     session.fetch_session(b"a", LATE, LATE)
@@ -166,7 +218,12 @@ def test_commits_are_the_tasks_and_each_stores(task):
         assert figures["commit-total"] == 1
         assert 0 < figures["commit-latency-avg"] <= figures["commit-latency-max"] < 60
         assert figures["commit-rate"] > 0
-        assert figures["flush-rate"] == figures["flush-latency-avg"] == figures["flush-latency-max"] == 0
+        assert (
+            figures["flush-rate"]
+            == figures["flush-latency-avg"]
+            == figures["flush-latency-max"]
+            == 0
+        )
 
 
 def test_uncommitted_bytes_are_told_by_store(task):
@@ -174,7 +231,10 @@ def test_uncommitted_bytes_are_told_by_store(task):
     metrics = task.metrics()
     stores = metrics["stores"]
     assert (
-        stores["kv"]["uncommitted-bytes"] == metrics["uncommitted-bytes"] == task.approximate_num_uncommitted_bytes > 1_000
+        stores["kv"]["uncommitted-bytes"]
+        == metrics["uncommitted-bytes"]
+        == task.approximate_num_uncommitted_bytes
+        > 1_000
     )
     assert stores["versioned"]["uncommitted-bytes"] == 0
     task.commit()
@@ -269,7 +329,10 @@ def test_rocksdb_counts_at_debug(debug):
 
 
 def test_rocksdb_counts_are_of_their_own_task(tmp_path):
-    with open_task(tmp_path / "a", hf.MetricsLevel.DEBUG) as a, open_task(tmp_path / "b", hf.MetricsLevel.DEBUG) as b:
+    with (
+        open_task(tmp_path / "a", hf.MetricsLevel.DEBUG) as a,
+        open_task(tmp_path / "b", hf.MetricsLevel.DEBUG) as b,
+    ):
         a["kv"].put(b"a", bytes(100_000))
         a.commit()
         assert b.metrics()["bytes-written-total"] < 100_000 < a.metrics()["bytes-written-total"]
@@ -282,14 +345,19 @@ def test_metrics_of_a_closed_task_are_an_error(tmp_path):
         task.metrics()
 
 
-# --- what they are called ----------------------------------------------------------------------------------------------
+# --- what they are called
+# ----------------------------------------------------------------------------------------------
 
 
 def of_page(heading):
     """Name → (unit, level) of the table below a heading."""
     section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (`.*`) \| (.+?) \| (\w+) \|", section, re.MULTILINE)
-    return {name: (unit, level) for names, unit, level in rows for name in re.findall(r"`([\w-]+)`", names)}
+    return {
+        name: (unit, level)
+        for names, unit, level in rows
+        for name in re.findall(r"`([\w-]+)`", names)
+    }
 
 
 def of_tasks(tmp_path):
@@ -300,7 +368,9 @@ def of_tasks(tmp_path):
             figures, stores = task._core.metrics()
             of_stores = [figure for _, figures in stores for figure in figures]
             for scope, those in (("task", figures), ("store", of_stores)):
-                found.setdefault(scope, {}).update({name: (unit, level.name) for name, _, unit, _ in those})
+                found.setdefault(scope, {}).update(
+                    {name: (unit, level.name) for name, _, unit, _ in those}
+                )
     return found["task"], found["store"]
 
 
@@ -314,21 +384,29 @@ def test_the_types_name_exactly_what_there_is(debug):
     metrics = debug.metrics()
     in_info = {name for name, (_, level) in of_page("A task").items() if level == "INFO"}
     assert set(TaskMetrics.__annotations__) == set(metrics)
-    assert {name for name, of in TaskMetrics.__annotations__.items() if get_origin(of) is not NotRequired} - {
-        "stores"
-    } == in_info
-    assert set(StoreMetrics.__annotations__) == {name for of_store in metrics["stores"].values() for name in of_store}
+    assert {
+        name
+        for name, of in TaskMetrics.__annotations__.items()
+        if get_origin(of) is not NotRequired
+    } - {"stores"} == in_info
+    assert set(StoreMetrics.__annotations__) == {
+        name for of_store in metrics["stores"].values() for name in of_store
+    }
 
 
 def test_values_have_the_types_that_are_named(debug):
     metrics = debug.metrics()
-    for figures, types in [(metrics, TaskMetrics), *((of_store, StoreMetrics) for of_store in metrics["stores"].values())]:
+    for figures, types in [
+        (metrics, TaskMetrics),
+        *((of_store, StoreMetrics) for of_store in metrics["stores"].values()),
+    ]:
         for name, value in figures.items():
             if name != "stores":
                 assert type(value).__name__ in str(types.__annotations__[name])
 
 
-# --- Prometheus --------------------------------------------------------------------------------------------------------
+# --- Prometheus
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_text_is_read_back_by_prometheus_own_parser(debug):
@@ -336,7 +414,11 @@ def test_the_text_is_read_back_by_prometheus_own_parser(debug):
     debug.commit()
     text = hf.metrics.prometheus(debug, "orders")
     families = {family.name: family for family in text_string_to_metric_families(text)}
-    read = {(sample.name, sample.labels.get("store")): sample for family in families.values() for sample in family.samples}
+    read = {
+        (sample.name, sample.labels.get("store")): sample
+        for family in families.values()
+        for sample in family.samples
+    }
     assert {sample.labels["task"] for sample in read.values()} == {"orders"}
     assert families["holdfast_store_put"].type == "counter"
     assert families["holdfast_task_uncommitted_bytes"].type == "gauge"
@@ -348,7 +430,9 @@ def test_the_text_is_read_back_by_prometheus_own_parser(debug):
     metrics = debug.metrics()
     stores = metrics["stores"]
     wanted = {(named("task", name), None) for name in metrics if name != "stores"}
-    wanted |= {(named("store", name), store) for store, figures in stores.items() for name in figures}
+    wanted |= {
+        (named("store", name), store) for store, figures in stores.items() for name in figures
+    }
     assert set(read) == wanted
 
 
@@ -359,7 +443,11 @@ def test_a_collector_shows_many_tasks_and_forgets_closed_ones(tmp_path):
 
         def labels():
             text = generate_latest(registry).decode()
-            samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+            samples = [
+                sample
+                for family in text_string_to_metric_families(text)
+                for sample in family.samples
+            ]
             return {sample.labels["task"] for sample in samples}
 
         assert labels() == {"a", "b"}
@@ -368,7 +456,10 @@ def test_a_collector_shows_many_tasks_and_forgets_closed_ones(tmp_path):
 
 
 def test_a_task_that_is_closed_during_a_scrape_is_left_out():
-    with hf.open_task(None, [hf.stores.key_value("kv")]) as a, hf.open_task(None, [hf.stores.key_value("kv")]) as b:
+    with (
+        hf.open_task(None, [hf.stores.key_value("kv")]) as a,
+        hf.open_task(None, [hf.stores.key_value("kv")]) as b,
+    ):
         # Closed by another thread between any look at it and its figures.
         class Closing:
             is_open = True

@@ -6,14 +6,16 @@ import pytest
 
 from processes import run_script
 
-# A store whose segments are short: each commit lets the thread that frees expired space do something, and say so at DEBUG.
+# A store whose segments are short: each commit lets the thread that frees expired space do
+# something, and say so at DEBUG.
 SETUP = """
 import faulthandler, gc, io, logging
 faulthandler.dump_traceback_later(45, exit=True)
 logging.basicConfig(level=sys.argv[2], stream=io.StringIO())
 
 def job(number):
-    task = hf.open_task(f"{sys.argv[1]}/{number}", [hf.stores.versioned("v", history_retention=5, segment_interval=1)])
+    store = hf.stores.versioned("v", history_retention=5, segment_interval=1)
+    task = hf.open_task(f"{sys.argv[1]}/{number}", [store])
     for i in range(3):
         task["v"].put(b"k", b"v", i * 100)
         task.commit()
@@ -54,7 +56,9 @@ print("done")
 
 
 @pytest.mark.parametrize("level", ["INFO", "DEBUG"])
-@pytest.mark.parametrize("script", [LET_GO, END, END_WITHOUT_DROP], ids=["let go", "end", "end without a drop"])
+@pytest.mark.parametrize(
+    "script", [LET_GO, END, END_WITHOUT_DROP], ids=["let go", "end", "end without a drop"]
+)
 def test_a_task_that_was_not_closed_holds_nobody_up(tmp_path, script, level):
     assert run_script(SETUP + script, tmp_path, level) == "done\n"
 

@@ -13,7 +13,11 @@ COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCO
 
 
 def two(path, **options):
-    return hf.open_task(path, [hf.stores.key_value("kept"), hf.stores.key_value("lost", persistent=False)], **options)
+    return hf.open_task(
+        path,
+        [hf.stores.key_value("kept"), hf.stores.key_value("lost", persistent=False)],
+        **options,
+    )
 
 
 def test_a_store_that_lost_its_data_says_so_and_its_neighbours_keep_their_offsets(tmp_path):
@@ -45,7 +49,9 @@ def test_the_task_stands_where_its_furthest_behind_store_does(tmp_path):
 def test_a_store_added_later_has_no_offset(tmp_path):
     with hf.open_task(tmp_path / "db", [hf.stores.key_value("kept")]) as task:
         task.commit({LOG: 7})
-    with hf.open_task(tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("new")]) as task:
+    with hf.open_task(
+        tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("new")]
+    ) as task:
         assert (task["kept"].committed_offset(LOG), task["new"].committed_offset(LOG)) == (7, None)
         # Who goes on from where the task stands must not pass the new store over.
         assert task.committed_offset(LOG) is None
@@ -53,7 +59,8 @@ def test_a_store_added_later_has_no_offset(tmp_path):
         task.restore_batch("new", pa.array([b"k"]), pa.array([b"v"]), None, {LOG: 7})
         assert task.committed_offset(LOG) == 7
     with hf.open_task(
-        tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("memory", persistent=False)]
+        tmp_path / "db",
+        [hf.stores.key_value("kept"), hf.stores.key_value("memory", persistent=False)],
     ) as task:
         assert (task["kept"].committed_offset(LOG), task.committed_offset(LOG)) == (7, None)
 
@@ -118,7 +125,9 @@ def test_a_query_is_answered_from_its_bound_on(bench):
     bench.task.commit()
     assert early.get(b"k") == b"v"
     with pytest.raises(hf.errors.NotUpToBoundError, match="41 of orders"):
-        bench.rates.read_only(COMMITTED, position_bound=PositionBound.at(Position({"orders": {3: 42}}))).get(b"k")
+        bench.rates.read_only(
+            COMMITTED, position_bound=PositionBound.at(Position({"orders": {3: 42}}))
+        ).get(b"k")
     assert bench.kv.read_only(COMMITTED, position_bound=PositionBound.unbounded()).get(b"k") == b"v"
 
 
@@ -127,7 +136,9 @@ AT_41 = PositionBound.at(Position({"orders": {0: 41}}))
 
 def assert_lost(store):
     for level in (COMMITTED, UNCOMMITTED):
-        with pytest.raises(hf.errors.NotUpToBoundError, match=rf"lost .*restore it.*store: {store.name}"):
+        with pytest.raises(
+            hf.errors.NotUpToBoundError, match=rf"lost .*restore it.*store: {store.name}"
+        ):
             store.read_only(level, position_bound=AT_41).get(b"k")
         assert store.read_only(level, position_bound=PositionBound.unbounded()).get(b"k") is None
         assert store.read_only(level).get(b"k") is None
@@ -155,15 +166,21 @@ def test_a_store_added_later_meets_no_bound_until_it_is_restored(tmp_path, offse
         task.observe("orders", 0, 41)
         task.commit(offsets)
     for _ in range(2):
-        with hf.open_task(tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("new")]) as task:
+        with hf.open_task(
+            tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("new")]
+        ) as task:
             assert task["kept"].read_only(COMMITTED, position_bound=AT_41).get(b"k") is None
             assert_lost(task["new"])
-    with hf.open_task(tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("new")]) as task:
+    with hf.open_task(
+        tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("new")]
+    ) as task:
         task.restore_batch("new", pa.array([b"k"]), pa.array([b"v"]), None, offsets)
         assert task["new"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
 
 
-def test_a_store_that_was_left_out_while_the_position_moved_meets_no_bound_until_it_is_restored(tmp_path):
+def test_a_store_that_was_left_out_while_the_position_moved_meets_no_bound_until_it_is_restored(
+    tmp_path,
+):
     kept, left_out = hf.stores.key_value("kept"), hf.stores.key_value("lost")
     with hf.open_task(tmp_path / "db", [kept, left_out]) as task:
         task.observe("orders", 0, 40)
@@ -202,8 +219,14 @@ def test_a_topic_that_cannot_be_stored_is_refused_and_changes_nothing(bench):
 @pytest.mark.parametrize(
     ("call", "named"),
     [
-        (lambda task, number: task.commit({("log", number): 1}), "a partition of changelog_offsets"),
-        (lambda task, number: task.recover({("log", number): 1}), "a partition of changelog_offsets"),
+        (
+            lambda task, number: task.commit({("log", number): 1}),
+            "a partition of changelog_offsets",
+        ),
+        (
+            lambda task, number: task.recover({("log", number): 1}),
+            "a partition of changelog_offsets",
+        ),
         (lambda task, number: task.committed_offset(("log", number)), "partition"),
         (lambda task, number: task["kv"].committed_offset(("log", number)), "partition"),
         (lambda task, number: task.observe("log", number, 1), "partition"),

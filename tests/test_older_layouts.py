@@ -1,4 +1,6 @@
-"""Directories of older layouts: text files that Kafka Streams wrote are moved in, and `upgrade_from` writes them back."""
+"""Directories of older layouts: text files that Kafka Streams wrote are moved in, and
+`upgrade_from` writes them back.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ POSITION = hf.Position({"orders": {3: 99, 4: 7}, "rates.eu_daily-v1": {0: 123456
 
 
 def opened(path, **options):
-    return hf.open_task(path, [hf.stores.key_value("totals", key=hf.serde.STRING, value=hf.serde.INT64)], **options)
+    return hf.open_task(
+        path, [hf.stores.key_value("totals", key=hf.serde.STRING, value=hf.serde.INT64)], **options
+    )
 
 
 def lines(path: Path) -> list[str]:
@@ -52,16 +56,22 @@ def test_upgrade_from_writes_them_back_as_kafka_streams_does(directory, durabili
         task["totals"].put("a", 1)
         task.commit()
     # All but the offset that stands for "not known".
-    assert lines(directory / ".checkpoint") == sorted(set(lines(KAFKA / ".checkpoint")) - {"app-not-known-changelog 3 -4"})
+    assert lines(directory / ".checkpoint") == sorted(
+        set(lines(KAFKA / ".checkpoint")) - {"app-not-known-changelog 3 -4"}
+    )
     assert lines(directory / "totals.position") == lines(KAFKA / "totals.position")
     with opened(directory, durability=durability) as task:
         assert task["totals"].get("a") == 1
         assert task.committed_offsets() == OFFSETS
         assert task.position() == POSITION
     with pytest.raises(ValueError, match="durability"):
-        opened(directory, durability=next(other for other in hf.Durability if other is not durability))
+        opened(
+            directory, durability=next(other for other in hf.Durability if other is not durability)
+        )
     with pytest.raises(ValueError, match="serde|key"):
-        hf.open_task(directory, [hf.stores.key_value("totals", key=hf.serde.INT64)], durability=durability)
+        hf.open_task(
+            directory, [hf.stores.key_value("totals", key=hf.serde.INT64)], durability=durability
+        )
 
 
 def test_a_store_in_memory_takes_no_offset_away_from_its_neighbours(directory):

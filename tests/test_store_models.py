@@ -1,5 +1,7 @@
-"""Every kind of store but the versioned one (which has `test_versioned_model.py`) against a dictionary: scalar and Arrow forms,
-commits, rollbacks, reopens, crashes, and readers at both isolation levels, of transactions in memory and of such as spill."""
+"""Every kind of store but the versioned one (which has `test_versioned_model.py`) against a
+dictionary: scalar and Arrow forms, commits, rollbacks, reopens, crashes, and readers at both
+isolation levels, of transactions in memory and of such as spill.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,18 @@ VALUES = st.none() | st.binary(max_size=2)
 TIMES = st.integers(-30, 150)
 BOUNDS = st.none() | KEYS
 RETENTION, SIZE = 50, 5
-# Memory of a transaction at which it spills: mostly never, or now and then, or at every row, which takes ten times as long.
+# Memory of a transaction at which it spills: mostly never, or now and then, or at every row, which
+# takes ten times as long.
 LIMITS = st.sampled_from([64 << 20] * 5 + [300] * 2 + [0])
 # Every spill syncs files; memory makes that cheap.
 MEMORY = Path("/dev/shm")
 
 
 def table(reader: Any) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in pa.RecordBatchReader.from_stream(reader).read_all().to_pylist()]
+    return [
+        tuple(row.values())
+        for row in pa.RecordBatchReader.from_stream(reader).read_all().to_pylist()
+    ]
 
 
 def rows(batch: Any) -> list[tuple[Any, ...]]:
@@ -49,13 +55,18 @@ def int64(items: list[int]) -> pa.Array:
 
 
 def without(found: dict[bytes, Any], low: bytes | None, high: bytes | None) -> dict[bytes, Any]:
-    below, above = (lambda key: low is not None and key < low), (lambda key: high is not None and key > high)
+    below, above = (
+        (lambda key: low is not None and key < low),
+        (lambda key: high is not None and key > high),
+    )
     return {key: value for key, value in found.items() if below(key) or above(key)}
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """One store in one task. `open` is what the writer sees, `committed` what a reader of the last commit sees: rows by
-    where they stand in the store's order, stream time, and the last duplicate's number."""
+    """One store in one task. `open` is what the writer sees, `committed` what a reader of the last
+    commit sees: rows by where they stand in the store's order, stream time, and the last
+    duplicate's number.
+    """
 
     builder: hf.StoreBuilder
 
@@ -125,7 +136,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        # A task that nobody holds any more is not closed: what was committed has to come from the log, as after a kill.
+        # A task that nobody holds any more is not closed: what was committed has to come from the
+        # log, as after a kill.
         self.scans.clear()
         del self.task
         gc.collect()
@@ -192,7 +204,9 @@ class KeyValueMachine(StoreMachine):
     @rule(entries=st.lists(st.tuples(KEYS, VALUES)), arrow=st.booleans())
     def put_many(self, entries: list[tuple[bytes, bytes | None]], arrow: bool) -> None:
         if arrow:
-            self.store.put_batch(binary([key for key, _ in entries]), binary([value for _, value in entries]))
+            self.store.put_batch(
+                binary([key for key, _ in entries]), binary([value for _, value in entries])
+            )
         else:
             self.store.put_all(entries)
         for key, value in entries:
@@ -228,11 +242,17 @@ class KeyValueMachine(StoreMachine):
     @rule(low=BOUNDS, high=BOUNDS, prefix=KEYS, reverse=st.booleans())
     def scan(self, low: bytes | None, high: bytes | None, prefix: bytes, reverse: bool) -> None:
         now = self.expected(self.state())
-        inside = [row for row in now if (low is None or low <= row[0]) and (high is None or row[0] <= high)]
+        inside = [
+            row
+            for row in now
+            if (low is None or low <= row[0]) and (high is None or row[0] <= high)
+        ]
         inside = inside[::-1] if reverse else inside
         assert list(self.store.range(low, high, reverse=reverse)) == inside
         assert table(self.store.range_batches(low, high, reverse=reverse, batch_rows=2)) == inside
-        assert list(self.store.prefix_scan(prefix)) == [row for row in now if row[0].startswith(prefix)]
+        assert list(self.store.prefix_scan(prefix)) == [
+            row for row in now if row[0].startswith(prefix)
+        ]
 
 
 class TimestampedMachine(StoreMachine):
@@ -254,7 +274,10 @@ class TimestampedMachine(StoreMachine):
     def scan_all(self, store: Any, *, reverse: bool = False) -> Iterator[Any]:
         return store.range(reverse=reverse)
 
-    @rule(entries=st.lists(st.tuples(KEYS, VALUES, TIMES)), how=st.sampled_from(["put", "all", "arrow"]))
+    @rule(
+        entries=st.lists(st.tuples(KEYS, VALUES, TIMES)),
+        how=st.sampled_from(["put", "all", "arrow"]),
+    )
     def put(self, entries: list[tuple[bytes, bytes | None, int]], how: str) -> None:
         if how == "all":
             self.store.put_all(entries)
@@ -291,17 +314,25 @@ class TimestampedMachine(StoreMachine):
     def get(self, keys: list[bytes]) -> None:
         expected = [self.open.get(key) for key in keys]
         assert [self.store.get(key) for key in keys] == expected
-        assert rows(self.store.get_batch(binary(keys))) == [found or (None, None) for found in expected]
+        assert rows(self.store.get_batch(binary(keys))) == [
+            found or (None, None) for found in expected
+        ]
 
     @rule(low=BOUNDS, high=BOUNDS, prefix=KEYS, reverse=st.booleans())
     def scan(self, low: bytes | None, high: bytes | None, prefix: bytes, reverse: bool) -> None:
         now = self.expected(self.state())
-        inside = [row for row in now if (low is None or low <= row[0]) and (high is None or row[0] <= high)]
+        inside = [
+            row
+            for row in now
+            if (low is None or low <= row[0]) and (high is None or row[0] <= high)
+        ]
         inside = inside[::-1] if reverse else inside
         assert list(self.store.range(low, high, reverse=reverse)) == inside
         batches = table(self.store.range_batches(low, high, reverse=reverse, batch_rows=2))
         assert batches == [(key, *found) for key, found in inside]
-        assert list(self.store.prefix_scan(prefix)) == [row for row in now if row[0].startswith(prefix)]
+        assert list(self.store.prefix_scan(prefix)) == [
+            row for row in now if row[0].startswith(prefix)
+        ]
 
 
 class WindowMachine(StoreMachine):
@@ -316,7 +347,9 @@ class WindowMachine(StoreMachine):
         return (value,)
 
     def expected(self, state: tuple[Any, ...]) -> list[Any]:
-        return [(W(key, start, start + SIZE), value) for (start, key, _), value in self.visible(state)]
+        return [
+            (W(key, start, start + SIZE), value) for (start, key, _), value in self.visible(state)
+        ]
 
     def scan_all(self, store: Any, *, reverse: bool = False) -> Iterator[Any]:
         return store.all(reverse=reverse)
@@ -338,7 +371,14 @@ class WindowMachine(StoreMachine):
             self.stage((start, key, self.number), self.value(value, time))
 
     def single(self, key: bytes, start: int) -> Any:
-        return next((value for (time, at, _), value in self.visible(self.state()) if (time, at) == (start, key)), None)
+        return next(
+            (
+                value
+                for (time, at, _), value in self.visible(self.state())
+                if (time, at) == (start, key)
+            ),
+            None,
+        )
 
     @rule(asked=st.lists(st.tuples(KEYS, TIMES)))
     def fetch(self, asked: list[tuple[bytes, int]]) -> None:
@@ -346,7 +386,9 @@ class WindowMachine(StoreMachine):
             return
         expected = [self.single(*one) for one in asked]
         assert [self.store.fetch(*one) for one in asked] == expected
-        found = self.store.fetch_batch(binary([key for key, _ in asked]), int64([start for _, start in asked]))
+        found = self.store.fetch_batch(
+            binary([key for key, _ in asked]), int64([start for _, start in asked])
+        )
         if self.builder.kind == "timestamped_window":
             assert rows(found) == [one or (None, None) for one in expected]
         else:
@@ -354,14 +396,25 @@ class WindowMachine(StoreMachine):
 
     def between(self, low: bytes | None, high: bytes | None, start: int, end: int) -> list[Any]:
         now = self.expected(self.state())
-        inside = [row for row in now if (low is None or low <= row[0].key) and (high is None or row[0].key <= high)]
+        inside = [
+            row
+            for row in now
+            if (low is None or low <= row[0].key) and (high is None or row[0].key <= high)
+        ]
         return [row for row in inside if start <= row[0].start <= end]
 
     @rule(low=BOUNDS, high=BOUNDS, start=TIMES, length=st.integers(-5, 100), reverse=st.booleans())
-    def scan(self, low: bytes | None, high: bytes | None, start: int, length: int, reverse: bool) -> None:
+    def scan(
+        self, low: bytes | None, high: bytes | None, start: int, length: int, reverse: bool
+    ) -> None:
         expected = self.between(low, high, start, start + length)[:: -1 if reverse else 1]
-        assert list(self.store.fetch_range(low, high, start, start + length, reverse=reverse)) == expected
-        batches = self.store.fetch_range_batches(low, high, start, start + length, reverse=reverse, batch_rows=2)
+        assert (
+            list(self.store.fetch_range(low, high, start, start + length, reverse=reverse))
+            == expected
+        )
+        batches = self.store.fetch_range_batches(
+            low, high, start, start + length, reverse=reverse, batch_rows=2
+        )
         assert table(batches) == [(*key, *self.columns(value)) for key, value in expected]
         if low is not None:
             one = self.between(low, low, start, start + length)[:: -1 if reverse else 1]
@@ -411,7 +464,10 @@ class SessionMachine(StoreMachine):
     def scan_all(self, store: Any, *, reverse: bool = False) -> Iterator[Any]:
         return store.find_sessions(None, -1000, 1000, key_to=None, reverse=reverse)
 
-    @rule(puts=st.lists(st.tuples(KEYS, TIMES, st.integers(0, 9), VALUES), max_size=8), arrow=st.booleans())
+    @rule(
+        puts=st.lists(st.tuples(KEYS, TIMES, st.integers(0, 9), VALUES), max_size=8),
+        arrow=st.booleans(),
+    )
     def put(self, puts: list[tuple[bytes, int, int, bytes | None]], arrow: bool) -> None:
         if arrow:
             keys, ends, lengths, values = ([put[n] for put in puts] for n in range(4))
@@ -422,12 +478,17 @@ class SessionMachine(StoreMachine):
                 self.store.put(W(key, end - length, end), value)
             self.stage((end, key, end - length), value)
 
-    @rule(sessions=st.lists(st.tuples(KEYS, TIMES, st.integers(0, 9)), max_size=4), arrow=st.booleans())
+    @rule(
+        sessions=st.lists(st.tuples(KEYS, TIMES, st.integers(0, 9)), max_size=4),
+        arrow=st.booleans(),
+    )
     def remove(self, sessions: list[tuple[bytes, int, int]], arrow: bool) -> None:
         if arrow:
             keys = binary([key for key, _, _ in sessions])
             self.store.remove_batch(
-                keys, int64([end - length for _, end, length in sessions]), int64([end for _, end, _ in sessions])
+                keys,
+                int64([end - length for _, end, length in sessions]),
+                int64([end for _, end, _ in sessions]),
             )
         for key, end, length in sessions:
             if not arrow:
@@ -438,22 +499,44 @@ class SessionMachine(StoreMachine):
     def fetch_session(self, sessions: list[tuple[bytes, int, int]]) -> None:
         now = dict(self.visible(self.state()))
         expected = [now.get((end, key, end - length)) for key, end, length in sessions]
-        assert [self.store.fetch_session(key, end - length, end) for key, end, length in sessions] == expected
+        assert [
+            self.store.fetch_session(key, end - length, end) for key, end, length in sessions
+        ] == expected
         keys, ends = [key for key, _, _ in sessions], [end for _, end, _ in sessions]
         starts = [end - length for _, end, length in sessions]
-        assert pa.array(self.store.fetch_session_batch(binary(keys), int64(starts), int64(ends))).to_pylist() == expected
+        assert (
+            pa.array(
+                self.store.fetch_session_batch(binary(keys), int64(starts), int64(ends))
+            ).to_pylist()
+            == expected
+        )
 
-    def between(self, low: bytes | None, high: bytes | None, earliest_end: int, latest_start: int) -> list[Any]:
+    def between(
+        self, low: bytes | None, high: bytes | None, earliest_end: int, latest_start: int
+    ) -> list[Any]:
         now = self.expected(self.state())
-        inside = [row for row in now if (low is None or low <= row[0].key) and (high is None or row[0].key <= high)]
-        return [row for row in inside if row[0].end >= earliest_end and row[0].start <= latest_start]
+        inside = [
+            row
+            for row in now
+            if (low is None or low <= row[0].key) and (high is None or row[0].key <= high)
+        ]
+        return [
+            row for row in inside if row[0].end >= earliest_end and row[0].start <= latest_start
+        ]
 
     @rule(low=BOUNDS, high=BOUNDS, end=TIMES, start=TIMES, reverse=st.booleans())
-    def find(self, low: bytes | None, high: bytes | None, end: int, start: int, reverse: bool) -> None:
+    def find(
+        self, low: bytes | None, high: bytes | None, end: int, start: int, reverse: bool
+    ) -> None:
         step = -1 if reverse else 1
         expected = self.between(low, high, end, start)[::step]
-        assert list(self.store.find_sessions(low, end, start, key_to=high, reverse=reverse)) == expected
-        batches = self.store.find_batches(low, end, start, key_to=high, reverse=reverse, batch_rows=2)
+        assert (
+            list(self.store.find_sessions(low, end, start, key_to=high, reverse=reverse))
+            == expected
+        )
+        batches = self.store.find_batches(
+            low, end, start, key_to=high, reverse=reverse, batch_rows=2
+        )
         assert table(batches) == [(*key, value) for key, value in expected]
         if low is not None:
             assert (

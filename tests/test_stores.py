@@ -31,7 +31,9 @@ def test_the_default_segment_interval_follows_from_the_retention(retention, inte
 
 
 def test_durations_are_microseconds_or_timedeltas():
-    store = hf.stores.versioned("rates", history_retention=timedelta(days=1), segment_interval=timedelta(milliseconds=1))
+    store = hf.stores.versioned(
+        "rates", history_retention=timedelta(days=1), segment_interval=timedelta(milliseconds=1)
+    )
     assert (store.history_retention, store.segment_interval) == (DAY, 1_000)
 
 
@@ -73,5 +75,7 @@ def test_the_limit_of_uncommitted_bytes_is_checked(tmp_path, limit):
 
 def test_a_store_in_memory_remembers_no_serde(tmp_path):
     for key in (hf.serde.STRING, hf.serde.INT64):
-        with hf.open_task(tmp_path / "db", [hf.stores.key_value("kv", key=key, persistent=False)]) as task:
+        with hf.open_task(
+            tmp_path / "db", [hf.stores.key_value("kv", key=key, persistent=False)]
+        ) as task:
             task.commit()

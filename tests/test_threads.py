@@ -82,8 +82,8 @@ def test_other_threads_run_during_a_batch_call(bench, columns, call):
         worker.join()
         return turns
 
-    # With the GIL held for the whole call there would be one turn before and one after it, and more only by chance; without, a
-    # busy machine may leave this thread as few now and then.
+    # With the GIL held for the whole call there would be one turn before and one after it, and more
+    # only by chance; without, a busy machine may leave this thread as few now and then.
     many = (True for _ in range(20) if turns() > 3)
     assert len(list(islice(many, 5))) == 5
 
@@ -96,7 +96,9 @@ def test_readers_see_whole_commits_while_the_writer_writes(bench):
     def read(level):
         view, history = bench.kv.read_only(level), bench.rates.read_only(level)
         while not stop.is_set():
-            values = {value for _, value in view.range()} | {value for _, value in view.range(reverse=True)}
+            values = {value for _, value in view.range()} | {
+                value for _, value in view.range(reverse=True)
+            }
             scanned = {value for _, value in view.range()}
             assert len(scanned) <= 1, "a scan saw half a commit"
             assert len(values) <= 3

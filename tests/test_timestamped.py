@@ -1,4 +1,4 @@
-"""The timestamped key-value store, and what becomes of the rows of a plain store of the same name."""
+"""The timestamped key-value store, and the rows of a former plain store of the same name."""
 
 from __future__ import annotations
 
@@ -68,7 +68,12 @@ def test_every_scalar_method(open_task, between):
     assert store().get(b"c") is None
     assert store().put_if_absent(b"a", b"x", 99) == V(b"1", 10)
     assert store().put_if_absent(b"d", b"4", 40) is None
-    assert list(store().range()) == [(b"a", V(b"1", 10)), (b"ab", V(b"", 15)), (b"b", V(b"22", 0)), (b"d", V(b"4", 40))]
+    assert list(store().range()) == [
+        (b"a", V(b"1", 10)),
+        (b"ab", V(b"", 15)),
+        (b"b", V(b"22", 0)),
+        (b"d", V(b"4", 40)),
+    ]
     assert [key for key, _ in store().range(b"ab", b"b", reverse=True)] == [b"b", b"ab"]
     assert [key for key, _ in store().prefix_scan(b"a")] == [b"a", b"ab"]
     assert store().approximate_num_entries() >= 4
@@ -82,12 +87,19 @@ def test_every_scalar_method(open_task, between):
 def test_batches(task):
     store = task["t"]
     store.put(b"c", b"old", 1)
-    store.put_batch(pa.array([b"a", b"b", b"c"]), pa.array([b"1", b"", None]), pa.array([10, -1, 30]))
+    store.put_batch(
+        pa.array([b"a", b"b", b"c"]), pa.array([b"1", b"", None]), pa.array([10, -1, 30])
+    )
     found = pa.record_batch(store.get_batch(pa.array([b"b", b"x", b"a", b"c"])))
-    assert found.to_pydict() == {"value": [b"", None, b"1", None], "timestamp": [-1, None, 10, None]}
+    assert found.to_pydict() == {
+        "value": [b"", None, b"1", None],
+        "timestamp": [-1, None, 10, None],
+    }
     rows = pa.RecordBatchReader.from_stream(store.range_batches(batch_rows=1)).read_all()
     assert rows.to_pydict() == {"key": [b"a", b"b"], "value": [b"1", b""], "timestamp": [10, -1]}
-    backward = pa.RecordBatchReader.from_stream(store.range_batches(b"a", b"a", reverse=True)).read_all()
+    backward = pa.RecordBatchReader.from_stream(
+        store.range_batches(b"a", b"a", reverse=True)
+    ).read_all()
     assert backward.column("key").to_pylist() == [b"a"]
     store.delete_batch(pa.array([b"a", b"x"]))
     assert list(store.range()) == [(b"b", V(b"", -1))]
@@ -96,9 +108,14 @@ def test_batches(task):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda s: s.put_batch(pa.array([b"a", None]), pa.array([b"1", b"2"]), pa.array([1, 2])), "row 1 of keys is null"),
         (
-            lambda s: s.put_batch(pa.array([b"a", b"b"]), pa.array([b"1", b"2"]), pa.array([1, None])),
+            lambda s: s.put_batch(pa.array([b"a", None]), pa.array([b"1", b"2"]), pa.array([1, 2])),
+            "row 1 of keys is null",
+        ),
+        (
+            lambda s: s.put_batch(
+                pa.array([b"a", b"b"]), pa.array([b"1", b"2"]), pa.array([1, None])
+            ),
             "row 1 of timestamps is null",
         ),
         (
@@ -121,7 +138,10 @@ def test_readers(task):
     store.put(b"a", b"1", 1)
     task.commit()
     store.put(b"a", b"2", 2)
-    assert (store.read_only(RC).get(b"a"), store.read_only(RU).get(b"a")) == (V(b"1", 1), V(b"2", 2))
+    assert (store.read_only(RC).get(b"a"), store.read_only(RU).get(b"a")) == (
+        V(b"1", 1),
+        V(b"2", 2),
+    )
     rows = store.read_only(RU).range()
     task.rollback()
     assert list(rows) == [(b"a", V(b"2", 2))]
@@ -129,8 +149,16 @@ def test_readers(task):
 
 
 def test_restore(task):
-    task.restore_batch("t", pa.array([b"a", b"b", b"a"]), pa.array([b"1", b"2", b"3"]), pa.array([1, 2, 3]), {("log", 0): 7})
-    task.restore_batch("t", pa.array([b"b"]), pa.array([None], pa.binary()), pa.array([4]), {("log", 0): 8})
+    task.restore_batch(
+        "t",
+        pa.array([b"a", b"b", b"a"]),
+        pa.array([b"1", b"2", b"3"]),
+        pa.array([1, 2, 3]),
+        {("log", 0): 7},
+    )
+    task.restore_batch(
+        "t", pa.array([b"b"]), pa.array([None], pa.binary()), pa.array([4]), {("log", 0): 8}
+    )
     assert list(task["t"].range()) == [(b"a", V(b"3", 3))]
     assert task.committed_offset(("log", 0)) == 8
     with pytest.raises(ValueError, match="timestamped_key_value store needs timestamps"):
@@ -161,7 +189,12 @@ def test_rows_of_a_plain_store_move_as_they_are_written(upgraded, open_task):
         (key.encode(), V(value.encode(), -1)) for key, value in ("a1", "b2", "c3", "d4")
     ]
     upgraded.rollback()
-    assert [value for _, value in store.range()] == [V(b"1", -1), V(b"2", -1), V(b"3", -1), V(b"4", -1)]
+    assert [value for _, value in store.range()] == [
+        V(b"1", -1),
+        V(b"2", -1),
+        V(b"3", -1),
+        V(b"4", -1),
+    ]
     for n, key in enumerate([b"a", b"b", b"c", b"d"]):
         store.put(key, b"new", n)
     upgraded.commit()
@@ -172,7 +205,9 @@ def test_rows_of_a_plain_store_move_as_they_are_written(upgraded, open_task):
 
 def test_there_is_no_way_back(upgraded, open_task):
     upgraded.close()
-    with pytest.raises(ValueError, match='made as "timestamped_key_value" and is now asked for as "key_value"'):
+    with pytest.raises(
+        ValueError, match='made as "timestamped_key_value" and is now asked for as "key_value"'
+    ):
         open_task(hf.stores.key_value("t"))
 
 

@@ -1,5 +1,6 @@
-"""`transaction_mechanism`: uncommitted writes in memory, in files, or first in the one and then in the other. Nobody sees a
-difference, whatever the kind of store."""
+"""`transaction_mechanism`: uncommitted writes in memory, in files, or first in the one and then in
+the other. Nobody sees a difference, whatever the kind of store.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ import holdfast as hf
 from processes import running
 
 RC, RU = hf.IsolationLevel.READ_COMMITTED, hf.IsolationLevel.READ_UNCOMMITTED
-AUTO, INDEXED_BATCH, SECONDARY_STORE = (hf.TransactionMechanism[n] for n in ("AUTO", "INDEXED_BATCH", "SECONDARY_STORE"))
+AUTO, INDEXED_BATCH, SECONDARY_STORE = (
+    hf.TransactionMechanism[n] for n in ("AUTO", "INDEXED_BATCH", "SECONDARY_STORE")
+)
 SPILLING = pytest.mark.parametrize("mechanism", [AUTO, SECONDARY_STORE])
 
 LONG = 1 << 40
@@ -34,10 +37,14 @@ MANY, VALUE = 120, b"v" * 12_000
 LIMIT = 1_000_000
 
 
-def opened(path: Path | None, mechanism: hf.TransactionMechanism, names: list[str] = NAMES) -> hf.Task:
+def opened(
+    path: Path | None, mechanism: hf.TransactionMechanism, names: list[str] = NAMES
+) -> hf.Task:
     builders = [builder for builder in BUILDERS if builder.name in names]
     limit = LIMIT if mechanism is AUTO else 64 << 20
-    return hf.open_task(path, builders, transaction_mechanism=mechanism, uncommitted_max_bytes=limit)
+    return hf.open_task(
+        path, builders, transaction_mechanism=mechanism, uncommitted_max_bytes=limit
+    )
 
 
 def write(store: Any, rows: range) -> None:
@@ -68,7 +75,9 @@ def scan(store: Any, name: str) -> Iterator[Any]:
 
 
 def short(row: Any) -> str:
-    """A row without the long part of its value: what tells it from others, and readable when a test fails."""
+    """A row without the long part of its value: what tells it from others, and readable when a test
+    fails.
+    """
     return str(row).replace(VALUE.decode(), "")
 
 
@@ -78,7 +87,10 @@ def rows(store: Any, name: str) -> list[str]:
 
 def everything(task: hf.Task, level: hf.IsolationLevel | None = None) -> dict[str, list[str]]:
     """All rows of all stores, as the writer or a reader sees them."""
-    stores = {name: task[name] if level is None else task[name].read_only(level) for name in task.store_names()}
+    stores = {
+        name: task[name] if level is None else task[name].read_only(level)
+        for name in task.store_names()
+    }
     return {name: rows(store, name) for name, store in stores.items()}
 
 
@@ -113,7 +125,11 @@ def test_every_mechanism_gives_the_same_answers(memory_path, name):
                     told.extend(rows(task[name].read_only(level), name) for level in (RC, RU))
                     told.append(rows(task[name], name))
 
-                for part, end in ((FIRST, task.commit), (SECOND, task.rollback), (THIRD, task.commit)):
+                for part, end in (
+                    (FIRST, task.commit),
+                    (SECOND, task.rollback),
+                    (THIRD, task.commit),
+                ):
                     write(task[name], part)
                     if path:
                         assert is_spilled(path) == (mechanism is not INDEXED_BATCH)
@@ -150,7 +166,9 @@ def test_readers_do_not_see_a_spill_in_mid_transaction(memory_path, mechanism):
         staged = everything(task)
         assert staged != before
         views = [(held(task, RC), before), (held(task, RU), staged)]
-        begun = [{name: [short(next(iterator))] for name, iterator in view.items()} for view, _ in views]
+        begun = [
+            {name: [short(next(iterator))] for name, iterator in view.items()} for view, _ in views
+        ]
         for name in NAMES:
             write(task[name], SECOND)
         assert is_spilled(memory_path / "db")
@@ -162,7 +180,10 @@ def test_readers_do_not_see_a_spill_in_mid_transaction(memory_path, mechanism):
         for name in NAMES:
             write(task[name], THIRD)
         for (view, expected), first in zip(views, begun, strict=True):
-            found = {name: first[name] + [short(row) for row in iterator] for name, iterator in view.items()}
+            found = {
+                name: first[name] + [short(row) for row in iterator]
+                for name, iterator in view.items()
+            }
             assert found == expected
         task.rollback()
         assert everything(task) == everything(task, RC) == everything(task, RU)
@@ -226,7 +247,9 @@ def test_a_kill_leaves_the_last_commit(memory_path, mechanism):
 
 
 @SPILLING
-def test_a_commit_that_a_kill_interrupts_behind_its_commit_file_goes_forward(memory_path, mechanism):
+def test_a_commit_that_a_kill_interrupts_behind_its_commit_file_goes_forward(
+    memory_path, mechanism
+):
     for attempt in range(20):
         path = memory_path / str(attempt)
         commit_file = path / "+commit" / "COMMIT"

@@ -52,7 +52,9 @@ def opened(path: Path, store: Totals, guarantee: ProcessingGuarantee = ONCE) -> 
 
 @pytest.mark.parametrize("manages_offsets", [True, False])
 @pytest.mark.parametrize("guarantee", [ONCE, AT_LEAST_ONCE])
-def test_it_commits_with_the_task_and_comes_back_after_a_clean_close(tmp_path, manages_offsets, guarantee):
+def test_it_commits_with_the_task_and_comes_back_after_a_clean_close(
+    tmp_path, manages_offsets, guarantee
+):
     with opened(tmp_path / "db", Totals(manages_offsets=manages_offsets), guarantee) as task:
         assert task.store_names() == ["kv", "totals"]
         task["totals"].totals["a"] = 1
@@ -74,7 +76,9 @@ def test_one_warning_for_a_store_that_does_not_manage_its_offsets(tmp_path, capl
 
 
 def crash(path: Path, guarantee: ProcessingGuarantee) -> None:
-    """Leaves what an unclean stop leaves: the store's files, and whatever checkpoint file there is while it is open."""
+    """Leaves what an unclean stop leaves: the store's files, and whatever checkpoint file there is
+    while it is open.
+    """
     task = opened(path, Totals(), guarantee)
     task["totals"].totals["a"] = 1
     task["kv"].put(b"a", b"1")
@@ -235,14 +239,18 @@ def test_a_close_that_fails_closes_the_other_stores_and_keeps_what_they_hold(tmp
 
 @pytest.mark.parametrize("guarantee", [ONCE, AT_LEAST_ONCE])
 def test_an_open_that_fails_closes_the_stores_that_were_opened(tmp_path, guarantee):
-    with hf.open_task(tmp_path / "db", [Logged("a"), Logged("b"), Logged("c")], processing_guarantee=guarantee) as task:
+    with hf.open_task(
+        tmp_path / "db", [Logged("a"), Logged("b"), Logged("c")], processing_guarantee=guarantee
+    ) as task:
         task.commit({LOG: 7})
     stores = [Logged("a", close_fails=True), Logged("b"), Logged("c", init_fails=True)]
     with pytest.raises(OSError, match="c cannot be opened") as raised:
         hf.open_task(tmp_path / "db", stores, processing_guarantee=guarantee)
     assert [store.calls for store in stores] == [["init", "close"], ["init", "close"], []]
     assert any("a cannot be closed" in note for note in raised.value.__notes__)
-    with hf.open_task(tmp_path / "db", [Logged("a"), Logged("b"), Logged("c")], processing_guarantee=guarantee) as task:
+    with hf.open_task(
+        tmp_path / "db", [Logged("a"), Logged("b"), Logged("c")], processing_guarantee=guarantee
+    ) as task:
         assert [task.store_offset(name, LOG) for name in "abc"] == [7, 7, 7]
 
 
@@ -295,10 +303,14 @@ def test_a_topic_with_white_space_is_refused_before_anything_is_written(tmp_path
 
 @pytest.mark.parametrize(
     "name",
-    ["LOG", "log", "LOG.old.1", "CURRENT", "HOLDER", "IDENTITY", "COMMITTED", "LOCK", "MANIFEST-000005", "OPTIONS-7", "000004.log",
+    ["LOG", "log", "LOG.old.1", "CURRENT", "HOLDER", "IDENTITY", "COMMITTED", "LOCK",
+    "MANIFEST-000005", "OPTIONS-7", "000004.log",
      "000012.sst", "archive", "kv.position"],
 )  # fmt: skip
 def test_a_name_of_the_databases_own_files_is_refused(tmp_path, name):
-    with pytest.raises(ValueError, match=r"a store's name is .*, and the database has a file of that name beside it"):
+    with pytest.raises(
+        ValueError,
+        match=r"a store's name is .*, and the database has a file of that name beside it",
+    ):
         opened(tmp_path / "db", Totals(name))
     assert not (tmp_path / "db").exists()

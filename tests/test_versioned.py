@@ -1,4 +1,6 @@
-"""The versioned store beyond the data cases: scans of history, times of all kinds, reopening, isolation."""
+"""The versioned store beyond the data cases: scans of history, times of all kinds, reopening,
+isolation.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ def rows(iterator):
 @pytest.fixture(params=["staged", "committed", "half", "reopened"])
 def history(request, bench):
     """a: 10 → 20 → tombstone at 30; b: 15, and 5 put late; c: tombstone only."""
-    puts = [(b"a", b"a10", 10), (b"b", b"b15", 15), (b"a", b"a20", 20), (b"c", None, 12), (b"b", b"b5", 5), (b"a", None, 30)]
+    puts = [
+        (b"a", b"a10", 10),
+        (b"b", b"b15", 15),
+        (b"a", b"a20", 20),
+        (b"c", None, 12),
+        (b"b", b"b5", 5),
+        (b"a", None, 30),
+    ]
     for number, put in enumerate(puts):
         bench.rates.put(*put)
         if request.param == "half" and number == 2:
@@ -52,11 +61,18 @@ def test_versions_of_a_key_in_both_directions(history):
 
 
 def test_versions_of_a_range_come_by_key_and_timestamp(history):
-    everything = [(b"a", b"a10", 10, 20), (b"a", b"a20", 20, 30), (b"b", b"b5", 5, 15), (b"b", b"b15", 15, None)]
+    everything = [
+        (b"a", b"a10", 10, 20),
+        (b"a", b"a20", 20, 30),
+        (b"b", b"b5", 5, 15),
+        (b"b", b"b15", 15, None),
+    ]
     assert rows(history.rates.versions_range(None, None, 0, 100)) == everything
     assert rows(history.rates.versions_range(b"a", b"a", 0, 100)) == everything[:2]
     assert rows(history.rates.versions_range(b"aa", None, 0, 14)) == everything[2:3]
-    table = pa.RecordBatchReader.from_stream(history.rates.versions_batches(None, None, 0, 100, batch_rows=3)).read_all()
+    table = pa.RecordBatchReader.from_stream(
+        history.rates.versions_batches(None, None, 0, 100, batch_rows=3)
+    ).read_all()
     assert [tuple(row.values()) for row in table.to_pylist()] == everything
 
 
@@ -74,7 +90,18 @@ def test_an_iterator_lets_its_next_key_be_seen(history):
 
 
 def test_keys_that_begin_alike_do_not_mix(bench):
-    keys = [b"", b"\x00", b"\x00\x00", b"a", b"a\x00", b"a\x00\x01", b"a\x01", b"ab", b"a\xff", b"\xff"]
+    keys = [
+        b"",
+        b"\x00",
+        b"\x00\x00",
+        b"a",
+        b"a\x00",
+        b"a\x00\x01",
+        b"a\x01",
+        b"ab",
+        b"a\xff",
+        b"\xff",
+    ]
     for number, key in enumerate(keys):
         bench.rates.put(key, b"old %d" % number, number)
         bench.rates.put(key, b"new %d" % number, 100 + number)
@@ -164,7 +191,9 @@ def test_readers_choose_their_isolation(bench):
     assert committed.stream_time == 10
     assert uncommitted.stream_time == 20
     assert rows(committed.scan()) == [(b"k", b"old", 10, None)]
-    assert pa.record_batch(committed.get_batch(pa.array([b"k"]))).column("value").to_pylist() == [b"old"]
+    assert pa.record_batch(committed.get_batch(pa.array([b"k"]))).column("value").to_pylist() == [
+        b"old"
+    ]
     bench.task.rollback()
     assert uncommitted.get(b"k") == (b"old", 10, None)
     assert not hasattr(committed, "put")
@@ -191,7 +220,11 @@ def test_an_expired_read_warns_once_a_minute(tmp_path, caplog):
     with caplog.at_level("WARNING"):
         assert rates.get(b"k", as_of=50) is None
         assert rates.get(b"k", as_of=51) is None
-    warnings = [record.getMessage() for record in caplog.records if "history_retention" in record.getMessage()]
+    warnings = [
+        record.getMessage()
+        for record in caplog.records
+        if "history_retention" in record.getMessage()
+    ]
     assert len(warnings) == 1
     assert "as of 50" in warnings[0]
     assert "from 90" in warnings[0]
@@ -199,7 +232,9 @@ def test_an_expired_read_warns_once_a_minute(tmp_path, caplog):
 
 
 @pytest.mark.parametrize(("retention", "as_of", "was_kept"), [(1_000, 50, True), (60, 30, False)])
-def test_an_expired_read_behind_a_retention_that_was_shorter_before(tmp_path, caplog, retention, as_of, was_kept):
+def test_an_expired_read_behind_a_retention_that_was_shorter_before(
+    tmp_path, caplog, retention, as_of, was_kept
+):
     bench = Bench(tmp_path / "short", history_retention=10)
     bench.rates.put(b"k", b"new", 100)
     bench.task.commit()
@@ -207,8 +242,15 @@ def test_an_expired_read_behind_a_retention_that_was_shorter_before(tmp_path, ca
     bench.reopen()
     with caplog.at_level("WARNING"):
         assert bench.rates.get(b"k", as_of=as_of) is None
-    (warning,) = [record.getMessage() for record in caplog.records if "history_retention" in record.getMessage()]
+    (warning,) = [
+        record.getMessage()
+        for record in caplog.records
+        if "history_retention" in record.getMessage()
+    ]
     assert "from 90" in warning
     # What no retention so far would have kept is no shorter one's fault.
-    assert ("was shorter before" in warning, "in a new directory" in warning) == (was_kept, was_kept)
+    assert ("was shorter before" in warning, "in a new directory" in warning) == (
+        was_kept,
+        was_kept,
+    )
     assert ("raise history_retention" in warning) is not was_kept

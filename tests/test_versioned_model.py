@@ -1,5 +1,6 @@
-"""The versioned store against its model: scalar and Arrow forms, commits, rollbacks, reopens, crashes, and readers at both isolation
-levels, of transactions in memory and of such as spill."""
+"""The versioned store against its model: scalar and Arrow forms, commits, rollbacks, reopens,
+crashes, and readers at both isolation levels, of transactions in memory and of such as spill.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,19 @@ import pyarrow as pa
 from hypothesis.stateful import invariant, rule
 
 import holdfast as hf
-from test_store_models import BOUNDS, KEYS, RETENTION, TIMES, VALUES, StoreMachine, binary, case, int64, rows, table
+from test_store_models import (
+    BOUNDS,
+    KEYS,
+    RETENTION,
+    TIMES,
+    VALUES,
+    StoreMachine,
+    binary,
+    case,
+    int64,
+    rows,
+    table,
+)
 
 RECORD = hf.VersionedRecord
 FIRST, LAST = -(2**63), 2**63 - 1
@@ -32,14 +45,20 @@ class VersionedMachine(StoreMachine):
     def versions_of(self, state: tuple[Any, ...], key: bytes) -> list[Any]:
         """Every version of a key with its end, the oldest first; tombstones too."""
         begins = sorted(begin for other, begin in state[0] if other == key)
-        return [RECORD(state[0][key, begin], begin, end) for begin, end in zip_longest(begins, begins[1:])]
+        return [
+            RECORD(state[0][key, begin], begin, end)
+            for begin, end in zip_longest(begins, begins[1:])
+        ]
 
     def model_put(self, key: bytes, value: bytes | None, time: int) -> tuple[bool, int | None]:
         if time < self.first_kept(self.stream_time):
             return (False, None)
         self.stream_time = time if self.stream_time is None else max(self.stream_time, time)
         self.open[key, time] = value
-        return (True, next(v.valid_to for v in self.versions_of(self.state(), key) if v.timestamp == time))
+        return (
+            True,
+            next(v.valid_to for v in self.versions_of(self.state(), key) if v.timestamp == time),
+        )
 
     def model_get(self, key: bytes, at: int) -> Any:
         versions = self.versions_of(self.state(), key)
@@ -53,7 +72,9 @@ class VersionedMachine(StoreMachine):
 
         def meets(version: Any) -> bool:
             open_end = version.valid_to is None
-            return version.timestamp <= end and (open_end or (end >= kept and version.valid_to > max(start, kept - 1)))
+            return version.timestamp <= end and (
+                open_end or (end >= kept and version.valid_to > max(start, kept - 1))
+            )
 
         found = [version for version in self.versions_of(state, key) if version.value is not None]
         return [(key, version) for version in found if start <= end and meets(version)]
@@ -85,7 +106,9 @@ class VersionedMachine(StoreMachine):
         keys, puts, times = ([one[n] for one in operations] for n in range(3))
         values = [put[0] if put else None for put in puts]
         is_put = pa.array([put is not None for put in puts], pa.bool_())
-        found = pa.record_batch(self.store.apply_batch(is_put, binary(keys), binary(values), int64(times))).to_pylist()
+        found = pa.record_batch(
+            self.store.apply_batch(is_put, binary(keys), binary(values), int64(times))
+        ).to_pylist()
         for row, key, put, time in zip(found, keys, puts, times, strict=True):
             if put is not None:
                 assert (row["accepted"], row["valid_to"]) == self.model_put(key, put[0], time)
@@ -103,28 +126,48 @@ class VersionedMachine(StoreMachine):
     def get(self, asked: list[tuple[bytes, int]]) -> None:
         expected = [self.model_get(*one) for one in asked]
         assert [self.store.get(key, as_of=time) for key, time in asked] == expected
-        found = rows(self.store.get_batch(binary([key for key, _ in asked]), int64([time for _, time in asked])))
+        found = rows(
+            self.store.get_batch(
+                binary([key for key, _ in asked]), int64([time for _, time in asked])
+            )
+        )
         assert found == [one or (None, None, None) for one in expected]
-        assert [self.store.get(key) for key, _ in asked] == [self.model_get(key, LAST) for key, _ in asked]
+        assert [self.store.get(key) for key, _ in asked] == [
+            self.model_get(key, LAST) for key, _ in asked
+        ]
 
-    @rule(low=BOUNDS, high=BOUNDS, start=TIMES, length=st.integers(-5, 100), descending=st.booleans())
-    def versions(self, low: bytes | None, high: bytes | None, start: int, length: int, descending: bool) -> None:
+    @rule(
+        low=BOUNDS, high=BOUNDS, start=TIMES, length=st.integers(-5, 100), descending=st.booleans()
+    )
+    def versions(
+        self, low: bytes | None, high: bytes | None, start: int, length: int, descending: bool
+    ) -> None:
         keys = sorted({key for key, _ in self.open})
-        inside = [key for key in keys if (low is None or low <= key) and (high is None or key <= high)]
-        expected = [row for key in inside for row in self.between(self.state(), key, start, start + length)]
+        inside = [
+            key for key in keys if (low is None or low <= key) and (high is None or key <= high)
+        ]
+        expected = [
+            row for key in inside for row in self.between(self.state(), key, start, start + length)
+        ]
         assert list(self.store.versions_range(low, high, start, start + length)) == expected
         batches = self.store.versions_batches(low, high, start, start + length, batch_rows=2)
         assert table(batches) == [(key, *record) for key, record in expected]
         if low is not None:
             one = self.between(self.state(), low, start, start + length)[:: -1 if descending else 1]
-            assert list(self.store.versions(low, start, start + length, descending=descending)) == one
+            assert (
+                list(self.store.versions(low, start, start + length, descending=descending)) == one
+            )
 
     @rule(at=TIMES)
     def scan(self, at: int) -> None:
         keys = sorted({key for key, _ in self.open})
-        expected = [(key, record) for key in keys if (record := self.model_get(key, at)) is not None]
+        expected = [
+            (key, record) for key in keys if (record := self.model_get(key, at)) is not None
+        ]
         assert list(self.store.scan(as_of=at)) == expected
-        assert table(self.store.scan_batches(as_of=at, batch_rows=2)) == [(key, *record) for key, record in expected]
+        assert table(self.store.scan_batches(as_of=at, batch_rows=2)) == [
+            (key, *record) for key, record in expected
+        ]
 
     @invariant()
     def stream_time_is_the_greatest_begin(self) -> None:

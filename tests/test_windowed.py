@@ -41,7 +41,10 @@ def task(open_task):
 
 
 def table(reader) -> list[tuple]:
-    return [tuple(row.values()) for row in pa.RecordBatchReader.from_stream(reader).read_all().to_pylist()]
+    return [
+        tuple(row.values())
+        for row in pa.RecordBatchReader.from_stream(reader).read_all().to_pylist()
+    ]
 
 
 def rows(batch) -> list[tuple]:
@@ -63,13 +66,17 @@ def test_window_batches(task):
     names = pa.RecordBatchReader.from_stream(store.all_batches()).schema.names
     assert names == ["key", "window_start", "window_end", "value"]
     assert table(store.fetch_range_batches(b"a", b"b", 1, 2, batch_rows=2)) == in_order[1:3]
-    assert pa.array(store.fetch_batch(pa.array([b"a", b"a", b"x", b"b"]), pa.array([7, 2, 7, 2]))).to_pylist() == [
+    assert pa.array(
+        store.fetch_batch(pa.array([b"a", b"a", b"x", b"b"]), pa.array([7, 2, 7, 2]))
+    ).to_pylist() == [
         b"",
         None,
         None,
         b"1",
     ]
-    found = store.fetch_batch(pa.array([b"a", b"x", b"b", b"a"]), pa.array([0, 0, 0, 2]), pa.array([9, 9, 9, 9]))
+    found = store.fetch_batch(
+        pa.array([b"a", b"x", b"b", b"a"]), pa.array([0, 0, 0, 2]), pa.array([9, 9, 9, 9])
+    )
     assert pa.record_batch(found).schema.names == ["row", "window_start", "window_end", "value"]
     assert rows(found) == [(0, 1, 6, b"5"), (0, 7, 12, b""), (2, 2, 7, b"1"), (3, 7, 12, b"")]
     store.put_batch(pa.array([b"a", b"b"]), pa.nulls(2), pa.array([1, 50]))
@@ -79,26 +86,47 @@ def test_window_batches(task):
 def test_duplicate_batches(task):
     store = task["d"]
     store.put_batch(KEYS, pa.array([b"1", None, b"3", b"4", b"5"]), STARTS)
-    assert table(store.all_batches()) == [(b"c", -8, -3, b"4"), (b"a", 1, 6, b"3"), (b"a", 1, 6, b"5"), (b"b", 2, 7, b"1")]
-    assert rows(store.fetch_batch(pa.array([b"a"]), pa.array([1]), pa.array([1]))) == [(0, 1, 6, b"3"), (0, 1, 6, b"5")]
+    assert table(store.all_batches()) == [
+        (b"c", -8, -3, b"4"),
+        (b"a", 1, 6, b"3"),
+        (b"a", 1, 6, b"5"),
+        (b"b", 2, 7, b"1"),
+    ]
+    assert rows(store.fetch_batch(pa.array([b"a"]), pa.array([1]), pa.array([1]))) == [
+        (0, 1, 6, b"3"),
+        (0, 1, 6, b"5"),
+    ]
 
 
 def test_timestamped_window(task):
     store = task["t"]
     store.put(b"a", b"1", datetime(1970, 1, 1, tzinfo=UTC), 44)
-    store.put_batch(pa.array([b"b", b"a"]), pa.array([b"2", b"3"]), pa.array([0, 9]), pa.array([-5, 6]))
+    store.put_batch(
+        pa.array([b"b", b"a"]), pa.array([b"2", b"3"]), pa.array([0, 9]), pa.array([-5, 6])
+    )
     assert store.fetch(b"a", 0) == V(b"1", 44)
-    assert list(store.fetch(b"a", 0, 9)) == [(W(b"a", 0, 5), V(b"1", 44)), (W(b"a", 9, 14), V(b"3", 6))]
+    assert list(store.fetch(b"a", 0, 9)) == [
+        (W(b"a", 0, 5), V(b"1", 44)),
+        (W(b"a", 9, 14), V(b"3", 6)),
+    ]
     assert [value for _, value in store.all()] == [V(b"1", 44), V(b"2", -5), V(b"3", 6)]
-    assert rows(store.fetch_batch(pa.array([b"b", b"b"]), pa.array([0, 1]))) == [(b"2", -5), (None, None)]
-    assert rows(store.fetch_batch(pa.array([b"a"]), pa.array([0]), pa.array([0]))) == [(0, 0, 5, b"1", 44)]
+    assert rows(store.fetch_batch(pa.array([b"b", b"b"]), pa.array([0, 1]))) == [
+        (b"2", -5),
+        (None, None),
+    ]
+    assert rows(store.fetch_batch(pa.array([b"a"]), pa.array([0]), pa.array([0]))) == [
+        (0, 0, 5, b"1", 44)
+    ]
     assert table(store.all_batches())[1] == (b"b", 0, 5, b"2", -5)
     store.put(b"a", None, 0, 1)
     assert store.fetch(b"a", 0) is None
 
 
 def test_a_timestamped_window_store_reads_the_rows_of_a_plain_one(open_task):
-    plain, stamped = (kind("w", retention=100, window_size=5) for kind in (hf.stores.window, hf.stores.timestamped_window))
+    plain, stamped = (
+        kind("w", retention=100, window_size=5)
+        for kind in (hf.stores.window, hf.stores.timestamped_window)
+    )
     with open_task(plain) as task:
         task["w"].put(b"a", b"1", 10)
         task["w"].put(b"b", b"2", 10)
@@ -119,7 +147,11 @@ def test_whether_duplicates_are_kept_is_fixed(open_task):
     with pytest.raises(ValueError, match="retain_duplicates=false"):
         open_task(hf.stores.window("w", retention=9, window_size=1, retain_duplicates=True))
     with open_task(hf.stores.window("w", retention=99, window_size=2)) as task:
-        assert (task["w"].retention, task["w"].window_size, task["w"].retain_duplicates) == (99, 2, False)
+        assert (task["w"].retention, task["w"].window_size, task["w"].retain_duplicates) == (
+            99,
+            2,
+            False,
+        )
 
 
 def test_a_longer_retention_shows_no_half_of_a_row(open_task):
@@ -137,11 +169,15 @@ def test_session_batches(task):
     starts, ends = pa.array([2, 7, 1, -8, 1]), pa.array([3, 7, 9, -8, 9])
     store.put_batch(KEYS, starts, ends, VALUES)
     in_order = [(b"c", -8, -8, b"4"), (b"b", 2, 3, b"1"), (b"a", 7, 7, b""), (b"a", 1, 9, b"5")]
-    reader = pa.RecordBatchReader.from_stream(store.find_batches(None, -100, 100, key_to=None, batch_rows=3))
+    reader = pa.RecordBatchReader.from_stream(
+        store.find_batches(None, -100, 100, key_to=None, batch_rows=3)
+    )
     assert reader.schema.names == ["key", "start", "end", "value"]
     assert [tuple(row.values()) for row in reader.read_all().to_pylist()] == in_order
     assert table(store.find_batches(b"a", 0, 100, reverse=True)) == in_order[:1:-1]
-    found = store.find_batch(pa.array([b"a", b"x", b"a", b"c"]), pa.array([8, 0, 0, -9]), pa.array([9, 9, 9, 9]))
+    found = store.find_batch(
+        pa.array([b"a", b"x", b"a", b"c"]), pa.array([8, 0, 0, -9]), pa.array([9, 9, 9, 9])
+    )
     assert pa.record_batch(found).schema.names == ["row", "start", "end", "value"]
     assert rows(found) == [(0, 1, 9, b"5"), (2, 7, 7, b""), (2, 1, 9, b"5"), (3, -8, -8, b"4")]
     values = store.fetch_session_batch(pa.array([b"a", b"a"]), pa.array([7, 7]), pa.array([7, 8]))
@@ -159,21 +195,29 @@ def test_scans_longer_than_a_chunk(task):
     task.commit()
     task["w"].put_batch(keys[:100], pa.nulls(100), times[:100])
     rest = sorted(zip(times.to_pylist()[100:], keys.to_pylist()[100:], strict=True))
-    assert [(start, key) for key, start, _, _ in table(task["w"].all_batches(batch_rows=333))] == rest
+    assert [
+        (start, key) for key, start, _, _ in table(task["w"].all_batches(batch_rows=333))
+    ] == rest
     assert [(key.start, key.key) for key, _ in task["w"].all(reverse=True)] == rest[::-1]
     inside = [row for row in rest if b"01000" <= row[1] <= b"01010"]
-    assert [(key.start, key.key) for key, _ in task["w"].fetch_range(b"01000", b"01010", 0, 90)] == inside
+    assert [
+        (key.start, key.key) for key, _ in task["w"].fetch_range(b"01000", b"01010", 0, 90)
+    ] == inside
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (
-            lambda t: t["w"].put_batch(pa.array([b"a", None]), pa.array([b"1", b"2"]), pa.array([1, 2])),
+            lambda t: t["w"].put_batch(
+                pa.array([b"a", None]), pa.array([b"1", b"2"]), pa.array([1, 2])
+            ),
             "row 1 of keys is null",
         ),
         (
-            lambda t: t["w"].put_batch(pa.array([b"a", b"b"]), pa.array([b"1", b"2"]), pa.array([1, None])),
+            lambda t: t["w"].put_batch(
+                pa.array([b"a", b"b"]), pa.array([b"1", b"2"]), pa.array([1, None])
+            ),
             "row 1 of window_starts is null",
         ),
         (
@@ -182,17 +226,29 @@ def test_scans_longer_than_a_chunk(task):
         ),
         (
             lambda t: t["t"].put_batch(
-                pa.array([b"a", b"b"]), pa.array([b"1", b"2"]), pa.array([1, 2]), pa.array([None, 1])
+                pa.array([b"a", b"b"]),
+                pa.array([b"1", b"2"]),
+                pa.array([1, 2]),
+                pa.array([None, 1]),
             ),
             "row 0 of timestamps",
         ),
         (
-            lambda t: t["s"].put_batch(pa.array([b"a", b"b"]), pa.array([1, 2]), pa.array([1, 1]), pa.array([b"1", b"2"])),
+            lambda t: t["s"].put_batch(
+                pa.array([b"a", b"b"]), pa.array([1, 2]), pa.array([1, 1]), pa.array([b"1", b"2"])
+            ),
             "row 1: the session",
         ),
-        (lambda t: t["s"].remove_batch(pa.array([b"a", b"b"]), pa.array([1, 2]), pa.array([1, 1])), "row 1: the session"),
         (
-            lambda t: t["s"].put_batch(pa.array([b"a"]), pa.array([1]), pa.array([None], pa.int64()), pa.array([b"1"])),
+            lambda t: t["s"].remove_batch(
+                pa.array([b"a", b"b"]), pa.array([1, 2]), pa.array([1, 1])
+            ),
+            "row 1: the session",
+        ),
+        (
+            lambda t: t["s"].put_batch(
+                pa.array([b"a"]), pa.array([1]), pa.array([None], pa.int64()), pa.array([b"1"])
+            ),
             "row 0 of ends is null",
         ),
     ],
@@ -232,8 +288,16 @@ def test_readers(task, name):
     task.commit()
     put(b"a", None)
     put(b"c", b"3")
-    assert (keys(store.read_only(RC)), keys(store.read_only(RU)), keys(store)) == ([b"a", b"b"], [b"b", b"c"], [b"b", b"c"])
-    with store.read_only(RU).find_sessions(None, 0, 99, key_to=None) if name == "s" else store.read_only(RU).all() as before:
+    assert (keys(store.read_only(RC)), keys(store.read_only(RU)), keys(store)) == (
+        [b"a", b"b"],
+        [b"b", b"c"],
+        [b"b", b"c"],
+    )
+    with (
+        store.read_only(RU).find_sessions(None, 0, 99, key_to=None)
+        if name == "s"
+        else store.read_only(RU).all() as before
+    ):
         assert before.peek_next_key().key == b"b"
         put(b"d", b"4")
         task.rollback()
@@ -262,7 +326,11 @@ def test_iterators_end_with_their_task(task):
 
 @pytest.mark.parametrize("cut", [1, 2, 5])
 def test_restores_are_the_same_however_they_are_cut(task, cut):
-    keys, values, starts = [b"a", b"b", b"a", b"z", b"a"], [b"1", b"2", b"3", b"4", None], [10, 90, 10, -15, 50]
+    keys, values, starts = (
+        [b"a", b"b", b"a", b"z", b"a"],
+        [b"1", b"2", b"3", b"4", None],
+        [10, 90, 10, -15, 50],
+    )
     sessions = [
         key + end.to_bytes(8, "big", signed=True) + (end - 3).to_bytes(8, "big", signed=True)
         for key, end in zip(keys, starts, strict=True)
@@ -276,9 +344,16 @@ def test_restores_are_the_same_however_they_are_cut(task, cut):
         task.restore_batch("t", k, pa.array(stamped[part], pa.binary()), t, {("log", 0): at})
         task.restore_batch("s", pa.array(sessions[part]), v, None, {("log", 0): at})
     assert list(task["w"].read_only(RC).all()) == [(W(b"a", 10, 15), b"3"), (W(b"b", 90, 95), b"2")]
-    assert list(task["d"].all()) == [(W(b"a", 10, 15), b"1"), (W(b"a", 10, 15), b"3"), (W(b"b", 90, 95), b"2")]
+    assert list(task["d"].all()) == [
+        (W(b"a", 10, 15), b"1"),
+        (W(b"a", 10, 15), b"3"),
+        (W(b"b", 90, 95), b"2"),
+    ]
     assert list(task["t"].all()) == [(W(b"a", 10, 15), V(b"3", 7)), (W(b"b", 90, 95), V(b"2", 7))]
-    assert list(task["s"].find_sessions(None, 0, 99, key_to=None)) == [(W(b"a", 7, 10), b"3"), (W(b"b", 87, 90), b"2")]
+    assert list(task["s"].find_sessions(None, 0, 99, key_to=None)) == [
+        (W(b"a", 7, 10), b"3"),
+        (W(b"b", 87, 90), b"2"),
+    ]
     assert {task[name].stream_time for name in "wdts"} == {90}
     # What came in time when it was written is passed over, not counted.
     assert {store["dropped-records-total"] for store in task.metrics()["stores"].values()} == {0}
@@ -286,9 +361,13 @@ def test_restores_are_the_same_however_they_are_cut(task, cut):
 
 def test_bad_records_of_a_restore_name_the_row(task):
     with pytest.raises(ValueError, match="row 1: this is no session's record"):
-        task.restore_batch("s", pa.array([b"a" + bytes(16), b"short"]), pa.array([b"1", b"2"]), None, {})
+        task.restore_batch(
+            "s", pa.array([b"a" + bytes(16), b"short"]), pa.array([b"1", b"2"]), None, {}
+        )
     with pytest.raises(ValueError, match="row 1: the value has 3 bytes"):
-        task.restore_batch("t", pa.array([b"a", b"b"]), pa.array([bytes(8), b"abc"]), pa.array([1, 2]), {})
+        task.restore_batch(
+            "t", pa.array([b"a", b"b"]), pa.array([bytes(8), b"abc"]), pa.array([1, 2]), {}
+        )
     with pytest.raises(ValueError, match="window store needs timestamps"):
         task.restore_batch("w", pa.array([b"a"]), pa.array([b"1"]), None, {})
     with pytest.raises(ValueError, match="session store takes no timestamps"):
@@ -305,7 +384,10 @@ def test_serdes(open_task):
             return data.decode()
 
     options = {"retention": timedelta(hours=1), "key": Text(), "value": Text()}
-    task = open_task(hf.stores.window("w", window_size=timedelta(minutes=5), **options), hf.stores.session("s", **options))
+    task = open_task(
+        hf.stores.window("w", window_size=timedelta(minutes=5), **options),
+        hf.stores.session("s", **options),
+    )
     task["w"].put("a", "x", datetime(2026, 11, 21, tzinfo=UTC))
     ((key, value),) = task["w"].all()
     assert (key.key, key.end - key.start, value) == ("a", 300_000_000, "x")
@@ -321,9 +403,21 @@ def test_serdes(open_task):
         (hf.stores.window, {"retention": -1, "window_size": 0}, "retention is -1"),
         (hf.stores.window, {"retention": 5, "window_size": -1}, "window_size is -1"),
         (hf.stores.window, {"retention": 5, "window_size": 6}, "window_size is 6"),
-        (hf.stores.window, {"retention": 2**63, "window_size": 6}, "retention is 9223372036854775808"),
-        (hf.stores.timestamped_window, {"retention": timedelta.max, "window_size": 6}, "retention is"),
-        (hf.stores.timestamped_window, {"retention": 5, "window_size": timedelta(1)}, "window_size is"),
+        (
+            hf.stores.window,
+            {"retention": 2**63, "window_size": 6},
+            "retention is 9223372036854775808",
+        ),
+        (
+            hf.stores.timestamped_window,
+            {"retention": timedelta.max, "window_size": 6},
+            "retention is",
+        ),
+        (
+            hf.stores.timestamped_window,
+            {"retention": 5, "window_size": timedelta(1)},
+            "window_size is",
+        ),
         (hf.stores.session, {"retention": -1}, "retention is -1"),
         (hf.stores.session, {"retention": 2**63}, "retention is"),
     ],
@@ -336,7 +430,9 @@ def test_bad_durations_name_the_argument(make, arguments, named):
 @pytest.mark.crash
 @pytest.mark.parametrize("durability", list(hf.Durability))
 def test_a_kill_loses_no_window_of_an_older_time(open_task, tmp_path, durability):
-    """Kafka Streams keeps a database a segment and the offset of the newest: late records of an older one are lost (SX1)."""
+    """Kafka Streams keeps a database a segment and the offset of the newest: late records of an
+    older one are lost (SX1).
+    """
     script = """
     path, durability = sys.argv[1:]
     # Without a log, small memtables are what makes rows durable while the writer goes on.
@@ -350,7 +446,8 @@ def test_a_kill_loses_no_window_of_an_older_time(open_task, tmp_path, durability
     while True:
         for start in (10, 1_500_000):
             starts = pa.array(range(start + offset, start + offset + 500))
-            task["w"].put_batch(pa.array([b"k"] * 500), pa.array([b"%d" % n for n in range(500)]), starts)
+            values = pa.array([b"%d" % n for n in range(500)])
+            task["w"].put_batch(pa.array([b"k"] * 500), values, starts)
         offset += 500
         task.commit({("log", 0): offset})
         print(offset, flush=True)
@@ -361,7 +458,9 @@ def test_a_kill_loses_no_window_of_an_older_time(open_task, tmp_path, durability
             reached = int(process.stdout.readline())
         process.kill()
         process.wait()
-    task = open_task(hf.stores.window("w", retention=2_000_000, window_size=1), durability=durability)
+    task = open_task(
+        hf.stores.window("w", retention=2_000_000, window_size=1), durability=durability
+    )
     offset = task.committed_offset(("log", 0)) or 0
     assert offset >= reached if durability is hf.Durability.SYNC else offset > 0
     starts = [key.start for key, _ in task["w"].all()]
@@ -373,13 +472,19 @@ def test_a_kill_loses_no_window_of_an_older_time(open_task, tmp_path, durability
 def test_a_longer_retention_does_not_bring_back_what_had_expired(tmp_path, kind):
     def opened(retention):
         more = {"window_size": 1} if kind == "window" else {}
-        return hf.open_task(tmp_path / "db", [getattr(hf.stores, kind)("s", retention=retention, **more)])
+        return hf.open_task(
+            tmp_path / "db", [getattr(hf.stores, kind)("s", retention=retention, **more)]
+        )
 
     def put(store, at):
-        store.put(b"k", b"v", at) if kind == "window" else store.put(hf.WindowedKey(b"k", at, at), b"v")
+        store.put(b"k", b"v", at) if kind == "window" else store.put(
+            hf.WindowedKey(b"k", at, at), b"v"
+        )
 
     def starts(store):
-        found = store.all() if kind == "window" else store.find_sessions(None, 0, 10_000, key_to=None)
+        found = (
+            store.all() if kind == "window" else store.find_sessions(None, 0, 10_000, key_to=None)
+        )
         one = (
             (at for at in range(0, 301, 50) if store.fetch(b"k", at) is not None)
             if kind == "window"

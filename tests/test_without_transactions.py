@@ -1,4 +1,6 @@
-"""Stores that are written straight through, and what an unclean stop leaves of them (`stores.md` sections 3 and 8)."""
+"""Stores that are written straight through, and what an unclean stop leaves of them (`stores.md`
+sections 3 and 8).
+"""
 
 from __future__ import annotations
 
@@ -20,21 +22,27 @@ ONCE, AT_LEAST_ONCE = ProcessingGuarantee.EXACTLY_ONCE, ProcessingGuarantee.AT_L
 def opened(path, *, transactional=False, persistent=True, **options):
     stores = [
         hf.stores.key_value("direct", transactional=transactional, persistent=persistent),
-        hf.stores.versioned("history", history_retention=1000, transactional=transactional, persistent=persistent),
+        hf.stores.versioned(
+            "history", history_retention=1000, transactional=transactional, persistent=persistent
+        ),
         hf.stores.key_value("staged"),
     ]
     return hf.open_task(path, stores, **options)
 
 
-def crash(path: Path, *, transactional: bool = False, guarantee: ProcessingGuarantee = ONCE) -> None:
+def crash(
+    path: Path, *, transactional: bool = False, guarantee: ProcessingGuarantee = ONCE
+) -> None:
     """Another process writes, commits, writes on and dies."""
     script = f"""
         import os
         import holdfast as hf
         stores = [hf.stores.key_value("direct", transactional={transactional}),
-                  hf.stores.versioned("history", history_retention=1000, transactional={transactional}),
+                  hf.stores.versioned("history", history_retention=1000,
+                  transactional={transactional}),
                   hf.stores.key_value("staged")]
-        task = hf.open_task({str(path)!r}, stores, processing_guarantee=hf.ProcessingGuarantee.{guarantee.name})
+        guarantee = hf.ProcessingGuarantee.{guarantee.name}
+        task = hf.open_task({str(path)!r}, stores, processing_guarantee=guarantee)
         for name in ("direct", "staged"):
             task[name].put(b"k", b"1")
         task["history"].put(b"k", b"1", 5)
@@ -43,7 +51,10 @@ def crash(path: Path, *, transactional: bool = False, guarantee: ProcessingGuara
             task[name].put(b"k", b"2")
         os.kill(os.getpid(), 9)
     """
-    assert subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False).returncode == -9
+    assert (
+        subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False).returncode
+        == -9
+    )
 
 
 @pytest.mark.parametrize("persistent", [True, False], ids=["files", "memory"])
@@ -103,12 +114,18 @@ def test_an_unclean_stop_discards_the_rows_that_a_plain_store_left_in_one_with_t
     script = f"""
         import os
         import holdfast as hf
-        task = hf.open_task({str(tmp_path / "db")!r}, [hf.stores.key_value("direct", transactional=False)])
+        store = hf.stores.key_value("direct", transactional=False)
+        task = hf.open_task({str(tmp_path / "db")!r}, [store])
         task["direct"].put(b"k", b"half")
         os.kill(os.getpid(), 9)
     """
-    assert subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False).returncode == -9
-    with hf.open_task(tmp_path / "db", [hf.stores.timestamped_key_value("direct", transactional=False)]) as task:
+    assert (
+        subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False).returncode
+        == -9
+    )
+    with hf.open_task(
+        tmp_path / "db", [hf.stores.timestamped_key_value("direct", transactional=False)]
+    ) as task:
         assert list(task["direct"].range()) == []
 
 

@@ -9,7 +9,9 @@ CLOCKS = {"wall": time.perf_counter, "thread": time.thread_time, "process": time
 
 
 class Clock:
-    """Adds up the time spent inside `with`, in seconds: by the wall, by the thread's and by the process's processor time."""
+    """Adds up the time spent inside `with`, in seconds: by the wall, by the thread's and by the
+    process's processor time.
+    """
 
     def __init__(self) -> None:
         self.taken = dict.fromkeys(CLOCKS, 0.0)

@@ -24,7 +24,9 @@ def _column(rows: np.ndarray[tuple[int, int], np.dtype[np.uint8]]) -> pa.Array:
     """Rows of bytes of one width as a binary column."""
     count, width = rows.shape
     offsets = np.arange(0, (count + 1) * width, width, dtype=np.int32)
-    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(rows.tobytes())])
+    return pa.Array.from_buffers(
+        pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(rows.tobytes())]
+    )
 
 
 def keys(numbers: Numbers) -> pa.Array:
@@ -45,7 +47,9 @@ def values(numbers: Numbers) -> pa.Array:
 def draw(seed: int, count: int, limit: int) -> Numbers:
     """Random numbers below `limit`."""
     start = seed * 1_000_000_007 + 1
-    return _mix(np.arange(start, start + count, dtype=np.uint64) * np.uint64(GAMMA)) % np.uint64(limit)
+    return _mix(np.arange(start, start + count, dtype=np.uint64) * np.uint64(GAMMA)) % np.uint64(
+        limit
+    )
 
 
 def first_words(column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -1,7 +1,9 @@
-"""Kafka Streams' own RocksDB stores (Java, from Maven Central) against ours, through the batch methods from Python.
+"""Kafka Streams' own RocksDB stores (Java, from Maven Central) against ours, through the batch
+methods from Python.
 
-The same records on one thread each, in turns: one workload there, the same one here, and back. Both have 128 MiB of block
-cache and of write buffers, and no write-ahead log, since in both a changelog is the log. The JVM is warmed up first.
+The same records on one thread each, in turns: one workload there, the same one here, and back. Both
+have 128 MiB of block cache and of write buffers, and no write-ahead log, since in both a changelog
+is the log. The JVM is warmed up first.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 BATCH = 10_000
 RESTORE_BATCH = 1_000
-"""What Kafka Streams' restore consumer hands over at most; ours takes what its log holds, measured with both sizes."""
+"""What Kafka Streams' restore consumer hands over at most; ours takes what its log holds, measured
+with both sizes.
+"""
 RETENTION_MS = 3_600_000
 HISTORY_MS = 3_000_000
 """Over so long versions are spread: less than the retention, so that none is dropped."""
@@ -46,7 +50,10 @@ REACH = {
     "restore": ("restore, batches of {batch:,} against {restore:,}", 3.0),
     "versioned restore": ("versioned restore, batches of {batch:,} against {restore:,}", 8.0),
     "restore, small": ("restore, batches of {restore:,} against {restore:,}", None),
-    "versioned restore, small": ("versioned restore, batches of {restore:,} against {restore:,}", None),
+    "versioned restore, small": (
+        "versioned restore, batches of {restore:,} against {restore:,}",
+        None,
+    ),
 }
 
 Taken = dict[str, dict[str, float]]
@@ -59,8 +66,17 @@ class Java:
     def __init__(self, build: Path) -> None:
         classpath = f"{build}/classes:{build}/lib/*"
         java = Path(os.environ["JAVA_HOME"]) / "bin/java" if "JAVA_HOME" in os.environ else "java"
-        command = [str(java), "-Xms2g", "-Xmx2g", "-cp", classpath, "org.apache.kafka.streams.state.internals.Turns"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command = [
+            str(java),
+            "-Xms2g",
+            "-Xmx2g",
+            "-cp",
+            classpath,
+            "org.apache.kafka.streams.state.internals.Turns",
+        ]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -114,8 +130,15 @@ def theirs(java: Java, folder: Path, size: int, seed: int) -> Taken:
     opened("plain", plain)
     opened("versioned", versioned)
     opened("plain", lambda: taken.update({"restore": java.ask("restore", size, size, 0)}))
-    opened("versioned", lambda: taken.update({"versioned restore": java.ask("restore", size, keys, step)}))
-    return {**taken, "restore, small": taken["restore"], "versioned restore, small": taken["versioned restore"]}
+    opened(
+        "versioned",
+        lambda: taken.update({"versioned restore": java.ask("restore", size, keys, step)}),
+    )
+    return {
+        **taken,
+        "restore, small": taken["restore"],
+        "versioned restore, small": taken["versioned restore"],
+    }
 
 
 class Ours:
@@ -126,7 +149,10 @@ class Ours:
         self.keys, self.step, self.reads = size // 10, HISTORY_MS // size, whole(size // 4)
         numbers = np.arange(size, dtype=np.uint64)
         self.values = records.values(numbers)
-        self.plain_keys, self.versioned_keys = records.keys(numbers), records.keys(numbers % np.uint64(self.keys))
+        self.plain_keys, self.versioned_keys = (
+            records.keys(numbers),
+            records.keys(numbers % np.uint64(self.keys)),
+        )
         self.times = pa.array(numbers.astype(np.int64) * self.step * 1000)
         self.taken: Taken = {}
 
@@ -138,14 +164,18 @@ class Ours:
         for rows, small in ((BATCH, ""), (RESTORE_BATCH, ", small")):
             plain_restore = partial(self.restore, "restore" + small, rows, self.plain_keys, None)
             self.with_task(plain, plain_restore)
-            versioned_restore = partial(self.restore, "versioned restore" + small, rows, self.versioned_keys, self.times)
+            versioned_restore = partial(
+                self.restore, "versioned restore" + small, rows, self.versioned_keys, self.times
+            )
             self.with_task(versioned, versioned_restore)
         return self.taken
 
     def with_task(self, builder: hf.stores.StoreBuilder, work: Callable[[hf.Task], None]) -> None:
         with (
             tempfile.TemporaryDirectory(dir=self.folder) as directory,
-            hf.open_task(Path(directory) / "db", [builder], durability=hf.Durability.CHANGELOG) as task,
+            hf.open_task(
+                Path(directory) / "db", [builder], durability=hf.Durability.CHANGELOG
+            ) as task,
         ):
             work(task)
 
@@ -159,7 +189,9 @@ class Ours:
 
     def add_up(self, what: str, columns: list[pa.Array]) -> None:
         with np.errstate(over="ignore"):
-            self.taken[what]["sum"] = int(sum((records.first_words(column).sum() for column in columns), np.int64(0)))
+            self.taken[what]["sum"] = int(
+                sum((records.first_words(column).sum() for column in columns), np.int64(0))
+            )
 
     def plain(self, task: hf.Task) -> None:
         store = task["store"]
@@ -172,7 +204,9 @@ class Ours:
         settle(os.getpid())
         for seed in (self.seed + 100, self.seed):  # the first time for the caches
             wanted = records.keys(records.draw(seed, self.reads, self.size))
-            found = self.timed("get", self.reads, BATCH, lambda some, wanted=wanted: store.get_batch(wanted[some]))
+            found = self.timed(
+                "get", self.reads, BATCH, lambda some, wanted=wanted: store.get_batch(wanted[some])
+            )
         self.add_up("get", found)
 
     def versioned(self, task: hf.Task) -> None:
@@ -190,14 +224,21 @@ class Ours:
             times = low + records.draw(seed + 1, count, high - low).astype(np.int64)
             at = pa.array(times * 1000)
             found = self.timed(
-                "get as of", count, BATCH, lambda some, wanted=wanted, at=at: store.get_batch(wanted[some], at[some])
+                "get as of",
+                count,
+                BATCH,
+                lambda some, wanted=wanted, at=at: store.get_batch(wanted[some], at[some]),
             )
         self.add_up("get as of", [pa.record_batch(batch).column("value") for batch in found])
 
-    def restore(self, what: str, rows: int, keys: pa.Array, times: pa.Array | None, task: hf.Task) -> None:
+    def restore(
+        self, what: str, rows: int, keys: pa.Array, times: pa.Array | None, task: hf.Task
+    ) -> None:
         def batch(some: slice) -> None:
             at = None if times is None else times[some]
-            task.restore_batch("store", keys[some], self.values[some], at, {CHANGELOG: some.stop - 1})
+            task.restore_batch(
+                "store", keys[some], self.values[some], at, {CHANGELOG: some.stop - 1}
+            )
 
         self.timed(what, self.size, rows, batch)
 
@@ -206,7 +247,9 @@ def built() -> Path:
     """The program, compiled."""
     build = Path(os.environ["CARGO_TARGET_DIR"]) / "peers/kafka-streams"
     subprocess.run(
-        ["mvn", "--quiet", "--batch-mode", "package", f"-Dbuild.folder={build}"], cwd=HERE / "kafka-streams", check=True
+        ["mvn", "--quiet", "--batch-mode", "package", f"-Dbuild.folder={build}"],
+        cwd=HERE / "kafka-streams",
+        check=True,
     )
     return build
 
@@ -217,7 +260,8 @@ def figures(*, quick: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder, Java(built()) as java:
         theirs(java, Path(folder), 40_000 if quick else 200_000, 1)  # warm
         pairs = [
-            (Ours(Path(folder), size, 2 * n).round(), theirs(java, Path(folder), size, 2 * n)) for n in range(1, rounds + 1)
+            (Ours(Path(folder), size, 2 * n).round(), theirs(java, Path(folder), size, 2 * n))
+            for n in range(1, rounds + 1)
         ]
     found = []
     for what, (words, reach) in REACH.items():
@@ -228,9 +272,24 @@ def figures(*, quick: bool) -> list[Figure]:
             clock: median(other[what][clock] / mine[what][clock] for mine, other in pairs)
             for clock in ("wall", "thread", "process")
         }
-        seconds = " against ".join(f"{median(pair[side][what]['wall'] for pair in pairs):.2f} s" for side in (0, 1))
-        note = f"{seconds}; of the thread's processor time {ratio['thread']:.1f}, of the process's {ratio['process']:.1f}; {rounds} rounds"
+        seconds = " against ".join(
+            f"{median(pair[side][what]['wall'] for pair in pairs):.2f} s" for side in (0, 1)
+        )
+        note = (
+            f"{seconds}; of the thread's processor time {ratio['thread']:.1f}, of the "
+            "process's "
+            f"{ratio['process']:.1f}; {rounds} rounds"
+        )
         measured = words.format(batch=BATCH, restore=RESTORE_BATCH) + ", batch methods from Python"
         aim = "" if reach is None else f">= {reach}"
-        found.append(Figure(measured, "Kafka Streams 4.3.1, its own RocksDB store", ratio["wall"], aim, "throughput", note))
+        found.append(
+            Figure(
+                measured,
+                "Kafka Streams 4.3.1, its own RocksDB store",
+                ratio["wall"],
+                aim,
+                "throughput",
+                note,
+            )
+        )
     return found

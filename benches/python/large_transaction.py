@@ -1,4 +1,5 @@
-"""A transaction larger than memory: its time a record against one that fits, and the memory that it takes.
+"""A transaction larger than memory: its time a record against one that fits, and the memory that it
+takes.
 
 1 GiB; 10 GiB with `HOLDFAST_BENCH_FULL`, which takes 40 GiB of disk for a while.
 """
@@ -25,7 +26,9 @@ SPILL_AT = 64 << 20
 
 def figures(*, quick: bool) -> list[Figure]:
     """Two rows; each transaction is of a process of its own, so nothing else counts."""
-    size = (256 << 20) if quick else (10 << 30) if os.environ.get("HOLDFAST_BENCH_FULL") else (1 << 30)
+    size = (
+        (256 << 20) if quick else (10 << 30) if os.environ.get("HOLDFAST_BENCH_FULL") else (1 << 30)
+    )
     spilled, fits = _measured(size, size), _measured(size, SPILL_AT // 2)
     return [
         Figure(
@@ -42,7 +45,8 @@ def figures(*, quick: bool) -> list[Figure]:
             spilled["peak"] - spilled["imports"],
             "<= 256",
             "MiB",
-            f"beside {spilled['imports']:.0f} MiB of Python's imports; {fits['peak'] - fits['imports']:.0f} MiB where all fit",
+            f"beside {spilled['imports']:.0f} MiB of Python's imports; "
+            f"{fits['peak'] - fits['imports']:.0f} MiB where all fit",
         ),
     ]
 
@@ -57,7 +61,10 @@ def _measured(size: int, transaction: int) -> dict[str, float]:
 
 def _peak() -> float:
     status = Path("/proc/self/status").read_text()
-    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
+    return (
+        int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
+        / 1024
+    )
 
 
 def _child(folder: Path, size: int, transaction: int) -> None:
@@ -66,12 +73,16 @@ def _child(folder: Path, size: int, transaction: int) -> None:
     import holdfast as hf
 
     def column(width: int) -> pa.Array:
-        return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), BATCH, [None, pa.py_buffer(os.urandom(width * BATCH))])
+        return pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(width), BATCH, [None, pa.py_buffer(os.urandom(width * BATCH))]
+        )
 
     values = column(VALUE)
     imports, count = _peak(), size // (BATCH * RECORD)
     some: list[pa.Array] = []
-    with hf.open_task(folder, [hf.stores.key_value("kv")], durability=hf.Durability.CHANGELOG) as task:
+    with hf.open_task(
+        folder, [hf.stores.key_value("kv")], durability=hf.Durability.CHANGELOG
+    ) as task:
         store, staged, started = task["kv"], 0, time.perf_counter()
         for number in range(count):
             keys = column(16)
@@ -82,7 +93,10 @@ def _child(folder: Path, size: int, transaction: int) -> None:
                 staged = 0
             if number % (count // 10 + 1) == 0:
                 some.append(keys)
-                print(f"{number * BATCH * RECORD / 2**30:.1f} of {size / 2**30:g} GiB put", file=sys.stderr)
+                print(
+                    f"{number * BATCH * RECORD / 2**30:.1f} of {size / 2**30:g} GiB put",
+                    file=sys.stderr,
+                )
         task.commit()
         seconds = time.perf_counter() - started
         peak = _peak()

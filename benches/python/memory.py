@@ -1,4 +1,6 @@
-"""Resident memory of a process that holds a task of ten million records open: while loading, and while reading."""
+"""Resident memory of a process that holds a task of ten million records open: while loading, and
+while reading.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ def figures(*, quick: bool) -> list[Figure]:
 
 def _resident() -> float:
     status = Path("/proc/self/status").read_text()
-    return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
+    return (
+        int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
+        / 1024
+    )
 
 
 def _child(folder: Path, records: int) -> None:
@@ -48,10 +53,14 @@ def _child(folder: Path, records: int) -> None:
     import holdfast as hf
 
     def column(width: int) -> pa.Array:
-        return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), BATCH, [None, pa.py_buffer(os.urandom(width * BATCH))])
+        return pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(width), BATCH, [None, pa.py_buffer(os.urandom(width * BATCH))]
+        )
 
     peaks = {"imports": _resident(), "while loading": 0.0, "while reading": 0.0}
-    with hf.open_task(folder, [hf.stores.key_value("kv")], durability=hf.Durability.CHANGELOG) as task:
+    with hf.open_task(
+        folder, [hf.stores.key_value("kv")], durability=hf.Durability.CHANGELOG
+    ) as task:
         store = task["kv"]
         some: list[pa.Array] = []
         for number in range(records // BATCH):

@@ -1,4 +1,6 @@
-"""Scalar calls of a processor: a `get` and a `put` of keys of its batch, through a real state host, without Spark."""
+"""Scalar calls of a processor: a `get` and a `put` of keys of its batch, through a real state host,
+without Spark.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,10 @@ def figures(*, quick: bool) -> list[Figure]:
         socket = _host(Path(folder))
         kinds = {"bytes": (hf.serde.BYTES, hf.serde.BYTES), "STRING to INT64": text}
         _pair(socket, 1, *text)  # what is imported when it is first used
-        taken = {kind: [_pair(socket, batches, *serdes) for _ in range(rounds)] for kind, serdes in kinds.items()}
+        taken = {
+            kind: [_pair(socket, batches, *serdes) for _ in range(rounds)]
+            for kind, serdes in kinds.items()
+        }
     what = "scalar `get` + `put` in a processor, keys of the batch, flush and fetch ahead included"
     return [
         Figure(
@@ -48,25 +53,38 @@ def figures(*, quick: bool) -> list[Figure]:
             median(clock for clock, _ in pairs),
             "<= 3",
             "us a pair",
-            f"{median(busy for _, busy in pairs):.2f} us of it on the worker's processor; {batches} batches of {ROWS:,} keys",
+            f"{median(busy for _, busy in pairs):.2f} us of it on the worker's processor; "
+            f"{batches} batches of {ROWS:,} keys",
         )
         for kind, pairs in taken.items()
     ]
 
 
-def _pair(socket: Path, batches: int, key: hf.serde.Serde, value: hf.serde.Serde) -> tuple[float, float]:
+def _pair(
+    socket: Path, batches: int, key: hf.serde.Serde, value: hf.serde.Serde
+) -> tuple[float, float]:
     """Microseconds on the clock, and on this process's processor."""
     builder = hf.stores.key_value("hits", key=key, value=value)
     client = _core.HostClient.connect(str(socket), TOKEN, 10.0)
     client.open_session(json.dumps(_request()))
     numbers = np.random.default_rng(1).permutation(batches * ROWS)
     for batch in range(batches):
-        keys = pa.array([f"key-{number:08}" for number in numbers[batch * ROWS : (batch + 1) * ROWS]])
+        keys = pa.array(
+            [f"key-{number:08}" for number in numbers[batch * ROWS : (batch + 1) * ROWS]]
+        )
         times = pa.array(np.arange(batch * ROWS, (batch + 1) * ROWS), SCHEMA.field("t").type)
-        columns = [pa.array([0] * ROWS, pa.int32()), pa.array([True] * ROWS), pa.nulls(ROWS, pa.bool_()), times, keys]
+        columns = [
+            pa.array([0] * ROWS, pa.int32()),
+            pa.array([True] * ROWS),
+            pa.nulls(ROWS, pa.bool_()),
+            times,
+            keys,
+        ]
         client.push(pa.record_batch(columns, schema=SCHEMA))
     calls = client.end_input()
-    context = ProcessorContext(calls, [builder], epoch=0, partition=0, keys=pa.schema([("k", pa.string())]), timed=False)
+    context = ProcessorContext(
+        calls, [builder], epoch=0, partition=0, keys=pa.schema([("k", pa.string())]), timed=False
+    )
     clock = busy = 0.0
     while len((rows := calls.rows())[0]):
         batch = pa.record_batch(rows[0])
@@ -106,7 +124,16 @@ def _host(folder: Path) -> Path:
     (folder / "token").write_text(TOKEN)
     socket = folder / "host.sock"
     arguments = ["--socket", str(socket), "--token-file", str(folder / "token")]
-    command = [sys.executable, "-m", "holdfast.host", *arguments, "--executor-pid", str(os.getpid()), "--idle-seconds", "5"]
+    command = [
+        sys.executable,
+        "-m",
+        "holdfast.host",
+        *arguments,
+        "--executor-pid",
+        str(os.getpid()),
+        "--idle-seconds",
+        "5",
+    ]
     subprocess.Popen(command, stderr=subprocess.DEVNULL)
     while not socket.exists():
         time.sleep(0.01)

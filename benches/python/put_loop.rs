@@ -1,6 +1,8 @@
-//! The loop that `put_batch` from Python is measured against: the same puts, staged and committed from Rust.
+//! The loop that `put_batch` from Python is measured against: the same puts, staged and committed
+//! from Rust.
 //!
-//! `put_loop DIRECTORY ROWS BATCH` prints the seconds that it took; keys and values are made before the clock starts.
+//! `put_loop DIRECTORY ROWS BATCH` prints the seconds that it took; keys and values are made before
+//! the clock starts.
 
 use holdfast_core::{Commit, Durability, StoreKind, StoreSpec, Task, TaskOptions};
 use std::path::PathBuf;
@@ -11,17 +13,31 @@ const VALUE_BYTES: usize = 100;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
-    let mut next = |what: &str| args.next().ok_or_else(|| format!("{what} is missing: put_loop DIRECTORY ROWS BATCH"));
+    let mut next = |what: &str| {
+        args.next()
+            .ok_or_else(|| format!("{what} is missing: put_loop DIRECTORY ROWS BATCH"))
+    };
     let directory = PathBuf::from(next("DIRECTORY")?);
     let rows: usize = next("ROWS")?.parse()?;
     let batch: usize = next("BATCH")?.parse()?;
 
     let mut random = SplitMix(1);
-    let keys: Vec<u8> = (0..rows * KEY_BYTES / 8).flat_map(|_| random.next().to_le_bytes()).collect();
-    let values: Vec<u8> = (0..(rows * VALUE_BYTES).div_ceil(8)).flat_map(|_| random.next().to_le_bytes()).collect();
+    let keys: Vec<u8> = (0..rows * KEY_BYTES / 8)
+        .flat_map(|_| random.next().to_le_bytes())
+        .collect();
+    let values: Vec<u8> = (0..(rows * VALUE_BYTES).div_ceil(8))
+        .flat_map(|_| random.next().to_le_bytes())
+        .collect();
 
-    let options = TaskOptions { durability: Durability::Changelog, ..TaskOptions::default() };
-    let task = Task::open(&directory, &[StoreSpec::new("kv", StoreKind::KeyValue)], options)?;
+    let options = TaskOptions {
+        durability: Durability::Changelog,
+        ..TaskOptions::default()
+    };
+    let task = Task::open(
+        &directory,
+        &[StoreSpec::new("kv", StoreKind::KeyValue)],
+        options,
+    )?;
     let store = task.key_value("kv")?;
     let began = Instant::now();
     for first in (0..rows).step_by(batch) {

@@ -1,4 +1,6 @@
-"""What serdes cost: the same rows as bytes and typed, by pytest-benchmark: `pytest benches/python --benchmark-only`."""
+"""What serdes cost: the same rows as bytes and typed, by pytest-benchmark:
+`pytest benches/python --benchmark-only`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ PAIR = pa.schema([("rate", pa.float64()), ("source", pa.string())])
 
 @pytest.fixture
 def task(tmp_path):
-    stores = [hf.stores.key_value("bytes"), hf.stores.key_value("string", key=hf.serde.INT64, value=hf.serde.STRING)]
+    stores = [
+        hf.stores.key_value("bytes"),
+        hf.stores.key_value("string", key=hf.serde.INT64, value=hf.serde.STRING),
+    ]
     stores.append(hf.stores.key_value("struct", key=hf.serde.INT64, value=hf.serde.struct(PAIR)))
     with hf.open_task(tmp_path / "db", stores, durability=hf.Durability.CHANGELOG) as task:
         yield task
@@ -24,7 +29,9 @@ def task(tmp_path):
 def columns():
     rng = np.random.default_rng(1)
     keys = pa.array(rng.integers(-(2**63), 2**63 - 1, ROWS))
-    values = pa.array([value.tobytes().hex() for value in rng.integers(0, 256, (ROWS, 50), np.uint8)])
+    values = pa.array(
+        [value.tobytes().hex() for value in rng.integers(0, 256, (ROWS, 50), np.uint8)]
+    )
     structs = pa.StructArray.from_arrays([pa.array(rng.random(ROWS)), values], fields=list(PAIR))
     return {
         "bytes": (pa.array(hf.serde.INT64.encode(keys, as_key=True)), values),

@@ -1,4 +1,6 @@
-"""Absolute figures of the Python calls, by pytest-benchmark: `pytest benches/python --benchmark-only`."""
+"""Absolute figures of the Python calls, by pytest-benchmark:
+`pytest benches/python --benchmark-only`.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,12 @@ def task(tmp_path):
 @pytest.fixture
 def columns():
     rng = np.random.default_rng(1)
-    keys = pa.array([key.tobytes() for key in rng.integers(0, 256, (ROWS, 16), np.uint8)], pa.binary())
-    values = pa.array([value.tobytes() for value in rng.integers(0, 256, (ROWS, 100), np.uint8)], pa.binary())
+    keys = pa.array(
+        [key.tobytes() for key in rng.integers(0, 256, (ROWS, 16), np.uint8)], pa.binary()
+    )
+    values = pa.array(
+        [value.tobytes() for value in rng.integers(0, 256, (ROWS, 100), np.uint8)], pa.binary()
+    )
     return keys, values, pa.array(rng.integers(0, 10**9, ROWS))
 
 

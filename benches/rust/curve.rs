@@ -1,7 +1,9 @@
-//! The versioned store at 1 and 10 million versions, and at 100 million with `HOLDFAST_BENCH_FULL`: what grows with the history.
-//! `cargo bench … --bench curve -- 1 10 100` names other sizes, in millions. Prints a line `FIGURE {…}` a figure.
+//! The versioned store at 1 and 10 million versions, and at 100 million with `HOLDFAST_BENCH_FULL`:
+//! what grows with the history. `cargo bench … --bench curve -- 1 10 100` names other sizes, in
+//! millions. Prints a line `FIGURE {…}` a figure.
 //!
-//! Ten versions a key, as in `versioned.rs`, but made on the fly: 100 million would not fit into memory.
+//! Ten versions a key, as in `versioned.rs`, but made on the fly: 100 million would not fit into
+//! memory.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 
 mod measure;
@@ -18,7 +20,10 @@ fn main() {
     let quick = std::env::var_os("HOLDFAST_BENCH_QUICK").is_some();
     let full = std::env::var_os("HOLDFAST_BENCH_FULL").is_some();
     let unit = if quick { 10_000 } else { 1_000_000 };
-    let named: Vec<usize> = std::env::args().skip(1).filter_map(|arg| arg.parse().ok()).collect();
+    let named: Vec<usize> = std::env::args()
+        .skip(1)
+        .filter_map(|arg| arg.parse().ok())
+        .collect();
     let sizes = match (named.is_empty(), full) {
         (false, _) => named,
         (true, true) => vec![1, 10, 100],
@@ -36,19 +41,46 @@ fn main() {
     }
     let against = format!("the same of {} versions", tables[0].rows);
     for (table, seconds) in tables.iter().zip(&took).skip(1) {
-        let note = format!("{:.2} µs against {:.2}; loaded once", table.put * 1e6, tables[0].put * 1e6);
-        print(&format!("versioned put, {} versions", table.rows), &against, table.put / tables[0].put, "", "time", &note);
+        let note = format!(
+            "{:.2} µs against {:.2}; loaded once",
+            table.put * 1e6,
+            tables[0].put * 1e6
+        );
+        print(
+            &format!("versioned put, {} versions", table.rows),
+            &against,
+            table.put / tables[0].put,
+            "",
+            "time",
+            &note,
+        );
         for (n, name, reach) in [
             (0, "get as of a time in history, batches of 10,000", "<= 2"),
             (1, "all versions of a key", ""),
             (2, "scan as of now, a key", ""),
         ] {
-            let mut rounds: Vec<_> = seconds[n].iter().zip(&took[0][n]).map(|(a, b)| (a / b, *a, *b)).collect();
+            let mut rounds: Vec<_> = seconds[n]
+                .iter()
+                .zip(&took[0][n])
+                .map(|(a, b)| (a / b, *a, *b))
+                .collect();
             rounds.sort_by(|x, y| x.0.total_cmp(&y.0));
             let (ratio, a, b) = rounds[ROUNDS / 2];
-            let note =
-                format!("{:.2} µs against {:.2}; {ROUNDS} rounds: {:.2} to {:.2}", a * 1e6, b * 1e6, rounds[0].0, rounds[ROUNDS - 1].0);
-            print(&format!("{name}, {} versions", table.rows), &against, ratio, reach, "time", &note);
+            let note = format!(
+                "{:.2} µs against {:.2}; {ROUNDS} rounds: {:.2} to {:.2}",
+                a * 1e6,
+                b * 1e6,
+                rounds[0].0,
+                rounds[ROUNDS - 1].0
+            );
+            print(
+                &format!("{name}, {} versions", table.rows),
+                &against,
+                ratio,
+                reach,
+                "time",
+                &note,
+            );
         }
     }
 }
@@ -72,26 +104,49 @@ fn scrambled(n: usize) -> u64 {
 impl Table {
     fn load(rows: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let kind = StoreKind::Versioned { history_retention: i64::MAX / 4, segment_interval: i64::MAX / 96 };
+        let kind = StoreKind::Versioned {
+            history_retention: i64::MAX / 4,
+            segment_interval: i64::MAX / 96,
+        };
         let task = open(dir.path(), kind);
         // A window into 16 MiB of noise is as good as a value of its own.
-        let mut table = Self { rows, task, put: 0.0, values: bytes(3, 16 << 20), _dir: dir };
+        let mut table = Self {
+            rows,
+            task,
+            put: 0.0,
+            values: bytes(3, 16 << 20),
+            _dir: dir,
+        };
         let store = table.task.versioned("s").unwrap();
         let begin = Instant::now();
         for first in (0..rows).step_by(TRANSACTION) {
             let mut tx = table.task.begin().unwrap();
             for n in first..(first + TRANSACTION).min(rows) {
-                store.put(&mut tx, &table.key(n), Some(table.value(n)), Timestamp(n as i64)).unwrap();
+                store
+                    .put(
+                        &mut tx,
+                        &table.key(n),
+                        Some(table.value(n)),
+                        Timestamp(n as i64),
+                    )
+                    .unwrap();
             }
             commit(&table.task, tx, first);
             if (first + TRANSACTION).is_multiple_of(10_000_000) {
-                eprintln!("curve: {} of {rows} versions after {:.0?}", first + TRANSACTION, begin.elapsed());
+                eprintln!(
+                    "curve: {} of {rows} versions after {:.0?}",
+                    first + TRANSACTION,
+                    begin.elapsed()
+                );
             }
         }
         table.put = begin.elapsed().as_secs_f64() / rows as f64;
         table.task.flush(true).unwrap();
         table.task.compact("s").unwrap();
-        eprintln!("curve: {rows} versions compacted after {:.0?}", begin.elapsed());
+        eprintln!(
+            "curve: {rows} versions compacted after {:.0?}",
+            begin.elapsed()
+        );
         table
     }
 
@@ -101,7 +156,13 @@ impl Table {
 
     fn key(&self, n: usize) -> [u8; KEY] {
         let n = n % self.keys();
-        std::array::from_fn(|i| if i < 8 { scrambled(n).to_be_bytes()[i] } else { (n as u64).to_be_bytes()[i - 8] })
+        std::array::from_fn(|i| {
+            if i < 8 {
+                scrambled(n).to_be_bytes()[i]
+            } else {
+                (n as u64).to_be_bytes()[i - 8]
+            }
+        })
     }
 
     fn value(&self, n: usize) -> &[u8] {
@@ -118,12 +179,23 @@ impl Table {
             for batch in 0..lookups / TRANSACTION {
                 let keys: Vec<_> = (0..TRANSACTION)
                     .map(|n| {
-                        let random = scrambled((round * lookups + batch * TRANSACTION + n) * 7 + 1) as usize;
-                        let (key, version) = (random % self.keys(), random / self.keys() % (VERSIONS - 1));
-                        (self.key(key), (version * self.keys() + key + self.keys() / 2) as i64)
+                        let random =
+                            scrambled((round * lookups + batch * TRANSACTION + n) * 7 + 1) as usize;
+                        let (key, version) =
+                            (random % self.keys(), random / self.keys() % (VERSIONS - 1));
+                        (
+                            self.key(key),
+                            (version * self.keys() + key + self.keys() / 2) as i64,
+                        )
                     })
                     .collect();
-                let ops: Vec<_> = keys.iter().map(|(key, at)| Op::Get { key, as_of: Timestamp(*at) }).collect();
+                let ops: Vec<_> = keys
+                    .iter()
+                    .map(|(key, at)| Op::Get {
+                        key,
+                        as_of: Timestamp(*at),
+                    })
+                    .collect();
                 let count = &mut |_, applied: Applied<'_>| {
                     if let Applied::Get(Some(version)) = applied {
                         found += version.value.len();
@@ -145,7 +217,9 @@ impl Table {
         let took = timed(|| {
             for n in 0..lookups {
                 let key = self.key(scrambled((round * lookups + n) * 5 + 2) as usize);
-                let mut versions = store.versions(&mut tx, &key, Timestamp::MIN, Timestamp::MAX, false).unwrap();
+                let mut versions = store
+                    .versions(&mut tx, &key, Timestamp::MIN, Timestamp::MAX, false)
+                    .unwrap();
                 versions
                     .for_each(&mut |_, version| {
                         found += version.value.len();

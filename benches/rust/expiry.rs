@@ -1,4 +1,5 @@
-//! History that goes on for twice its retention: what is left on disk of what has expired, and what its going costs the puts.
+//! History that goes on for twice its retention: what is left on disk of what has expired, and what
+//! its going costs the puts.
 
 use super::{History, measure};
 use holdfast_core::{StoreKind, Task, Timestamp};
@@ -19,7 +20,13 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn open(&self, path: &Path, retention: i64) -> std::sync::Arc<Task> {
-        open(path, StoreKind::Versioned { history_retention: retention, segment_interval: self.retention / SEGMENTS as i64 })
+        open(
+            path,
+            StoreKind::Versioned {
+                history_retention: retention,
+                segment_interval: self.retention / SEGMENTS as i64,
+            },
+        )
     }
 
     /// Puts and commits these rows; `committed` is told behind which one each commit ends.
@@ -30,41 +37,75 @@ impl Run<'_> {
             let end = (first + TRANSACTION).min(rows.end);
             for n in first..end {
                 let value = self.history.data.value(n % self.history.rows);
-                store.put(&mut tx, self.history.key(n), Some(value), Timestamp(self.history.time(n))).unwrap();
+                store
+                    .put(
+                        &mut tx,
+                        self.history.key(n),
+                        Some(value),
+                        Timestamp(self.history.time(n)),
+                    )
+                    .unwrap();
             }
             commit(task, tx, end);
             committed(end);
         }
     }
 
-    /// Segments' worth of versions in files that ended in segments which have passed, when so many rows were committed.
+    /// Segments' worth of versions in files that ended in segments which have passed, when so many
+    /// rows were committed.
     fn left(&self, path: &Path, committed: usize) -> f64 {
         let (rows, flushed) = self.on_disk(path);
         let segment = (self.history.rows / SEGMENTS) as i64;
-        // What began behind the last passed segment's end can be asked for, and of each key the version before.
+        // What began behind the last passed segment's end can be asked for, and of each key the
+        // version before.
         let passed = (committed as i64 - self.history.rows as i64).div_euclid(segment) * segment;
-        let live = committed as i64 - (passed - self.history.keys as i64).max(0) - (committed - flushed) as i64;
+        let live = committed as i64
+            - (passed - self.history.keys as i64).max(0)
+            - (committed - flushed) as i64;
         (rows - live).max(0) as f64 / segment as f64
     }
 
-    /// Versions in files, and how many rows had been committed by the commit that was written to files last.
+    /// Versions in files, and how many rows had been committed by the commit that was written to
+    /// files last.
     fn on_disk(&self, path: &Path) -> (i64, usize) {
         let options = rust_rocksdb::Options::default();
         loop {
             // It fails when a compaction takes away a file that is about to be opened.
-            let Ok(files) = rust_rocksdb::DB::open_cf_for_read_only(&options, path, ["default", "versions:s", "offsets"], false) else {
+            let Ok(files) = rust_rocksdb::DB::open_cf_for_read_only(
+                &options,
+                path,
+                ["default", "versions:s", "offsets"],
+                false,
+            ) else {
                 continue;
             };
-            let rows = files.property_int_value_cf(&files.cf_handle("versions:s").unwrap(), "rocksdb.estimate-num-keys").unwrap().unwrap();
+            let rows = files
+                .property_int_value_cf(
+                    &files.cf_handle("versions:s").unwrap(),
+                    "rocksdb.estimate-num-keys",
+                )
+                .unwrap()
+                .unwrap();
             let offsets = files.cf_handle("offsets").unwrap();
-            let offset = files.iterator_cf(&offsets, rust_rocksdb::IteratorMode::Start).next().unwrap().unwrap().1;
-            return (rows as i64, u64::from_be_bytes(offset[..].try_into().unwrap()) as usize);
+            let offset = files
+                .iterator_cf(&offsets, rust_rocksdb::IteratorMode::Start)
+                .next()
+                .unwrap()
+                .unwrap()
+                .1;
+            return (
+                rows as i64,
+                u64::from_be_bytes(offset[..].try_into().unwrap()) as usize,
+            );
         }
     }
 }
 
 pub fn expiry(settings: &Settings, history: &History) {
-    let run = Run { history, retention: history.time(history.rows) };
+    let run = Run {
+        history,
+        retention: history.time(history.rows),
+    };
     let more = history.rows..2 * history.rows;
     let loaded = |retention: i64| {
         let dir = tempfile::tempdir().unwrap();
@@ -73,22 +114,44 @@ pub fn expiry(settings: &Settings, history: &History) {
         (dir, task)
     };
     for (pace, name) in [
-        (SEGMENT, "expired versions on disk, in segments' worth (24 a retention), a segment in 2 s"),
-        (Duration::ZERO, "expired versions on disk, in segments' worth, as fast as versions can be put"),
+        (
+            SEGMENT,
+            "expired versions on disk, in segments' worth (24 a retention), a segment in 2 s",
+        ),
+        (
+            Duration::ZERO,
+            "expired versions on disk, in segments' worth, as fast as versions can be put",
+        ),
     ] {
         if settings.wants(name) {
             let (dir, task) = loaded(run.retention);
             let mut left = Vec::new();
             let began = Instant::now();
-            let rows = history.rows..if pace.is_zero() { 2 * history.rows } else { history.rows / 2 * 3 };
+            let rows = history.rows..if pace.is_zero() {
+                2 * history.rows
+            } else {
+                history.rows / 2 * 3
+            };
             run.put(&task, rows, |end| {
                 left.push(run.left(dir.path(), end));
-                let passed = pace.mul_f64((end - history.rows) as f64 * SEGMENTS as f64 / history.rows as f64);
+                let passed = pace
+                    .mul_f64((end - history.rows) as f64 * SEGMENTS as f64 / history.rows as f64);
                 std::thread::sleep(passed.saturating_sub(began.elapsed()));
             });
             left.sort_by(f64::total_cmp);
-            let note = format!("at {} commits; most: {:.2}", left.len(), left[left.len() - 1]);
-            print(name, "nothing (absolute)", left[left.len() / 2], "<= 1", "segments", &note);
+            let note = format!(
+                "at {} commits; most: {:.2}",
+                left.len(),
+                left[left.len() - 1]
+            );
+            print(
+                name,
+                "nothing (absolute)",
+                left[left.len() / 2],
+                "<= 1",
+                "segments",
+                &note,
+            );
         }
     }
     let puts = |retention: i64| {
@@ -97,7 +160,12 @@ pub fn expiry(settings: &Settings, history: &History) {
     };
     figure(
         settings,
-        ("versioned put while history expires", "the same put where nothing expires", "<= 1.3", "time"),
+        (
+            "versioned put while history expires",
+            "the same put where nothing expires",
+            "<= 1.3",
+            "time",
+        ),
         || puts(run.retention),
         || puts(10 * run.retention),
     );

@@ -14,7 +14,10 @@ fn main() {
     for keys in [settings.rows, settings.rows / 10] {
         let data = Data::new(keys);
         let random = bytes(4, settings.rows * 8);
-        let order: Vec<usize> = random.chunks(8).map(|n| u64::from_le_bytes(n.try_into().unwrap()) as usize % keys).collect();
+        let order: Vec<usize> = random
+            .chunks(8)
+            .map(|n| u64::from_le_bytes(n.try_into().unwrap()) as usize % keys)
+            .collect();
         puts(&settings, &data, &order, keys);
         gets(&settings, &data, &order, keys);
     }
@@ -23,7 +26,11 @@ fn main() {
 type Map = RwLock<BTreeMap<Vec<u8>, Vec<u8>>>;
 
 fn open() -> (Arc<Task>, KeyValueStore) {
-    let task = Task::open_in_memory(&[StoreSpec::new("s", StoreKind::KeyValue)], TaskOptions::default()).unwrap();
+    let task = Task::open_in_memory(
+        &[StoreSpec::new("s", StoreKind::KeyValue)],
+        TaskOptions::default(),
+    )
+    .unwrap();
     let store = task.key_value("s").unwrap();
     (task, store)
 }
@@ -33,7 +40,13 @@ fn put_all(task: &Task, store: &KeyValueStore, data: &Data, order: &[usize]) {
     let mut views = Vec::new();
     for (n, chunk) in order.chunks(TRANSACTION).enumerate() {
         for key in chunk {
-            store.put(&mut task.transaction().unwrap(), data.key(*key), Some(data.value(*key))).unwrap();
+            store
+                .put(
+                    &mut task.transaction().unwrap(),
+                    data.key(*key),
+                    Some(data.value(*key)),
+                )
+                .unwrap();
         }
         task.commit(offsets(n as i64)).unwrap();
         views.clear();
@@ -43,7 +56,8 @@ fn put_all(task: &Task, store: &KeyValueStore, data: &Data, order: &[usize]) {
 
 fn insert_all(map: &Map, data: &Data, order: &[usize]) {
     for key in order {
-        map.write().insert(data.key(*key).to_vec(), data.value(*key).to_vec());
+        map.write()
+            .insert(data.key(*key).to_vec(), data.value(*key).to_vec());
     }
 }
 
@@ -51,7 +65,10 @@ fn puts(settings: &Settings, data: &Data, order: &[usize], keys: usize) {
     figure(
         settings,
         (
-            &format!("in memory: {} puts over {keys} keys, a commit and a snapshot for each 10,000", order.len()),
+            &format!(
+                "in memory: {} puts over {keys} keys, a commit and a snapshot for each 10,000",
+                order.len()
+            ),
             "BTreeMap behind a lock, without snapshots",
             "<= 1.5",
             "time",
@@ -85,7 +102,11 @@ fn gets(settings: &Settings, data: &Data, order: &[usize], keys: usize) {
             timed(|| {
                 for key in reads() {
                     let mut tx = task.transaction().unwrap();
-                    let found = store.get(&mut tx, data.key(*key), |value| value.map_or(0, <[u8]>::len)).unwrap();
+                    let found = store
+                        .get(&mut tx, data.key(*key), |value| {
+                            value.map_or(0, <[u8]>::len)
+                        })
+                        .unwrap();
                     assert_eq!(found, VALUE);
                 }
             })

@@ -1,13 +1,16 @@
-//! The layout of Kafka Streams' versioned store (4.3.1, `RocksDBVersionedStore`), rebuilt over the same RocksDB and the same
-//! file options as everything else here, so that what is compared is the layout alone.
+//! The layout of Kafka Streams' versioned store (4.3.1, `RocksDBVersionedStore`), rebuilt over the
+//! same RocksDB and the same file options as everything else here, so that what is compared is the
+//! layout alone.
 //!
 //! ```text
 //! latest   ff × 8 | key                      →  begin | value
-//! history  segment of the END, 8 bytes | key →  next | min | {begin | size} newest to oldest | values oldest to newest
+//! history  segment of the END, 8 bytes | key →  next | min | {begin | size} newest first
+//!          | values oldest first
 //! ```
 //!
-//! One packed row a key and segment; a put reads `latest`, and the row that it adds to. All numbers are big-endian. Tombstones
-//! are left out, since no bench here writes any; without them the versions of a key are contiguous.
+//! One packed row a key and segment; a put reads `latest`, and the row that it adds to. All numbers
+//! are big-endian. Tombstones are left out, since no bench here writes any; without them the
+//! versions of a key are contiguous.
 
 use super::raw;
 use rust_rocksdb::{DB, ReadOptions, WriteBatch, WriteOptions};
@@ -71,7 +74,15 @@ fn encode(out: &mut Vec<u8>, next: i64, versions: &[Version<'_>]) {
 impl Kafka {
     pub fn open(path: &Path, retention: i64, interval: i64) -> Self {
         let db = raw::open(path, false);
-        Self { db, retention, interval, stream_time: -1, write: raw::no_wal(), row_key: Vec::new(), row: Vec::new() }
+        Self {
+            db,
+            retention,
+            interval,
+            stream_time: -1,
+            write: raw::no_wal(),
+            row_key: Vec::new(),
+            row: Vec::new(),
+        }
     }
 
     fn oldest_segment(&self) -> i64 {
@@ -81,7 +92,9 @@ impl Kafka {
     fn put_row(&mut self, segment: i64, key: &[u8], next: i64, versions: &[Version<'_>]) {
         encode(&mut self.row, next, versions);
         set_key(&mut self.row_key, segment, key);
-        self.db.put_opt(&self.row_key, &self.row, &self.write).unwrap();
+        self.db
+            .put_opt(&self.row_key, &self.row, &self.write)
+            .unwrap();
     }
 
     fn put_latest(&mut self, key: &[u8], value: &[u8], time: i64) {
@@ -89,10 +102,17 @@ impl Kafka {
         self.row.clear();
         self.row.extend_from_slice(&time.to_be_bytes());
         self.row.extend_from_slice(value);
-        self.db.put_opt(&self.row_key, &self.row, &self.write).unwrap();
+        self.db
+            .put_opt(&self.row_key, &self.row, &self.write)
+            .unwrap();
     }
 
-    fn read(&self, row_key: &mut Vec<u8>, segment: i64, key: &[u8]) -> Option<rust_rocksdb::DBPinnableSlice<'_>> {
+    fn read(
+        &self,
+        row_key: &mut Vec<u8>,
+        segment: i64,
+        key: &[u8],
+    ) -> Option<rust_rocksdb::DBPinnableSlice<'_>> {
         set_key(row_key, segment, key);
         self.db.get_pinned(row_key).unwrap()
     }
@@ -100,9 +120,14 @@ impl Kafka {
     /// Adds a version as the newest of a segment's row.
     fn append(&mut self, segment: i64, key: &[u8], next: i64, version: Version<'_>) {
         let mut row_key = std::mem::take(&mut self.row_key);
-        let stored = self.read(&mut row_key, segment, key).map(|row| row.to_vec());
+        let stored = self
+            .read(&mut row_key, segment, key)
+            .map(|row| row.to_vec());
         self.row_key = row_key;
-        let mut versions = stored.as_deref().map(|row| parse(row).1).unwrap_or_default();
+        let mut versions = stored
+            .as_deref()
+            .map(|row| parse(row).1)
+            .unwrap_or_default();
         versions.insert(0, version);
         self.put_row(segment, key, next, &versions);
     }
@@ -129,7 +154,12 @@ impl Kafka {
         }
         let mut end = begin;
         for segment in (time / self.interval..=self.stream_time / self.interval).rev() {
-            let Some(stored) = self.read(&mut row_key, segment, key).map(|row| row.to_vec()) else { continue };
+            let Some(stored) = self
+                .read(&mut row_key, segment, key)
+                .map(|row| row.to_vec())
+            else {
+                continue;
+            };
             let (next, mut versions) = parse(&stored);
             if next <= time {
                 break;
@@ -137,7 +167,8 @@ impl Kafka {
             if let Some(n) = versions.iter().position(|(begin, _)| *begin <= time) {
                 let before = versions[n];
                 if before.0 == time || time / self.interval != segment {
-                    // The one before ends in an older segment now: it moves there, and its place is free.
+                    // The one before ends in an older segment now: it moves there, and its place is
+                    // free.
                     if before.0 != time {
                         self.append(time / self.interval, key, time, before);
                     }
@@ -150,7 +181,9 @@ impl Kafka {
             end = versions.last().unwrap().0;
         }
         let segment = end / self.interval;
-        let stored = self.read(&mut row_key, segment, key).map(|row| row.to_vec());
+        let stored = self
+            .read(&mut row_key, segment, key)
+            .map(|row| row.to_vec());
         match &stored {
             Some(stored) if parse(stored).0 > time => {
                 let (next, mut versions) = parse(stored);
@@ -161,8 +194,15 @@ impl Kafka {
         }
     }
 
-    /// The version valid at a time: `latest`, else the segments from the newest back to the time's own.
-    pub fn get_as_of(&self, row_key: &mut Vec<u8>, key: &[u8], at: i64, f: impl FnOnce(&[u8])) -> bool {
+    /// The version valid at a time: `latest`, else the segments from the newest back to the time's
+    /// own.
+    pub fn get_as_of(
+        &self,
+        row_key: &mut Vec<u8>,
+        key: &[u8],
+        at: i64,
+        f: impl FnOnce(&[u8]),
+    ) -> bool {
         if let Some(latest) = self.read(row_key, LATEST, key)
             && number(&latest) <= at
         {
@@ -170,17 +210,21 @@ impl Kafka {
             return true;
         }
         for segment in (at / self.interval..=self.stream_time / self.interval).rev() {
-            let Some(row) = self.read(row_key, segment, key) else { continue };
+            let Some(row) = self.read(row_key, segment, key) else {
+                continue;
+            };
             if number(&row) <= at {
                 return false;
             }
             if number(&row[8..]) > at {
                 continue;
             }
-            // The pairs lie newest to oldest, the values the other way round: sizes add up from the end.
+            // The pairs lie newest to oldest, the values the other way round: sizes add up from the
+            // end.
             let (mut pair, mut end) = (16, row.len());
             loop {
-                let size = i32::from_be_bytes(row[pair + 8..pair + 12].try_into().unwrap()) as usize;
+                let size =
+                    i32::from_be_bytes(row[pair + 8..pair + 12].try_into().unwrap()) as usize;
                 if number(&row[pair..]) <= at {
                     f(&row[end - size..end]);
                     return true;

@@ -1,11 +1,15 @@
 //! What the benches share: turns, clocks, data, an open task.
 //!
-//! Every figure is the median over rounds of a ratio of two measurements that follow one another in the same round: the
-//! machines are shared, and their speed drifts by a factor of two within minutes, which is why this is not criterion
-//! (it takes all samples of one side before it turns to the other).
+//! Every figure is the median over rounds of a ratio of two measurements that follow one another in
+//! the same round: the machines are shared, and their speed drifts by a factor of two within
+//! minutes, which is why this is not criterion (it takes all samples of one side before it turns to
+//! the other).
 #![allow(dead_code, reason = "each bench uses a part")]
 
-use holdfast_core::{Commit, Durability, KeyValueStore, Offset, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, TopicPartition};
+use holdfast_core::{
+    Commit, Durability, KeyValueStore, Offset, OffsetChange, StoreKind, StoreSpec, Task,
+    TaskOptions, TopicPartition,
+};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,12 +30,26 @@ impl Settings {
         // Cargo hands `--bench` on; any other word picks the figures that have it in their name.
         let only = std::env::args().skip(1).find(|arg| !arg.starts_with("--"));
         let quick = std::env::var_os("HOLDFAST_BENCH_QUICK").is_some();
-        if quick { Self { rows: 100_000, rounds: 1, only } } else { Self { rows: 1_000_000, rounds: 5, only } }
+        if quick {
+            Self {
+                rows: 100_000,
+                rounds: 1,
+                only,
+            }
+        } else {
+            Self {
+                rows: 1_000_000,
+                rounds: 5,
+                only,
+            }
+        }
     }
 
     /// Whether this figure was asked for.
     pub fn wants(&self, measured: &str) -> bool {
-        self.only.as_ref().is_none_or(|word| measured.contains(word.as_str()))
+        self.only
+            .as_ref()
+            .is_none_or(|word| measured.contains(word.as_str()))
     }
 }
 
@@ -59,19 +77,26 @@ pub fn figure(
     }
     rounds.sort_by(|x, y| x.0.total_cmp(&y.0));
     let (ratio, a, b) = rounds[rounds.len() / 2];
-    let note = format!("{a:.3} s against {b:.3} s; {} rounds: {:.2} to {:.2}", rounds.len(), rounds[0].0, rounds[rounds.len() - 1].0);
+    let note = format!(
+        "{a:.3} s against {b:.3} s; {} rounds: {:.2} to {:.2}",
+        rounds.len(),
+        rounds[0].0,
+        rounds[rounds.len() - 1].0
+    );
     print(measured, against, ratio, reach, unit, &note);
 }
 
 /// Prints a figure for `benches/report.py`.
 pub fn print(measured: &str, against: &str, ratio: f64, reach: &str, unit: &str, note: &str) {
     let figure = serde_json::json!({
-        "measured": measured, "against": against, "ratio": ratio, "reach": reach, "unit": unit, "note": note,
+        "measured": measured, "against": against, "ratio": ratio, "reach": reach, "unit": unit,
+        "note": note,
     });
     println!("FIGURE {figure}");
 }
 
-/// Seconds on the clock; with `HOLDFAST_BENCH_CPU` of this thread on a processor, which other load changes less.
+/// Seconds on the clock; with `HOLDFAST_BENCH_CPU` of this thread on a processor, which other load
+/// changes less.
 pub fn timed(f: impl FnOnce()) -> f64 {
     if std::env::var_os("HOLDFAST_BENCH_CPU").is_none() {
         let start = Instant::now();
@@ -96,7 +121,10 @@ pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     };
-    (0..len.div_ceil(8)).flat_map(|_| next().to_le_bytes()).take(len).collect()
+    (0..len.div_ceil(8))
+        .flat_map(|_| next().to_le_bytes())
+        .take(len)
+        .collect()
 }
 
 pub struct Data {
@@ -106,7 +134,10 @@ pub struct Data {
 
 impl Data {
     pub fn new(rows: usize) -> Self {
-        Self { keys: bytes(1, rows * KEY), values: bytes(2, rows * VALUE) }
+        Self {
+            keys: bytes(1, rows * KEY),
+            values: bytes(2, rows * VALUE),
+        }
     }
 
     pub fn key(&self, n: usize) -> &[u8] {
@@ -118,24 +149,48 @@ impl Data {
     }
 
     pub fn rows(&self) -> Vec<(&[u8], &[u8])> {
-        self.keys.chunks(KEY).zip(self.values.chunks(VALUE)).collect()
+        self.keys
+            .chunks(KEY)
+            .zip(self.values.chunks(VALUE))
+            .collect()
     }
 }
 
 pub fn open(path: &Path, kind: StoreKind) -> Arc<Task> {
     // `HOLDFAST_BENCH_OPTIONS=name=value;…` tries RocksDB options out without a new build.
     let tried = std::env::var("HOLDFAST_BENCH_OPTIONS").unwrap_or_default();
-    let rocksdb_options = tried.split(';').filter_map(|pair| pair.split_once('=')).map(|(n, v)| (n.into(), v.into())).collect();
-    let options = TaskOptions { durability: Durability::Changelog, rocksdb_options, ..TaskOptions::default() };
+    let rocksdb_options = tried
+        .split(';')
+        .filter_map(|pair| pair.split_once('='))
+        .map(|(n, v)| (n.into(), v.into()))
+        .collect();
+    let options = TaskOptions {
+        durability: Durability::Changelog,
+        rocksdb_options,
+        ..TaskOptions::default()
+    };
     Task::open(path, &[StoreSpec::new("s", kind)], options).unwrap()
 }
 
 pub fn offsets(n: i64) -> OffsetChange {
-    OffsetChange::Set(vec![(TopicPartition { topic: "log".into(), partition: 0 }, Some(Offset(n)))])
+    OffsetChange::Set(vec![(
+        TopicPartition {
+            topic: "log".into(),
+            partition: 0,
+        },
+        Some(Offset(n)),
+    )])
 }
 
 pub fn commit(task: &Task, tx: holdfast_core::Transaction, n: usize) {
-    task.commit_transaction(tx, Commit { offsets: offsets(n as i64), properties: Vec::new() }).unwrap();
+    task.commit_transaction(
+        tx,
+        Commit {
+            offsets: offsets(n as i64),
+            properties: Vec::new(),
+        },
+    )
+    .unwrap();
 }
 
 pub fn transactional_puts(task: &Task, store: &KeyValueStore, rows: &[(&[u8], &[u8])]) {

@@ -1,7 +1,9 @@
 //! RocksDB as one would use it by hand: what the stores are measured against.
 #![allow(dead_code, reason = "each bench uses a part")]
 
-use rust_rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, Options, WriteBatch, WriteOptions};
+use rust_rocksdb::{
+    BlockBasedOptions, Cache, DB, DBCompressionType, Options, WriteBatch, WriteOptions,
+};
 use std::path::Path;
 
 /// A database with a store's own file options. `hinted` adds what only sorted batches profit from.
@@ -9,7 +11,9 @@ pub fn open(path: &Path, hinted: bool) -> DB {
     let mut options = Options::default();
     if hinted {
         options = options
-            .get_options_from_string("memtable_insert_with_hint_prefix_extractor=rocksdb.CappedPrefix.0")
+            .get_options_from_string(
+                "memtable_insert_with_hint_prefix_extractor=rocksdb.CappedPrefix.0",
+            )
             .expect("the option exists");
     }
     options.create_if_missing(true);

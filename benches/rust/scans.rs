@@ -1,4 +1,5 @@
-//! Scans over staged and stored rows against scans with nothing staged. Prints a line `FIGURE {…}` a figure.
+//! Scans over staged and stored rows against scans with nothing staged. Prints a line `FIGURE {…}`
+//! a figure.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 
 mod measure;
@@ -87,7 +88,17 @@ fn whole(settings: &Settings, data: &Data, task: &Task, store: &KeyValueStore) {
             took
         };
         let name = format!("scan of {rows} rows merged with {count} staged ones");
-        figure(settings, (&name, "a plain RocksDB scan of the stored ones, both copied out", reach, "time"), ours, by_hand);
+        figure(
+            settings,
+            (
+                &name,
+                "a plain RocksDB scan of the stored ones, both copied out",
+                reach,
+                "time",
+            ),
+            ours,
+            by_hand,
+        );
     }
 }
 
@@ -106,10 +117,18 @@ fn ranges(settings: &Settings, count: usize, task: &Task, store: &KeyValueStore)
     let from = bytes(8, settings.rows / 50 * KEY);
     let run = |count: usize| {
         let mut tx = staged(task, store, count);
-        timed(|| from.chunks(KEY).for_each(|from| range(&mut tx, store, from)))
+        timed(|| {
+            from.chunks(KEY)
+                .for_each(|from| range(&mut tx, store, from))
+        })
     };
     let name = format!("range of 100 with an open upper end, {count} entries staged");
-    figure(settings, (&name, "the same with nothing staged", "<= 1.25", "time"), || run(count), || run(0));
+    figure(
+        settings,
+        (&name, "the same with nothing staged", "<= 1.25", "time"),
+        || run(count),
+        || run(0),
+    );
 }
 
 /// What a view a range costs: each sees the put before it.
@@ -128,7 +147,12 @@ fn ranges_between_puts(settings: &Settings, task: &Task, store: &KeyValueStore) 
     };
     figure(
         settings,
-        ("range of 100 behind each put, 5,000 entries staged before", "the same ranges without the puts", "", "time"),
+        (
+            "range of 100 behind each put, 5,000 entries staged before",
+            "the same ranges without the puts",
+            "",
+            "time",
+        ),
         || run(true),
         || run(false),
     );

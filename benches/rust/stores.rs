@@ -1,11 +1,14 @@
-//! The key-value store against RocksDB used by hand. Prints a line `FIGURE {…}` a figure (see `benches/report.py`).
+//! The key-value store against RocksDB used by hand. Prints a line `FIGURE {…}` a figure (see
+//! `benches/report.py`).
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 
 mod measure;
 mod raw;
 
 use holdfast_core::StoreKind;
-use measure::{Data, KEY, Settings, TRANSACTION, VALUE, bytes, commit, figure, open, timed, transactional_puts};
+use measure::{
+    Data, KEY, Settings, TRANSACTION, VALUE, bytes, commit, figure, open, timed, transactional_puts,
+};
 
 fn main() {
     let settings = Settings::from_env();
@@ -59,7 +62,8 @@ fn read_modify_write(settings: &Settings) {
     let keys = settings.rows / 10;
     let data = Data::new(keys);
     let order = bytes(3, settings.rows * 8);
-    let pick = |n: usize| u64::from_le_bytes(order[n * 8..][..8].try_into().unwrap()) as usize % keys;
+    let pick =
+        |n: usize| u64::from_le_bytes(order[n * 8..][..8].try_into().unwrap()) as usize % keys;
     let rows = data.rows();
     let changed = |value: Option<&[u8]>, into: &mut Vec<u8>| {
         into.clear();
@@ -68,7 +72,12 @@ fn read_modify_write(settings: &Settings) {
     };
     figure(
         settings,
-        ("read-modify-write over 100,000 keys, reads in batches of 1,000", "RocksDB get + put one by one", ">= 1.3", "throughput"),
+        (
+            "read-modify-write over 100,000 keys, reads in batches of 1,000",
+            "RocksDB get + put one by one",
+            ">= 1.3",
+            "throughput",
+        ),
         || {
             let dir = tempfile::tempdir().unwrap();
             let task = open(dir.path(), StoreKind::KeyValue);
@@ -78,9 +87,12 @@ fn read_modify_write(settings: &Settings) {
                 for first in (0..settings.rows).step_by(TRANSACTION) {
                     let mut tx = task.begin().unwrap();
                     for batch in (first..first + TRANSACTION).step_by(1000) {
-                        let wanted: Vec<&[u8]> = (batch..batch + 1000).map(|n| data.key(pick(n))).collect();
+                        let wanted: Vec<&[u8]> =
+                            (batch..batch + 1000).map(|n| data.key(pick(n))).collect();
                         let mut values = vec![Vec::new(); wanted.len()];
-                        store.get_batch(&mut tx, &wanted, |n, value| changed(value, &mut values[n])).unwrap();
+                        store
+                            .get_batch(&mut tx, &wanted, |n, value| changed(value, &mut values[n]))
+                            .unwrap();
                         for (key, value) in wanted.iter().zip(&values) {
                             store.put(&mut tx, key, Some(value)).unwrap();
                         }
@@ -110,7 +122,9 @@ fn reads(settings: &Settings) {
     let data = Data::new(settings.rows);
     let staged = bytes(9, TRANSACTION * KEY);
     let order = bytes(4, settings.rows * 8);
-    let pick = |n: usize| u64::from_le_bytes(order[n * 8..][..8].try_into().unwrap()) as usize % settings.rows;
+    let pick = |n: usize| {
+        u64::from_le_bytes(order[n * 8..][..8].try_into().unwrap()) as usize % settings.rows
+    };
     let rows = data.rows();
     let (dir, raw_dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let task = open(dir.path(), StoreKind::KeyValue);
@@ -125,7 +139,12 @@ fn reads(settings: &Settings) {
     let lookups = settings.rows / 5;
     figure(
         settings,
-        ("read of keys not in the transaction (10,000 others staged)", "plain RocksDB get", "<= 1.05", "time"),
+        (
+            "read of keys not in the transaction (10,000 others staged)",
+            "plain RocksDB get",
+            "<= 1.05",
+            "time",
+        ),
         || {
             let mut tx = task.begin().unwrap();
             for key in staged.chunks(KEY) {
@@ -134,7 +153,11 @@ fn reads(settings: &Settings) {
             let mut found = 0usize;
             let took = timed(|| {
                 for n in 0..lookups {
-                    found += store.get(&mut tx, data.key(pick(n)), |value| value.map_or(0, |v| v.len())).unwrap();
+                    found += store
+                        .get(&mut tx, data.key(pick(n)), |value| {
+                            value.map_or(0, |v| v.len())
+                        })
+                        .unwrap();
                 }
             });
             assert_eq!(found, lookups * VALUE);
@@ -144,7 +167,10 @@ fn reads(settings: &Settings) {
             let mut found = 0usize;
             let took = timed(|| {
                 for n in 0..lookups {
-                    found += db.get_pinned(data.key(pick(n))).unwrap().map_or(0, |v| v.len());
+                    found += db
+                        .get_pinned(data.key(pick(n)))
+                        .unwrap()
+                        .map_or(0, |v| v.len());
                 }
             });
             assert_eq!(found, lookups * VALUE);

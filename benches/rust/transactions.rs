@@ -1,10 +1,13 @@
-//! Stores with transactions against the same without (`transactional=False`) and against RocksDB used by hand, by workload.
+//! Stores with transactions against the same without (`transactional=False`) and against RocksDB
+//! used by hand, by workload.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 
 mod measure;
 mod raw;
 
-use holdfast_core::{Durability, KeyValueStore, Step, StoreKind, StoreSpec, Task, TaskOptions, Transaction};
+use holdfast_core::{
+    Durability, KeyValueStore, Step, StoreKind, StoreSpec, Task, TaskOptions, Transaction,
+};
 use measure::{KEY, Settings, TRANSACTION, VALUE, bytes, figure, offsets, timed};
 use std::path::Path;
 use std::sync::Arc;
@@ -46,7 +49,8 @@ struct Workload {
 }
 
 fn workloads(rows: usize) -> Vec<Workload> {
-    // All but the first two are measured on fewer calls: there are many of them, and a call without transactions is slow.
+    // All but the first two are measured on fewer calls: there are many of them, and a call without
+    // transactions is slow.
     let few = rows / 5;
     let uniform = |rows: usize| Workload {
         name: "uniform keys",
@@ -60,25 +64,67 @@ fn workloads(rows: usize) -> Vec<Workload> {
     };
     let random = bytes(5, rows * 8);
     let draw = |n: usize| u64::from_le_bytes(random[n * 8..][..8].try_into().unwrap()) as usize;
-    let skewed = |n: usize| if draw(n) % 5 > 0 { draw(n) / 5 % 1_000 } else { draw(n) / 5 % rows };
-    let sequential = (0..few as u64).flat_map(|n| [[0; 8], n.to_be_bytes()].concat()).collect();
+    let skewed = |n: usize| {
+        if draw(n) % 5 > 0 {
+            draw(n) / 5 % 1_000
+        } else {
+            draw(n) / 5 % rows
+        }
+    };
+    let sequential = (0..few as u64)
+        .flat_map(|n| [[0; 8], n.to_be_bytes()].concat())
+        .collect();
     let mut all = vec![
         uniform(rows),
-        Workload { name: "80 % on 1,000 keys", reach: ">= 4.5", order: (0..rows).map(|n| skewed(n) as u32).collect(), ..uniform(rows) },
-        Workload { name: "sequential keys", keys: sequential, ..uniform(few) },
+        Workload {
+            name: "80 % on 1,000 keys",
+            reach: ">= 4.5",
+            order: (0..rows).map(|n| skewed(n) as u32).collect(),
+            ..uniform(rows)
+        },
+        Workload {
+            name: "sequential keys",
+            keys: sequential,
+            ..uniform(few)
+        },
         // The first row spills: 100 MB are more than the default `uncommitted_max_bytes`.
-        Workload { name: "values of 10 KiB", value: 10 << 10, ..uniform(few / 10) },
-        Workload { name: "values of 10 KiB, 1,000 a transaction", transaction: 1_000, value: 10 << 10, ..uniform(few / 10) },
-        Workload { name: "transactions of 100", transaction: 100, ..uniform(few) },
-        Workload { name: "transactions of 10", transaction: 10, ..uniform(few) },
-        Workload { name: "read-modify-write", operation: Operation::Modify, ..uniform(few) },
+        Workload {
+            name: "values of 10 KiB",
+            value: 10 << 10,
+            ..uniform(few / 10)
+        },
+        Workload {
+            name: "values of 10 KiB, 1,000 a transaction",
+            transaction: 1_000,
+            value: 10 << 10,
+            ..uniform(few / 10)
+        },
+        Workload {
+            name: "transactions of 100",
+            transaction: 100,
+            ..uniform(few)
+        },
+        Workload {
+            name: "transactions of 10",
+            transaction: 10,
+            ..uniform(few)
+        },
+        Workload {
+            name: "read-modify-write",
+            operation: Operation::Modify,
+            ..uniform(few)
+        },
         Workload {
             name: "read-modify-write, 80 % on 1,000 keys",
             operation: Operation::Modify,
             order: (0..few).map(|n| (skewed(n) % few) as u32).collect(),
             ..uniform(few)
         },
-        Workload { name: "deletes", operation: Operation::Delete, ..uniform(few) },
+        Workload {
+            name: "deletes",
+            operation: Operation::Delete,
+            ..uniform(few)
+        },
     ];
     for workload in &mut all[2..] {
         workload.reach = ">= 1.1";
@@ -100,7 +146,11 @@ impl Workload {
         if self.operation == Operation::Put {
             return Vec::new();
         }
-        self.keys.chunks(KEY).enumerate().map(|(n, key)| (key, self.value(n))).collect()
+        self.keys
+            .chunks(KEY)
+            .enumerate()
+            .map(|(n, key)| (key, self.value(n)))
+            .collect()
     }
 
     fn changed(value: Option<&[u8]>, into: &mut Vec<u8>) {
@@ -110,8 +160,14 @@ impl Workload {
     }
 
     fn open(&self, path: &Path, transactional: bool) -> (Arc<Task>, KeyValueStore) {
-        let spec = StoreSpec { transactional, ..StoreSpec::new("s", StoreKind::KeyValue) };
-        let options = TaskOptions { durability: Durability::Changelog, ..TaskOptions::default() };
+        let spec = StoreSpec {
+            transactional,
+            ..StoreSpec::new("s", StoreKind::KeyValue)
+        };
+        let options = TaskOptions {
+            durability: Durability::Changelog,
+            ..TaskOptions::default()
+        };
         let task = Task::open(path, &[spec], options).unwrap();
         let store = task.key_value("s").unwrap();
         let rows = self.loaded();
@@ -127,7 +183,8 @@ impl Workload {
         (task, store)
     }
 
-    /// Every call as the binding makes it: the writer's lock, the call, and what cannot wait for the commit.
+    /// Every call as the binding makes it: the writer's lock, the call, and what cannot wait for
+    /// the commit.
     fn run(&self, task: &Task, store: &KeyValueStore) {
         let mut value = Vec::new();
         for n in 0..self.order.len() {
@@ -172,13 +229,23 @@ fn against_no_transactions(settings: &Settings, workload: &Workload) {
     let ours = format!("put + commit, {}: a transactional store", workload.name);
     figure(
         settings,
-        (&ours, "the same store with transactional=False", workload.reach, "throughput"),
+        (
+            &ours,
+            "the same store with transactional=False",
+            workload.reach,
+            "throughput",
+        ),
         || workload.in_store(true),
         || workload.in_store(false),
     );
     figure(
         settings,
-        (&ours, "RocksDB by hand, call by call, WAL off", "", "throughput"),
+        (
+            &ours,
+            "RocksDB by hand, call by call, WAL off",
+            "",
+            "throughput",
+        ),
         || workload.in_store(true),
         || {
             let dir = tempfile::tempdir().unwrap();
@@ -195,7 +262,8 @@ enum Beside {
     Nothing,
     /// Scans the whole store with the open transaction, again and again.
     Scans,
-    /// Takes a processor and nothing else: what any busy thread costs a writer whose flushes need one, too.
+    /// Takes a processor and nothing else: what any busy thread costs a writer whose flushes need
+    /// one, too.
     Computes,
 }
 
@@ -214,7 +282,13 @@ fn beside_a_reader(settings: &Settings, workload: &Workload) {
                     }
                     let mut view = task.read_uncommitted().unwrap();
                     let mut rows = store.range(&mut view, None, None, false).unwrap();
-                    let next = |_: &[u8], _: &[u8]| if done.load(Ordering::Relaxed) { Step::Pause } else { Step::Next };
+                    let next = |_: &[u8], _: &[u8]| {
+                        if done.load(Ordering::Relaxed) {
+                            Step::Pause
+                        } else {
+                            Step::Next
+                        }
+                    };
                     rows.for_each(&mut { next }).unwrap();
                     scans.fetch_add(1, Ordering::Relaxed);
                 }
@@ -224,10 +298,28 @@ fn beside_a_reader(settings: &Settings, workload: &Workload) {
             took
         })
     };
-    let name = format!("put + commit, {}, beside a READ_UNCOMMITTED reader that scans all the time", workload.name);
+    let name = format!(
+        "put + commit, {}, beside a READ_UNCOMMITTED reader that scans all the time",
+        workload.name
+    );
     let reader = || run(Beside::Scans);
-    figure(settings, (&name, "the same without the reader", ">= 0.9", "throughput"), reader, || run(Beside::Nothing));
-    figure(settings, (&name, "the same beside a thread that only computes", "", "throughput"), reader, || run(Beside::Computes));
+    figure(
+        settings,
+        (&name, "the same without the reader", ">= 0.9", "throughput"),
+        reader,
+        || run(Beside::Nothing),
+    );
+    figure(
+        settings,
+        (
+            &name,
+            "the same beside a thread that only computes",
+            "",
+            "throughput",
+        ),
+        reader,
+        || run(Beside::Computes),
+    );
     if settings.wants(&name) {
         println!("{} scans", scans.into_inner());
     }
@@ -245,7 +337,8 @@ fn published(settings: &Settings, batch: usize) {
         timed(|| {
             for (n, rows) in uniform.order.chunks(batch).enumerate() {
                 let at = |row: usize| n * batch + row;
-                let rows = (0..rows.len()).map(|row| (uniform.key(at(row)), Some(uniform.value(at(row)))));
+                let rows =
+                    (0..rows.len()).map(|row| (uniform.key(at(row)), Some(uniform.value(at(row)))));
                 task.write_batch(|tx| store.put_batch(tx, rows)).unwrap();
                 if ((n + 1) * batch).is_multiple_of(TRANSACTION) {
                     task.commit(offsets(n as i64)).unwrap();
@@ -253,6 +346,18 @@ fn published(settings: &Settings, batch: usize) {
             }
         })
     };
-    let name = format!("put + commit in batches of {batch}, uniform keys, with views for READ_UNCOMMITTED readers");
-    figure(settings, (&name, "the same where nobody has ever read so", "", "throughput"), || run(true), || run(false));
+    let name = format!(
+        "put + commit in batches of {batch}, uniform keys, with views for READ_UNCOMMITTED readers"
+    );
+    figure(
+        settings,
+        (
+            &name,
+            "the same where nobody has ever read so",
+            "",
+            "throughput",
+        ),
+        || run(true),
+        || run(false),
+    );
 }

@@ -1,8 +1,9 @@
-//! The versioned store against plain puts, RocksDB's own MultiGet, and Kafka Streams' layout rebuilt (`kafka.rs`).
-//! Prints a line `FIGURE {…}` a figure (see `benches/report.py`).
+//! The versioned store against plain puts, RocksDB's own MultiGet, and Kafka Streams' layout
+//! rebuilt (`kafka.rs`). Prints a line `FIGURE {…}` a figure (see `benches/report.py`).
 //!
-//! 100,000 keys of ten versions each, ascending: one version of every key, then the next; 50 minutes in all, with a
-//! history retention of one hour and segments of five minutes, as in Kafka Streams' defaults.
+//! 100,000 keys of ten versions each, ascending: one version of every key, then the next; 50
+//! minutes in all, with a history retention of one hour and segments of five minutes, as in Kafka
+//! Streams' defaults.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 
 mod expiry;
@@ -12,7 +13,10 @@ mod raw;
 
 use holdfast_core::{Applied, Op, StoreKind, Task, Timestamp};
 use kafka::Kafka;
-use measure::{Data, HOUR, Settings, TRANSACTION, VALUE, bytes, commit, figure, open, timed, transactional_puts};
+use measure::{
+    Data, HOUR, Settings, TRANSACTION, VALUE, bytes, commit, figure, open, timed,
+    transactional_puts,
+};
 use rust_rocksdb::DB;
 use std::cell::LazyCell;
 
@@ -29,7 +33,10 @@ fn main() {
 }
 
 fn kind() -> StoreKind {
-    StoreKind::Versioned { history_retention: HOUR, segment_interval: SEGMENT }
+    StoreKind::Versioned {
+        history_retention: HOUR,
+        segment_interval: SEGMENT,
+    }
 }
 
 /// Which version of which key comes when.
@@ -42,7 +49,12 @@ struct History {
 
 impl History {
     fn new(rows: usize) -> Self {
-        Self { data: Data::new(rows), rows, keys: rows / VERSIONS, random: bytes(5, rows * 8) }
+        Self {
+            data: Data::new(rows),
+            rows,
+            keys: rows / VERSIONS,
+            random: bytes(5, rows * 8),
+        }
     }
 
     fn time(&self, n: usize) -> i64 {
@@ -60,7 +72,11 @@ impl History {
     /// A put every time step; with `late` every fifth one at a time within the half hour before.
     fn put(&self, n: usize, late: bool) -> (&[u8], &[u8], i64) {
         let now = self.time(n);
-        let time = if late && n % 5 == 4 { (now - 1 - self.random(n) as i64 % (HOUR / 2)).max(0) } else { now };
+        let time = if late && n % 5 == 4 {
+            (now - 1 - self.random(n) as i64 % (HOUR / 2)).max(0)
+        } else {
+            now
+        };
         (self.key(n), self.data.value(n), time)
     }
 
@@ -68,7 +84,10 @@ impl History {
     fn as_of(&self, n: usize) -> (&[u8], i64) {
         let key = self.random(n) % self.keys;
         let version = self.random(n) / self.keys % (VERSIONS - 1);
-        (self.data.key(key), self.time(version * self.keys + key) + self.time(self.keys / 2))
+        (
+            self.data.key(key),
+            self.time(version * self.keys + key) + self.time(self.keys / 2),
+        )
     }
 
     fn load(&self, task: &Task, late: bool) {
@@ -77,7 +96,9 @@ impl History {
             let mut tx = task.begin().unwrap();
             for n in first..(first + TRANSACTION).min(self.rows) {
                 let (key, value, time) = self.put(n, late);
-                store.put(&mut tx, key, Some(value), Timestamp(time)).unwrap();
+                store
+                    .put(&mut tx, key, Some(value), Timestamp(time))
+                    .unwrap();
             }
             commit(task, tx, first);
         }
@@ -90,11 +111,17 @@ impl History {
             let ops: Vec<Op<'_>> = (first..(first + TRANSACTION).min(self.rows))
                 .map(|n| {
                     let (key, value, time) = self.put(n, late);
-                    Op::Put { key, value: Some(value), timestamp: Timestamp(time) }
+                    Op::Put {
+                        key,
+                        value: Some(value),
+                        timestamp: Timestamp(time),
+                    }
                 })
                 .collect();
             let mut tx = task.begin().unwrap();
-            store.apply_batch(&mut tx, &ops, false, &mut |_, _| {}).unwrap();
+            store
+                .apply_batch(&mut tx, &ops, false, &mut |_, _| {})
+                .unwrap();
             commit(task, tx, first);
         }
     }
@@ -108,7 +135,9 @@ impl History {
 }
 
 fn puts(settings: &Settings, history: &History) {
-    let rows: Vec<(&[u8], &[u8])> = (0..settings.rows).map(|n| (history.key(n), history.data.value(n))).collect();
+    let rows: Vec<(&[u8], &[u8])> = (0..settings.rows)
+        .map(|n| (history.key(n), history.data.value(n)))
+        .collect();
     let fresh = |load: &dyn Fn(&Task)| {
         let dir = tempfile::tempdir().unwrap();
         let task = open(dir.path(), kind());
@@ -130,7 +159,10 @@ fn puts(settings: &Settings, history: &History) {
             timed(|| transactional_puts(&task, &store, &rows))
         },
     );
-    for (late, name, reach) in [(false, "versioned put, ascending", "<= 0.45"), (true, "versioned put, 20 % late", "<= 0.4")] {
+    for (late, name, reach) in [
+        (false, "versioned put, ascending", "<= 0.45"),
+        (true, "versioned put, 20 % late", "<= 0.4"),
+    ] {
         figure(
             settings,
             (name, KAFKA, reach, "time"),
@@ -173,30 +205,53 @@ fn reads(settings: &Settings, history: &History) {
     let near_now = |n: usize| (history.key(history.random(n)), now);
     for (want_valid_to, name) in [
         (false, "get as of a time in history, batches of 10,000"),
-        (true, "the same with the end of validity (valid_to) computed for each"),
+        (
+            true,
+            "the same with the end of validity (valid_to) computed for each",
+        ),
     ] {
         figure(
             settings,
-            (name, "RocksDB's own sorted MultiGet of as many plain keys", "<= 1.4", "time"),
+            (
+                name,
+                "RocksDB's own sorted MultiGet of as many plain keys",
+                "<= 1.4",
+                "time",
+            ),
             || get_as_of(&task, lookups, want_valid_to, as_of),
             || multi_get(&db, history, lookups),
         );
     }
     figure(
         settings,
-        ("get as of now, batches of 10,000", "RocksDB's own sorted MultiGet of as many plain keys", "", "time"),
+        (
+            "get as of now, batches of 10,000",
+            "RocksDB's own sorted MultiGet of as many plain keys",
+            "",
+            "time",
+        ),
         || get_as_of(&task, lookups, false, near_now),
         || multi_get(&db, history, lookups),
     );
     figure(
         settings,
-        ("get as of a time in history, batches of 10,000, sorted", KAFKA, "<= 0.5", "time"),
+        (
+            "get as of a time in history, batches of 10,000, sorted",
+            KAFKA,
+            "<= 0.5",
+            "time",
+        ),
         || get_as_of(&task, lookups, false, as_of),
         || get_as_of_kafka(&kafka, lookups, as_of),
     );
     figure(
         settings,
-        ("get as of now, batches of 10,000, sorted", KAFKA, "", "time"),
+        (
+            "get as of now, batches of 10,000, sorted",
+            KAFKA,
+            "",
+            "time",
+        ),
         || get_as_of(&task, lookups, false, near_now),
         || get_as_of_kafka(&kafka, lookups, near_now),
     );
@@ -209,7 +264,9 @@ fn reads(settings: &Settings, history: &History) {
             counted(lookups / 10 * VERSIONS, |found| {
                 for n in 0..lookups / 10 {
                     let key = history.key(history.random(n));
-                    let mut versions = store.versions(&mut tx, key, Timestamp::MIN, Timestamp::MAX, false).unwrap();
+                    let mut versions = store
+                        .versions(&mut tx, key, Timestamp::MIN, Timestamp::MAX, false)
+                        .unwrap();
                     versions
                         .for_each(&mut |_, version| {
                             *found += version.value.len();
@@ -224,7 +281,9 @@ fn reads(settings: &Settings, history: &History) {
             let mut row_key = Vec::new();
             counted(lookups / 10 * VERSIONS, |found| {
                 for n in 0..lookups / 10 {
-                    kafka.versions(&mut row_key, history.key(history.random(n)), |value| *found += value.len());
+                    kafka.versions(&mut row_key, history.key(history.random(n)), |value| {
+                        *found += value.len()
+                    });
                 }
             })
         },
@@ -243,23 +302,42 @@ fn reads(settings: &Settings, history: &History) {
     };
     let scan_kafka = || {
         let kafka = &*kafka;
-        counted(history.keys, |found| kafka.scan(|value| *found += value.len()))
+        counted(history.keys, |found| {
+            kafka.scan(|value| *found += value.len())
+        })
     };
-    figure(settings, ("scan as of now", KAFKA, "<= 1.1", "time"), || scan(None), scan_kafka);
     figure(
         settings,
-        ("scan as of the middle of the history", "the same as of now", "", "time"),
+        ("scan as of now", KAFKA, "<= 1.1", "time"),
+        || scan(None),
+        scan_kafka,
+    );
+    figure(
+        settings,
+        (
+            "scan as of the middle of the history",
+            "the same as of now",
+            "",
+            "time",
+        ),
         || scan(Some(history.time(settings.rows / 2))),
         || scan(None),
     );
     figure(
         settings,
-        ("versions_range over all keys, a version", "RocksDB's own scan of as many plain keys, a row", "", "time"),
+        (
+            "versions_range over all keys, a version",
+            "RocksDB's own scan of as many plain keys, a row",
+            "",
+            "time",
+        ),
         || {
             let store = task.versioned("s").unwrap();
             let mut tx = task.begin().unwrap();
             counted(settings.rows, |found| {
-                let mut rows = store.versions_range(&mut tx, None, None, Timestamp::MIN, Timestamp::MAX).unwrap();
+                let mut rows = store
+                    .versions_range(&mut tx, None, None, Timestamp::MIN, Timestamp::MAX)
+                    .unwrap();
                 rows.for_each(&mut |_, version| {
                     *found += version.value.len();
                     true
@@ -294,7 +372,12 @@ fn counted(values: usize, f: impl FnOnce(&mut usize)) -> f64 {
     took
 }
 
-fn get_as_of<'a>(task: &Task, lookups: usize, valid_to: bool, row: impl Fn(usize) -> (&'a [u8], i64)) -> f64 {
+fn get_as_of<'a>(
+    task: &Task,
+    lookups: usize,
+    valid_to: bool,
+    row: impl Fn(usize) -> (&'a [u8], i64),
+) -> f64 {
     let store = task.versioned("s").unwrap();
     let mut tx = task.begin().unwrap();
     counted(lookups, |found| {
@@ -302,7 +385,10 @@ fn get_as_of<'a>(task: &Task, lookups: usize, valid_to: bool, row: impl Fn(usize
             let ops: Vec<Op<'_>> = (first..(first + TRANSACTION).min(lookups))
                 .map(|n| {
                     let (key, as_of) = row(n);
-                    Op::Get { key, as_of: Timestamp(as_of) }
+                    Op::Get {
+                        key,
+                        as_of: Timestamp(as_of),
+                    }
                 })
                 .collect();
             store
@@ -316,11 +402,17 @@ fn get_as_of<'a>(task: &Task, lookups: usize, valid_to: bool, row: impl Fn(usize
     })
 }
 
-fn get_as_of_kafka<'a>(kafka: &Kafka, lookups: usize, row: impl Fn(usize) -> (&'a [u8], i64)) -> f64 {
+fn get_as_of_kafka<'a>(
+    kafka: &Kafka,
+    lookups: usize,
+    row: impl Fn(usize) -> (&'a [u8], i64),
+) -> f64 {
     let mut row_key = Vec::new();
     counted(lookups, |found| {
         for first in (0..lookups).step_by(TRANSACTION) {
-            let mut wanted: Vec<(&[u8], i64)> = (first..(first + TRANSACTION).min(lookups)).map(&row).collect();
+            let mut wanted: Vec<(&[u8], i64)> = (first..(first + TRANSACTION).min(lookups))
+                .map(&row)
+                .collect();
             wanted.sort_unstable();
             for (key, at) in wanted {
                 kafka.get_as_of(&mut row_key, key, at, |value| *found += value.len());
@@ -332,10 +424,15 @@ fn get_as_of_kafka<'a>(kafka: &Kafka, lookups: usize, row: impl Fn(usize) -> (&'
 fn multi_get(db: &DB, history: &History, lookups: usize) -> f64 {
     counted(lookups, |found| {
         for first in (0..lookups).step_by(TRANSACTION) {
-            let mut wanted: Vec<&[u8]> =
-                (first..(first + TRANSACTION).min(lookups)).map(|n| history.data.key(history.random(n) % history.rows)).collect();
+            let mut wanted: Vec<&[u8]> = (first..(first + TRANSACTION).min(lookups))
+                .map(|n| history.data.key(history.random(n) % history.rows))
+                .collect();
             wanted.sort_unstable();
-            for value in db.batched_multi_get_pinned_batch(wanted, true).unwrap().iter() {
+            for value in db
+                .batched_multi_get_pinned_batch(wanted, true)
+                .unwrap()
+                .iter()
+            {
                 *found += value.unwrap().map_or(0, |v| v.len());
             }
         }

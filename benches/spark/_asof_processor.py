@@ -17,7 +17,12 @@ class AsofProcessor(StatefulProcessor):
     def init(self, handle: Any) -> None:
         self._newest = handle.getValueState("newest", "since timestamp, v double")
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[Row],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[Row]:
         newest = self._newest.get()
         changed = False
         for row in sorted(rows, key=lambda row: (row.t, row.x is not None)):

@@ -21,7 +21,12 @@ class CountRows(StatefulProcessor):
     def init(self, handle: Any) -> None:
         self._kept = handle.getValueState("kept", STATE)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[Row],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[Row]:
         kept = self._kept.get()
         count, at, newest = (0, None, None) if kept is None else kept
         for row in rows:
@@ -42,7 +47,12 @@ class CountTables(StatefulProcessor):
     def init(self, handle: Any) -> None:
         self._kept = handle.getValueState("kept", STATE)
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
         kept = self._kept.get()
         count, at, newest = (0, None, None) if kept is None else kept
         for table in rows:

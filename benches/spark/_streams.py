@@ -1,4 +1,6 @@
-"""What the Spark benches share: a session, files that arrive one a micro-batch, and rates read from the query's progress."""
+"""What the Spark benches share: a session, files that arrive one a micro-batch, and rates read from
+the query's progress.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def session(**settings: str) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Functions of the benches run in Python workers, too.
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH")))
+    )
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("holdfast-bench")
@@ -67,7 +71,9 @@ def write(folder: Path, number: int, columns: dict[str, Any]) -> None:
     os.utime(file, (1_700_000_000 + number,) * 2)
 
 
-def right_file(folder: Path, number: int, rows: int, keys: int, random: np.random.Generator) -> None:
+def right_file(
+    folder: Path, number: int, rows: int, keys: int, random: np.random.Generator
+) -> None:
     """Rates of one day; the first file has one for each key."""
     chosen = np.arange(keys) if number == 0 else random.integers(0, keys, rows)
     since = number * DAY + random.integers(0, DAY, len(chosen))
@@ -78,7 +84,11 @@ def left_file(folder: Path, number: int, rows: int, keys: int, random: np.random
     """Orders of one day, and one in ten of the day before."""
     t = number * DAY + random.integers(0, DAY, rows) - np.where(random.random(rows) < 0.1, DAY, 0)
     note = pa.array(np.char.add("order ", random.integers(0, 1_000_000, rows).astype(str)))
-    write(folder, number, {"k": random.integers(0, keys, rows), "t": t, "x": np.arange(rows), "note": note})
+    write(
+        folder,
+        number,
+        {"k": random.integers(0, keys, rows), "t": t, "x": np.arange(rows), "note": note},
+    )
 
 
 def source(spark: SparkSession, folder: Path, ddl: str) -> DataFrame:
@@ -92,7 +102,9 @@ def same(batches: Any) -> Any:
 
 
 def same_plan(rows: Rows, metrics: Mapping[str, str], function: Any = same) -> DataFrame:
-    """What `Operator.over` plans for an operator over these rows, with a function that hands every batch back."""
+    """What `Operator.over` plans for an operator over these rows, with a function that hands every
+    batch back.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     from holdfast.spark.state import State
@@ -100,7 +112,11 @@ def same_plan(rows: Rows, metrics: Mapping[str, str], function: Any = same) -> D
     frame = rows.frame(State.scratch(partitions=2))
     pid = F.pmod(F.xxhash64("k0"), F.lit(2)).cast("int").alias("pid")
     observed = [F.expr(expression).alias(metric) for metric, expression in metrics.items()]
-    shuffled = frame.select(pid, *frame.columns).observe("identity", *observed).repartitionById(2, F.col("pid"))
+    shuffled = (
+        frame.select(pid, *frame.columns)
+        .observe("identity", *observed)
+        .repartitionById(2, F.col("pid"))
+    )
     return shuffled.mapInArrow(function, shuffled.schema)
 
 
@@ -109,7 +125,9 @@ def same_join(spark: SparkSession, base: Path, function: Any = same) -> DataFram
     from holdfast.spark.two_sides import METRICS, TwoSides
 
     left, right = source(spark, base / "left", LEFT), source(spark, base / "right", RIGHT)
-    return same_plan(TwoSides(left, right, by="k", left_on="t", right_on="since").rows, METRICS, function)
+    return same_plan(
+        TwoSides(left, right, by="k", left_on="t", right_on="since").rows, METRICS, function
+    )
 
 
 def join_asof(spark: SparkSession, base: Path, root: Path) -> DataFrame:
@@ -118,18 +136,37 @@ def join_asof(spark: SparkSession, base: Path, root: Path) -> DataFrame:
 
     left, right = source(spark, base / "left", LEFT), source(spark, base / "right", RIGHT)
     state = hfs.State(str(root), partitions=2)
-    return hfs.join_asof(left, right, by="k", left_on="t", right_on="since", history_retention="36500 days", state=state)
+    return hfs.join_asof(
+        left,
+        right,
+        by="k",
+        left_on="t",
+        right_on="since",
+        history_retention="36500 days",
+        state=state,
+    )
 
 
-def progress(frame: DataFrame, checkpoint: str | Path, *, skip: int = 0, mode: str = "append") -> list[Any]:
-    """Run all micro-batches into nowhere; Spark's report of those with rows, the first `skip` of the query left out."""
-    query = frame.writeStream.format("noop").outputMode(mode).option("checkpointLocation", str(checkpoint)).start()
+def progress(
+    frame: DataFrame, checkpoint: str | Path, *, skip: int = 0, mode: str = "append"
+) -> list[Any]:
+    """Run all micro-batches into nowhere; Spark's report of those with rows, the first `skip` of
+    the query left out.
+    """
+    query = (
+        frame.writeStream.format("noop")
+        .outputMode(mode)
+        .option("checkpointLocation", str(checkpoint))
+        .start()
+    )
     query.processAllAvailable()
     query.stop()
     return [p for p in query.recentProgress if p.numInputRows > 0 and p.batchId >= skip]
 
 
-def rates(frame: DataFrame, checkpoint: str | Path, *, skip: int, mode: str = "append") -> list[float]:
+def rates(
+    frame: DataFrame, checkpoint: str | Path, *, skip: int, mode: str = "append"
+) -> list[float]:
     """Run all micro-batches into nowhere; the rows a second of those behind the first `skip`."""
     reports = progress(frame, checkpoint, skip=skip, mode=mode)
     return [p.numInputRows / (p.durationMs["addBatch"] / 1000) for p in reports]

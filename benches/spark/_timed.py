@@ -1,4 +1,4 @@
-"""Task functions that write down when they were called, when rows came in and when they went out."""
+"""Task functions that record when they are called, when rows come in and when rows go out."""
 
 from __future__ import annotations
 

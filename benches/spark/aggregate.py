@@ -1,6 +1,8 @@
-"""Aggregations of a stream against Spark's own state: count and latest value per key, sessions, an Aggregator in the worker.
+"""Aggregations of a stream against Spark's own state: count and latest value per key, sessions, an
+Aggregator in the worker.
 
-Count and latest value also against the same plan with an identity function; the Aggregator against the built-in function.
+Count and latest value also against the same plan with an identity function; the Aggregator against
+the built-in function.
 """
 
 from __future__ import annotations
@@ -43,14 +45,38 @@ def figures(*, quick: bool) -> list[Figure]:
         built_in: list[float] = []
         # In turns: the speed of the machine drifts.
         for turn in range(1 if quick else 3):
-            ours.append(middle(rates(ours_of(spark, base, turn), base / f"root{turn}" / "query", skip=SKIP)))
-            identity.append(middle(rates(_identity(spark, base), base / f"identity{turn}", skip=SKIP)))
-            own.append(middle(rates(_spark(spark, base), base / f"spark{turn}", skip=SKIP, mode="update")))
-            sessions.append(middle(rates(_sessions(spark, base, turn), base / f"s{turn}" / "query", skip=SKIP)))
-            own_sessions.append(middle(rates(_own_sessions(spark, base), base / f"sessions{turn}", skip=SKIP)))
-            aggregator.append(middle(rates(_mean(spark, base, f"a{turn}", Mean()), base / f"a{turn}" / "query", skip=SKIP)))
+            ours.append(
+                middle(rates(ours_of(spark, base, turn), base / f"root{turn}" / "query", skip=SKIP))
+            )
+            identity.append(
+                middle(rates(_identity(spark, base), base / f"identity{turn}", skip=SKIP))
+            )
+            own.append(
+                middle(rates(_spark(spark, base), base / f"spark{turn}", skip=SKIP, mode="update"))
+            )
+            sessions.append(
+                middle(rates(_sessions(spark, base, turn), base / f"s{turn}" / "query", skip=SKIP))
+            )
+            own_sessions.append(
+                middle(rates(_own_sessions(spark, base), base / f"sessions{turn}", skip=SKIP))
+            )
+            aggregator.append(
+                middle(
+                    rates(
+                        _mean(spark, base, f"a{turn}", Mean()),
+                        base / f"a{turn}" / "query",
+                        skip=SKIP,
+                    )
+                )
+            )
             built_in.append(
-                middle(rates(_mean(spark, base, f"b{turn}", ("avg", "x")), base / f"b{turn}" / "query", skip=SKIP))
+                middle(
+                    rates(
+                        _mean(spark, base, f"b{turn}", ("avg", "x")),
+                        base / f"b{turn}" / "query",
+                        skip=SKIP,
+                    )
+                )
             )
     spark.stop()
     size = f"{rows:,} rows a micro-batch, {keys:,} keys"
@@ -65,7 +91,13 @@ def figures(*, quick: bool) -> list[Figure]:
             own_sessions,
             "",
         ),
-        _figure(f"a mean per key by an Aggregator on Spark, {size}", "the built-in avg", aggregator, built_in, ""),
+        _figure(
+            f"a mean per key by an Aggregator on Spark, {size}",
+            "the built-in avg",
+            aggregator,
+            built_in,
+            "",
+        ),
     ]
 
 
@@ -88,9 +120,21 @@ def ours_of(spark: SparkSession, base: Path, turn: int) -> DataFrame:
 def _sessions(spark: SparkSession, base: Path, turn: int) -> DataFrame:
     import holdfast.spark as hfs
 
-    frame, state = source(spark, base / "left", LEFT), hfs.State(str(base / f"s{turn}"), partitions=2)
+    frame, state = (
+        source(spark, base / "left", LEFT),
+        hfs.State(str(base / f"s{turn}"), partitions=2),
+    )
     window = hfs.session_window("2 hours")
-    return hfs.aggregate(frame, by="k", on="t", aggs={"n": "count"}, window=window, emit="close", grace="1 day", state=state)
+    return hfs.aggregate(
+        frame,
+        by="k",
+        on="t",
+        aggs={"n": "count"},
+        window=window,
+        emit="close",
+        grace="1 day",
+        state=state,
+    )
 
 
 def _own_sessions(spark: SparkSession, base: Path) -> DataFrame:
@@ -104,7 +148,9 @@ def _mean(spark: SparkSession, base: Path, root: str, how: Any) -> DataFrame:
     import holdfast.spark as hfs
 
     frame = source(spark, base / "left", LEFT).select("k", "t", "x")
-    return hfs.aggregate(frame, by="k", on="t", aggs={"mean": how}, state=hfs.State(str(base / root), partitions=2))
+    return hfs.aggregate(
+        frame, by="k", on="t", aggs={"mean": how}, state=hfs.State(str(base / root), partitions=2)
+    )
 
 
 def _identity(spark: SparkSession, base: Path) -> DataFrame:
@@ -121,7 +167,9 @@ def _spark(spark: SparkSession, base: Path) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     frame = source(spark, base / "left", LEFT)
-    return frame.groupBy("k").agg(F.count(F.lit(1)).alias("rows"), F.max_by("x", "t").alias("newest"))
+    return frame.groupBy("k").agg(
+        F.count(F.lit(1)).alias("rows"), F.max_by("x", "t").alias("newest")
+    )
 
 
 if __name__ == "__main__":

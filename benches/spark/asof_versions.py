@@ -1,4 +1,6 @@
-"""`join_asof` with few and with millions of versions, against the stream-static ASOF JOIN of Spark 4.3's SQL."""
+"""`join_asof` with few and with millions of versions, against the stream-static ASOF JOIN of Spark
+4.3's SQL.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ SKIP = 1
 def figures(*, quick: bool) -> list[Figure]:
     """Against Spark's own at the most versions, and how flat ours is."""
     # The sort-merge operator is what Spark has for it; both switches are off by default.
-    spark = session(spark__sql__join__asofJoin__enabled="true", spark__sql__join__sortMergeAsOfJoin__enabled="true")
+    spark = session(
+        spark__sql__join__asofJoin__enabled="true",
+        spark__sql__join__sortMergeAsOfJoin__enabled="true",
+    )
     shrink = 10 if quick else 1
     sizes = [versions // shrink for versions in (100_000, 4_000_000)]
     batches = 3 if quick else 6
@@ -34,7 +39,9 @@ def figures(*, quick: bool) -> list[Figure]:
     theirs: dict[int, list[float]] = {versions: [] for versions in sizes}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         places = {versions: Path(folder) / str(versions) for versions in sizes}
-        next_file = {versions: _load(spark, place, versions, shrink) for versions, place in places.items()}
+        next_file = {
+            versions: _load(spark, place, versions, shrink) for versions, place in places.items()
+        }
         for turn in range(1 if quick else TURNS):
             for versions, place in places.items():
                 random = np.random.default_rng(turn)
@@ -42,7 +49,9 @@ def figures(*, quick: bool) -> list[Figure]:
                 for number in range(first, first + SKIP + batches):
                     left_file(place / "left", number, ROWS // shrink, KEYS // shrink, random)
                 next_file[versions] += SKIP + batches
-                reports = progress(join_asof(spark, place, place / "root"), place / "root/query")[SKIP:]
+                reports = progress(join_asof(spark, place, place / "root"), place / "root/query")[
+                    SKIP:
+                ]
                 ours[versions].append(middle([p.durationMs["addBatch"] for p in reports]))
                 fresh = place / f"left{turn}"
                 for number in range(SKIP + batches):
@@ -57,7 +66,10 @@ def figures(*, quick: bool) -> list[Figure]:
         return middle([x / y for x, y in zip(a, b, strict=True)])
 
     def told(versions: int) -> str:
-        return f"{versions:,} versions: {middle(ours[versions]):.0f} ms against {middle(theirs[versions]):.0f}"
+        return (
+            f"{versions:,} versions: {middle(ours[versions]):.0f} ms against "
+            f"{middle(theirs[versions]):.0f}"
+        )
 
     return [
         Figure(
@@ -68,7 +80,13 @@ def figures(*, quick: bool) -> list[Figure]:
             "throughput",
             f"{told(many)}; {told(few)}; {len(ours[many])} turns",
         ),
-        Figure(f"{what}, {many:,} versions", f"with {few:,} versions", share(ours[many], ours[few]), "<= 1.2", "time"),
+        Figure(
+            f"{what}, {many:,} versions",
+            f"with {few:,} versions",
+            share(ours[many], ours[few]),
+            "<= 1.2",
+            "time",
+        ),
     ]
 
 

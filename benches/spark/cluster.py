@@ -1,4 +1,6 @@
-"""Tasks at home and tasks elsewhere: count and latest value per key on two executors, which Spark gives tasks as it likes."""
+"""Tasks at home and tasks elsewhere: count and latest value per key on two executors, which Spark
+gives tasks as it likes.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class PlacedTask(OperatorTask):
         newest = max((root / "owners" / name / str(partition)).iterdir())
         executor = Executor.of_process(os.getpid()).pid
         (root / "placed").mkdir(exist_ok=True)
-        (root / "placed" / f"{epoch}.{partition}").write_text("own" if _executor_of(newest) == executor else "elsewhere")
+        (root / "placed" / f"{epoch}.{partition}").write_text(
+            "own" if _executor_of(newest) == executor else "elsewhere"
+        )
 
 
 def _executor_of(claim: Path) -> int:
@@ -56,7 +60,9 @@ def _executor_of(claim: Path) -> int:
 
 
 def figures(*, quick: bool) -> list[Figure]:
-    """The rate of micro-batches whose tasks are all elsewhere over that of those whose tasks are all at home."""
+    """The rate of micro-batches whose tasks are all elsewhere over that of those whose tasks are
+    all at home.
+    """
     import holdfast.spark as hfs
 
     keys, rows, batches = (KEYS // 10, ROWS // 10, 12) if quick else (KEYS, ROWS, 40)
@@ -64,7 +70,9 @@ def figures(*, quick: bool) -> list[Figure]:
         base = Path(folder)
         os.environ["SPARK_HOME"] = str(_home(base / "spark"))
         spark = session(
-            spark__master="local-cluster[2,1,1024]", spark__executor__memory="1g", spark__driver__host="127.0.0.1"
+            spark__master="local-cluster[2,1,1024]",
+            spark__executor__memory="1g",
+            spark__driver__host="127.0.0.1",
         )
         del os.environ["SPARK_HOME"]  # drivers that later benches start would look for Spark there
         random = np.random.default_rng(7)
@@ -72,22 +80,43 @@ def figures(*, quick: bool) -> list[Figure]:
             left_file(base / "left", number, rows, keys, random)
         state = hfs.State(str(base / "root"), partitions=PARTITIONS)
         aggs: dict[str, Any] = {"rows": "count", "newest": ("last", "x")}
-        frame = _placed(lambda: hfs.aggregate(source(spark, base / "left", LEFT), by="k", on="t", aggs=aggs, state=state))
-        query = frame.writeStream.format("noop").option("checkpointLocation", state.checkpoint_location).start()
+        frame = _placed(
+            lambda: hfs.aggregate(
+                source(spark, base / "left", LEFT), by="k", on="t", aggs=aggs, state=state
+            )
+        )
+        query = (
+            frame.writeStream.format("noop")
+            .option("checkpointLocation", state.checkpoint_location)
+            .start()
+        )
         query.processAllAvailable()
         query.stop()
         rates: dict[int, list[float]] = {}
         for progress in query.recentProgress:
             if progress.numInputRows > 0 and progress.batchId >= SKIP:
-                found = [(base / "root" / "placed" / f"{progress.batchId}.{p}").read_text() for p in range(PARTITIONS)]
+                found = [
+                    (base / "root" / "placed" / f"{progress.batchId}.{p}").read_text()
+                    for p in range(PARTITIONS)
+                ]
                 seconds = progress.durationMs["addBatch"] / 1000
-                rates.setdefault(found.count("elsewhere"), []).append(progress.numInputRows / seconds)
+                rates.setdefault(found.count("elsewhere"), []).append(
+                    progress.numInputRows / seconds
+                )
         spark.stop()
     counted = {elsewhere: len(found) for elsewhere, found in sorted(rates.items())}
-    share = sum(elsewhere * count for elsewhere, count in counted.items()) / (PARTITIONS * sum(counted.values()))
-    what = f"count and latest value per key on two executors, {rows:,} rows a micro-batch: all tasks elsewhere"
+    share = sum(elsewhere * count for elsewhere, count in counted.items()) / (
+        PARTITIONS * sum(counted.values())
+    )
+    what = (
+        f"count and latest value per key on two executors, {rows:,} rows a micro-batch: all "
+        "tasks elsewhere"
+    )
     own, elsewhere = middle(rates[0]), middle(rates[PARTITIONS])
-    note = f"{elsewhere:,.0f} rows/s against {own:,.0f}; {share:.0%} of tasks were elsewhere; micro-batches by tasks elsewhere: {counted}"
+    note = (
+        f"{elsewhere:,.0f} rows/s against {own:,.0f}; {share:.0%} of tasks were elsewhere; "
+        f"micro-batches by tasks elsewhere: {counted}"
+    )
     return [Figure(what, "all tasks at their owners", elsewhere / own, "", "rows/s", note)]
 
 

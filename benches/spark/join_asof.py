@@ -1,4 +1,6 @@
-"""`join_asof` in a stream: against the same plan with an identity function, and against `transformWithState` (Row)."""
+"""`join_asof` in a stream: against the same plan with an identity function, and against
+`transformWithState` (Row).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,19 @@ from typing import TYPE_CHECKING
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import numpy as np
-from _streams import LEFT, RIGHT, ROCKSDB, join_asof, left_file, middle, rates, right_file, same_join, session, source
+from _streams import (
+    LEFT,
+    RIGHT,
+    ROCKSDB,
+    join_asof,
+    left_file,
+    middle,
+    rates,
+    right_file,
+    same_join,
+    session,
+    source,
+)
 from figure import Figure
 
 if TYPE_CHECKING:
@@ -39,7 +53,9 @@ def figures(*, quick: bool) -> list[Figure]:
         for turn in range(1 if quick else 3):
             root = base / f"root{turn}"
             ours.append(middle(rates(join_asof(spark, base, root), root / "query", skip=SKIP)))
-            identity.append(middle(rates(same_join(spark, base), base / f"identity{turn}", skip=SKIP)))
+            identity.append(
+                middle(rates(same_join(spark, base), base / f"identity{turn}", skip=SKIP))
+            )
         against = _transform_with_state(spark, base, rows, keys, quick=quick)
     spark.stop()
     shares = [a / b for a, b in zip(ours, identity, strict=True)]
@@ -65,8 +81,12 @@ def figures(*, quick: bool) -> list[Figure]:
     ]
 
 
-def _transform_with_state(spark: SparkSession, base: Path, rows: int, keys: int, *, quick: bool) -> float:
-    """Rows a second of the same job on PySpark's own state; few micro-batches, since each takes a quarter of a minute."""
+def _transform_with_state(
+    spark: SparkSession, base: Path, rows: int, keys: int, *, quick: bool
+) -> float:
+    """Rows a second of the same job on PySpark's own state; few micro-batches, since each takes a
+    quarter of a minute.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     random = np.random.default_rng(7)
@@ -76,12 +96,21 @@ def _transform_with_state(spark: SparkSession, base: Path, rows: int, keys: int,
         left_file(base / "tws_left", number, rows - rows // RIGHT_SHARE, keys, random)
     left, right = source(spark, base / "tws_left", LEFT), source(spark, base / "tws_right", RIGHT)
     union = left.select("k", "t", "x", "note", F.lit(None).cast("double").alias("v")).union(
-        right.select("k", F.col("since").alias("t"), F.lit(None).cast("long"), F.lit(None).cast("string"), "v")
+        right.select(
+            "k",
+            F.col("since").alias("t"),
+            F.lit(None).cast("long"),
+            F.lit(None).cast("string"),
+            "v",
+        )
     )
     from _asof_processor import AsofProcessor
 
     joined = union.groupBy("k").transformWithState(
-        AsofProcessor(), "k long, t timestamp, x long, note string, v double, since timestamp", "append", "none"
+        AsofProcessor(),
+        "k long, t timestamp, x long, note string, v double, since timestamp",
+        "append",
+        "none",
     )
     return middle(rates(joined, base / "tws", skip=1))
 

@@ -1,4 +1,6 @@
-"""The fixed cost of a micro-batch: `join_asof` on 1,000 rows, over the same plan with an identity function."""
+"""The fixed cost of a micro-batch: `join_asof` on 1,000 rows, over the same plan with an identity
+function.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ SKIP = 3
 
 
 def figures(*, quick: bool) -> list[Figure]:
-    """One figure: milliseconds of a whole micro-batch, Spark's own logs included, beyond the identity plan's."""
+    """One figure: milliseconds of a whole micro-batch, Spark's own logs included, beyond the
+    identity plan's.
+    """
     spark = session()
     turns, batches = (1, 8) if quick else (4, 20)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -31,7 +35,9 @@ def figures(*, quick: bool) -> list[Figure]:
         def times(plan: str, turn: int) -> list[float]:
             root = base / f"{plan}{turn}"
             frame = join_asof(spark, base, root) if plan == "join" else same_join(spark, base)
-            return [p.durationMs["triggerExecution"] for p in progress(frame, root / "query", skip=SKIP)]
+            return [
+                p.durationMs["triggerExecution"] for p in progress(frame, root / "query", skip=SKIP)
+            ]
 
         # The first query of a session warms Spark up.
         times("identity", -1)
@@ -39,10 +45,25 @@ def figures(*, quick: bool) -> list[Figure]:
     spark.stop()
     ours, theirs = ([time for times in side for time in times] for side in zip(*pairs, strict=True))
     beyond = [middle(a) - middle(b) for a, b in pairs]
-    note = f"{middle(ours):.0f} ms against {middle(theirs):.0f}, medians of {len(ours)} batches; {turns} turns: "
+    note = (
+        f"{middle(ours):.0f} ms against {middle(theirs):.0f}, medians of {len(ours)} batches; "
+        f"{turns} turns: "
+    )
     note += f"{min(beyond):.0f} to {max(beyond):.0f}"
-    what = f"a micro-batch of {ROWS:,} rows through join_asof on Spark, 2 partitions, local root: its fixed cost"
-    return [Figure(what, "beyond the same plan with an identity mapInArrow", middle(beyond), "<= 60", "ms", note)]
+    what = (
+        f"a micro-batch of {ROWS:,} rows through join_asof on Spark, 2 partitions, local root: "
+        "its fixed cost"
+    )
+    return [
+        Figure(
+            what,
+            "beyond the same plan with an identity mapInArrow",
+            middle(beyond),
+            "<= 60",
+            "ms",
+            note,
+        )
+    ]
 
 
 if __name__ == "__main__":

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SKIP = 1
-REACH = {"transformWithState (Row)": 25, "transformWithStateInPandas": 80, "applyInPandasWithState": 50}
+REACH = {
+    "transformWithState (Row)": 25,
+    "transformWithStateInPandas": 80,
+    "applyInPandasWithState": 50,
+}
 
 
 def figures(*, quick: bool) -> list[Figure]:
@@ -33,12 +37,23 @@ def figures(*, quick: bool) -> list[Figure]:
         for number in range(SKIP + 2):
             left_file(base / "left", number, rows, keys, random)
         for turn, (name, reach) in enumerate(REACH.items()):
-            ours = middle(rates(ours_of(spark, base, turn), base / f"root{turn}" / "query", skip=SKIP))
+            ours = middle(
+                rates(ours_of(spark, base, turn), base / f"root{turn}" / "query", skip=SKIP)
+            )
             mode = "append" if name == "transformWithState (Row)" else "update"
-            theirs = middle(rates(_theirs(spark, base, name, mode), base / f"theirs{turn}", skip=SKIP, mode=mode))
-            what = f"count and latest value per key on Spark, {rows:,} rows a micro-batch, {keys:,} keys"
+            theirs = middle(
+                rates(
+                    _theirs(spark, base, name, mode), base / f"theirs{turn}", skip=SKIP, mode=mode
+                )
+            )
+            what = (
+                f"count and latest value per key on Spark, {rows:,} rows a micro-batch, "
+                f"{keys:,} keys"
+            )
             note = f"{ours:,.0f} rows/s against {theirs:,.0f}"
-            found.append(Figure(what, f"PySpark's {name}", ours / theirs, f">= {reach}", "rows/s", note))
+            found.append(
+                Figure(what, f"PySpark's {name}", ours / theirs, f">= {reach}", "rows/s", note)
+            )
     spark.stop()
     return found
 

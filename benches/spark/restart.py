@@ -1,7 +1,9 @@
-"""Restart after SIGKILL on the same disk, with few and with many versions: from the start of the first task to its first row.
+"""Restart after SIGKILL on the same disk, with few and with many versions: from the start of the
+first task to its first row.
 
-The load runs in a driver of its own, which is killed with all that belongs to it; a new driver goes on from there, in turns
-with one whose plan is the same and whose function hands its rows back: what is left is the state's part.
+The load runs in a driver of its own, which is killed with all that belongs to it; a new driver goes
+on from there, in turns with one whose plan is the same and whose function hands its rows back: what
+is left is the state's part.
 """
 
 from __future__ import annotations
@@ -40,18 +42,46 @@ def figures(*, quick: bool) -> list[Figure]:
     for versions in (200_000,) if quick else (1_000_000, 10_000_000):
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             ours, theirs, size = _measure(Path(folder), versions, 1 if quick else ROUNDS)
-        what = f"restart after SIGKILL on the same disk, {versions:,} versions: the first task to its first row"
-        note = f"identity plan {theirs['all']:.2f} s in the same turns; {_steps(ours)}; identity {_steps(theirs)}"
-        found.append(Figure(what, "nothing (absolute)", ours["all"], "< 1", "s", f"state {size / 2**20:,.0f} MiB; {note}"))
-        found.append(Figure(f"{what}, beyond the identity plan", "nothing (absolute)", ours["all"] - theirs["all"], "", "s"))
+        what = (
+            f"restart after SIGKILL on the same disk, {versions:,} versions: the first task to "
+            "its first row"
+        )
+        note = (
+            f"identity plan {theirs['all']:.2f} s in the same turns; {_steps(ours)}; identity "
+            f"{_steps(theirs)}"
+        )
+        found.append(
+            Figure(
+                what,
+                "nothing (absolute)",
+                ours["all"],
+                "< 1",
+                "s",
+                f"state {size / 2**20:,.0f} MiB; {note}",
+            )
+        )
+        found.append(
+            Figure(
+                f"{what}, beyond the identity plan",
+                "nothing (absolute)",
+                ours["all"] - theirs["all"],
+                "",
+                "s",
+            )
+        )
     return found
 
 
 def _steps(times: dict[str, float]) -> str:
-    return f"worker {times['worker']:.2f} + first rows in {times['rows']:.2f} + out {times['out']:.2f} s"
+    return (
+        f"worker {times['worker']:.2f} + first rows in {times['rows']:.2f} + out "
+        f"{times['out']:.2f} s"
+    )
 
 
-def _measure(base: Path, versions: int, rounds: int) -> tuple[dict[str, float], dict[str, float], int]:
+def _measure(
+    base: Path, versions: int, rounds: int
+) -> tuple[dict[str, float], dict[str, float], int]:
     random = np.random.default_rng(5)
     files = {"join": max(1, versions // FILE_ROWS), "identity": 1}
     for plan, count in files.items():
@@ -59,22 +89,40 @@ def _measure(base: Path, versions: int, rounds: int) -> tuple[dict[str, float], 
             right_file(base / plan / "right", number, min(FILE_ROWS, versions), KEYS, random)
             left_file(base / plan / "left", number, LEFT_ROWS, KEYS, random)
         _run_and_kill(base / plan, plan)
-    size = sum(file.stat().st_size for file in (base / "join/root/state").rglob("*") if file.is_file())
+    size = sum(
+        file.stat().st_size for file in (base / "join/root/state").rglob("*") if file.is_file()
+    )
     tasks: dict[str, list[dict[str, float]]] = {"join": [], "identity": []}
     for turn in range(rounds):
         for plan, found in tasks.items():
             left_file(base / plan / "left", files[plan] + turn, LEFT_ROWS, KEYS, random)
             found.extend(_run_and_kill(base / plan, plan))
-    ours, theirs = ({step: median(task[step] for task in found) for step in found[0]} for found in tasks.values())
+    ours, theirs = (
+        {step: median(task[step] for task in found) for step in found[0]}
+        for found in tasks.values()
+    )
     return ours, theirs, size
 
 
 def _run_and_kill(base: Path, plan: str) -> list[dict[str, float]]:
-    """Run a driver until it has done all there is, kill it; the times of the tasks of its first micro-batch."""
+    """Run a driver until it has done all there is, kill it; the times of the tasks of its first
+    micro-batch.
+    """
     times = base / f"times{time.monotonic_ns()}"
     times.mkdir()
-    command = [sys.executable, __file__, "--child", plan, "--base", str(base), "--times", str(times)]
-    driver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, PLACE: str(times)})
+    command = [
+        sys.executable,
+        __file__,
+        "--child",
+        plan,
+        "--base",
+        str(base),
+        "--times",
+        str(times),
+    ]
+    driver = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, PLACE: str(times)}
+    )
     assert driver.stdout is not None
     if not any(line.startswith("DONE") for line in driver.stdout):
         raise RuntimeError("the driver ended before it was done")
@@ -109,7 +157,9 @@ def _kill(driver: int) -> None:
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             try:
-                parents[int(process.name)] = int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                parents[int(process.name)] = int(
+                    (process / "stat").read_text().rsplit(")", 1)[1].split()[1]
+                )
                 commands[int(process.name)] = (process / "cmdline").read_text().replace("\0", " ")
             except (FileNotFoundError, ProcessLookupError):
                 continue
@@ -136,7 +186,11 @@ def _run(base: Path, plan: str, times: Path) -> None:
         spark__eventLog__rolling__enabled="false",
     )
     frame = _join(spark, base) if plan == "join" else same_join(spark, base, identity)
-    query = frame.writeStream.format("noop").option("checkpointLocation", str(base / "root/query")).start()
+    query = (
+        frame.writeStream.format("noop")
+        .option("checkpointLocation", str(base / "root/query"))
+        .start()
+    )
     query.processAllAvailable()
     print("DONE", flush=True)
     time.sleep(600)

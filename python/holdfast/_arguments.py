@@ -1,4 +1,6 @@
-"""Arguments of a wrong type, refused at the door: the error names the argument and says what is wanted."""
+"""Arguments of a wrong type, refused at the door: the error names the argument and says what is
+wanted.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def check_kind(argument: str, given: object, kind: type) -> None:
 
 
 def check_bits(argument: str, given: Any, bits: int) -> int:
-    """An integer of so many bits, the sign among them. Raises `TypeError` for what is none, `ValueError` for a wider one."""
+    """An integer of so many bits, the sign among them. Raises `TypeError` for what is none,
+    `ValueError` for a wider one.
+    """
     try:
         number = index(given)
     except TypeError:
@@ -46,16 +50,28 @@ def partition_of(given: Any) -> TopicPartition:
     return TopicPartition(topic, check_bits("partition", number, 32))
 
 
-def offset_rows(offsets: Mapping[tuple[str, int], int | None] | None) -> list[tuple[str, int, int | None]] | None:
+def offset_rows(
+    offsets: Mapping[tuple[str, int], int | None] | None,
+) -> list[tuple[str, int, int | None]] | None:
     """`changelog_offsets` as rows of topic, partition and offset; None stays None."""
     if offsets is None:
         return None
-    if not isinstance(offsets, Mapping) or not all(_is_partition(partition) for partition in offsets):
+    if not isinstance(offsets, Mapping) or not all(
+        _is_partition(partition) for partition in offsets
+    ):
         raise TypeError(f"changelog_offsets is {offsets!r:.80}; wanted: {_OFFSETS}")
     rows: list[tuple[str, int, int | None]] = []
     for (topic, partition), offset in offsets.items():
         number = check_bits("a partition of changelog_offsets", partition, 32)
-        rows.append((topic, number, None if offset is None else check_bits("an offset of changelog_offsets", offset, 64)))
+        rows.append(
+            (
+                topic,
+                number,
+                None
+                if offset is None
+                else check_bits("an offset of changelog_offsets", offset, 64),
+            )
+        )
     return rows
 
 
@@ -63,10 +79,19 @@ def option_rows(options: Mapping[str, str] | None) -> list[tuple[str, str]]:
     """`rocksdb_options` as rows of name and value."""
     if options is None:
         return []
-    if not isinstance(options, Mapping) or not all(isinstance(text, str) for option in options.items() for text in option):
-        raise TypeError(f"rocksdb_options is {options!r:.80}; wanted: a mapping of names to values, both str")
+    if not isinstance(options, Mapping) or not all(
+        isinstance(text, str) for option in options.items() for text in option
+    ):
+        raise TypeError(
+            f"rocksdb_options is {options!r:.80}; wanted: a mapping of names to values, both str"
+        )
     return list(options.items())
 
 
 def _is_partition(given: object) -> bool:
-    return isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str) and isinstance(given[1], int)
+    return (
+        isinstance(given, tuple)
+        and len(given) == 2
+        and isinstance(given[0], str)
+        and isinstance(given[1], int)
+    )

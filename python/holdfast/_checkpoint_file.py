@@ -1,4 +1,5 @@
-"""The text files of older layouts that hold offsets: here `.checkpoint_<store>` of a store of the user's own.
+"""The text files of older layouts that hold offsets: here `.checkpoint_<store>` of a store of the
+user's own.
 
 0                               the format's version
 2                               how many lines follow
@@ -19,19 +20,31 @@ if TYPE_CHECKING:
 
 
 def read(path: Path) -> dict[TopicPartition, int] | None:
-    """The offsets in a file, None if there is no file; negative ones, which stand for "not known", are left out.
+    """The offsets in a file, None if there is no file; negative ones, which stand for "not known",
+    are left out.
 
-    Raises `StoreCorruptedError` with the number of the line that is malformed; the file stays where it is.
+    Raises `StoreCorruptedError` with the number of the line that is malformed; the file stays where
+    it is.
     """
     offsets = _core.read_offsets(path)
-    return None if offsets is None else {TopicPartition(topic, number): offset for topic, number, offset in offsets}
+    return (
+        None
+        if offsets is None
+        else {TopicPartition(topic, number): offset for topic, number, offset in offsets}
+    )
 
 
 def remove(path: Path) -> None:
-    """Removes the file, for good when it returns: after a power loss it must not be there again, with offsets of before."""
+    """Removes the file, for good when it returns: after a power loss it must not be there again,
+    with offsets of before.
+    """
     _core.remove_offsets(path)
 
 
 def write(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
-    """Writes the offsets, all or nothing, on disk when it returns; also none: the file says that a close was clean."""
-    _core.write_offsets(path, [(topic, number, offset) for (topic, number), offset in offsets.items()])
+    """Writes the offsets, all or nothing, on disk when it returns; also none: the file says that a
+    close was clean.
+    """
+    _core.write_offsets(
+        path, [(topic, number, offset) for (topic, number), offset in offsets.items()]
+    )

@@ -1,8 +1,9 @@
 """The extension: what `rust/python` exports. Every call into the engine releases the GIL.
 
-Keys and values are bytes, moments and durations microseconds. The classes in `holdfast` wrap these, and say what they raise:
-an error of the engine becomes the class of its kind in `holdfast.errors`, wrong values and types `ValueError` and
-`TypeError` (`rust/python/src/error.rs`), a panic `HoldfastError`.
+Keys and values are bytes, moments and durations microseconds. The classes in `holdfast` wrap these,
+and say what they raise: an error of the engine becomes the class of its kind in `holdfast.errors`,
+wrong values and types `ValueError` and `TypeError` (`rust/python/src/error.rs`), a panic
+`HoldfastError`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +56,9 @@ _Value: TypeAlias = tuple[bytes, int]
 _WindowedKey: TypeAlias = tuple[bytes, int, int]
 """A key, a start and an end."""
 _Selection: TypeAlias = tuple[bytes | None, bytes | None, int, int, bool]
-"""First and last key; first and last start of a window, or a session's earliest end and latest start; backward."""
+"""First and last key; first and last start of a window, or a session's earliest end and latest
+start; backward.
+"""
 
 class _Settings(TypedDict):
     """How a task is opened, enums by their values."""
@@ -68,7 +71,9 @@ class _Settings(TypedDict):
     older_layout: bool
     rocksdb_options: Sequence[tuple[str, str]]
 
-def open_task(path: str | PathLike[str] | None, stores: Sequence[StoreBuilder], settings: _Settings) -> Task:
+def open_task(
+    path: str | PathLike[str] | None, stores: Sequence[StoreBuilder], settings: _Settings
+) -> Task:
     """Opens the task in a directory, or makes it; without a path it is in memory."""
 
 def read_offsets(path: str | PathLike[str]) -> list[tuple[str, int, int]] | None:
@@ -84,7 +89,9 @@ def default_segment_interval(history_retention: int) -> int:
     """The segment interval that is the default for a history retention, both in microseconds."""
 
 def check_store_name(name: str) -> None:
-    """Raises `ValueError` for what cannot be a store's name: it is not 1 to 200 ASCII letters, digits, `_`, `-` or `.`."""
+    """Raises `ValueError` for what cannot be a store's name: it is not 1 to 200 ASCII letters,
+    digits, `_`, `-` or `.`.
+    """
 
 def check_topic(topic: str) -> None:
     """Raises `ValueError` for a topic that such a file has no place for."""
@@ -98,7 +105,9 @@ class Task:
     def is_open(self) -> bool:
         """Whether `close` has not been called."""
     def keep_serdes(self, serdes: Sequence[tuple[str, bool, Serde]]) -> None:
-        """Checks a store's serde (name, whether it is the key's, serde) against the one it was written with."""
+        """Checks a store's serde (name, whether it is the key's, serde) against the one it was
+        written with.
+        """
     def key_value(self, name: str) -> KeyValueStore:
         """The writer's handle to a key-value store."""
     def timestamped_key_value(self, name: str) -> TimestampedKeyValueStore:
@@ -109,14 +118,20 @@ class Task:
         """The writer's handle to a window store, with timestamps or without."""
     def session(self, name: str) -> SessionStore:
         """The writer's handle to a session store."""
-    def check_commit(self, changelog_offsets: Sequence[tuple[str, int, int | None]] | None, in_text_files: bool) -> None:
-        """Raises what a commit would before it begins; also for topics that text files cannot hold, if they go there."""
+    def check_commit(
+        self, changelog_offsets: Sequence[tuple[str, int, int | None]] | None, in_text_files: bool
+    ) -> None:
+        """Raises what a commit would before it begins; also for topics that text files cannot hold,
+        if they go there.
+        """
     def commit(self, changelog_offsets: Sequence[tuple[str, int, int | None]] | None) -> None:
         """Commits; None keeps the offsets, an empty list forgets them."""
     def rollback(self) -> None:
         """Drops the open transaction."""
     def recover(self) -> list[tuple[str, int, int]]:
-        """Drops the open transaction, ends an interrupted commit; the offsets of the state: topic, partition, offset."""
+        """Drops the open transaction, ends an interrupted commit; the offsets of the state: topic,
+        partition, offset.
+        """
     def restore_batch(
         self,
         store: str,
@@ -141,7 +156,9 @@ class Task:
     def uncommitted_bytes(self) -> int:
         """Memory that a commit would free."""
     def commit_requested(self) -> bool:
-        """Whether the limit is reached, or would be with as much again as was written since the last call."""
+        """Whether the limit is reached, or would be with as much again as was written since the
+        last call.
+        """
     def metrics(self) -> tuple[list[_Figure], list[tuple[str, list[_Figure]]]]:
         """The figures of the task, and those of each store by its name."""
     def close(self) -> None:
@@ -152,7 +169,9 @@ class KeyValueStore:
     """A key-value store as one view sees it."""
 
     def read_only(self, level: str, bound: Sequence[tuple[str, int, int]] | None) -> KeyValueStore:
-        """The same store as a reader at an isolation level sees it, once the input position has reached the bound."""
+        """The same store as a reader at an isolation level sees it, once the input position has
+        reached the bound.
+        """
     def get(self, key: bytes) -> bytes | None:
         """The key's value."""
     def put(self, key: bytes, value: bytes | None) -> None:
@@ -177,7 +196,9 @@ class KeyValueStore:
         """Removes the keys."""
     def delete_range(self, start: bytes | None, end: bytes | None) -> None:
         """Removes all keys from `start` to `end`, both included."""
-    def range_batches(self, start: bytes | None, end: bytes | None, reverse: bool, batch_rows: int) -> ArrowReader:
+    def range_batches(
+        self, start: bytes | None, end: bytes | None, reverse: bool, batch_rows: int
+    ) -> ArrowReader:
         """As `range`, in batches."""
 
 @final
@@ -195,8 +216,12 @@ class KeyValueIterator:
 class TimestampedKeyValueStore:
     """A timestamped key-value store as one view sees it."""
 
-    def read_only(self, level: str, bound: Sequence[tuple[str, int, int]] | None) -> TimestampedKeyValueStore:
-        """The same store as a reader at an isolation level sees it, once the input position has reached the bound."""
+    def read_only(
+        self, level: str, bound: Sequence[tuple[str, int, int]] | None
+    ) -> TimestampedKeyValueStore:
+        """The same store as a reader at an isolation level sees it, once the input position has
+        reached the bound.
+        """
     def get(self, key: bytes) -> _Value | None:
         """The key's value."""
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> None:
@@ -221,7 +246,9 @@ class TimestampedKeyValueStore:
         """Removes the keys."""
     def delete_range(self, start: bytes | None, end: bytes | None) -> None:
         """Removes all keys from `start` to `end`, both included."""
-    def range_batches(self, start: bytes | None, end: bytes | None, reverse: bool, batch_rows: int) -> ArrowReader:
+    def range_batches(
+        self, start: bytes | None, end: bytes | None, reverse: bool, batch_rows: int
+    ) -> ArrowReader:
         """As `range`, in batches."""
 
 @final
@@ -237,10 +264,14 @@ class TimestampedIterator:
 
 @final
 class WindowStore:
-    """A window store as one view sees it, with timestamps or without (they are -1 then, and None in puts)."""
+    """A window store as one view sees it, with timestamps or without (they are -1 then, and None in
+    puts).
+    """
 
     def read_only(self, level: str, bound: Sequence[tuple[str, int, int]] | None) -> WindowStore:
-        """The same store as a reader at an isolation level sees it, once the input position has reached the bound."""
+        """The same store as a reader at an isolation level sees it, once the input position has
+        reached the bound.
+        """
     def stream_time(self) -> int | None:
         """The greatest start of a write."""
     def put(self, key: bytes, value: bytes | None, start: int, timestamp: int | None) -> None:
@@ -257,7 +288,9 @@ class WindowStore:
         """A value and its timestamp a row."""
     def fetch_ranges(self, keys: Any, starts: Any, ends: Any, timestamps: bool) -> ArrowBatch:
         """The windows of a key between two starts, a row of input each."""
-    def fetch_range_batches(self, wanted: _Selection, batch_rows: int, timestamps: bool) -> ArrowReader:
+    def fetch_range_batches(
+        self, wanted: _Selection, batch_rows: int, timestamps: bool
+    ) -> ArrowReader:
         """As `fetch_range`, in batches."""
 
 @final
@@ -276,7 +309,9 @@ class SessionStore:
     """A session store as one view sees it."""
 
     def read_only(self, level: str, bound: Sequence[tuple[str, int, int]] | None) -> SessionStore:
-        """The same store as a reader at an isolation level sees it, once the input position has reached the bound."""
+        """The same store as a reader at an isolation level sees it, once the input position has
+        reached the bound.
+        """
     def stream_time(self) -> int | None:
         """The greatest end of a write."""
     def put(self, key: bytes, start: int, end: int, value: bytes | None) -> None:
@@ -311,8 +346,12 @@ class SessionIterator:
 class VersionedKeyValueStore:
     """A versioned store as one view sees it. A version is (value, timestamp, valid_to)."""
 
-    def read_only(self, level: str, bound: Sequence[tuple[str, int, int]] | None) -> VersionedKeyValueStore:
-        """The same store as a reader at an isolation level sees it, once the input position has reached the bound."""
+    def read_only(
+        self, level: str, bound: Sequence[tuple[str, int, int]] | None
+    ) -> VersionedKeyValueStore:
+        """The same store as a reader at an isolation level sees it, once the input position has
+        reached the bound.
+        """
     def stream_time(self) -> int | None:
         """The greatest timestamp of an accepted write."""
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> tuple[bool, int | None]:
@@ -323,7 +362,9 @@ class VersionedKeyValueStore:
         """The newest version, or the one in force at a time."""
     def versions(self, key: bytes, start: int, end: int, descending: bool) -> VersionIterator:
         """The versions of a key that were in force in `[start, end]`."""
-    def versions_range(self, key_from: bytes | None, key_to: bytes | None, start: int, end: int) -> VersionIterator:
+    def versions_range(
+        self, key_from: bytes | None, key_to: bytes | None, start: int, end: int
+    ) -> VersionIterator:
         """The same of a range of keys, by (key, timestamp)."""
     def scan(self, as_of: int | None) -> VersionIterator:
         """The table as it is or was."""
@@ -355,11 +396,15 @@ class VersionIterator:
 
 @final
 class ArrowArray:
-    """A column, for anything that speaks the Arrow PyCapsule interface: `pyarrow.array(it)`, `polars.Series(it)`."""
+    """A column, for anything that speaks the Arrow PyCapsule interface: `pyarrow.array(it)`,
+    `polars.Series(it)`.
+    """
 
     def __len__(self) -> int: ...
     def __arrow_c_schema__(self) -> object: ...
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def __arrow_c_array__(
+        self, requested_schema: object | None = None
+    ) -> tuple[object, object]: ...
 
 @final
 class ArrowBatch:
@@ -370,16 +415,19 @@ class ArrowBatch:
         """The columns' names."""
     def __len__(self) -> int: ...
     def __arrow_c_schema__(self) -> object: ...
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def __arrow_c_array__(
+        self, requested_schema: object | None = None
+    ) -> tuple[object, object]: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 @final
 class ArrowReader:
-    """Batches that are made as they are asked for, once: `pyarrow.RecordBatchReader.from_stream(it)`, or `for`.
+    """Batches that are made as they are asked for, once:
+    `pyarrow.RecordBatchReader.from_stream(it)`, or `for`.
 
-    Raises, as it is read, what the scan meets: `StoreClosedError` once its task is closed, `SerializationError` for a value
-    that the serde cannot convert; `HoldfastError` where it was handed on before. Who takes it as a stream has errors of its
-    own for these, with the same words.
+    Raises, as it is read, what the scan meets: `StoreClosedError` once its task is closed,
+    `SerializationError` for a value that the serde cannot convert; `HoldfastError` where it was
+    handed on before. Who takes it as a stream has errors of its own for these, with the same words.
     """
 
     def __iter__(self) -> Self: ...
@@ -408,7 +456,9 @@ class Serde:
     def serialize_row(self, row: Any, as_key: bool) -> bytes:
         """The bytes of a struct, which is a column of one row."""
     def serialize_fields(self, value: Any, as_key: bool) -> bytes | None:
-        """The bytes of a tuple or dict, the same as `serialize_row` gives; None if that must be asked: for other types."""
+        """The bytes of a tuple or dict, the same as `serialize_row` gives; None if that must be
+        asked: for other types.
+        """
     def deserialize_fields(self, data: bytes, as_key: bool) -> tuple[Any, ...] | None:
         """The fields of such bytes; None if `deserialize_row` must be asked."""
     def deserialize_row(self, data: bytes, as_key: bool) -> ArrowArray:
@@ -417,34 +467,46 @@ class Serde:
         """The bytes with which keys begin whose first fields are those of a column of one row."""
     def encode(self, column: Any, as_key: bool, store: str | None = None) -> ArrowArray:
         """A typed column as bytes; errors name the store."""
-    def decode(self, column: Any, as_key: bool, store: str | None = None, keys: Any = None) -> ArrowArray:
-        """Bytes as a typed column; errors name the store, and the row's key where `keys` are columns of `encode`."""
+    def decode(
+        self, column: Any, as_key: bool, store: str | None = None, keys: Any = None
+    ) -> ArrowArray:
+        """Bytes as a typed column; errors name the store, and the row's key where `keys` are
+        columns of `encode`.
+        """
 
-def decode_batch(stored: ArrowBatch, key: Serde | None, value: Serde | None, store: str, keys: Any = None) -> ArrowBatch:
+def decode_batch(
+    stored: ArrowBatch, key: Serde | None, value: Serde | None, store: str, keys: Any = None
+) -> ArrowBatch:
     """The batch with its columns `key` and `value` typed."""
 
-def decode_reader(stored: ArrowReader, key: Serde | None, value: Serde | None, store: str) -> ArrowReader:
+def decode_reader(
+    stored: ArrowReader, key: Serde | None, value: Serde | None, store: str
+) -> ArrowReader:
     """The same of a reader, which is handed on."""
 
 def check_root(root: str, storage_options: Mapping[str, str]) -> None:
-    """Proves that a state's root can be reached and written, and that its store lets nothing be created twice.
+    """Proves that a state's root can be reached and written, and that its store lets nothing be
+    created twice.
 
-    `ValueError` for what is no root or an option that there is not, `UnsupportedOperationError` for another scheme or a
-    store that lets an object be created twice, `HoldfastError` for what the store refuses.
+    `ValueError` for what is no root or an option that there is not, `UnsupportedOperationError` for
+    another scheme or a store that lets an object be created twice, `HoldfastError` for what the
+    store refuses.
     """
 
 def drop_epoch(root: str, epoch: int, storage_options: Mapping[str, str]) -> tuple[int, int] | None:
-    """Take away what was staged of an epoch that Spark has not committed: the run claimed, how many objects, or None.
+    """Take away what was staged of an epoch that Spark has not committed: the run claimed, how many
+    objects, or None.
 
-    `HoldfastError` for one that it has, `TaskCorruptedError` for a root without state, `FormatVersionError` or
-    `RestoreError` for one that cannot be read; else as `check_root`.
+    `HoldfastError` for one that it has, `TaskCorruptedError` for a root without state,
+    `FormatVersionError` or `RestoreError` for one that cannot be read; else as `check_root`.
     """
 
 def rewind(root: str, epoch: int, storage_options: Mapping[str, str]) -> tuple[int, int]:
-    """Take state and checkpoint back to where an epoch is computed next: the run claimed for it, how many objects.
+    """Take state and checkpoint back to where an epoch is computed next: the run claimed for it,
+    how many objects.
 
-    `RestoreError` where snapshots and log do not reach back as far, `HoldfastError` where Spark's checkpoint does not,
-    else as `drop_epoch`.
+    `RestoreError` where snapshots and log do not reach back as far, `HoldfastError` where Spark's
+    checkpoint does not, else as `drop_epoch`.
     """
 
 def host_main(argv: Sequence[str]) -> int:
@@ -458,21 +520,25 @@ def host_main(argv: Sequence[str]) -> int:
 class HostClient:
     """One connection to a state host, which is one session.
 
-    Methods raise what the host says, by its kind, and `HoldfastError` once the session is finished or closed.
+    Methods raise what the host says, by its kind, and `HoldfastError` once the session is finished
+    or closed.
     """
 
     @staticmethod
     def connect(socket: str | PathLike[str], token: str, timeout: float) -> HostClient:
         """Connects within `timeout` seconds.
 
-        `OSError` where no host listens or the token is wrong, `ValueError` for a `timeout` below zero.
+        `OSError` where no host listens or the token is wrong, `ValueError` for a `timeout` below
+        zero.
         """
     def open_session(self, request: str) -> str:
         """Opens the session: JSON in, JSON out."""
     def push(self, batch: Any) -> None:
         """Sends one batch of input."""
     def end_input(self) -> HostCalls:
-        """Ends the input of an operator whose code runs here; the session goes on as what answers its calls."""
+        """Ends the input of an operator whose code runs here; the session goes on as what answers
+        its calls.
+        """
     def finish(self) -> HostOutput:
         """Ends the input; the session goes on as its output."""
     def close(self) -> None:
@@ -488,21 +554,29 @@ class HostOutput:
         """What the host said about the stage (JSON), once the iterator has ended."""
 
 _Argument: TypeAlias = tuple[str, str, Any]
-"""A column of a call: its name; `key`, `bytes`, `time` or `flag`; a list, or what has the Arrow PyCapsule interface."""
+"""A column of a call: its name; `key`, `bytes`, `time` or `flag`; a list, or what has the Arrow
+PyCapsule interface.
+"""
 
 @final
 class HostCalls:
-    """What answers the calls of a processor: a session whose input has ended. It raises as `HostClient` does."""
+    """What answers the calls of a processor: a session whose input has ended. It raises as
+    `HostClient` does.
+    """
 
     def rows(self) -> tuple[ArrowBatch, int | None]:
         """The next rows in order and their greatest time; no rows at the end."""
     def is_repeated(self) -> bool:
         """Whether the stores have what an earlier session came to with the same input."""
     def next_task(self, given: Any) -> tuple[str, int | None, ArrowBatch]:
-        """Says what the last task of an aggregation came to, and hears the next: its name, whose it is, its batch."""
+        """Says what the last task of an aggregation came to, and hears the next: its name, whose it
+        is, its batch.
+        """
     def call(self, store: str, method: str, given: Sequence[_Argument]) -> ArrowBatch:
         """Asks a store."""
-    def scan(self, store: str, method: str, given: Sequence[_Argument], batch_rows: int) -> ArrowReader:
+    def scan(
+        self, store: str, method: str, given: Sequence[_Argument], batch_rows: int
+    ) -> ArrowReader:
         """Asks a store for rows that may be many: they come in batches."""
     def digest(self, batch: Any) -> None:
         """Takes a batch of output into the session's digest."""

@@ -23,7 +23,9 @@ class RowIterator(Protocol[Row]):
         ...
 
     def peek_next_key(self) -> Any:
-        """The key of the next row, which stays where it is: bytes, or a tuple of bytes and two times."""
+        """The key of the next row, which stays where it is: bytes, or a tuple of bytes and two
+        times.
+        """
         ...
 
     def close(self) -> None:
@@ -32,14 +34,21 @@ class RowIterator(Protocol[Row]):
 
 
 class StoreIterator(Iterator[tuple[K, V]], AbstractContextManager[Any], Generic[K, V]):
-    """Rows in the order of their keys' bytes, unchanged by any commit, rollback or write after it was opened.
+    """Rows in the order of their keys' bytes, unchanged by any commit, rollback or write after it
+    was opened.
 
-    Close it, use it in `with`, or read it to its end: until then it holds a snapshot. It is closed with its store.
+    Close it, use it in `with`, or read it to its end: until then it holds a snapshot. It is closed
+    with its store.
 
     Raises, as it is read, `SerializationError` for a row that the store's serdes cannot convert.
     """
 
-    def __init__(self, rows: RowIterator[Any], key: Callable[[Any], K], record: Callable[[Any], tuple[K, V]] | None) -> None:
+    def __init__(
+        self,
+        rows: RowIterator[Any],
+        key: Callable[[Any], K],
+        record: Callable[[Any], tuple[K, V]] | None,
+    ) -> None:
         """Made by the stores; without a `record`, rows are what the extension makes of them."""
         self._rows = rows
         self._key = key

@@ -22,7 +22,9 @@ V = TypeVar("V")
 
 
 class ReadOnlyKeyValueStore(Generic[K, V]):
-    """A key-value store's reads at one isolation level, from any thread; what they raise says `StateStore`."""
+    """A key-value store's reads at one isolation level, from any thread; what they raise says
+    `StateStore`.
+    """
 
     def __init__(self, core: _core.KeyValueStore, serdes: Serdes[K, V]) -> None:
         """Made by `KeyValueStore.read_only`."""
@@ -34,12 +36,18 @@ class ReadOnlyKeyValueStore(Generic[K, V]):
         data = self._core.get(found := self._serdes.to_key(key))
         return None if data is None else self._serdes.from_value(data, found)
 
-    def range(self, start: K | None = None, end: K | None = None, *, reverse: bool = False) -> StoreIterator[K, V]:
-        """Keys from `start` to `end`, both included; None leaves that end open. `start > end` is empty."""
+    def range(
+        self, start: K | None = None, end: K | None = None, *, reverse: bool = False
+    ) -> StoreIterator[K, V]:
+        """Keys from `start` to `end`, both included; None leaves that end open. `start > end` is
+        empty.
+        """
         return self._iterator(self._core.range(*key_bounds(self._serdes, start, end), reverse))
 
     def prefix_scan(self, prefix: K) -> StoreIterator[K, V]:
-        """Keys whose bytes start with those of `prefix`; of a struct key, those with the first fields in a tuple or dict."""
+        """Keys whose bytes start with those of `prefix`; of a struct key, those with the first
+        fields in a tuple or dict.
+        """
         return self._iterator(self._core.prefix_scan(*prefix_bounds(self._serdes, prefix)))
 
     def approximate_num_entries(self) -> int:
@@ -52,7 +60,12 @@ class ReadOnlyKeyValueStore(Generic[K, V]):
         return self._serdes.decode_values(self._core.get_batch(encoded), encoded)
 
     def range_batches(
-        self, start: K | None = None, end: K | None = None, *, reverse: bool = False, batch_rows: int = 10_000
+        self,
+        start: K | None = None,
+        end: K | None = None,
+        *,
+        reverse: bool = False,
+        batch_rows: int = 10_000,
     ) -> _core.ArrowReader:
         """As `range`, in batches of the columns `key` and `value`."""
         bounds = key_bounds(self._serdes, start, end)
@@ -62,13 +75,16 @@ class ReadOnlyKeyValueStore(Generic[K, V]):
         from_key, from_value = self._serdes.from_key, self._serdes.from_value
         if self._serdes.are_bytes:
             return StoreIterator(rows, from_key, None)
-        return StoreIterator(rows, from_key, lambda row: (from_key(row[0]), from_value(row[1], row[0])))
+        return StoreIterator(
+            rows, from_key, lambda row: (from_key(row[0]), from_value(row[1], row[0]))
+        )
 
 
 class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
     """A key-value store of a task: `task[name]`.
 
-    Keys and values are bytes unless the store has serdes. `None` as a value deletes; `b""` is a value.
+    Keys and values are bytes unless the store has serdes. `None` as a value deletes; `b""` is a
+    value.
     """
 
     def __init__(self, task: Task, builder: StoreBuilder, core: _core.KeyValueStore) -> None:
@@ -82,23 +98,27 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
 
     def put_if_absent(self, key: K, value: V | None) -> V | None:
         """The key's value if it has one, and nothing changes; else None, and `value` is set."""
-        data = self._core.put_if_absent(found := self._serdes.to_key(key), self._serdes.to_value(value))
+        data = self._core.put_if_absent(
+            found := self._serdes.to_key(key), self._serdes.to_value(value)
+        )
         return None if data is None else self._serdes.from_value(data, found)
 
     def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
-        """Sets all of them in order, None deletes. One unit: a bad entry, and nothing is written."""
+        """Sets all entries in order; None deletes. If one is bad, nothing is written."""
         to_key, to_value = self._serdes.to_key, self._serdes.to_value
         self._core.put_all([(to_key(key), to_value(value)) for key, value in entries])
 
     def delete(self, key: K) -> V | None:
-        """Removes the key and returns the value that it had; the key of one that cannot be converted stays."""
+        """Removes the key and returns the value that it had; the key of one that cannot be
+        converted stays.
+        """
         if not self._serdes.values_are_bytes:
             self.get(key)  # what cannot be returned is not removed
         data = self._core.delete(found := self._serdes.to_key(key))
         return None if data is None else self._serdes.from_value(data, found)
 
     def put_batch(self, keys: Any, values: Any) -> None:
-        """Sets a value a key, in order, null deletes. One unit: a bad row, and nothing is written."""
+        """Sets a value a key, in order; null deletes. If one row is bad, nothing is written."""
         self._core.put_batch(self._serdes.encode_keys(keys), self._serdes.encode_values(values))
 
     def delete_batch(self, keys: Any) -> None:
@@ -106,18 +126,25 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
         self._core.delete_batch(self._serdes.encode_keys(keys))
 
     def delete_range(self, start: K | None = None, end: K | None = None) -> None:
-        """Removes all keys from `start` to `end`, both included; None leaves that end open. `start > end` removes nothing.
+        """Removes all keys from `start` to `end`, both included; None leaves that end open.
+        `start > end` removes nothing.
 
-        In files it takes the time of two seeks, whatever the number of keys; reads that meet many removed ranges are slower
-        until a compaction has taken their rows away.
+        In files it takes the time of two seeks, whatever the number of keys; reads that meet many
+        removed ranges are slower until a compaction has taken their rows away.
         """
         self._core.delete_range(*key_bounds(self._serdes, start, end))
 
     def read_only(
-        self, isolation_level: IsolationLevel | None = None, *, position_bound: PositionBound | None = None
+        self,
+        isolation_level: IsolationLevel | None = None,
+        *,
+        position_bound: PositionBound | None = None,
     ) -> ReadOnlyKeyValueStore[K, V]:
         """The store's reads at an isolation level, from any thread; None: the task's default level.
 
-        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at that level reaches it.
+        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at
+        that level reaches it.
         """
-        return ReadOnlyKeyValueStore(self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes)
+        return ReadOnlyKeyValueStore(
+            self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes
+        )

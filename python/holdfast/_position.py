@@ -1,4 +1,6 @@
-"""Input positions: how far the input had been read when a state was written, and bounds that queries ask for."""
+"""Input positions: how far the input had been read when a state was written, and bounds that
+queries ask for.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ if TYPE_CHECKING:
 class Position:
     """For each input topic and partition the greatest offset whose writes a state holds.
 
-    Raises `TypeError` for offsets that are no mapping of mappings of integers, `ValueError` for a partition beyond 32 bits
-    or an offset beyond 64.
+    Raises `TypeError` for offsets that are no mapping of mappings of integers, `ValueError` for a
+    partition beyond 32 bits or an offset beyond 64.
 
     >>> seen = Position({"orders": {0: 41}})
     >>> seen.merge(Position({"orders": {0: 40, 1: 7}}))
@@ -27,10 +29,14 @@ class Position:
         if offsets is not None and not (
             isinstance(offsets, Mapping) and all(isinstance(of, Mapping) for of in offsets.values())
         ):
-            raise TypeError(f"offsets is {offsets!r:.80}; wanted: a mapping of topics to mappings of partitions to offsets")
+            raise TypeError(
+                f"offsets is {offsets!r:.80}; wanted: a mapping of topics to mappings of "
+                "partitions to offsets"
+            )
         self._offsets = {
             topic: {
-                check_bits("a partition", number, 32): check_bits("an offset", offset, 64) for number, offset in of.items()
+                check_bits("a partition", number, 32): check_bits("an offset", offset, 64)
+                for number, offset in of.items()
             }
             for topic, of in (offsets or {}).items()
         }
@@ -45,7 +51,11 @@ class Position:
 
     def rows(self) -> list[tuple[str, int, int]]:
         """The same as (topic, partition, offset) rows."""
-        return [(topic, number, offset) for topic, numbers in self._offsets.items() for number, offset in numbers.items()]
+        return [
+            (topic, number, offset)
+            for topic, numbers in self._offsets.items()
+            for number, offset in numbers.items()
+        ]
 
     def offsets(self) -> dict[str, dict[int, int]]:
         """The offsets by topic and partition."""
@@ -76,9 +86,9 @@ class Position:
 class PositionBound:
     """What a query's state must have read at least; else the query raises `NotUpToBoundError`.
 
-    A store that began empty beside what the task had read (it is in memory, was discarded after an unclean stop, or was
-    added later), or that was left out of an open in which the task read on, meets no bound until `Task.restore_batch` has
-    restored it.
+    A store that began empty beside what the task had read (it is in memory, was discarded after an
+    unclean stop, or was added later), or that was left out of an open in which the task read on,
+    meets no bound until `Task.restore_batch` has restored it.
     """
 
     def __init__(self, position: Position | None) -> None:
@@ -104,4 +114,8 @@ class PositionBound:
         return None if self._position is None else self._position.rows()
 
     def __repr__(self) -> str:
-        return "PositionBound.unbounded()" if self._position is None else f"PositionBound.at({self._position!r})"
+        return (
+            "PositionBound.unbounded()"
+            if self._position is None
+            else f"PositionBound.at({self._position!r})"
+        )

@@ -41,7 +41,9 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
 
 
 class WindowedKey(NamedTuple, Generic[K]):
-    """A key and a time that it lasted, in epoch microseconds: a window up to `end` and without it, or a session with it."""
+    """A key and a time that it lasted, in epoch microseconds: a window up to `end` and without it,
+    or a session with it.
+    """
 
     key: K
     start: int
@@ -62,8 +64,9 @@ class VersionedRecord(NamedTuple, Generic[V]):
 class PutResult(NamedTuple):
     """What became of a put at a time.
 
-    `accepted` is False for a time older than the history retention: nothing was written. `valid_to` is the next
-    greater timestamp known of the key, in epoch microseconds; None if the new version is the newest.
+    `accepted` is False for a time older than the history retention: nothing was written. `valid_to`
+    is the next greater timestamp known of the key, in epoch microseconds; None if the new version
+    is the newest.
     """
 
     accepted: bool

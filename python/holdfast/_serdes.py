@@ -21,8 +21,9 @@ V = TypeVar("V")
 class Serdes(Generic[K, V]):
     """A store's name and its two serdes, with errors that name them.
 
-    Scalar methods call `to_…` and `from_…`. Batch methods wrap each column that goes in with `encode_…` and what comes
-    out with `decode_…`: with a serde of this package columns are typed, with any other they are bytes and stay as they are.
+    Scalar methods call `to_…` and `from_…`. Batch methods wrap each column that goes in with
+    `encode_…` and what comes out with `decode_…`: with a serde of this package columns are typed,
+    with any other they are bytes and stay as they are.
     """
 
     def __init__(self, builder: StoreBuilder) -> None:
@@ -30,7 +31,8 @@ class Serdes(Generic[K, V]):
         self.store = builder.name
         self._key: Any = builder.key
         self._value: Any = builder.value
-        # Bytes stay as they are, and are most of all: the calls that a serde takes would cost more than a put.
+        # Bytes stay as they are, and are most of all: the calls that a serde takes would cost more
+        # than a put.
         self._keys_are_bytes, self._values_are_bytes = builder.key is BYTES, builder.value is BYTES
         self.are_bytes = self._keys_are_bytes and self._values_are_bytes
         self.keys_are_structs = isinstance(builder.key, StructSerde)
@@ -40,7 +42,10 @@ class Serdes(Generic[K, V]):
         self._deserialize_value: Callable[[bytes], Any] = self._value.deserialize
         if isinstance(builder.value, TypedSerde):
             self.value_core = builder.value.core
-            self._serialize_value, self._deserialize_value = builder.value.serialize_value, builder.value.deserialize_value
+            self._serialize_value, self._deserialize_value = (
+                builder.value.serialize_value,
+                builder.value.deserialize_value,
+            )
 
     def to_key(self, key: K) -> bytes:
         """The bytes of a key."""
@@ -55,7 +60,7 @@ class Serdes(Generic[K, V]):
         return None if key is None else self.to_key(key)
 
     def to_prefix(self, prefix: Any) -> bytes:
-        """The bytes with which the keys begin that `prefix` asks for: of a struct its first fields."""
+        """The first bytes of the keys that `prefix` asks for: of a struct its first fields."""
         if prefix is None:
             raise ValueError(f"store {self.store}: the key is None; a prefix must have a value")
         serialize = self._key.serialize if self._key_core is None else self._key.serialize_prefix
@@ -65,7 +70,11 @@ class Serdes(Generic[K, V]):
         """The bytes of a value; None stays None."""
         if self._values_are_bytes and isinstance(value, bytes):
             return value
-        return None if value is None else self._serialize(self._serialize_value, self._value, value, "value")
+        return (
+            None
+            if value is None
+            else self._serialize(self._serialize_value, self._value, value, "value")
+        )
 
     @property
     def values_are_bytes(self) -> bool:
@@ -88,18 +97,34 @@ class Serdes(Generic[K, V]):
 
     def encode_keys(self, keys: Any) -> Any:
         """A column of keys as the extension takes it."""
-        return keys if self._key_core is None else self._key.encode(keys, as_key=True, store=self.store)
+        return (
+            keys
+            if self._key_core is None
+            else self._key.encode(keys, as_key=True, store=self.store)
+        )
 
     def encode_values(self, values: Any) -> Any:
         """A column of values as the extension takes it."""
-        return values if self.value_core is None else self._value.encode(values, as_key=False, store=self.store)
+        return (
+            values
+            if self.value_core is None
+            else self._value.encode(values, as_key=False, store=self.store)
+        )
 
     def decode_values(self, values: _core.ArrowArray, keys: Any = None) -> _core.ArrowArray:
-        """A column of values from the extension; errors show the key of a row of `keys`, as `encode_keys` made them."""
-        return values if self.value_core is None else self.value_core.decode(values, False, self.store, keys)
+        """A column of values from the extension; errors show the key of a row of `keys`, as
+        `encode_keys` made them.
+        """
+        return (
+            values
+            if self.value_core is None
+            else self.value_core.decode(values, False, self.store, keys)
+        )
 
     def decode_batch(self, batch: _core.ArrowBatch, keys: Any = None) -> _core.ArrowBatch:
-        """A batch from the extension: its columns `key` and `value` become typed. `keys` as in `decode_values`."""
+        """A batch from the extension: its columns `key` and `value` become typed. `keys` as in
+        `decode_values`.
+        """
         if self._key_core is None and self.value_core is None:
             return batch
         return _core.decode_batch(batch, self._key_core, self.value_core, self.store, keys)
@@ -110,27 +135,40 @@ class Serdes(Generic[K, V]):
             return reader
         return _core.decode_reader(reader, self._key_core, self.value_core, self.store)
 
-    def _serialize(self, serialize: Callable[[Any], Any], serde: Any, item: Any, what: str) -> bytes:
+    def _serialize(
+        self, serialize: Callable[[Any], Any], serde: Any, item: Any, what: str
+    ) -> bytes:
         try:
             data = serialize(item)
         except Exception as error:
             if isinstance(serde, TypedSerde) and isinstance(error, TypeError):
                 raise TypeError(f"store {self.store}: the {what} {error}") from error
-            words = f"store {self.store}: {serde!r} cannot serialize the {what} {item!r:.80}: {error}"
+            words = (
+                f"store {self.store}: {serde!r} cannot serialize the {what} {item!r:.80}: {error}"
+            )
             raise SerializationError(words) from error
         if not isinstance(data, bytes):
             raise TypeError(
-                f"store {self.store}: the {what} is a {type(data).__name__} ({data!r:.80}); wanted: bytes, "
+                f"store {self.store}: the {what} is a {type(data).__name__} ({data!r:.80}); "
+                "wanted: bytes, "
                 f"or give the store a serde ({what}=...)"
             )
         return data
 
     def _deserialize(
-        self, deserialize: Callable[[bytes], Any], serde: Any, data: bytes, what: str, key: bytes | None
+        self,
+        deserialize: Callable[[bytes], Any],
+        serde: Any,
+        data: bytes,
+        what: str,
+        key: bytes | None,
     ) -> Any:
         try:
             return deserialize(data)
         except Exception as error:
             of = "" if key is None or what == "key" else f" of key {key[:32]!r}"
-            words = f"store {self.store}: {serde!r} cannot deserialize the stored {what} {data[:32]!r}{of}: {error}"
+            words = (
+                f"store {self.store}: {serde!r} cannot deserialize the stored {what} "
+                f"{data[:32]!r}{of}: {error}"
+            )
             raise SerializationError(words) from error

@@ -4,7 +4,8 @@ A click at 25 with a gap of 10 meets the session that ended at 20, and both beco
 
 >>> import holdfast as hf
 >>> import tempfile
->>> task = hf.open_task(tempfile.mkdtemp() + "/db", [hf.stores.session("visits", retention=3_600_000_000)])
+>>> visits = hf.stores.session("visits", retention=3_600_000_000)
+>>> task = hf.open_task(tempfile.mkdtemp() + "/db", [visits])
 >>> visits = task["visits"]
 >>> visits.put(hf.WindowedKey(b"customer 7", 10, 20), b"3 clicks")
 >>> for session, clicks in visits.find_sessions(b"customer 7", 25 - 10, 25 + 10):
@@ -39,7 +40,9 @@ _MIN, _MAX = -(2**63), 2**63 - 1
 
 
 class ReadOnlySessionStore(Generic[K, V]):
-    """A session store's reads at one isolation level, from any thread; what they raise says `StateStore`."""
+    """A session store's reads at one isolation level, from any thread; what they raise says
+    `StateStore`.
+    """
 
     def __init__(self, core: _core.SessionStore, serdes: Serdes[K, V]) -> None:
         """Made by `SessionStore.read_only`."""
@@ -48,16 +51,24 @@ class ReadOnlySessionStore(Generic[K, V]):
 
     @property
     def stream_time(self) -> int | None:
-        """The greatest end of a write in epoch microseconds, all keys together; None before the first."""
+        """The greatest end of a write in epoch microseconds, all keys together; None before the
+        first.
+        """
         return self._core.stream_time()
 
     def fetch_session(self, key: K, start: Timestamp, end: Timestamp) -> V | None:
         """The value of the session from `start` to `end`, None if there is none."""
-        data = self._core.fetch_session(found := self._serdes.to_key(key), micros(start, "start"), micros(end, "end"))
+        data = self._core.fetch_session(
+            found := self._serdes.to_key(key), micros(start, "start"), micros(end, "end")
+        )
         return None if data is None else self._serdes.from_value(data, found)
 
-    def fetch(self, key_from: K, key_to: K | None = None, *, reverse: bool = False) -> StoreIterator[WindowedKey[K], V]:
-        """All sessions of a key, or of the keys from `key_from` to `key_to` (both included), by (end, key, start)."""
+    def fetch(
+        self, key_from: K, key_to: K | None = None, *, reverse: bool = False
+    ) -> StoreIterator[WindowedKey[K], V]:
+        """All sessions of a key, or of the keys from `key_from` to `key_to` (both included), by
+        (end, key, start).
+        """
         self._serdes.to_key(key_from)  # a range that is open below is `find_sessions`
         to = key_from if key_to is None else key_to
         return self._iterator(self._wanted(key_from, to, _MIN, _MAX, reverse=reverse))
@@ -71,13 +82,16 @@ class ReadOnlySessionStore(Generic[K, V]):
         key_to: K | Literal["same"] | None = "same",
         reverse: bool = False,
     ) -> StoreIterator[WindowedKey[K], V]:
-        """Sessions that end at `earliest_end` or later and start at `latest_start` or earlier, by (end, key, start).
+        """Sessions that end at `earliest_end` or later and start at `latest_start` or earlier, by
+        (end, key, start).
 
-        Of one key, or with `key_to` of the keys from `key_from` to `key_to`, both included and None open: both None is
-        all keys. The text "same" is never taken for a key. For merging a record at `t` with gap `g`, look from
-        `t - g` to `t + g`.
+        Of one key, or with `key_to` of the keys from `key_from` to `key_to`, both included and None
+        open: both None is all keys. The text "same" is never taken for a key. For merging a record
+        at `t` with gap `g`, look from `t - g` to `t + g`.
         """
-        return self._iterator(self._query(key_from, earliest_end, latest_start, key_to, reverse=reverse))
+        return self._iterator(
+            self._query(key_from, earliest_end, latest_start, key_to, reverse=reverse)
+        )
 
     def find_batches(
         self,
@@ -94,7 +108,8 @@ class ReadOnlySessionStore(Generic[K, V]):
         return self._serdes.decode_reader(self._core.find_batches(query, batch_rows))
 
     def find_batch(self, keys: Any, earliest_ends: Any, latest_starts: Any) -> _core.ArrowBatch:
-        """`find_sessions` of one key a row: a batch of `row` (the position in `keys`), `start`, `end`, `value`.
+        """`find_sessions` of one key a row: a batch of `row` (the position in `keys`), `start`,
+        `end`, `value`.
 
         It is ordered by row, then by (end, start).
         """
@@ -104,7 +119,9 @@ class ReadOnlySessionStore(Generic[K, V]):
     def fetch_session_batch(self, keys: Any, starts: Any, ends: Any) -> _core.ArrowArray:
         """A value a row, null where there is no such session."""
         encoded = self._serdes.encode_keys(keys)
-        return self._serdes.decode_values(self._core.fetch_session_batch(encoded, starts, ends), encoded)
+        return self._serdes.decode_values(
+            self._core.fetch_session_batch(encoded, starts, ends), encoded
+        )
 
     def _query(
         self,
@@ -117,12 +134,18 @@ class ReadOnlySessionStore(Generic[K, V]):
     ) -> _core._Selection:
         end, start = micros(earliest_end, "earliest_end"), micros(latest_start, "latest_start")
         if isinstance(key_to, str) and key_to == "same":
-            key = self._serdes.to_key(key_from)  # type: ignore[arg-type]  # None is an error that says so
+            key = self._serdes.to_key(key_from)  # type: ignore[arg-type]  # None is an error
             return (key, key, end, start, reverse)
         return self._wanted(key_from, key_to, end, start, reverse=reverse)
 
     def _wanted(
-        self, key_from: K | None, key_to: K | None, earliest_end: int, latest_start: int, *, reverse: bool
+        self,
+        key_from: K | None,
+        key_to: K | None,
+        earliest_end: int,
+        latest_start: int,
+        *,
+        reverse: bool,
     ) -> _core._Selection:
         low, high = key_bounds(self._serdes, key_from, key_to)
         return (low, high, earliest_end, latest_start, reverse)
@@ -133,15 +156,20 @@ class ReadOnlySessionStore(Generic[K, V]):
         def key(row: tuple[bytes, int, int]) -> WindowedKey[K]:
             return WindowedKey(from_key(row[0]), row[1], row[2])
 
-        return StoreIterator(self._core.find_sessions(wanted), key, lambda row: (key(row[0]), from_value(row[1], row[0][0])))
+        return StoreIterator(
+            self._core.find_sessions(wanted),
+            key,
+            lambda row: (key(row[0]), from_value(row[1], row[0][0])),
+        )
 
 
 class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
     """A session store of a task: `task[name]`.
 
-    A session lasts from its start to its end, both included. Sessions that end `retention` or more before the greatest
-    end are gone: a put of one is passed over and counted (`dropped-records-total`). Puts and removals of one that ends
-    before it starts raise `ValueError`.
+    A session lasts from its start to its end, both included. Sessions that end `retention` or more
+    before the greatest end are gone: a put of one is passed over and counted
+    (`dropped-records-total`). Puts and removals of one that ends before it starts raise
+    `ValueError`.
     """
 
     def __init__(self, task: Task, builder: StoreBuilder, core: _core.SessionStore) -> None:
@@ -168,17 +196,25 @@ class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
 
     def put_batch(self, keys: Any, starts: Any, ends: Any, values: Any) -> None:
         """A put a row, in order, null removes. One unit: a bad row, and nothing is written."""
-        self._core.put_batch(self._serdes.encode_keys(keys), starts, ends, self._serdes.encode_values(values))
+        self._core.put_batch(
+            self._serdes.encode_keys(keys), starts, ends, self._serdes.encode_values(values)
+        )
 
     def remove_batch(self, keys: Any, starts: Any, ends: Any) -> None:
         """Removes a session a row. One unit: a bad row, and nothing is removed."""
         self._core.remove_batch(self._serdes.encode_keys(keys), starts, ends)
 
     def read_only(
-        self, isolation_level: IsolationLevel | None = None, *, position_bound: PositionBound | None = None
+        self,
+        isolation_level: IsolationLevel | None = None,
+        *,
+        position_bound: PositionBound | None = None,
     ) -> ReadOnlySessionStore[K, V]:
         """The store's reads at an isolation level, from any thread; None: the task's default level.
 
-        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at that level reaches it.
+        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at
+        that level reaches it.
         """
-        return ReadOnlySessionStore(self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes)
+        return ReadOnlySessionStore(
+            self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes
+        )

@@ -25,16 +25,18 @@ _log = logging.getLogger("holdfast")
 class StateStore(ABC):
     """A store of a task. Its own reads are the writer's: they see the open transaction.
 
-    Batch methods take columns of one length: anything with the Arrow PyCapsule interface. Keys and values are of the serdes'
-    types (`docs/serdes.md`), binary or strings with `BYTES` or a serde of your own; times are int64 (epoch
-    microseconds) or timestamps of any unit. Times come out as int64, epoch microseconds.
+    Batch methods take columns of one length: anything with the Arrow PyCapsule interface. Keys and
+    values are of the serdes' types (`docs/serdes.md`), binary or strings with `BYTES` or a serde of
+    your own; times are int64 (epoch microseconds) or timestamps of any unit. Times come out as
+    int64, epoch microseconds.
 
-    Methods and those of `read_only` views raise `TypeError` for an argument, a key, a value or a column of another type,
-    `SerializationError` for one that a serde cannot convert, in or out, and `ValueError` for what cannot be: a key that is
-    None, a null time, a datetime without a zone, a time beyond 64 bits, more than 1 GiB in a key or value or 2 GiB in a
-    batch that is returned, columns of several lengths, `batch_rows` below 1. After a commit that failed, or a write that
-    failed half-way, writes raise `HoldfastError` until `Task.rollback`, as do after such a commit all reads but those at
-    READ_COMMITTED.
+    Methods and those of `read_only` views raise `TypeError` for an argument, a key, a value or a
+    column of another type, `SerializationError` for one that a serde cannot convert, in or out, and
+    `ValueError` for what cannot be: a key that is None, a null time, a datetime without a zone, a
+    time beyond 64 bits, more than 1 GiB in a key or value or 2 GiB in a batch that is returned,
+    columns of several lengths, `batch_rows` below 1. After a commit that failed, or a write that
+    failed half-way, writes raise `HoldfastError` until `Task.rollback`, as do after such a commit
+    all reads but those at READ_COMMITTED.
     """
 
     manages_offsets = True
@@ -57,7 +59,9 @@ class StateStore(ABC):
 
     @property
     def transactional(self) -> bool:
-        """Whether writes wait for the commit; else each goes straight through, and both isolation levels read the same."""
+        """Whether writes wait for the commit; else each goes straight through, and both isolation
+        levels read the same.
+        """
         return self._builder.transactional
 
     @property
@@ -76,20 +80,25 @@ class StateStore(ABC):
         self._task.commit(changelog_offsets)
 
     def committed_offset(self, partition: tuple[str, int]) -> int | None:
-        """The changelog offset of (topic, partition) that this store stands at, None if there is none.
+        """The changelog offset of (topic, partition) that this store stands at, None if there is
+        none.
 
-        A store that lost its data (in memory, or without transactions after an unclean stop) says None while its
-        neighbours keep theirs. Raises as `Task.store_offset` does.
+        A store that lost its data (in memory, or without transactions after an unclean stop) says
+        None while its neighbours keep theirs. Raises as `Task.store_offset` does.
         """
         return self._task.store_offset(self.name, partition)
 
     @abstractmethod
     def read_only(
-        self, isolation_level: IsolationLevel | None = None, *, position_bound: PositionBound | None = None
+        self,
+        isolation_level: IsolationLevel | None = None,
+        *,
+        position_bound: PositionBound | None = None,
     ) -> Any:
         """The store's reads at an isolation level, from any thread; None: the task's default level.
 
-        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at that level reaches it.
+        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at
+        that level reaches it.
         """
 
     def _view(
@@ -97,7 +106,9 @@ class StateStore(ABC):
     ) -> tuple[str, list[tuple[str, int, int]] | None]:
         if position_bound is not None:
             check_kind("position_bound", position_bound, PositionBound)
-        return self._task.isolation(isolation_level), None if position_bound is None else position_bound.rows()
+        return self._task.isolation(
+            isolation_level
+        ), None if position_bound is None else position_bound.rows()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self._task!r}>"

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 from holdfast import _core
 from holdfast._arguments import check_bits, check_choice, offset_rows, option_rows, partition_of
 from holdfast._key_value import KeyValueStore
-from holdfast._options import Durability, IsolationLevel, MetricsLevel, ProcessingGuarantee, TransactionMechanism
+from holdfast._options import (
+    Durability,
+    IsolationLevel,
+    MetricsLevel,
+    ProcessingGuarantee,
+    TransactionMechanism,
+)
 from holdfast._position import Position
 from holdfast._records import TopicPartition
 from holdfast._session import SessionStore
@@ -52,28 +58,36 @@ def open_task(
     upgrade_from: str | None = None,
     rocksdb_options: Mapping[str, str] | None = None,
 ) -> Task:
-    """Opens the database in the directory `path`, or makes it. None: the task is all in memory and gone when closed.
+    """Opens the database in the directory `path`, or makes it. None: the task is all in memory and
+    gone when closed.
 
-    A store is what `holdfast.stores` builds, or an object of the user's own (`UserStateStore`). Offsets and positions in the
-    text files of older layouts (`.checkpoint`, `<store>.position`) are moved into the database. With `upgrade_from`, the
-    version of Kafka Streams whose layout is to be able to open the directory again ("0.10.0" to "4.2"), a close writes them
-    back and leaves a database of the stores' column families alone; the next open brings back all that was in the others.
+    A store is what `holdfast.stores` builds, or an object of the user's own (`UserStateStore`).
+    Offsets and positions in the text files of older layouts (`.checkpoint`, `<store>.position`) are
+    moved into the database. With `upgrade_from`, the version of Kafka Streams whose layout is to be
+    able to open the directory again ("0.10.0" to "4.2"), a close writes them back and leaves a
+    database of the stores' column families alone; the next open brings back all that was in the
+    others.
 
-    `uncommitted_max_bytes` is the memory of the open transaction at which it goes on in files beside the stores (by
-    `transaction_mechanism`, unless that is INDEXED_BATCH) and `Task.commit_requested` turns true; -1: no limit.
-    `rocksdb_options` are RocksDB's own names and values, of the database or of all column families
-    (`{"max_open_files": "2000", "write_buffer_size": "33554432"}`); those that the stores' promises rest on are refused.
-    What `metrics_level` adds to `Task.metrics` is in `docs/metrics.md`. The default isolation level of queries is
-    READ_COMMITTED under exactly-once, else READ_UNCOMMITTED.
+    `uncommitted_max_bytes` is the memory of the open transaction at which it goes on in files
+    beside the stores (by `transaction_mechanism`, unless that is INDEXED_BATCH) and
+    `Task.commit_requested` turns true; -1: no limit. `rocksdb_options` are RocksDB's own names and
+    values, of the database or of all column families
+    (`{"max_open_files": "2000", "write_buffer_size": "33554432"}`); those that the stores' promises
+    rest on are refused. What `metrics_level` adds to `Task.metrics` is in `docs/metrics.md`. The
+    default isolation level of queries is READ_COMMITTED under exactly-once, else READ_UNCOMMITTED.
 
-    Raises `StoreLockedError` if somebody else has it open, `FormatVersionError` or `StoreCorruptedError` if it cannot be
-    read, `ValueError` or `TypeError` for arguments that cannot be, `ValueError` for stores, a serde or a durability
-    other than it was made with, and with an `upgrade_from` for a topic with white space, which text files have no place for;
-    `SerializationError` for columns of a value that do not fit those it was written with; `TaskCorruptedError` under
-    exactly-once for a state that an unclean stop left in doubt; whatever `init` of a store of the user's own raises.
+    Raises `StoreLockedError` if somebody else has it open, `FormatVersionError` or
+    `StoreCorruptedError` if it cannot be read, `ValueError` or `TypeError` for arguments that
+    cannot be, `ValueError` for stores, a serde or a durability other than it was made with, and
+    with an `upgrade_from` for a topic with white space, which text files have no place for;
+    `SerializationError` for columns of a value that do not fit those it was written with;
+    `TaskCorruptedError` under exactly-once for a state that an unclean stop left in doubt; whatever
+    `init` of a store of the user's own raises.
     """
     if upgrade_from is not None and upgrade_from not in _OLDER_LAYOUTS:
-        raise ValueError(f"upgrade_from is {upgrade_from!r}; wanted: None or one of {', '.join(_OLDER_LAYOUTS)}")
+        raise ValueError(
+            f"upgrade_from is {upgrade_from!r}; wanted: None or one of {', '.join(_OLDER_LAYOUTS)}"
+        )
     check_choice("processing_guarantee", processing_guarantee, ProcessingGuarantee)
     check_choice("durability", durability, Durability)
     check_choice("transaction_mechanism", transaction_mechanism, TransactionMechanism)
@@ -83,14 +97,25 @@ def open_task(
     built, own = _sorted_out(stores)
     names = [store.name for store in built] + [store.name for store in own]
     if len(set(names)) < len(names):
-        raise ValueError(f"stores has two of one name: {sorted({name for name in names if names.count(name) > 1})}")
+        raise ValueError(
+            "stores has two of one name: "
+            f"{sorted({name for name in names if names.count(name) > 1})}"
+        )
     if not isinstance(uncommitted_max_bytes, int) or isinstance(uncommitted_max_bytes, bool):
-        raise TypeError(f"uncommitted_max_bytes is {uncommitted_max_bytes!r}; wanted: a number of bytes, or -1 for no limit")
+        raise TypeError(
+            f"uncommitted_max_bytes is {uncommitted_max_bytes!r}; wanted: a number of bytes, or -1 "
+            "for no limit"
+        )
     if not -1 <= uncommitted_max_bytes <= _INT64_MAX:
-        raise ValueError(f"uncommitted_max_bytes is {uncommitted_max_bytes}; wanted: a number of bytes, or -1 for no limit")
+        raise ValueError(
+            f"uncommitted_max_bytes is {uncommitted_max_bytes}; wanted: a number of bytes, or -1 "
+            "for no limit"
+        )
     if default_isolation_level is None:
         exactly_once = processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE
-        default_isolation_level = IsolationLevel.READ_COMMITTED if exactly_once else IsolationLevel.READ_UNCOMMITTED
+        default_isolation_level = (
+            IsolationLevel.READ_COMMITTED if exactly_once else IsolationLevel.READ_UNCOMMITTED
+        )
     if path is not None and not str(fspath(path)).strip():
         raise ValueError("path is empty: give a folder, or None for a task in memory")
     directory = None if path is None else Path(fspath(path))
@@ -110,9 +135,19 @@ def open_task(
             "rocksdb_options": option_rows(rocksdb_options),
         },
     )
-    sides = ((store.name, as_key, serde) for store in built for as_key, serde in ((True, store.key), (False, store.value)))
+    sides = (
+        (store.name, as_key, serde)
+        for store in built
+        for as_key, serde in ((True, store.key), (False, store.value))
+    )
     try:
-        core.keep_serdes([(name, as_key, serde.core) for name, as_key, serde in sides if isinstance(serde, TypedSerde)])
+        core.keep_serdes(
+            [
+                (name, as_key, serde.core)
+                for name, as_key, serde in sides
+                if isinstance(serde, TypedSerde)
+            ]
+        )
         place = None if directory is None else Path(core.path())
         by_name: dict[str, StoreBuilder | Attached] = {store.name: store for store in built}
         by_name |= {store.name: Attached(store, place, processing_guarantee) for store in own}
@@ -123,9 +158,14 @@ def open_task(
         raise
 
 
-def _sorted_out(stores: Iterable[StoreBuilder | UserStateStore]) -> tuple[list[StoreBuilder], list[UserStateStore]]:
+def _sorted_out(
+    stores: Iterable[StoreBuilder | UserStateStore],
+) -> tuple[list[StoreBuilder], list[UserStateStore]]:
     if not isinstance(stores, Iterable):
-        raise TypeError(f"stores is a {type(stores).__name__}; wanted: a sequence of what holdfast.stores builds")
+        raise TypeError(
+            f"stores is a {type(stores).__name__}; wanted: a sequence of what holdfast.stores "
+            "builds"
+        )
     built: list[StoreBuilder] = []
     own: list[UserStateStore] = []
     for store in stores:
@@ -136,7 +176,8 @@ def _sorted_out(stores: Iterable[StoreBuilder | UserStateStore]) -> tuple[list[S
             own.append(store)
         else:
             raise TypeError(
-                f"a store is a {type(store).__name__}; wanted: what holdfast.stores builds, or an object with the "
+                f"a store is a {type(store).__name__}; wanted: what holdfast.stores builds, or an "
+                "object with the "
                 "methods of holdfast.UserStateStore"
             )
     return built, own
@@ -145,11 +186,13 @@ def _sorted_out(stores: Iterable[StoreBuilder | UserStateStore]) -> tuple[list[S
 class Task(AbstractContextManager["Task"]):
     """An open task. `with` closes it; what was not committed is gone.
 
-    One thread writes at a time (writes and commits are serialised); any number read through `read_only` views. `task[name]`
-    is a store; `KeyError` for one that the task was not opened with.
+    One thread writes at a time (writes and commits are serialised); any number read through
+    `read_only` views. `task[name]` is a store; `KeyError` for one that the task was not opened
+    with.
 
-    Methods raise `TypeError` for an argument of another type; those that note or look up offsets `ValueError` for a
-    partition beyond 32 bits or an offset beyond 64 and, all but `recover`, for a topic with a NUL character in it.
+    Methods raise `TypeError` for an argument of another type; those that note or look up offsets
+    `ValueError` for a partition beyond 32 bits or an offset beyond 64 and, all but `recover`, for a
+    topic with a NUL character in it.
     """
 
     def __init__(
@@ -172,7 +215,9 @@ class Task(AbstractContextManager["Task"]):
             else:
                 self._stores[name] = self._store(name, store)
         self._older_layout = older_layout
-        self._topics_in_files = older_layout or any(own.keeps_file for own in self._attached.values())
+        self._topics_in_files = older_layout or any(
+            own.keeps_file for own in self._attached.values()
+        )
         inited: list[Attached] = []
         try:
             for name, own in self._attached.items():
@@ -188,9 +233,11 @@ class Task(AbstractContextManager["Task"]):
             raise
 
     def directory(self, store: str) -> Path | None:
-        """Where a store of the user's own keeps its files: made when it is first asked for; None for a task in memory.
+        """Where a store of the user's own keeps its files: made when it is first asked for; None
+        for a task in memory.
 
-        Raises `KeyError` for a store that the task does not have, `OSError` where the folder cannot be made.
+        Raises `KeyError` for a store that the task does not have, `OSError` where the folder cannot
+        be made.
         """
         self[store]
         if self._place is None:
@@ -203,7 +250,9 @@ class Task(AbstractContextManager["Task"]):
             case "key_value":
                 return KeyValueStore(self, builder, self._core.key_value(name))
             case "timestamped_key_value":
-                return TimestampedKeyValueStore(self, builder, self._core.timestamped_key_value(name))
+                return TimestampedKeyValueStore(
+                    self, builder, self._core.timestamped_key_value(name)
+                )
             case "versioned":
                 return VersionedKeyValueStore(self, builder, self._core.versioned(name))
             case "window":
@@ -217,7 +266,9 @@ class Task(AbstractContextManager["Task"]):
         try:
             return self._stores[store]
         except KeyError:
-            raise KeyError(f"no store {store!r} in this task; it has {self.store_names()}") from None
+            raise KeyError(
+                f"no store {store!r} in this task; it has {self.store_names()}"
+            ) from None
 
     def store_names(self) -> list[str]:
         """The stores that the task was opened with."""
@@ -229,9 +280,11 @@ class Task(AbstractContextManager["Task"]):
         return self._core.is_open()
 
     def observe(self, topic: str, partition: int, offset: int) -> None:
-        """Notes the input record that the following writes come from; committed and rolled back with them.
+        """Notes the input record that the following writes come from; committed and rolled back
+        with them.
 
-        With `upgrade_from` raises `ValueError` also for a topic that is empty or has white space in it.
+        With `upgrade_from` raises `ValueError` also for a topic that is empty or has white space in
+        it.
         """
         if self._older_layout:
             _core.check_topic(topic)
@@ -248,14 +301,16 @@ class Task(AbstractContextManager["Task"]):
         return Position.of_rows(self._core.position(self.isolation(isolation_level)))
 
     def commit(self, changelog_offsets: Mapping[tuple[str, int], int | None] | None = None) -> None:
-        """Makes everything since the last commit permanent, in all stores at once, together with the offsets.
+        """Makes everything since the last commit permanent, in all stores at once, together with
+        the offsets.
 
-        None keeps the committed offsets as they are, `{}` forgets them all, `{tp: None}` forgets that one. A failed
-        commit leaves the stores as they were; the open transaction then only takes `rollback`. Only a transaction that
-        outgrew its memory can fail half-way: then the error says so, and `rollback` or `recover` ends it. A `ValueError` for
-        offsets changes nothing; where they go into text files (with `upgrade_from`, or a store of the user's own that does
-        not manage them) there is one also for a topic that is empty or has white space in it. `HoldfastError` after a write
-        or a commit that failed, until `rollback`.
+        None keeps the committed offsets as they are, `{}` forgets them all, `{tp: None}` forgets
+        that one. A failed commit leaves the stores as they were; the open transaction then only
+        takes `rollback`. Only a transaction that outgrew its memory can fail half-way: then the
+        error says so, and `rollback` or `recover` ends it. A `ValueError` for offsets changes
+        nothing; where they go into text files (with `upgrade_from`, or a store of the user's own
+        that does not manage them) there is one also for a topic that is empty or has white space in
+        it. `HoldfastError` after a write or a commit that failed, until `rollback`.
         """
         offsets = offset_rows(changelog_offsets)
         if self._attached or self._topics_in_files:
@@ -266,45 +321,65 @@ class Task(AbstractContextManager["Task"]):
         self._core.commit(offsets)
 
     def rollback(self) -> None:
-        """Drops everything since the last commit; ends a commit that was interrupted, as `recover` does.
+        """Drops everything since the last commit; ends a commit that was interrupted, as `recover`
+        does.
 
-        Raises `HoldfastError` or `StoreCorruptedError` where it cannot be ended; it can be called again.
+        Raises `HoldfastError` or `StoreCorruptedError` where it cannot be ended; it can be called
+        again.
         """
         self._core.rollback()
 
-    def recover(self, changelog_offsets: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
-        """Drops the open transaction and returns the offsets, of those asked for, that the state now stands at.
+    def recover(
+        self, changelog_offsets: Mapping[tuple[str, int], int]
+    ) -> dict[TopicPartition, int]:
+        """Drops the open transaction and returns the offsets, of those asked for, that the state
+        now stands at.
 
-        A commit that was interrupted is ended first: forward if its commit file had been written (transactions that outgrew
-        their memory have one), and else back. So the offsets returned are those asked for or older ones, or newer ones.
-        `rollback` and the next `open_task` do the same. Raises as `rollback` does.
+        A commit that was interrupted is ended first: forward if its commit file had been written
+        (transactions that outgrew their memory have one), and else back. So the offsets returned
+        are those asked for or older ones, or newer ones. `rollback` and the next `open_task` do the
+        same. Raises as `rollback` does.
         """
-        wanted = {TopicPartition(topic, number) for topic, number, _ in offset_rows(changelog_offsets) or []}
+        wanted = {
+            TopicPartition(topic, number)
+            for topic, number, _ in offset_rows(changelog_offsets) or []
+        }
         self._core.recover()
-        return {partition: offset for partition, offset in self.committed_offsets().items() if partition in wanted}
+        return {
+            partition: offset
+            for partition, offset in self.committed_offsets().items()
+            if partition in wanted
+        }
 
     def restore_batch(
-        self, store: str, keys: Any, values: Any, timestamps: Any, changelog_offsets: Mapping[tuple[str, int], int]
+        self,
+        store: str,
+        keys: Any,
+        values: Any,
+        timestamps: Any,
+        changelog_offsets: Mapping[tuple[str, int], int],
     ) -> None:
         """Applies changelog records past the transaction: visible at once, with their offsets.
 
-        The records come in the order in which they were written; the result is the same however they are cut into batches.
-        One that was older than the store's retention when it was written is passed over, so those of several partitions
-        come merged by the order in which they were written. What a record is, by the store's kind:
+        The records come in the order in which they were written; the result is the same however
+        they are cut into batches. One that was older than the store's retention when it was written
+        is passed over, so those of several partitions come merged by the order in which they were
+        written. What a record is, by the store's kind:
 
         - key-value: key and value, `timestamps` None
         - timestamped key-value: key, value and its timestamp
         - versioned: key, value or null, and the begin of its validity
-        - window: key, value, and the window's start as timestamp; of a timestamped window store a value begins with its
-          own timestamp in 8 bytes, big-endian
-        - session: a key that is followed by the session's end and start in 8 bytes each, big-endian, as Kafka Streams
-          writes it; value; `timestamps` None
+        - window: key, value, and the window's start as timestamp; of a timestamped window store a
+          value begins with its own timestamp in 8 bytes, big-endian
+        - session: a key that is followed by the session's end and start in 8 bytes each,
+          big-endian, as Kafka Streams writes it; value; `timestamps` None
 
-        With offsets `{}` the store's stay as they are. `HoldfastError` while the task has uncommitted writes or observed
-        offsets, whichever store they are of: commit or roll back first. `KeyError` for an unknown store; `ValueError` for
-        one of the user's own, for `timestamps` where the kind takes none or none where it needs them, with `upgrade_from`
-        for a topic that is empty or has white space in it, and, with the row, for what is no record of the kind; columns as
-        in `StateStore`. Nothing is applied then.
+        With offsets `{}` the store's stay as they are. `HoldfastError` while the task has
+        uncommitted writes or observed offsets, whichever store they are of: commit or roll back
+        first. `KeyError` for an unknown store; `ValueError` for one of the user's own, for
+        `timestamps` where the kind takes none or none where it needs them, with `upgrade_from` for
+        a topic that is empty or has white space in it, and, with the row, for what is no record of
+        the kind; columns as in `StateStore`. Nothing is applied then.
         """
         self[store]  # an unknown name is a KeyError that lists the known ones
         offsets = offset_rows(changelog_offsets) or []
@@ -315,7 +390,8 @@ class Task(AbstractContextManager["Task"]):
     def committed_offset(self, partition: tuple[str, int]) -> int | None:
         """The least committed offset of (topic, partition) among the stores that have one.
 
-        None if none has, if a store has lost what it had, or if a store of the user's own says None.
+        None if none has, if a store has lost what it had, or if a store of the user's own says
+        None.
         """
         found = self._core.committed_offset(*partition_of(partition))
         for own in self._attached.values():
@@ -324,58 +400,78 @@ class Task(AbstractContextManager["Task"]):
         return found
 
     def store_offset(self, store: str, partition: tuple[str, int]) -> int | None:
-        """The committed offset of (topic, partition) that one store stands at, None if there is none.
+        """The committed offset of (topic, partition) that one store stands at, None if there is
+        none.
 
         Raises `ValueError` for an unknown store.
         """
         own = self._attached.get(store)
-        return self._core.store_offset(store, *partition_of(partition)) if own is None else own.committed_offset(partition)
+        return (
+            self._core.store_offset(store, *partition_of(partition))
+            if own is None
+            else own.committed_offset(partition)
+        )
 
     def committed_offsets(self) -> dict[TopicPartition, int]:
         """`committed_offset` of each topic and partition that has one."""
-        partitions = [TopicPartition(topic, number) for topic, number, _ in self._core.committed_offsets()]
+        partitions = [
+            TopicPartition(topic, number) for topic, number, _ in self._core.committed_offsets()
+        ]
         offsets = ((partition, self.committed_offset(partition)) for partition in partitions)
         return {partition: offset for partition, offset in offsets if offset is not None}
 
     def checkpoint(self, directory: str | PathLike[str]) -> None:
-        """Makes a consistent copy of the last commit in a new directory, hard-linked where the file system can.
+        """Makes a consistent copy of the last commit in a new directory, hard-linked where the file
+        system can.
 
-        Folders above the directory are made. Of a store without transactions the copy may hold more, so it is opened as
-        after an unclean stop. Stores of the user's own are not in it. Raises `ValueError` for a directory that exists or
-        lies below a file, `UnsupportedOperationError` for a task in memory, `HoldfastError` after a commit that was
+        Folders above the directory are made. Of a store without transactions the copy may hold
+        more, so it is opened as after an unclean stop. Stores of the user's own are not in it.
+        Raises `ValueError` for a directory that exists or lies below a file,
+        `UnsupportedOperationError` for a task in memory, `HoldfastError` after a commit that was
         interrupted.
         """
         self._core.checkpoint(fspath(directory))
 
     @property
     def approximate_num_uncommitted_bytes(self) -> int:
-        """Bytes of memory that a commit would free: it grows with every write, also of one key. Not what is in files."""
+        """Bytes of memory that a commit would free: it grows with every write, also of one key. Not
+        what is in files.
+        """
         return self._core.uncommitted_bytes()
 
     @property
     def commit_requested(self) -> bool:
-        """Memory has reached `uncommitted_max_bytes` since the last commit, or would with as much again as the last record.
+        """Memory has reached `uncommitted_max_bytes` since the last commit, or would with as much
+        again as the last record.
 
-        What counts as a record, or as a batch, is what was written between two reads of this property: read it after each.
+        What counts as a record, or as a batch, is what was written between two reads of this
+        property: read it after each.
         """
         return self._core.commit_requested()
 
     def metrics(self) -> TaskMetrics:
-        """Figures by name, those of each store under `stores`: rates a second, times in seconds, sizes in bytes.
+        """Figures by name, those of each store under `stores`: rates a second, times in seconds,
+        sizes in bytes.
 
-        What each of them says: `docs/metrics.md`. Rates, means and greatest values are of a window that ends now and is
-        30 to 60 s long for who asks oftener than that, else reaches back to the last call but one. Sizes and `-total`
-        counts are exact. `holdfast.metrics.prometheus` has them as text.
+        What each of them says: `docs/metrics.md`. Rates, means and greatest values are of a window
+        that ends now and is 30 to 60 s long for who asks oftener than that, else reaches back to
+        the last call but one. Sizes and `-total` counts are exact. `holdfast.metrics.prometheus`
+        has them as text.
         """
         figures, stores = self._core.metrics()
-        by_store = {name: {figure[0]: figure[1] for figure in of_store} for name, of_store in stores}
-        return cast("TaskMetrics", {**{figure[0]: figure[1] for figure in figures}, "stores": by_store})
+        by_store = {
+            name: {figure[0]: figure[1] for figure in of_store} for name, of_store in stores
+        }
+        return cast(
+            "TaskMetrics", {**{figure[0]: figure[1] for figure in figures}, "stores": by_store}
+        )
 
     def close(self) -> None:
         """Drops the open transaction, writes the last commit to files and closes. Again: nothing.
 
-        Where stores of the user's own fail, all others are closed all the same; then the first error is raised. Where the
-        disk refuses, the task is closed all the same, and the error says what its files hold.
+        Where stores of the user's own fail, all others are closed all the same; then the first
+        error is raised. Where the disk refuses, the task is closed all the same, and the error says
+        what its files hold.
         """
         errors = _close_all(self._attached.values()) if self.is_open else []
         try:

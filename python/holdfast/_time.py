@@ -1,4 +1,4 @@
-"""Moments and durations: epoch microseconds inside, `datetime` and `timedelta` welcome at the door."""
+"""Moments and durations: epoch microseconds inside, `datetime` and `timedelta` accepted."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +16,10 @@ def micros(moment: Timestamp, what: str) -> int:
     """Epoch microseconds of a moment; `what` names the argument in errors."""
     if isinstance(moment, datetime):
         if moment.tzinfo is None or moment.utcoffset() is None:
-            raise ValueError(f"{what} is a datetime without a time zone ({moment!r}); give it one, e.g. tzinfo=UTC")
+            raise ValueError(
+                f"{what} is a datetime without a time zone ({moment!r}); give it one, e.g. "
+                "tzinfo=UTC"
+            )
         return (moment - _EPOCH) // _MICROSECOND
     return _int64(moment, what, "epoch microseconds (int) or an aware datetime")
 
@@ -40,5 +43,7 @@ def _int64(number: object, what: str, wanted: str) -> int:
     if not isinstance(number, int) or isinstance(number, bool):
         raise TypeError(f"{what} is a {type(number).__name__}; wanted: {wanted}")
     if not _INT64_MIN <= number <= _INT64_MAX:
-        raise ValueError(f"{what} is {number}, which does not fit 64 bits of microseconds (about 292,000 years)")
+        raise ValueError(
+            f"{what} is {number}, which does not fit 64 bits of microseconds (about 292,000 years)"
+        )
     return number

@@ -1,4 +1,5 @@
-"""The timestamped key-value store: key to value and timestamp, ordered by the unsigned bytes of the keys.
+"""The timestamped key-value store: key to value and timestamp, ordered by the unsigned bytes of the
+keys.
 
 >>> import holdfast as hf
 >>> import tempfile
@@ -33,7 +34,9 @@ V = TypeVar("V")
 
 
 class ReadOnlyTimestampedKeyValueStore(Generic[K, V]):
-    """A timestamped key-value store's reads at one isolation level, from any thread; what they raise says `StateStore`."""
+    """A timestamped key-value store's reads at one isolation level, from any thread; what they
+    raise says `StateStore`.
+    """
 
     def __init__(self, core: _core.TimestampedKeyValueStore, serdes: Serdes[K, V]) -> None:
         """Made by `TimestampedKeyValueStore.read_only`."""
@@ -48,11 +51,15 @@ class ReadOnlyTimestampedKeyValueStore(Generic[K, V]):
     def range(
         self, start: K | None = None, end: K | None = None, *, reverse: bool = False
     ) -> StoreIterator[K, ValueAndTimestamp[V]]:
-        """Keys from `start` to `end`, both included; None leaves that end open. `start > end` is empty."""
+        """Keys from `start` to `end`, both included; None leaves that end open. `start > end` is
+        empty.
+        """
         return self._iterator(self._core.range(*key_bounds(self._serdes, start, end), reverse))
 
     def prefix_scan(self, prefix: K) -> StoreIterator[K, ValueAndTimestamp[V]]:
-        """Keys whose bytes start with those of `prefix`; of a struct key, those with the first fields in a tuple or dict."""
+        """Keys whose bytes start with those of `prefix`; of a struct key, those with the first
+        fields in a tuple or dict.
+        """
         return self._iterator(self._core.prefix_scan(*prefix_bounds(self._serdes, prefix)))
 
     def approximate_num_entries(self) -> int:
@@ -65,77 +72,108 @@ class ReadOnlyTimestampedKeyValueStore(Generic[K, V]):
         return self._serdes.decode_batch(self._core.get_batch(encoded), encoded)
 
     def range_batches(
-        self, start: K | None = None, end: K | None = None, *, reverse: bool = False, batch_rows: int = 10_000
+        self,
+        start: K | None = None,
+        end: K | None = None,
+        *,
+        reverse: bool = False,
+        batch_rows: int = 10_000,
     ) -> _core.ArrowReader:
         """As `range`, in batches of the columns `key`, `value` and `timestamp`."""
         bounds = key_bounds(self._serdes, start, end)
         return self._serdes.decode_reader(self._core.range_batches(*bounds, reverse, batch_rows))
 
     def _record(self, key: bytes, row: tuple[bytes, int] | None) -> ValueAndTimestamp[V] | None:
-        return None if row is None else ValueAndTimestamp(self._serdes.from_value(row[0], key), row[1])
+        return (
+            None if row is None else ValueAndTimestamp(self._serdes.from_value(row[0], key), row[1])
+        )
 
     def _iterator(self, rows: _core.TimestampedIterator) -> StoreIterator[K, ValueAndTimestamp[V]]:
         from_key, from_value = self._serdes.from_key, self._serdes.from_value
         return StoreIterator(
-            rows, from_key, lambda row: (from_key(row[0]), ValueAndTimestamp(from_value(row[1], row[0]), row[2]))
+            rows,
+            from_key,
+            lambda row: (from_key(row[0]), ValueAndTimestamp(from_value(row[1], row[0]), row[2])),
         )
 
 
 class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V]):
     """A timestamped key-value store of a task: `task[name]`.
 
-    Keys and values are bytes unless the store has serdes. `None` as a value deletes; `b""` is a value. A value that was
-    written when the store had no timestamps has timestamp -1.
+    Keys and values are bytes unless the store has serdes. `None` as a value deletes; `b""` is a
+    value. A value that was written when the store had no timestamps has timestamp -1.
     """
 
-    def __init__(self, task: Task, builder: StoreBuilder, core: _core.TimestampedKeyValueStore) -> None:
+    def __init__(
+        self, task: Task, builder: StoreBuilder, core: _core.TimestampedKeyValueStore
+    ) -> None:
         """Made by the task."""
         StateStore.__init__(self, task, builder)
         ReadOnlyTimestampedKeyValueStore.__init__(self, core, Serdes(builder))
 
     def put(self, key: K, value: V | None, timestamp: Timestamp) -> None:
         """Sets the key's value and its timestamp; None deletes the key."""
-        self._core.put(self._serdes.to_key(key), self._serdes.to_value(value), micros(timestamp, "timestamp"))
+        self._core.put(
+            self._serdes.to_key(key), self._serdes.to_value(value), micros(timestamp, "timestamp")
+        )
 
-    def put_if_absent(self, key: K, value: V | None, timestamp: Timestamp) -> ValueAndTimestamp[V] | None:
+    def put_if_absent(
+        self, key: K, value: V | None, timestamp: Timestamp
+    ) -> ValueAndTimestamp[V] | None:
         """What the key has, and nothing changes; else None, and `value` is set."""
         data, at = self._serdes.to_key(key), micros(timestamp, "timestamp")
         return self._record(data, self._core.put_if_absent(data, self._serdes.to_value(value), at))
 
     def put_all(self, entries: Iterable[tuple[K, V | None, Timestamp]]) -> None:
-        """Sets all (key, value, timestamp) in order, None deletes. One unit: a bad entry, and nothing is written."""
+        """Sets all (key, value, timestamp) in order, None deletes. One unit: a bad entry, and
+        nothing is written.
+        """
         to_key, to_value = self._serdes.to_key, self._serdes.to_value
-        self._core.put_all([(to_key(key), to_value(value), micros(at, "timestamp")) for key, value, at in entries])
+        self._core.put_all(
+            [(to_key(key), to_value(value), micros(at, "timestamp")) for key, value, at in entries]
+        )
 
     def delete(self, key: K) -> ValueAndTimestamp[V] | None:
-        """Removes the key and returns what it had; the key of a value that cannot be converted stays."""
+        """Removes the key and returns what it had; the key of a value that cannot be converted
+        stays.
+        """
         data = self._serdes.to_key(key)
         if not self._serdes.values_are_bytes:
             self._record(data, self._core.get(data))  # what cannot be returned is not removed
         return self._record(data, self._core.delete(data))
 
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> None:
-        """Sets a value and its timestamp a key, in order, null deletes. One unit: a bad row, and nothing is written."""
-        self._core.put_batch(self._serdes.encode_keys(keys), self._serdes.encode_values(values), timestamps)
+        """Sets a value and its timestamp a key, in order, null deletes. One unit: a bad row, and
+        nothing is written.
+        """
+        self._core.put_batch(
+            self._serdes.encode_keys(keys), self._serdes.encode_values(values), timestamps
+        )
 
     def delete_batch(self, keys: Any) -> None:
         """Removes all of the keys."""
         self._core.delete_batch(self._serdes.encode_keys(keys))
 
     def delete_range(self, start: K | None = None, end: K | None = None) -> None:
-        """Removes all keys from `start` to `end`, both included; None leaves that end open. `start > end` removes nothing.
+        """Removes all keys from `start` to `end`, both included; None leaves that end open.
+        `start > end` removes nothing.
 
-        In files it takes the time of two seeks, whatever the number of keys; reads that meet many removed ranges are slower
-        until a compaction has taken their rows away. Rows that a plain store of the name has left are removed one by one.
+        In files it takes the time of two seeks, whatever the number of keys; reads that meet many
+        removed ranges are slower until a compaction has taken their rows away. Rows that a plain
+        store of the name has left are removed one by one.
         """
         self._core.delete_range(*key_bounds(self._serdes, start, end))
 
     def read_only(
-        self, isolation_level: IsolationLevel | None = None, *, position_bound: PositionBound | None = None
+        self,
+        isolation_level: IsolationLevel | None = None,
+        *,
+        position_bound: PositionBound | None = None,
     ) -> ReadOnlyTimestampedKeyValueStore[K, V]:
         """The store's reads at an isolation level, from any thread; None: the task's default level.
 
-        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at that level reaches it.
+        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at
+        that level reaches it.
         """
         return ReadOnlyTimestampedKeyValueStore(
             self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes

@@ -21,7 +21,9 @@ V = TypeVar("V")
 
 
 class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
-    """A versioned store's reads at one isolation level, from any thread; what they raise says `StateStore`."""
+    """A versioned store's reads at one isolation level, from any thread; what they raise says
+    `StateStore`.
+    """
 
     def __init__(self, core: _core.VersionedKeyValueStore, serdes: Serdes[K, V]) -> None:
         """Made by `VersionedKeyValueStore.read_only`."""
@@ -30,13 +32,17 @@ class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
 
     @property
     def stream_time(self) -> int | None:
-        """The greatest timestamp of an accepted write in epoch microseconds, all keys together; None before the first."""
+        """The greatest timestamp of an accepted write in epoch microseconds, all keys together;
+        None before the first.
+        """
         return self._core.stream_time()
 
     def get(self, key: K, as_of: Timestamp | None = None) -> VersionedRecord[V] | None:
-        """The newest version, or the one in force at `as_of`; None if there is none or it is a tombstone.
+        """The newest version, or the one in force at `as_of`; None if there is none or it is a
+        tombstone.
 
-        A time before `stream_time - history_retention` is answered only if the newest version was in force then.
+        A time before `stream_time - history_retention` is answered only if the newest version was
+        in force then.
         """
         at = None if as_of is None else micros(as_of, "as_of")
         data = self._serdes.to_key(key)
@@ -45,57 +51,87 @@ class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
     def versions(
         self, key: K, start: Timestamp, end: Timestamp, *, descending: bool = True
     ) -> StoreIterator[K, VersionedRecord[V]]:
-        """Every version of a key whose time in force meets `[start, end]`, newest first; no tombstones."""
+        """Every version of a key whose time in force meets `[start, end]`, newest first; no
+        tombstones.
+        """
         span = micros(start, "start"), micros(end, "end")
         return self._iterator(self._core.versions(self._serdes.to_key(key), *span, descending))
 
     def versions_range(
         self, key_from: K | None, key_to: K | None, start: Timestamp, end: Timestamp
     ) -> StoreIterator[K, VersionedRecord[V]]:
-        """As `versions`, of all keys from `key_from` to `key_to` (both included, None open), by (key, timestamp)."""
+        """As `versions`, of all keys from `key_from` to `key_to` (both included, None open), by
+        (key, timestamp).
+        """
         bounds = self._serdes.to_bound(key_from), self._serdes.to_bound(key_to)
-        return self._iterator(self._core.versions_range(*bounds, micros(start, "start"), micros(end, "end")))
+        return self._iterator(
+            self._core.versions_range(*bounds, micros(start, "start"), micros(end, "end"))
+        )
 
     def scan(self, as_of: Timestamp | None = None) -> StoreIterator[K, VersionedRecord[V]]:
         """The whole table as it is, or as it was at `as_of`, in key order."""
         return self._iterator(self._core.scan(None if as_of is None else micros(as_of, "as_of")))
 
     def get_batch(self, keys: Any, as_of: Any = None) -> _core.ArrowBatch:
-        """A row a key: `value`, `timestamp`, `valid_to`, all null where nothing was in force at its `as_of`."""
+        """A row a key: `value`, `timestamp`, `valid_to`, all null where nothing was in force at its
+        `as_of`.
+        """
         encoded = self._serdes.encode_keys(keys)
         return self._serdes.decode_batch(self._core.get_batch(encoded, as_of), encoded)
 
     def versions_batches(
-        self, key_from: K | None, key_to: K | None, start: Timestamp, end: Timestamp, *, batch_rows: int = 10_000
+        self,
+        key_from: K | None,
+        key_to: K | None,
+        start: Timestamp,
+        end: Timestamp,
+        *,
+        batch_rows: int = 10_000,
     ) -> _core.ArrowReader:
         """As `versions_range`, in batches of `key`, `value`, `timestamp`, `valid_to`."""
         bounds = self._serdes.to_bound(key_from), self._serdes.to_bound(key_to)
         span = micros(start, "start"), micros(end, "end")
         return self._serdes.decode_reader(self._core.versions_batches(*bounds, *span, batch_rows))
 
-    def scan_batches(self, as_of: Timestamp | None = None, *, batch_rows: int = 10_000) -> _core.ArrowReader:
+    def scan_batches(
+        self, as_of: Timestamp | None = None, *, batch_rows: int = 10_000
+    ) -> _core.ArrowReader:
         """As `scan`, in batches of `key`, `value`, `timestamp`, `valid_to`."""
         at = None if as_of is None else micros(as_of, "as_of")
         return self._serdes.decode_reader(self._core.scan_batches(at, batch_rows))
 
-    def _record(self, key: bytes, row: tuple[bytes, int, int | None] | None) -> VersionedRecord[V] | None:
-        return None if row is None else VersionedRecord(self._serdes.from_value(row[0], key), row[1], row[2])
+    def _record(
+        self, key: bytes, row: tuple[bytes, int, int | None] | None
+    ) -> VersionedRecord[V] | None:
+        return (
+            None
+            if row is None
+            else VersionedRecord(self._serdes.from_value(row[0], key), row[1], row[2])
+        )
 
     def _iterator(self, rows: _core.VersionIterator) -> StoreIterator[K, VersionedRecord[V]]:
         from_key, from_value = self._serdes.from_key, self._serdes.from_value
         return StoreIterator(
-            rows, from_key, lambda row: (from_key(row[0]), VersionedRecord(from_value(row[1], row[0]), row[2], row[3]))
+            rows,
+            from_key,
+            lambda row: (
+                from_key(row[0]),
+                VersionedRecord(from_value(row[1], row[0]), row[2], row[3]),
+            ),
         )
 
 
 class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
     """A versioned store of a task: `task[name]`.
 
-    A version is in force in `[timestamp, next timestamp of the key)`. `None` as a value is a tombstone: from then on
-    there is nothing. A put older than `stream_time - history_retention` is refused; one in between finds its place.
+    A version is in force in `[timestamp, next timestamp of the key)`. `None` as a value is a
+    tombstone: from then on there is nothing. A put older than `stream_time - history_retention` is
+    refused; one in between finds its place.
     """
 
-    def __init__(self, task: Task, builder: StoreBuilder, core: _core.VersionedKeyValueStore) -> None:
+    def __init__(
+        self, task: Task, builder: StoreBuilder, core: _core.VersionedKeyValueStore
+    ) -> None:
         """Made by the task."""
         StateStore.__init__(self, task, builder)
         ReadOnlyVersionedKeyValueStore.__init__(self, core, Serdes(builder))
@@ -104,7 +140,7 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
     def history_retention(self) -> int:
         """How far back, in microseconds, history is kept and late writes are accepted."""
         retention = self._builder.history_retention
-        assert retention is not None  # noqa: S101  # the builder of a versioned store always has one
+        assert retention is not None  # noqa: S101  # the builder always sets one
         return retention
 
     @property
@@ -115,12 +151,17 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
         return interval
 
     def put(self, key: K, value: V | None, timestamp: Timestamp) -> PutResult:
-        """Sets the value in force from `timestamp` on, up to the key's next version; None is a tombstone."""
+        """Sets the value in force from `timestamp` on, up to the key's next version; None is a
+        tombstone.
+        """
         at = micros(timestamp, "timestamp")
-        return PutResult(*self._core.put(self._serdes.to_key(key), self._serdes.to_value(value), at))
+        return PutResult(
+            *self._core.put(self._serdes.to_key(key), self._serdes.to_value(value), at)
+        )
 
     def delete(self, key: K, timestamp: Timestamp) -> VersionedRecord[V] | None:
-        """Ends the value at `timestamp` and returns the version that was in force there, with its old end.
+        """Ends the value at `timestamp` and returns the version that was in force there, with its
+        old end.
 
         One whose value cannot be converted stays.
         """
@@ -130,26 +171,35 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
         return self._record(data, self._core.delete(data, at))
 
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> _core.ArrowBatch:
-        """A put a row, in order; returns `accepted` and `valid_to`. One unit: a bad row, and nothing is written."""
-        return self._core.put_batch(self._serdes.encode_keys(keys), self._serdes.encode_values(values), timestamps)
+        """A put a row, in order; returns `accepted` and `valid_to`. One unit: a bad row, and
+        nothing is written.
+        """
+        return self._core.put_batch(
+            self._serdes.encode_keys(keys), self._serdes.encode_values(values), timestamps
+        )
 
     def apply_batch(self, is_put: Any, keys: Any, values: Any, timestamps: Any) -> _core.ArrowBatch:
         """Row by row, in order: a put at a time, or a get as of a time; no row sees a later one.
 
-        Returns `accepted`, `value`, `timestamp`, `valid_to` a row: of a put `accepted` and `valid_to`, of a get the
-        record that was in force, `timestamp` being its start. The as-of join's inner loop in one call. One unit: after an
-        error, be it of a stored value that cannot be deserialized, puts of the batch cannot be committed.
+        Returns `accepted`, `value`, `timestamp`, `valid_to` a row: of a put `accepted` and
+        `valid_to`, of a get the record that was in force, `timestamp` being its start. The as-of
+        join's inner loop in one call. One unit: after an error, be it of a stored value that cannot
+        be deserialized, puts of the batch cannot be committed.
         """
         encoded = self._serdes.encode_keys(keys)
         values = self._serdes.encode_values(values)
         return self._core.apply_batch(is_put, encoded, values, timestamps, self._serdes.value_core)
 
     def read_only(
-        self, isolation_level: IsolationLevel | None = None, *, position_bound: PositionBound | None = None
+        self,
+        isolation_level: IsolationLevel | None = None,
+        *,
+        position_bound: PositionBound | None = None,
     ) -> ReadOnlyVersionedKeyValueStore[K, V]:
         """The store's reads at an isolation level, from any thread; None: the task's default level.
 
-        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at that level reaches it.
+        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at
+        that level reaches it.
         """
         return ReadOnlyVersionedKeyValueStore(
             self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes

@@ -3,7 +3,8 @@
 >>> from datetime import timedelta
 >>> import holdfast as hf
 >>> import tempfile
->>> minutes = hf.stores.window("minutes", retention=timedelta(hours=1), window_size=timedelta(minutes=1))
+>>> hour, minute = timedelta(hours=1), timedelta(minutes=1)
+>>> minutes = hf.stores.window("minutes", retention=hour, window_size=minute)
 >>> task = hf.open_task(tempfile.mkdtemp() + "/db", [minutes])
 >>> counts = task["minutes"]
 >>> counts.put(b"EUR", b"17", 0)
@@ -43,7 +44,9 @@ _MIN, _MAX = -(2**63), 2**63 - 1
 
 
 class _WindowReads(ABC, Generic[K, V, R]):
-    """What the reads of both kinds have in common; R is what they return: V, or V with its timestamp."""
+    """What the reads of both kinds have in common; R is what they return: V, or V with its
+    timestamp.
+    """
 
     _timestamps: bool
 
@@ -57,11 +60,15 @@ class _WindowReads(ABC, Generic[K, V, R]):
 
     @property
     def stream_time(self) -> int | None:
-        """The greatest start of a write in epoch microseconds, all keys together; None before the first."""
+        """The greatest start of a write in epoch microseconds, all keys together; None before the
+        first.
+        """
         return self._core.stream_time()
 
     @overload
-    def fetch(self, key: K, start: Timestamp, end: None = None, *, reverse: bool = False) -> R | None: ...
+    def fetch(
+        self, key: K, start: Timestamp, end: None = None, *, reverse: bool = False
+    ) -> R | None: ...
     @overload
     def fetch(
         self, key: K, start: Timestamp, end: Timestamp, *, reverse: bool = False
@@ -71,8 +78,9 @@ class _WindowReads(ABC, Generic[K, V, R]):
     ) -> R | StoreIterator[WindowedKey[K], R] | None:
         """The key's value in the window that starts at `start`, or None.
 
-        With `end`: its windows that start from `start` to `end`, both included, by start. A store that keeps duplicates
-        has only that form, and raises `UnsupportedOperationError` without `end`.
+        With `end`: its windows that start from `start` to `end`, both included, by start. A store
+        that keeps duplicates has only that form, and raises `UnsupportedOperationError` without
+        `end`.
         """
         low = self._serdes.to_key(key)
         if end is None:
@@ -81,9 +89,16 @@ class _WindowReads(ABC, Generic[K, V, R]):
         return self._iterator((low, low, micros(start, "start"), micros(end, "end"), reverse))
 
     def fetch_range(
-        self, key_from: K | None, key_to: K | None, start: Timestamp, end: Timestamp, *, reverse: bool = False
+        self,
+        key_from: K | None,
+        key_to: K | None,
+        start: Timestamp,
+        end: Timestamp,
+        *,
+        reverse: bool = False,
     ) -> StoreIterator[WindowedKey[K], R]:
-        """Windows of keys from `key_from` to `key_to` that start from `start` to `end`, by (start, key).
+        """Windows of keys from `key_from` to `key_to` that start from `start` to `end`, by (start,
+        key).
 
         All four are included; None as a key is open. What lies the wrong way round is empty.
         """
@@ -96,21 +111,29 @@ class _WindowReads(ABC, Generic[K, V, R]):
     @overload
     def fetch_batch(self, keys: Any, window_starts: Any, window_starts_to: None = None) -> Any: ...
     @overload
-    def fetch_batch(self, keys: Any, window_starts: Any, window_starts_to: Any) -> _core.ArrowBatch: ...
+    def fetch_batch(
+        self, keys: Any, window_starts: Any, window_starts_to: Any
+    ) -> _core.ArrowBatch: ...
     def fetch_batch(self, keys: Any, window_starts: Any, window_starts_to: Any = None) -> Any:
-        """A value a row: that of the key in the window that starts at its `window_starts`, null where there is none.
+        """A value a row: that of the key in the window that starts at its `window_starts`, null
+        where there is none.
 
-        It is a column of values, or in a timestamped store a batch of `value` and `timestamp`. With `window_starts_to`,
-        as `fetch` with an end: windows that start from the one to the other, both included, in a batch of `row` (the
-        position in `keys`), `window_start`, `window_end`, `value` (and `timestamp`), by row and start. Without it a store
-        that keeps duplicates raises `UnsupportedOperationError`.
+        It is a column of values, or in a timestamped store a batch of `value` and `timestamp`. With
+        `window_starts_to`, as `fetch` with an end: windows that start from the one to the other,
+        both included, in a batch of `row` (the position in `keys`), `window_start`, `window_end`,
+        `value` (and `timestamp`), by row and start. Without it a store that keeps duplicates raises
+        `UnsupportedOperationError`.
         """
         encoded = self._serdes.encode_keys(keys)
         if window_starts_to is not None:
-            found = self._core.fetch_ranges(encoded, window_starts, window_starts_to, self._timestamps)
+            found = self._core.fetch_ranges(
+                encoded, window_starts, window_starts_to, self._timestamps
+            )
             return self._serdes.decode_batch(found)
         if self._timestamps:
-            return self._serdes.decode_batch(self._core.fetch_stamped_batch(encoded, window_starts), encoded)
+            return self._serdes.decode_batch(
+                self._core.fetch_stamped_batch(encoded, window_starts), encoded
+            )
         return self._serdes.decode_values(self._core.fetch_batch(encoded, window_starts), encoded)
 
     def fetch_range_batches(
@@ -123,22 +146,32 @@ class _WindowReads(ABC, Generic[K, V, R]):
         reverse: bool = False,
         batch_rows: int = 10_000,
     ) -> _core.ArrowReader:
-        """As `fetch_range`, in batches of `key`, `window_start`, `window_end`, `value` (and `timestamp`)."""
+        """As `fetch_range`, in batches of `key`, `window_start`, `window_end`, `value` (and
+        `timestamp`).
+        """
         wanted = self._wanted(key_from, key_to, start, end, reverse=reverse)
         return self._batches(wanted, batch_rows)
 
     def all_batches(self, *, reverse: bool = False, batch_rows: int = 10_000) -> _core.ArrowReader:
-        """As `all`, in batches of `key`, `window_start`, `window_end`, `value` (and `timestamp`)."""
+        """As `all`, in batches of `key`, `window_start`, `window_end`, `value`, `timestamp`."""
         return self._batches((None, None, _MIN, _MAX, reverse), batch_rows)
 
     def _wanted(
-        self, key_from: K | None, key_to: K | None, start: Timestamp, end: Timestamp, *, reverse: bool
+        self,
+        key_from: K | None,
+        key_to: K | None,
+        start: Timestamp,
+        end: Timestamp,
+        *,
+        reverse: bool,
     ) -> _core._Selection:
         low, high = key_bounds(self._serdes, key_from, key_to)
         return (low, high, micros(start, "start"), micros(end, "end"), reverse)
 
     def _batches(self, wanted: _core._Selection, batch_rows: int) -> _core.ArrowReader:
-        return self._serdes.decode_reader(self._core.fetch_range_batches(wanted, batch_rows, self._timestamps))
+        return self._serdes.decode_reader(
+            self._core.fetch_range_batches(wanted, batch_rows, self._timestamps)
+        )
 
     def _iterator(self, wanted: _core._Selection) -> StoreIterator[WindowedKey[K], R]:
         from_key, result = self._serdes.from_key, self._result
@@ -147,7 +180,9 @@ class _WindowReads(ABC, Generic[K, V, R]):
             return WindowedKey(from_key(row[0]), row[1], row[2])
 
         return StoreIterator(
-            self._core.fetch_range(wanted), key, lambda row: (key(row[0]), result(row[1], row[2], row[0][0]))
+            self._core.fetch_range(wanted),
+            key,
+            lambda row: (key(row[0]), result(row[1], row[2], row[0][0])),
         )
 
 
@@ -175,19 +210,22 @@ class _WindowStore(StateStore):
 
 
 class ReadOnlyWindowStore(_WindowReads[K, V, V]):
-    """A window store's reads at one isolation level, from any thread; what they raise says `StateStore`."""
+    """A window store's reads at one isolation level, from any thread; what they raise says
+    `StateStore`.
+    """
 
     _timestamps = False
 
-    def _result(self, value: bytes, timestamp: int, key: bytes) -> V:  # noqa: ARG002  # there is none in this kind
+    def _result(self, value: bytes, timestamp: int, key: bytes) -> V:  # noqa: ARG002
         return self._serdes.from_value(value, key)
 
 
 class WindowStore(_WindowStore, ReadOnlyWindowStore[K, V]):
     """A window store of a task: `task[name]`.
 
-    A window is told by its start and ends `window_size` later, itself not included. Windows that start `retention` or
-    more before the greatest start are gone: a put of one is passed over and counted (`dropped-records-total`).
+    A window is told by its start and ends `window_size` later, itself not included. Windows that
+    start `retention` or more before the greatest start are gone: a put of one is passed over and
+    counted (`dropped-records-total`).
     """
 
     def __init__(self, task: Task, builder: StoreBuilder, core: _core.WindowStore) -> None:
@@ -196,26 +234,38 @@ class WindowStore(_WindowStore, ReadOnlyWindowStore[K, V]):
         ReadOnlyWindowStore.__init__(self, core, Serdes(builder))
 
     def put(self, key: K, value: V | None, window_start: Timestamp) -> None:
-        """Sets the key's value in a window; None deletes it. Where duplicates are kept, None is passed over."""
+        """Sets the key's value in a window; None deletes it. Where duplicates are kept, None is
+        passed over.
+        """
         at = micros(window_start, "window_start")
         self._core.put(self._serdes.to_key(key), self._serdes.to_value(value), at, None)
 
     def put_batch(self, keys: Any, values: Any, window_starts: Any) -> None:
         """A put a row, in order. One unit: a bad row, and nothing is written."""
-        self._core.put_batch(self._serdes.encode_keys(keys), self._serdes.encode_values(values), window_starts, None)
+        self._core.put_batch(
+            self._serdes.encode_keys(keys), self._serdes.encode_values(values), window_starts, None
+        )
 
     def read_only(
-        self, isolation_level: IsolationLevel | None = None, *, position_bound: PositionBound | None = None
+        self,
+        isolation_level: IsolationLevel | None = None,
+        *,
+        position_bound: PositionBound | None = None,
     ) -> ReadOnlyWindowStore[K, V]:
         """The store's reads at an isolation level, from any thread; None: the task's default level.
 
-        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at that level reaches it.
+        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at
+        that level reaches it.
         """
-        return ReadOnlyWindowStore(self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes)
+        return ReadOnlyWindowStore(
+            self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes
+        )
 
 
 class ReadOnlyTimestampedWindowStore(_WindowReads[K, V, ValueAndTimestamp[V]]):
-    """A timestamped window store's reads at one isolation level, from any thread; what they raise says `StateStore`."""
+    """A timestamped window store's reads at one isolation level, from any thread; what they raise
+    says `StateStore`.
+    """
 
     _timestamps = True
 
@@ -235,7 +285,9 @@ class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V])
         ReadOnlyTimestampedWindowStore.__init__(self, core, Serdes(builder))
 
     def put(self, key: K, value: V | None, window_start: Timestamp, timestamp: Timestamp) -> None:
-        """Sets the key's value and its timestamp in a window; None deletes it, or is passed over (duplicates)."""
+        """Sets the key's value and its timestamp in a window; None deletes it, or is passed over
+        (duplicates).
+        """
         start, at = micros(window_start, "window_start"), micros(timestamp, "timestamp")
         self._core.put(self._serdes.to_key(key), self._serdes.to_value(value), start, at)
 
@@ -247,11 +299,15 @@ class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V])
         self._core.put_batch(keys, values, window_starts, timestamps)
 
     def read_only(
-        self, isolation_level: IsolationLevel | None = None, *, position_bound: PositionBound | None = None
+        self,
+        isolation_level: IsolationLevel | None = None,
+        *,
+        position_bound: PositionBound | None = None,
     ) -> ReadOnlyTimestampedWindowStore[K, V]:
         """The store's reads at an isolation level, from any thread; None: the task's default level.
 
-        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at that level reaches it.
+        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at
+        that level reaches it.
         """
         return ReadOnlyTimestampedWindowStore(
             self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes

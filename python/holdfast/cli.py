@@ -11,7 +11,9 @@ from holdfast.errors import HoldfastError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns 0, or 1 with what went wrong on stderr. `SystemExit` for arguments that are none."""
+    """Run one command; returns 0, or 1 with what went wrong on stderr. `SystemExit` for arguments
+    that are none.
+    """
     asked = _parser().parse_args(arguments)
     try:
         asked.run(asked)
@@ -22,33 +24,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="holdfast", description="State of PySpark queries, operated by hand.")
+    parser = argparse.ArgumentParser(
+        prog="holdfast", description="State of PySpark queries, operated by hand."
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     rewind = commands.add_parser(
         "rewind",
         help="take state and checkpoint back to where an epoch is computed next",
-        description="Take a stopped query's state, and Spark's checkpoint with it, back to where an epoch is computed next. "
-        "Sinks are not rewound: they see that epoch and later ones a second time. Those that skip the epochs they have, as "
-        "Spark's file sink and Delta do, evaluate nothing in them: before the start give such a sink a new output path, or "
-        "take its own log back, too (the file sink's _spark_metadata/<n>, for n from that epoch on).",
+        description="Take a stopped query's state, and Spark's checkpoint with it, back to where "
+        "an epoch is computed next. "
+        "Sinks are not rewound: they see that epoch and later ones a second time. Those that skip "
+        "the epochs they have, as "
+        "Spark's file sink and Delta do, evaluate nothing in them: before the start give such a "
+        "sink a new output path, or "
+        "take its own log back, too (the file sink's _spark_metadata/<n>, for n from that epoch "
+        "on).",
     )
-    _takes_root(rewind, _core.rewind, "nothing had to be taken away of {root}: start the query, epoch {epoch} is next")
+    _takes_root(
+        rewind,
+        _core.rewind,
+        "nothing had to be taken away of {root}: start the query, epoch {epoch} is next",
+    )
     rewind.add_argument("--epoch", type=_epoch, required=True, help="the epoch to compute next")
 
-    epoch = commands.add_parser("epoch", help="one epoch of a query").add_subparsers(required=True, metavar="COMMAND")
+    epoch = commands.add_parser("epoch", help="one epoch of a query").add_subparsers(
+        required=True, metavar="COMMAND"
+    )
     drop = epoch.add_parser(
         "drop",
         help="take away what was staged of an epoch",
-        description="Take away what was staged of an epoch that Spark has not committed, so that new code may come to other "
+        description="Take away what was staged of an epoch that Spark has not committed, so that "
+        "new code may come to other "
         "results. Only where the old code's output has reached no sink.",
     )
-    _takes_root(drop, _core.drop_epoch, "nothing is staged of epoch {epoch} in {root}: nothing was taken away")
+    _takes_root(
+        drop,
+        _core.drop_epoch,
+        "nothing is staged of epoch {epoch} in {root}: nothing was taken away",
+    )
     drop.add_argument("epoch", type=_epoch, help="the epoch")
     return parser
 
 
-def _takes_root(command: argparse.ArgumentParser, take_back: Callable[..., tuple[int, int] | None], nothing: str) -> None:
+def _takes_root(
+    command: argparse.ArgumentParser, take_back: Callable[..., tuple[int, int] | None], nothing: str
+) -> None:
     command.add_argument("root", help="the state's root, as State(...) was given it")
     command.add_argument(
         "--storage-option",
@@ -61,9 +82,16 @@ def _takes_root(command: argparse.ArgumentParser, take_back: Callable[..., tuple
     command.add_argument("--json", action="store_true", help="print one JSON object")
 
     def run(asked: Any) -> None:
-        number, objects = take_back(asked.root, asked.epoch, dict(asked.storage_option)) or (None, 0)
+        number, objects = take_back(asked.root, asked.epoch, dict(asked.storage_option)) or (
+            None,
+            0,
+        )
         if asked.json:
-            print(json.dumps({"root": asked.root, "epoch": asked.epoch, "run": number, "objects": objects}))
+            print(
+                json.dumps(
+                    {"root": asked.root, "epoch": asked.epoch, "run": number, "objects": objects}
+                )
+            )
             return
         if not objects:
             print(nothing.format(root=asked.root, epoch=asked.epoch))

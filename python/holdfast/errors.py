@@ -1,10 +1,11 @@
 """What can go wrong: one base, few classes, each saying what the caller can do.
 
-A message names the store, the key and the path where it has them. Wrong arguments raise Python's own
-`ValueError` and `TypeError`.
+A message names the store, the key and the path where it has them. Wrong arguments raise Python's
+own `ValueError` and `TypeError`.
 
-Docstrings leave out what all that reaches a task's database may raise: `StoreClosedError`, `ForkedProcessError`,
-`StoreCorruptedError` where it meets a damaged file, and `HoldfastError` itself.
+Docstrings leave out what all that reaches a task's database may raise: `StoreClosedError`,
+`ForkedProcessError`, `StoreCorruptedError` where it meets a damaged file, and `HoldfastError`
+itself.
 
 >>> import holdfast as hf
 >>> issubclass(hf.errors.StoreLockedError, hf.errors.HoldfastError)
@@ -30,8 +31,9 @@ __all__ = [
 class HoldfastError(Exception):
     """The base of all.
 
-    Raised itself when the operating system refuses (a full disk, a missing permission), when a call does not fit the moment
-    (after a commit that failed), and for a bug in Holdfast: the message says which.
+    Raised itself when the operating system refuses (a full disk, a missing permission), when a call
+    does not fit the moment (after a commit that failed), and for a bug in Holdfast: the message
+    says which.
     """
 
 
@@ -40,7 +42,9 @@ class StoreClosedError(HoldfastError):
 
 
 class StoreLockedError(HoldfastError):
-    """Another process or task holds the directory; the message names the holder's pid. Close it there first."""
+    """Another process or task holds the directory; the message names the holder's pid. Close it
+    there first.
+    """
 
 
 class StoreCorruptedError(HoldfastError):
@@ -48,7 +52,9 @@ class StoreCorruptedError(HoldfastError):
 
 
 class FormatVersionError(HoldfastError):
-    """Written in a format that this version does not know: use the version of Holdfast that wrote it."""
+    """Written in a format that this version does not know: use the version of Holdfast that wrote
+    it.
+    """
 
 
 class FencedError(HoldfastError):
@@ -60,7 +66,9 @@ class SerializationError(HoldfastError):
 
 
 class NotUpToBoundError(HoldfastError):
-    """The state has not reached the position that the query asks for: try again later, or restore a store named as lost."""
+    """The state has not reached the position that the query asks for: try again later, or restore a
+    store named as lost.
+    """
 
 
 class UnsupportedOperationError(HoldfastError):
@@ -76,7 +84,9 @@ class RestoreError(HoldfastError):
 
 
 class ForkedProcessError(HoldfastError):
-    """The process was forked after a task had been opened: start children with `spawn`, or fork before the first one.
+    """The process was forked after a task had been opened: start children with `spawn`, or fork
+    before the first one.
 
-    Such a child, even one that never sees this error, must end with `os._exit`, as those of `multiprocessing` do.
+    Such a child, even one that never sees this error, must end with `os._exit`, as those of
+    `multiprocessing` do.
     """

@@ -1,11 +1,13 @@
 """Builders: which stores a task has.
 
-Durations are timedeltas, or microseconds. Builders raise `ValueError` or `TypeError` for a name, a duration, a flag or a
-serde that cannot be: a name is 1 to 200 ASCII letters, digits, `_`, `-` or `.`, a duration is not negative and fits 64 bits.
+Durations are timedeltas, or microseconds. Builders raise `ValueError` or `TypeError` for a name, a
+duration, a flag or a serde that cannot be: a name is 1 to 200 ASCII letters, digits, `_`, `-` or
+`.`, a duration is not negative and fits 64 bits.
 
 >>> from datetime import timedelta
 >>> import holdfast as hf
->>> hf.stores.versioned("rates", history_retention=timedelta(days=30)).segment_interval == 30 * 86_400_000_000 // 24
+>>> rates = hf.stores.versioned("rates", history_retention=timedelta(days=30))
+>>> rates.segment_interval == 30 * 86_400_000_000 // 24
 True
 """
 
@@ -26,7 +28,9 @@ __all__ = [
 ]
 
 
-Kind = Literal["key_value", "timestamped_key_value", "versioned", "window", "timestamped_window", "session"]
+Kind = Literal[
+    "key_value", "timestamped_key_value", "versioned", "window", "timestamped_window", "session"
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +57,9 @@ class StoreBuilder:
     """Every put of a window is kept."""
 
     def __post_init__(self) -> None:
-        """Raises `TypeError` that names the field: no serde, one that cannot be a key's, a flag that is no bool."""
+        """Raises `TypeError` that names the field: no serde, one that cannot be a key's, a flag
+        that is no bool.
+        """
         for what, flag in (
             *(("transactional", self.transactional), ("persistent", self.persistent)),
             ("retain_duplicates", self.retain_duplicates),
@@ -62,7 +68,10 @@ class StoreBuilder:
                 raise TypeError(f"store {self.name}: {what} is {flag!r:.80}; wanted: True or False")
         for what, given in (("key", self.key), ("value", self.value)):
             if not hasattr(given, "serialize") or not hasattr(given, "deserialize"):
-                raise TypeError(f"store {self.name}: {what} is {given!r:.80}; wanted: a serde, such as serde.STRING")
+                raise TypeError(
+                    f"store {self.name}: {what} is {given!r:.80}; wanted: a serde, such as "
+                    "serde.STRING"
+                )
         if isinstance(self.key, serde.TypedSerde):
             try:
                 self.key.check_key()
@@ -81,7 +90,12 @@ def key_value(
     """A store of key and value."""
     _check(name)
     return StoreBuilder(
-        name=name, kind="key_value", key=key, value=value, persistent=persistent, transactional=transactional
+        name=name,
+        kind="key_value",
+        key=key,
+        value=value,
+        persistent=persistent,
+        transactional=transactional,
     )
 
 
@@ -95,12 +109,17 @@ def timestamped_key_value(
 ) -> StoreBuilder:
     """A store of key and value with a timestamp a value.
 
-    It can be opened on the rows of a key-value store of the same name: they have timestamp -1 until they are written
-    again. There is no way back.
+    It can be opened on the rows of a key-value store of the same name: they have timestamp -1 until
+    they are written again. There is no way back.
     """
     _check(name)
     return StoreBuilder(
-        name=name, kind="timestamped_key_value", persistent=persistent, transactional=transactional, key=key, value=value
+        name=name,
+        kind="timestamped_key_value",
+        persistent=persistent,
+        transactional=transactional,
+        key=key,
+        value=value,
     )
 
 
@@ -116,8 +135,8 @@ def versioned(
 ) -> StoreBuilder:
     """A store of values in force from a time on, with the history of the last `history_retention`.
 
-    `history_retention` is also the grace for late writes. `segment_interval` is the unit in which old history is
-    dropped: its only effect is speed; `ValueError` where it is not above zero.
+    `history_retention` is also the grace for late writes. `segment_interval` is the unit in which
+    old history is dropped: its only effect is speed; `ValueError` where it is not above zero.
     """
     _check(name)
     retention = not_negative(history_retention, "history_retention")
@@ -152,9 +171,9 @@ def window(
 ) -> StoreBuilder:
     """A store of values by key and window, which ends `window_size` after its start.
 
-    Windows that start `retention` or more before the latest start are gone, and puts of them dropped and counted. With
-    `retain_duplicates` every put of a key and start is kept; that is fixed when the store is made. `ValueError` for a
-    `window_size` above `retention`.
+    Windows that start `retention` or more before the latest start are gone, and puts of them
+    dropped and counted. With `retain_duplicates` every put of a key and start is kept; that is
+    fixed when the store is made. `ValueError` for a `window_size` above `retention`.
     """
     _check(name)
     kept, size = _window_durations(retention, window_size)
@@ -184,8 +203,8 @@ def timestamped_window(
 ) -> StoreBuilder:
     """As `window`, with a timestamp a value.
 
-    It can be opened on the rows of a window store of the same name: they have timestamp -1 until they are written
-    again. There is no way back.
+    It can be opened on the rows of a window store of the same name: they have timestamp -1 until
+    they are written again. There is no way back.
     """
     _check(name)
     kept, size = _window_durations(retention, window_size)
@@ -213,12 +232,19 @@ def session(
 ) -> StoreBuilder:
     """A store of values by key and session, a time from its start to its end, both included.
 
-    Sessions that end `retention` or more before the latest end are gone, and puts of them dropped and counted.
+    Sessions that end `retention` or more before the latest end are gone, and puts of them dropped
+    and counted.
     """
     _check(name)
     kept = not_negative(retention, "retention")
     return StoreBuilder(
-        name=name, kind="session", persistent=persistent, transactional=transactional, key=key, value=value, retention=kept
+        name=name,
+        kind="session",
+        persistent=persistent,
+        transactional=transactional,
+        key=key,
+        value=value,
+        retention=kept,
     )
 
 
@@ -226,7 +252,8 @@ def _window_durations(retention: Span, window_size: Span) -> tuple[int, int]:
     kept, size = not_negative(retention, "retention"), not_negative(window_size, "window_size")
     if size > kept:
         raise ValueError(
-            f"window_size is {size} microseconds, more than retention, which is {kept}; a window must be kept until it ends"
+            f"window_size is {size} microseconds, more than retention, which is {kept}; a window "
+            "must be kept until it ends"
         )
     return kept, size
 

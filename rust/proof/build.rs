@@ -1,4 +1,5 @@
-//! Compiles the fault-injection shim against RocksDB's headers, with the settings of RocksDB's own build that its classes depend on.
+//! Compiles the fault-injection shim against RocksDB's headers, with the settings of RocksDB's own
+//! build that its classes depend on.
 
 use std::path::Path;
 
@@ -9,7 +10,11 @@ fn main() {
         return;
     };
     let include = Path::new(&include);
-    let os = if cfg!(target_os = "macos") { "OS_MACOSX" } else { "OS_LINUX" };
+    let os = if cfg!(target_os = "macos") {
+        "OS_MACOSX"
+    } else {
+        "OS_LINUX"
+    };
     cc::Build::new()
         .cpp(true)
         .file("src/faults.cc")

@@ -1,5 +1,6 @@
-"""The key-value rows of the contract's cases, each by its id; once in one transaction, once committed after every operation,
-once with a close and reopen after every operation."""
+"""The key-value rows of the contract's cases, each by its id; once in one transaction, once
+committed after every operation, once with a close and reopen after every operation.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ MODES = ["one transaction", "commit after each", "reopen after each"]
 
 
 class Store:
-    """The store under test: every call goes to the one that is open now, and is followed by what the mode asks for."""
+    """The store under test: every call goes to the one that is open now, and is followed by what
+    the mode asks for.
+    """
 
     def __init__(self, bench, mode: str) -> None:
         self.bench = bench
@@ -183,7 +186,9 @@ def test_k15_a_null_key_is_an_error(four, call):
         lambda b: b.rates.scan(),
         lambda b: b.rates.put_batch(pa.array([b"a"]), pa.array([b"1"]), pa.array([1])),
         lambda b: b.rates.get_batch(pa.array([b"a"])),
-        lambda b: b.rates.apply_batch(pa.array([True]), pa.array([b"a"]), pa.array([b"1"]), pa.array([1])),
+        lambda b: b.rates.apply_batch(
+            pa.array([True]), pa.array([b"a"]), pa.array([b"1"]), pa.array([1])
+        ),
         lambda b: b.task.commit(),
         lambda b: b.task.rollback(),
         lambda b: b.task.committed_offset(("t", 0)),
@@ -235,7 +240,9 @@ def test_k16_an_iterator_is_closed_with_its_store(bench):
     ],
 )
 @pytest.mark.parametrize("cut", [1, 2, 3])
-def test_k18_restore_ends_at_the_last_record_however_it_is_cut(bench, maybe_reopen, records, expected, cut):
+def test_k18_restore_ends_at_the_last_record_however_it_is_cut(
+    bench, maybe_reopen, records, expected, cut
+):
     for start in range(0, len(records), cut):
         part = records[start : start + cut]
         keys, values = (pa.array(list(column), pa.binary()) for column in zip(*part, strict=True))

@@ -1,5 +1,6 @@
-"""The session rows of the contract's cases, each by its id; once in one transaction, once committed after every operation,
-once with a close and reopen after every operation."""
+"""The session rows of the contract's cases, each by its id; once in one transaction, once committed
+after every operation, once with a close and reopen after every operation.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +42,16 @@ def test_s04_backward(four):
 
 
 def test_s05_a_range_of_keys_is_ordered_by_end_then_key(four):
-    assert four.find_sessions(b"a", 0, 100, key_to=b"aa") == ["a[0,0]=1", "aa[5,15]=3", "a[10,20]=2"]
-    assert four.find_sessions(b"a", 0, 100, key_to=b"aa", reverse=True) == ["a[10,20]=2", "aa[5,15]=3", "a[0,0]=1"]
+    assert four.find_sessions(b"a", 0, 100, key_to=b"aa") == [
+        "a[0,0]=1",
+        "aa[5,15]=3",
+        "a[10,20]=2",
+    ]
+    assert four.find_sessions(b"a", 0, 100, key_to=b"aa", reverse=True) == [
+        "a[10,20]=2",
+        "aa[5,15]=3",
+        "a[0,0]=1",
+    ]
 
 
 def test_s06_open_ends_and_the_wrong_way_round(four, caplog):
@@ -93,7 +102,9 @@ def test_s10_all_keys_by_time(s09):
         lambda s: s.find_sessions(None, 0, 1),
         lambda s: s.fetch(None),
         lambda s: s.fetch_session(None, 0, 1),
-        lambda s: s.put_batch(pa.array([None], pa.binary()), pa.array([0]), pa.array([1]), pa.array([b"1"])),
+        lambda s: s.put_batch(
+            pa.array([None], pa.binary()), pa.array([0]), pa.array([1]), pa.array([b"1"])
+        ),
         lambda s: s.find_batch(pa.array([None], pa.binary()), pa.array([0]), pa.array([1])),
     ],
 )
@@ -123,7 +134,12 @@ def test_what_comes_too_late_is_dropped_and_counted(empty):
 
 def test_sessions_of_one_end_are_ordered_by_key_then_start(empty):
     empty.puts("b[-5,7]=1 a[3,7]=2 a[-1,7]=3 a[0,6]=4")
-    assert empty.find_sessions(None, 0, MAX, key_to=None) == ["a[0,6]=4", "a[-1,7]=3", "a[3,7]=2", "b[-5,7]=1"]
+    assert empty.find_sessions(None, 0, MAX, key_to=None) == [
+        "a[0,6]=4",
+        "a[-1,7]=3",
+        "a[3,7]=2",
+        "b[-5,7]=1",
+    ]
     assert empty.fetch(b"a") == ["a[0,6]=4", "a[-1,7]=3", "a[3,7]=2"]
 
 

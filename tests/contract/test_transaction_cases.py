@@ -1,6 +1,8 @@
-"""The transaction rows of the contract's cases, each by its id; once in a task that stays open, once with a close and reopen
-after what was committed before, and after each commit, rollback or restore. T14 and T19 begin with a crash, and are beside the
-other crashes: `test_errors.py`, `test_without_transactions.py`."""
+"""The transaction rows of the contract's cases, each by its id; once in a task that stays open,
+once with a close and reopen after what was committed before, and after each commit, rollback or
+restore. T14 and T19 begin with a crash, and are beside the other crashes: `test_errors.py`,
+`test_without_transactions.py`.
+"""
 
 from __future__ import annotations
 
@@ -166,7 +168,9 @@ def test_t18_restored_records_are_visible_at_once(base, maybe_reopen):
 
 def test_t20_transactions_on_and_off_around_clean_closes_keep_everything(tmp_path):
     for number, transactional in enumerate((True, False, True)):
-        with hf.open_task(tmp_path / "db", [hf.stores.key_value("kv", transactional=transactional)]) as task:
+        with hf.open_task(
+            tmp_path / "db", [hf.stores.key_value("kv", transactional=transactional)]
+        ) as task:
             assert rows(task["kv"]) == COMMITTED[: 3 * number].strip()
             task["kv"].put(*(part.encode() for part in COMMITTED.split()[number]))
             task.commit({("log", 0): number})
@@ -208,7 +212,11 @@ def test_the_default_isolation_level_follows_the_processing_guarantee(open_bench
         (hf.ProcessingGuarantee.AT_LEAST_ONCE, None, b"1"),
         (hf.ProcessingGuarantee.EXACTLY_ONCE, RU, b"1"),
     ]:
-        bench = open_bench(f"{guarantee.value} {level}", processing_guarantee=guarantee, default_isolation_level=level)
+        bench = open_bench(
+            f"{guarantee.value} {level}",
+            processing_guarantee=guarantee,
+            default_isolation_level=level,
+        )
         bench.kv.put(b"a", b"1")
         assert bench.kv.read_only().get(b"a") == seen
 

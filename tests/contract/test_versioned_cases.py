@@ -1,5 +1,6 @@
-"""`versioned.jsonl`, every case: by scalar calls in one transaction, committed and reopened after every
-operation, and as one mixed Arrow batch."""
+"""`versioned.jsonl`, every case: by scalar calls in one transaction, committed and reopened after
+every operation, and as one mixed Arrow batch.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-CASES = [json.loads(line) for line in (Path(__file__).parent / "versioned.jsonl").read_text().splitlines()]
+CASES = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "versioned.jsonl").read_text().splitlines()
+]
 LATEST = 2**63 - 1
 
 
@@ -49,22 +53,34 @@ def expected(operation: dict):
 @pytest.mark.parametrize("mode", ["one transaction", "commit after each", "reopen after each"])
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
 def test_case(open_bench, case, mode):
-    bench = open_bench(history_retention=case["history_retention"], segment_interval=case["segment_interval"])
+    bench = open_bench(
+        history_retention=case["history_retention"], segment_interval=case["segment_interval"]
+    )
     for number, operation in enumerate(case["operations"]):
-        assert run(bench.rates, operation) == expected(operation), (case["point"], number, operation)
+        assert run(bench.rates, operation) == expected(operation), (
+            case["point"],
+            number,
+            operation,
+        )
         if mode == "commit after each":
             bench.task.commit()
         elif mode == "reopen after each":
             bench.reopen()
 
 
-ONLY_PUTS_AND_GETS = [case for case in CASES if {op["op"] for op in case["operations"]} <= {"put", "get"}]
+ONLY_PUTS_AND_GETS = [
+    case for case in CASES if {op["op"] for op in case["operations"]} <= {"put", "get"}
+]
 
 
 @pytest.mark.parametrize("committed_up_to", [0, 1, 2, 4])
-@pytest.mark.parametrize("case", ONLY_PUTS_AND_GETS, ids=[case["id"] for case in ONLY_PUTS_AND_GETS])
+@pytest.mark.parametrize(
+    "case", ONLY_PUTS_AND_GETS, ids=[case["id"] for case in ONLY_PUTS_AND_GETS]
+)
 def test_case_as_one_mixed_batch(open_bench, case, committed_up_to):
-    bench = open_bench(history_retention=case["history_retention"], segment_interval=case["segment_interval"])
+    bench = open_bench(
+        history_retention=case["history_retention"], segment_interval=case["segment_interval"]
+    )
     for operation in case["operations"][:committed_up_to]:
         run(bench.rates, operation)
     bench.task.commit()
@@ -85,7 +101,11 @@ def test_case_as_one_mixed_batch(open_bench, case, committed_up_to):
             assert row["accepted"] is None
             found = None
             if row["value"] is not None:
-                found = {"value": row["value"].decode(), "timestamp": row["timestamp"], "valid_to": row["valid_to"]}
+                found = {
+                    "value": row["value"].decode(),
+                    "timestamp": row["timestamp"],
+                    "valid_to": row["valid_to"],
+                }
             else:
                 assert (row["timestamp"], row["valid_to"]) == (None, None)
         assert found == expected(operation), (case["point"], operation)

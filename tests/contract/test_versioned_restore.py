@@ -1,5 +1,7 @@
-"""The wrong answers of Kafka Streams 4.3.1 that replay and reopening give (VX4 to VX10, R01 to R03 of the reference): none of
-them here, however the records are cut into batches, on every kind of storage, and after a reopen."""
+"""The wrong answers of Kafka Streams 4.3.1 that replay and reopening give (VX4 to VX10, R01 to R03
+of the reference): none of them here, however the records are cut into batches, on every kind of
+storage, and after a reopen.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ LOG = ("changelog", 0)
 
 @dataclass(frozen=True)
 class Replay:
-    """Records of a changelog, and what is there behind them: the value, its begin and its end, by key and moment."""
+    """Records of a changelog, and what is there behind them: the value, its begin and its end, by
+    key and moment.
+    """
 
     history_retention: int
     segment_interval: int
@@ -41,7 +45,12 @@ REPLAYS = {
             ("k", 95): ("a", 90, 98),
         },
     ),
-    "VX5": Replay(50, 1, "a ∅@44 a v@11 b x@112", {("a", None): None, ("a", 20): None, ("b", None): ("x", 112, None)}),
+    "VX5": Replay(
+        50,
+        1,
+        "a ∅@44 a v@11 b x@112",
+        {("a", None): None, ("a", 20): None, ("b", None): ("x", 112, None)},
+    ),
     "VX6": Replay(100, 10, "b ∅@87 b v@63 b @198", {("b", 98): None, ("b", None): ("", 198, None)}),
     "R01": Replay(
         300,
@@ -63,11 +72,20 @@ REPLAYS = {
         300,
         100,
         "k ∅@80 a@90 ∅@99 ∅@101 b@110 ∅@120",
-        {("k", None): None, ("k", 115): ("b", 110, 120), ("k", 105): None, ("k", 95): ("a", 90, 99), ("k", 85): None},
+        {
+            ("k", None): None,
+            ("k", 115): ("b", 110, 120),
+            ("k", 105): None,
+            ("k", 95): ("a", 90, 99),
+            ("k", 85): None,
+        },
         (3, 3),
     ),
     "R03": Replay(
-        300, 100, "j v@310 a x@10 b y@9", {("j", None): ("v", 310, None), ("a", None): ("x", 10, None), ("b", None): None}
+        300,
+        100,
+        "j v@310 a x@10 b y@9",
+        {("j", None): ("v", 310, None), ("a", None): ("x", 10, None), ("b", None): None},
     ),
 }
 
@@ -86,11 +104,15 @@ def records(text: str) -> list[tuple[bytes, bytes | None, int]]:
 def check(bench: Bench, replay: Replay) -> None:
     for (key, moment), wanted in replay.found.items():
         got = bench.rates.get(key.encode(), as_of=moment)
-        assert (None if got is None else (got.value.decode(), got.timestamp, got.valid_to)) == wanted, (key, moment)
+        assert (
+            None if got is None else (got.value.decode(), got.timestamp, got.valid_to)
+        ) == wanted, (key, moment)
 
 
 def versions(bench: Bench) -> list[object]:
-    return [(key, *version) for key, version in bench.rates.versions_range(None, None, -1_000, 1_000)]
+    return [
+        (key, *version) for key, version in bench.rates.versions_range(None, None, -1_000, 1_000)
+    ]
 
 
 @pytest.mark.parametrize("cut", ["as there", "one by one", "two by two", "all at once"])
@@ -98,12 +120,19 @@ def versions(bench: Bench) -> list[object]:
 def test_replay_gives_what_the_puts_gave(open_bench, case, cut):
     replay = REPLAYS[case]
     rows = records(replay.records)
-    times = {"history_retention": replay.history_retention, "segment_interval": replay.segment_interval}
+    times = {
+        "history_retention": replay.history_retention,
+        "segment_interval": replay.segment_interval,
+    }
     put, restored = open_bench("put", **times), open_bench("restored", **times)
     for row in rows:
         put.rates.put(*row)
     check(put, replay)
-    cuts = {"as there": replay.batches or (len(rows),), "one by one": (1,) * len(rows), "two by two": (2,) * len(rows)}
+    cuts = {
+        "as there": replay.batches or (len(rows),),
+        "one by one": (1,) * len(rows),
+        "two by two": (2,) * len(rows),
+    }
     start = 0
     for length in cuts.get(cut, (len(rows),)):
         if batch := rows[start : start + length]:
@@ -156,7 +185,11 @@ def test_vx10_the_position_survives_a_clean_restart(open_bench):
     bench.task.observe("orders", 3, 41)
     bench.rates.put(b"k", b"a", 100)
     bench.reopen()
-    reader = bench.rates.read_only(position_bound=hf.PositionBound.at(hf.Position({"orders": {3: 41}})))
+    reader = bench.rates.read_only(
+        position_bound=hf.PositionBound.at(hf.Position({"orders": {3: 41}}))
+    )
     assert reader.get(b"k") == (b"a", 100, None)
     with pytest.raises(hf.errors.NotUpToBoundError):
-        bench.rates.read_only(position_bound=hf.PositionBound.at(hf.Position({"orders": {3: 42}}))).get(b"k")
+        bench.rates.read_only(
+            position_bound=hf.PositionBound.at(hf.Position({"orders": {3: 42}}))
+        ).get(b"k")

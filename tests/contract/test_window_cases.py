@@ -1,5 +1,6 @@
-"""The window rows of the contract's cases, each by its id; once in one transaction, once committed after every operation,
-once with a close and reopen after every operation."""
+"""The window rows of the contract's cases, each by its id; once in one transaction, once committed
+after every operation, once with a close and reopen after every operation.
+"""
 
 from __future__ import annotations
 
@@ -201,7 +202,10 @@ def test_a_window_at_the_end_of_time_ends_there(open_case):
     case.put(b"a", b"1", MAX - 1)
     case.put(b"a", b"2", MAX)
     with case.store.all() as rows:
-        assert [key for key, _ in rows] == [hf.WindowedKey(b"a", MAX - 1, MAX), hf.WindowedKey(b"a", MAX, MAX)]
+        assert [key for key, _ in rows] == [
+            hf.WindowedKey(b"a", MAX - 1, MAX),
+            hf.WindowedKey(b"a", MAX, MAX),
+        ]
     assert case.fetch(b"a", MAX, MAX) == [f"a@{MAX}=2"]
 
 

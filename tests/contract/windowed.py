@@ -1,4 +1,6 @@
-"""The store of a case: every call goes to the one that is open now; between calls the mode's work is done."""
+"""The store of a case: every call goes to the one that is open now; between calls the mode's work
+is done.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,13 @@ MIN, MAX = -(2**63), 2**63 - 1
 
 
 class Case:
-    """A task with one store, and short forms of the rows of windows and sessions: `a@59996=1`, `a[10,20]=2`."""
+    """A task with one store, and short forms of the rows of windows and sessions: `a@59996=1`,
+    `a[10,20]=2`.
+    """
 
-    def __init__(self, path: Path | None, builder: hf.StoreBuilder, mode: str = "one transaction") -> None:
+    def __init__(
+        self, path: Path | None, builder: hf.StoreBuilder, mode: str = "one transaction"
+    ) -> None:
         self.path, self.builder, self.mode = path, builder, mode
         self.task = self.open()
 

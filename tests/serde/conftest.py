@@ -12,13 +12,18 @@ import holdfast as hf
 
 @pytest.fixture
 def open_stores(tmp_path: Path):
-    """Opens a task with a key-value store `kv` and a versioned store `rates` of the same serdes; again: reopens it."""
+    """Opens a task with a key-value store `kv` and a versioned store `rates` of the same serdes;
+    again: reopens it.
+    """
     opened: list[hf.Task] = []
 
     def opener(**serdes: Any) -> hf.Task:
         for task in opened:
             task.close()
-        stores = [hf.stores.key_value("kv", **serdes), hf.stores.versioned("rates", history_retention=10**15, **serdes)]
+        stores = [
+            hf.stores.key_value("kv", **serdes),
+            hf.stores.versioned("rates", history_retention=10**15, **serdes),
+        ]
         opened.append(hf.open_task(tmp_path / "db", stores))
         return opened[-1]
 

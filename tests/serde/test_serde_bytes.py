@@ -38,7 +38,11 @@ ZONE = dt.timezone(dt.timedelta(hours=2))
         (serde.TIMESTAMP, DAY, "800660c52b837600"),
         (serde.TIMESTAMP, DAY.astimezone(ZONE), "800660c52b837600"),
         (serde.TIMESTAMP, -1, "7fffffffffffffff"),
-        (serde.JSON, {"b": [1, 2.5, None, True], "a": "ü"}, b'{"b":[1,2.5,null,true],"a":"\xc3\xbc"}'.hex()),
+        (
+            serde.JSON,
+            {"b": [1, 2.5, None, True], "a": "ü"},
+            b'{"b":[1,2.5,null,true],"a":"\xc3\xbc"}'.hex(),
+        ),
         (serde.JSON, "x", b'"x"'.hex()),
     ],
 )
@@ -56,11 +60,18 @@ def test_golden_bytes(kind, value, golden):
 def test_golden_bytes_of_floats_that_are_equal_as_keys():
     assert serde.FLOAT64.serialize(-0.0) == serde.FLOAT64.serialize(0.0)
     nan = "fff8000000000000"
-    assert serde.FLOAT64.serialize(math.nan).hex() == serde.FLOAT64.serialize(-math.nan).hex() == nan
+    assert (
+        serde.FLOAT64.serialize(math.nan).hex() == serde.FLOAT64.serialize(-math.nan).hex() == nan
+    )
     # A value keeps every bit.
     assert serde.FLOAT64.serialize_value(-0.0).hex() == "7fffffffffffffff"
-    assert math.copysign(1, serde.FLOAT64.deserialize_value(serde.FLOAT64.serialize_value(-0.0))) == -1
-    assert math.copysign(1, serde.FLOAT64.deserialize_value(serde.FLOAT64.serialize_value(-math.nan))) == -1
+    assert (
+        math.copysign(1, serde.FLOAT64.deserialize_value(serde.FLOAT64.serialize_value(-0.0))) == -1
+    )
+    assert (
+        math.copysign(1, serde.FLOAT64.deserialize_value(serde.FLOAT64.serialize_value(-math.nan)))
+        == -1
+    )
 
 
 # Every type that a field can have: type, value, a key's field and a value's cell.
@@ -76,10 +87,20 @@ FIELDS = [
     (pa.uint64(), 2**64 - 2, "fffffffffffffffe", "feffffffffffffff"),
     (pa.float32(), -1.5, "403fffff", "0000c0bf"),
     (pa.float64(), 1.5, "bff8000000000000", "000000000000f83f"),
-    (pa.decimal128(12, 2), decimal.Decimal("-123.45"), "7fffffffffffffffffffffffffffcfc7", "c7cf" + "ff" * 14),
+    (
+        pa.decimal128(12, 2),
+        decimal.Decimal("-123.45"),
+        "7fffffffffffffffffffffffffffcfc7",
+        "c7cf" + "ff" * 14,
+    ),
     (pa.date32(), dt.date(2026, 11, 21), "8000512a", "2a510000"),
     (pa.timestamp("s"), dt.datetime(1970, 1, 1, 0, 4, 18), "8000000000000102", "0201000000000000"),
-    (pa.timestamp("ms", "UTC"), dt.datetime(1970, 1, 1, tzinfo=dt.UTC), "8000000000000000", "0000000000000000"),
+    (
+        pa.timestamp("ms", "UTC"),
+        dt.datetime(1970, 1, 1, tzinfo=dt.UTC),
+        "8000000000000000",
+        "0000000000000000",
+    ),
     (pa.timestamp("us", "Europe/Berlin"), DAY, "800660c52b837600", "0076832bc5600600"),
     (pa.string(), "a\0b", "6100ff6200", "03610062"),
     (pa.large_string(), "", "00", "00"),
@@ -88,15 +109,38 @@ FIELDS = [
     (pa.large_binary(), b"a", "6100", "0161"),
     (pa.binary_view(), b"a", "6100", "0161"),
     (pa.dictionary(pa.int8(), pa.string()), "a", "6100", "0161"),
-    (pa.struct([("x", pa.int8()), ("y", pa.string())]), {"x": None, "y": "a"}, "00016100", "020161"),
+    (
+        pa.struct([("x", pa.int8()), ("y", pa.string())]),
+        {"x": None, "y": "a"},
+        "00016100",
+        "020161",
+    ),
 ]
 CODES = {
-    "bool": "b", "int8": "c", "int16": "s", "int32": "i", "int64": "l", "uint8": "C", "uint16": "S", "uint32": "I",
-    "uint64": "L", "float": "f", "double": "g", "decimal128(12, 2)": "d:12,2", "date32[day]": "tdD", "timestamp[s]": "tss:",
-    "timestamp[ms, tz=UTC]": "tsm:UTC", "timestamp[us, tz=Europe/Berlin]": "tsu:UTC", "string": "u", "large_string": "u",
-    "string_view": "u", "binary": "z", "large_binary": "z", "binary_view": "z",
+    "bool": "b",
+    "int8": "c",
+    "int16": "s",
+    "int32": "i",
+    "int64": "l",
+    "uint8": "C",
+    "uint16": "S",
+    "uint32": "I",
+    "uint64": "L",
+    "float": "f",
+    "double": "g",
+    "decimal128(12, 2)": "d:12,2",
+    "date32[day]": "tdD",
+    "timestamp[s]": "tss:",
+    "timestamp[ms, tz=UTC]": "tsm:UTC",
+    "timestamp[us, tz=Europe/Berlin]": "tsu:UTC",
+    "string": "u",
+    "large_string": "u",
+    "string_view": "u",
+    "binary": "z",
+    "large_binary": "z",
+    "binary_view": "z",
     "dictionary<values=string, indices=int8, ordered=0>": "u",
-}  # fmt: skip
+}
 
 
 def text(words):
@@ -107,13 +151,17 @@ def head(type_):
     """How a row of one column `f` begins."""
     name = text("f")
     if pa.types.is_struct(type_):
-        columns = b"\x01" + name + text("+s") + b"\x02" + text("x") + text("c") + text("y") + text("u")
+        columns = (
+            b"\x01" + name + text("+s") + b"\x02" + text("x") + text("c") + text("y") + text("u")
+        )
     else:
         columns = b"\x01" + name + text(CODES[str(type_)])
     return b"\x01" + bytes([len(columns)]) + columns
 
 
-@pytest.mark.parametrize(("type_", "value", "key", "cell"), FIELDS, ids=[str(field[0]) for field in FIELDS])
+@pytest.mark.parametrize(
+    ("type_", "value", "key", "cell"), FIELDS, ids=[str(field[0]) for field in FIELDS]
+)
 def test_golden_bytes_of_every_field(type_, value, key, cell):
     struct = serde.struct(pa.schema([("f", type_)]))
     data = struct.serialize((value,))
@@ -128,10 +176,21 @@ def test_golden_bytes_of_every_field(type_, value, key, cell):
 
 
 def test_golden_bytes_of_lists_and_maps():
-    struct = serde.struct(pa.schema([("l", pa.list_(pa.int16())), ("m", pa.map_(pa.string(), pa.bool_()))]))
+    struct = serde.struct(
+        pa.schema([("l", pa.list_(pa.int16())), ("m", pa.map_(pa.string(), pa.bool_()))])
+    )
     row = {"l": [1, None, 3], "m": {"a": True, "b": None}}
     data = struct.serialize_value(row)
-    columns = b"\x02" + text("l") + text("+l") + text("s") + text("m") + text("+m") + text("u") + text("b")
+    columns = (
+        b"\x02"
+        + text("l")
+        + text("+l")
+        + text("s")
+        + text("m")
+        + text("+m")
+        + text("u")
+        + text("b")
+    )
     cells = b"\x03" + b"\x03\x05\x01\x00\x03\x00" + b"\x02\x03" + b"\x03\x01a\x01" + b"\x01\x01b"
     assert data == b"\x01" + bytes([len(columns)]) + columns + cells
     assert struct.deserialize_value(data) == row
@@ -158,10 +217,15 @@ def test_a_struct_without_fields():
 
 @pytest.mark.parametrize(
     "kind",
-    [*(getattr(serde, name) for name in ["BYTES", "STRING", "INT64", "FLOAT64", "BOOL", "TIMESTAMP", "JSON"]),
-     serde.struct(pa.schema([("a", pa.list_(pa.int8()))]))],
+    [
+        *(
+            getattr(serde, name)
+            for name in ["BYTES", "STRING", "INT64", "FLOAT64", "BOOL", "TIMESTAMP", "JSON"]
+        ),
+        serde.struct(pa.schema([("a", pa.list_(pa.int8()))])),
+    ],
     ids=repr,
-)  # fmt: skip
+)
 def test_serdes_can_be_pickled(kind):
     copy = pickle.loads(pickle.dumps(kind))
     assert copy == kind
@@ -181,7 +245,12 @@ def test_a_row_is_a_tuple_that_knows_names():
     assert row == {"a": 1, "b": {"c": "x"}}
     assert row != {"a": 1}
     assert row != (1, ("y",))
-    assert (row["a"], row["b"]["c"], dict(row), hash(row)) == (1, "x", {"a": 1, "b": ("x",)}, hash((1, ("x",))))
+    assert (row["a"], row["b"]["c"], dict(row), hash(row)) == (
+        1,
+        "x",
+        {"a": 1, "b": ("x",)},
+        hash((1, ("x",))),
+    )
     assert pickle.loads(pickle.dumps(row)) == row
     assert repr(row) == "Row(a=1, b=Row(c='x'))"
     with pytest.raises(KeyError):

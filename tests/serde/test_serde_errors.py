@@ -1,4 +1,6 @@
-"""What is said when a key or a value cannot be converted: store, column, row or key, what came and what is wanted."""
+"""What is said when a key or a value cannot be converted: store, column, row or key, what came and
+what is wanted.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ import pytest
 import holdfast as hf
 from holdfast import serde
 
-PAIR = serde.struct(pa.schema([("code", pa.string()), pa.field("number", pa.int32(), nullable=False)]))
+PAIR = serde.struct(
+    pa.schema([("code", pa.string()), pa.field("number", pa.int32(), nullable=False)])
+)
 
 
 def pairs(rows, number="int32"):
@@ -28,13 +32,25 @@ def pairs(rows, number="int32"):
         (serde.FLOAT64, False, r"False is a bool; wanted: float"),
         (serde.STRING, b"x", r"b'x' is a bytes; wanted: str"),
         (serde.BOOL, 1, r"1 is a int; wanted: bool"),
-        (serde.TIMESTAMP, "now", r"moment is a str; wanted: epoch microseconds \(int\) or an aware datetime"),
+        (
+            serde.TIMESTAMP,
+            "now",
+            r"moment is a str; wanted: epoch microseconds \(int\) or an aware datetime",
+        ),
         (serde.JSON, b"x", r"bytes is not JSON serializable"),
         (serde.BYTES, "x", r"is a str \('x'\); wanted: bytes"),
         (PAIR, 7, r"7 is a int; wanted: a tuple or dict of \['code', 'number'\]"),
         (PAIR, ("a",), r"\('a',\) is a tuple; wanted: a tuple or dict"),
-        (PAIR, {"code": "a"}, r"has the fields \['code'\]; wanted: a tuple or dict of \['code', 'number'\]"),
-        (PAIR, {"code": "a", "number": 1, "more": 2}, r"has the fields \['code', 'number', 'more'\]"),
+        (
+            PAIR,
+            {"code": "a"},
+            r"has the fields \['code'\]; wanted: a tuple or dict of \['code', 'number'\]",
+        ),
+        (
+            PAIR,
+            {"code": "a", "number": 1, "more": 2},
+            r"has the fields \['code', 'number', 'more'\]",
+        ),
         (PAIR, (1, 2), r"has a field code, 1, which is a int; wanted: string"),
         (PAIR, ("a", "b"), r"has a field number, 'b', which is a str; wanted: int32"),
     ],
@@ -62,7 +78,9 @@ def test_a_wrong_type_says_what_came_and_what_is_wanted(open_stores, kind, wrong
 )
 def test_a_value_that_does_not_fit(open_stores, kind, wrong, words):
     task = open_stores(key=serde.INT64, value=kind)
-    with pytest.raises((hf.errors.SerializationError, TypeError), match=rf"store kv: .*the value .*{words}"):
+    with pytest.raises(
+        (hf.errors.SerializationError, TypeError), match=rf"store kv: .*the value .*{words}"
+    ):
         task["kv"].put(1, wrong)
     assert task["kv"].get(1) is None
 
@@ -93,17 +111,28 @@ def test_a_null_key_is_a_value_error_that_names_its_row(open_stores):
         (serde.INT64, pa.array([1], pa.int32()), "column {} has Arrow type Int32; wanted Int64"),
         (serde.FLOAT64, pa.array([1]), "column {} has Arrow type Int64; wanted Float64"),
         (serde.STRING, pa.array([b"x"]), "column {} has Arrow type Binary; wanted Utf8"),
-        (serde.STRING, pa.array([b"x"]).dictionary_encode(), "column {} has Arrow type Dictionary.*; wanted Utf8"),
+        (
+            serde.STRING,
+            pa.array([b"x"]).dictionary_encode(),
+            "column {} has Arrow type Dictionary.*; wanted Utf8",
+        ),
         (serde.JSON, pa.array([1]), "column {} has Arrow type Int64; wanted Utf8, of JSON texts"),
         (serde.BOOL, pa.array([1]), "column {} has Arrow type Int64; wanted Boolean"),
-        (serde.TIMESTAMP, pa.array(["x"]), "column {} has Arrow type Utf8; wanted timestamp of any unit and zone, or Int64"),
+        (
+            serde.TIMESTAMP,
+            pa.array(["x"]),
+            "column {} has Arrow type Utf8; wanted timestamp of any unit and zone, or Int64",
+        ),
         (PAIR, pa.array([1]), r"column {} has Arrow type Int64; wanted Struct"),
         (PAIR, pairs([("a", 1)], "int64"), r"column {}\.number has Arrow type Int64; wanted Int32"),
         (PAIR, pa.array([{"code": "a"}]), r"column {}\.number is missing"),
         (
             PAIR,
             pa.array([{"code": "a", "number": 1, "more": 1}]),
-            r"column {} has a field \"more\" that its schema does not have; it has \[\"code\", \"number\"\]",
+            (
+                r"column {} has a field \"more\" that its schema does not have; "
+                r"it has \[\"code\", \"number\"\]"
+            ),
         ),
     ],
 )
@@ -123,8 +152,13 @@ def test_a_wrong_type_of_column_names_it(open_stores, kind, wrong, words):
 
 def test_a_null_that_the_schema_forbids_names_its_row(open_stores):
     kv = open_stores(value=PAIR)["kv"]
-    rows = pa.array([None, {"code": None, "number": 1}, {"code": "a", "number": None}], pairs([]).type)
-    with pytest.raises(ValueError, match=r"row 2 of values\.number is null, which its schema does not allow.*store: kv"):
+    rows = pa.array(
+        [None, {"code": None, "number": 1}, {"code": "a", "number": None}], pairs([]).type
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"row 2 of values\.number is null, which its schema does not allow.*store: kv",
+    ):
         kv.put_batch(pa.array([b"a", b"b", b"c"]), rows)
     kv.put_batch(pa.array([b"a", b"b"]), rows[:2])
     assert list(kv.range()) == [(b"b", (None, 1))]
@@ -154,7 +188,10 @@ def test_stored_bytes_of_another_kind_name_store_and_key(open_stores, kind, stor
     task = open_stores(value=kind)
     keys = pa.array([b"z", b"the key"])
     if not isinstance(kind, type(serde.STRING)) or kind is not serde.STRING:
-        with pytest.raises(hf.errors.SerializationError, match=rf"store kv: .* stored value .*b'the key'.*({words})"):
+        with pytest.raises(
+            hf.errors.SerializationError,
+            match=rf"store kv: .* stored value .*b'the key'.*({words})",
+        ):
             task["kv"].get(b"the key")
     for name, read in [
         ("kv", lambda: pa.table(task["kv"].range_batches())),
@@ -165,9 +202,13 @@ def test_stored_bytes_of_another_kind_name_store_and_key(open_stores, kind, stor
             match=rf"row 0 of value .*({words}).*store: {name}, key: the key",
         ):
             read()
-    with pytest.raises(hf.errors.SerializationError, match=rf"store rates: .*b'the key'.*({words})"):
+    with pytest.raises(
+        hf.errors.SerializationError, match=rf"store rates: .*b'the key'.*({words})"
+    ):
         task["rates"].get(b"the key")
-    with pytest.raises(hf.errors.SerializationError, match=rf"row 1 of values .*({words}).*store: kv"):
+    with pytest.raises(
+        hf.errors.SerializationError, match=rf"row 1 of values .*({words}).*store: kv"
+    ):
         task["kv"].get_batch(keys)
 
 
@@ -176,7 +217,9 @@ def test_a_bad_row_of_get_batch_shows_its_typed_key(open_stores):
     task["kv"].put("the key", b"abc")
     task.commit()
     kv = open_stores(key=serde.STRING, value=serde.INT64)["kv"]
-    with pytest.raises(hf.errors.SerializationError, match=r"row 1 of values \(abc\).*store: kv, key: the key"):
+    with pytest.raises(
+        hf.errors.SerializationError, match=r"row 1 of values \(abc\).*store: kv, key: the key"
+    ):
         kv.get_batch(pa.array(["x", "the key"]))
 
 
@@ -186,10 +229,14 @@ def test_stored_keys_of_another_kind(open_stores):
     task.commit()
     kv = open_stores(key=PAIR)["kv"]
     with pytest.raises(
-        hf.errors.SerializationError, match=r"store kv: .* stored key b'the key'.*field code does not begin there"
+        hf.errors.SerializationError,
+        match=r"store kv: .* stored key b'the key'.*field code does not begin there",
     ):
         list(kv.range())
-    with pytest.raises(hf.errors.SerializationError, match=r"row 0 of key \(the key\).*field code does not begin there"):
+    with pytest.raises(
+        hf.errors.SerializationError,
+        match=r"row 0 of key \(the key\).*field code does not begin there",
+    ):
         list(kv.range_batches())
 
 
@@ -204,15 +251,27 @@ def test_stored_keys_of_another_kind(open_stores):
 )
 def test_what_cannot_be_a_key_is_refused_by_the_builder(type_, field):
     kind = serde.struct(pa.schema([("id", pa.int64()), ("tags", type_)]))
-    for build in [hf.stores.key_value, lambda name, **serdes: hf.stores.versioned(name, history_retention=1, **serdes)]:
+    for build in [
+        hf.stores.key_value,
+        lambda name, **serdes: hf.stores.versioned(name, history_retention=1, **serdes),
+    ]:
         build("kv", value=kind)
-        with pytest.raises(TypeError, match=rf"store kv: key: field {field} has type .*cannot be part of a key"):
+        with pytest.raises(
+            TypeError, match=rf"store kv: key: field {field} has type .*cannot be part of a key"
+        ):
             build("kv", key=kind)
 
 
 @pytest.mark.parametrize(
     "type_",
-    [pa.null(), pa.time32("s"), pa.duration("us"), pa.float16(), pa.decimal256(40, 2), pa.list_(pa.duration("s"))],
+    [
+        pa.null(),
+        pa.time32("s"),
+        pa.duration("us"),
+        pa.float16(),
+        pa.decimal256(40, 2),
+        pa.list_(pa.duration("s")),
+    ],
     ids=str,
 )
 def test_what_cannot_be_stored_is_refused_by_the_serde(type_):
@@ -241,7 +300,9 @@ def test_what_is_no_schema():
 
 @pytest.mark.parametrize("wrong", [None, "int64", int])
 def test_what_is_no_serde(wrong):
-    with pytest.raises(TypeError, match="store kv: value is .*; wanted: a serde, such as serde.STRING"):
+    with pytest.raises(
+        TypeError, match="store kv: value is .*; wanted: a serde, such as serde.STRING"
+    ):
         hf.stores.key_value("kv", value=wrong)
 
 
@@ -250,7 +311,12 @@ def test_a_flag_that_is_no_bool():
         with pytest.raises(TypeError, match=f"store kv: {flag} is 'no'; wanted: True or False"):
             hf.stores.key_value("kv", **{flag: "no"})
     with pytest.raises(TypeError, match="store w: retain_duplicates is 1; wanted"):
-        hf.stores.window("w", retention=1, window_size=1, retain_duplicates=1)  # type: ignore[arg-type]
+        hf.stores.window(
+            "w",
+            retention=1,
+            window_size=1,
+            retain_duplicates=1,  # type: ignore[arg-type]
+        )
 
 
 def test_a_value_that_cannot_be_returned_is_not_deleted(open_stores):

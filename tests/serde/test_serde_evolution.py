@@ -69,7 +69,10 @@ def test_every_type_can_be_skipped():
 
 def test_structs_inside_may_change_too():
     old = pa.schema(
-        [("s", pa.struct([("a", pa.int8()), ("b", pa.string())])), ("l", pa.list_(pa.struct([("a", pa.int8())])))]
+        [
+            ("s", pa.struct([("a", pa.int8()), ("b", pa.string())])),
+            ("l", pa.list_(pa.struct([("a", pa.int8())]))),
+        ]
     )
     new = pa.schema(
         [
@@ -83,7 +86,9 @@ def test_structs_inside_may_change_too():
 
 
 def test_forms_and_zones_are_no_change_of_type():
-    old = pa.schema([("a", pa.string()), ("b", pa.timestamp("us", "UTC")), ("c", pa.list_(pa.binary()))])
+    old = pa.schema(
+        [("a", pa.string()), ("b", pa.timestamp("us", "UTC")), ("c", pa.list_(pa.binary()))]
+    )
     new = pa.schema(
         [
             ("a", pa.dictionary(pa.int32(), pa.string())),
@@ -102,7 +107,10 @@ def test_forms_and_zones_are_no_change_of_type():
     [
         (("id", pa.int32()), "column id was stored as Int64 and is now asked for as Int32"),
         (("name", pa.binary()), "column name was stored as Utf8 and is now asked for as Binary"),
-        (("tags", pa.list_(pa.int8())), r"column tags\[\] was stored as Utf8 and is now asked for as Int8"),
+        (
+            ("tags", pa.list_(pa.int8())),
+            r"column tags\[\] was stored as Utf8 and is now asked for as Int8",
+        ),
         (("tags", pa.string()), "column tags was stored as List.* and is now asked for as Utf8"),
         (
             pa.field("rate", pa.float64(), nullable=False),
@@ -120,7 +128,8 @@ def test_a_column_that_may_not_be_null_any_more():
     strict = serde.struct(pa.schema([pa.field("name", pa.string(), nullable=False)]))
     assert strict.deserialize_value(serde.struct(OLD).serialize_value((1, "a", None))) == ("a",)
     with pytest.raises(
-        hf.errors.SerializationError, match="column name is null in it, which the schema does not allow any more"
+        hf.errors.SerializationError,
+        match="column name is null in it, which the schema does not allow any more",
     ):
         strict.deserialize_value(serde.struct(OLD).serialize_value((1, None, None)))
 
@@ -144,15 +153,20 @@ def test_rows_of_many_schemas_in_one_store(open_stores):
 def test_another_serde_than_the_store_was_written_with(open_stores):
     open_stores(key=serde.INT64, value=serde.struct(OLD))
     with pytest.raises(
-        ValueError, match=r"key: it was written with the serde int64 and is now opened with string \[store: kv, path: "
+        ValueError,
+        match=r"key: it was written with the serde int64 and is now opened with string "
+        r"\[store: kv, path: ",
     ):
         open_stores(key=serde.STRING, value=serde.struct(OLD))
     with pytest.raises(
-        ValueError, match=r"value: it was written with the serde struct and is now opened with json \[store: kv"
+        ValueError,
+        match=r"value: it was written with the serde struct and is now opened with json "
+        r"\[store: kv",
     ):
         open_stores(key=serde.INT64, value=serde.JSON)
     with pytest.raises(
-        hf.errors.SerializationError, match=r"value: column id was stored as Int64 and is now asked for as Utf8.*store: kv"
+        hf.errors.SerializationError,
+        match=r"value: column id was stored as Int64 and is now asked for as Utf8.*store: kv",
     ):
         open_stores(key=serde.INT64, value=serde.struct(pa.schema([("id", pa.string())])))
     # Bytes can always be read, and change nothing.
@@ -167,7 +181,8 @@ def test_the_fields_of_a_key_are_fixed(open_stores):
     open_stores(key=serde.struct(key))
     for other in [pa.schema([("a", pa.int8())]), pa.schema([("b", pa.int8()), ("a", pa.int8())])]:
         with pytest.raises(
-            ValueError, match=r"key: its columns were \(a: Int8, b: Int8\) and are now .*; a key's are fixed"
+            ValueError,
+            match=r"key: its columns were \(a: Int8, b: Int8\) and are now .*; a key's are fixed",
         ):
             open_stores(key=serde.struct(other))
     assert list(open_stores(key=serde.struct(key))["kv"].range()) == []

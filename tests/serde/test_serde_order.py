@@ -1,4 +1,6 @@
-"""Keys order by their bytes as Spark SQL orders the values: compared here with an order written down by itself."""
+"""Keys order by their bytes as Spark SQL orders the values: compared here with an order written
+down by itself.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from hypothesis import strategies as st
 from holdfast import serde
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
-FLOATS = st.floats() | st.sampled_from([0.0, -0.0, math.nan, -math.nan, math.inf, -math.inf, 5e-324, -5e-324])
+FLOATS = st.floats() | st.sampled_from(
+    [0.0, -0.0, math.nan, -math.nan, math.inf, -math.inf, 5e-324, -5e-324]
+)
 TEXT = st.text(max_size=4) | st.text(st.sampled_from("\0\1a\x7f\x80ÿ\uffff\U00010000"), max_size=4)
 BINARY = st.binary(max_size=4) | st.lists(st.sampled_from([0, 1, 254, 255]), max_size=4).map(bytes)
 MOMENTS = st.datetimes(timezones=st.just(dt.UTC))
@@ -24,13 +28,18 @@ DECIMALS = st.decimals(-(10**10), 10**10, places=3, allow_nan=False)
 
 
 def compare(a, b):
-    """Spark SQL's ascending order: nulls first, NaN greatest and equal to itself, strings and binary by unsigned bytes."""
+    """Spark SQL's ascending order: nulls first, NaN greatest and equal to itself, strings and
+    binary by unsigned bytes.
+    """
     if a is None or b is None:
         return (a is not None) - (b is not None)
     if isinstance(a, tuple):
         return next((order for x, y in zip(a, b, strict=True) if (order := compare(x, y))), 0)
     if isinstance(a, float):
-        a, b = (math.isnan(a), a if not math.isnan(a) else 0), (math.isnan(b), b if not math.isnan(b) else 0)
+        a, b = (
+            (math.isnan(a), a if not math.isnan(a) else 0),
+            (math.isnan(b), b if not math.isnan(b) else 0),
+        )
     if isinstance(a, str):
         a, b = a.encode(), b.encode()
     return (a > b) - (a < b)
@@ -110,14 +119,19 @@ def few(value):
 @given(
     st.lists(
         st.tuples(
-            few(["", "a", "a\0", "a\0b", "b"]), few([False, True]), few([0.0, -0.0, math.nan, -1.0]),
+            few(["", "a", "a\0", "a\0b", "b"]),
+            few([False, True]),
+            few([0.0, -0.0, math.nan, -1.0]),
             st.none() | st.tuples(few([b"", b"\0", b"\0\xff", b"\xff"]), few([-1, 0, 1])),
-            few([decimal.Decimal(-1), decimal.Decimal(1)]), few([dt.date(1969, 12, 31), dt.date(1970, 1, 1)]),
-            few([dt.datetime(1969, 1, 1, tzinfo=dt.UTC), dt.datetime(1970, 1, 1, tzinfo=dt.UTC)]), few([0.0, -1.5, math.nan]),
+            few([decimal.Decimal(-1), decimal.Decimal(1)]),
+            few([dt.date(1969, 12, 31), dt.date(1970, 1, 1)]),
+            few([dt.datetime(1969, 1, 1, tzinfo=dt.UTC), dt.datetime(1970, 1, 1, tzinfo=dt.UTC)]),
+            few([0.0, -1.5, math.nan]),
         ),
-        min_size=2, max_size=8,
+        min_size=2,
+        max_size=8,
     )
-)  # fmt: skip
+)
 def test_structs_that_share_first_fields(rows):
     check(serde.struct(SCHEMA), rows)
 
@@ -130,11 +144,17 @@ NUMBERS = [
     ("bigint", [None, -(2**63), -1, 0, 1, 2**63 - 1]),
     ("float", [None, 0.0, -0.0, 1.5, -1.5, math.nan, math.inf, -math.inf]),
     ("double", [None, 0.0, -0.0, 1e300, -1e300, math.nan, math.inf, -math.inf]),
-    ("decimal(20,3)", [None, decimal.Decimal("-1.5"), decimal.Decimal(0), decimal.Decimal("99999.999")]),
+    (
+        "decimal(20,3)",
+        [None, decimal.Decimal("-1.5"), decimal.Decimal(0), decimal.Decimal("99999.999")],
+    ),
     ("string", [None, "", "a", "a\0", "a\0b", "ab", "é", "\uffff", "\U00010000"]),
     ("binary", [None, b"", b"\0", b"\0\0", b"\0\xff", b"\x7f", b"\xff"]),
     ("date", [None, dt.date(1, 1, 1), dt.date(1969, 12, 31), dt.date(2026, 11, 21)]),
-    ("timestamp", [None, *(dt.datetime(year, 1, 1, tzinfo=dt.UTC) for year in (1900, 1969, 1970, 2026))]),
+    (
+        "timestamp",
+        [None, *(dt.datetime(year, 1, 1, tzinfo=dt.UTC) for year in (1900, 1969, 1970, 2026))],
+    ),
 ]
 
 
@@ -145,12 +165,20 @@ def test_spark_orders_so_too(spark):
     rows = [tuple(rng.choice(values) for _, values in NUMBERS) for _ in range(400)]
     names = [f"c{n}" for n in range(len(NUMBERS))]
     schema = ", ".join(f"{name} {type_}" for name, (type_, _) in zip(names, NUMBERS, strict=True))
-    frame = spark.createDataFrame([(n, *row) for n, row in enumerate(rows)], f"n int, {schema}").cache()
+    frame = spark.createDataFrame(
+        [(n, *row) for n, row in enumerate(rows)], f"n int, {schema}"
+    ).cache()
     arrow = frame.drop("n").toArrow()
     for columns in [*([name] for name in names), names, names[::-1]]:
         kind = serde.struct(arrow.select(columns).schema)
         encoded = kind.encode(arrow.select(columns).to_struct_array(), as_key=True)
-        keys = dict(zip((row.n for row in frame.select("n").collect()), pa.array(encoded).to_pylist(), strict=True))
+        keys = dict(
+            zip(
+                (row.n for row in frame.select("n").collect()),
+                pa.array(encoded).to_pylist(),
+                strict=True,
+            )
+        )
         by_spark = [keys[row.n] for row in frame.orderBy(*columns).select("n").collect()]
         assert by_spark == sorted(keys.values()), columns
         # What Spark holds equal has equal bytes: as many groups as different keys.

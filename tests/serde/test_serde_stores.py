@@ -24,8 +24,16 @@ KINDS = [
     (serde.INT64, pa.int64(), [-(2**63), -1, 0, 2**63 - 1]),
     (serde.FLOAT64, pa.float64(), [-math.inf, -1.5, 0.0, 2.5]),
     (serde.BOOL, pa.bool_(), [False, True]),
-    (serde.TIMESTAMP, pa.timestamp("us", "UTC"), [DAY - dt.timedelta(days=30_000), DAY, DAY + dt.timedelta(microseconds=1)]),
-    (serde.struct(PAIR), PAIRS, [{"code": None, "number": 1}, {"code": "a", "number": -1}, {"code": "a", "number": 0}]),
+    (
+        serde.TIMESTAMP,
+        pa.timestamp("us", "UTC"),
+        [DAY - dt.timedelta(days=30_000), DAY, DAY + dt.timedelta(microseconds=1)],
+    ),
+    (
+        serde.struct(PAIR),
+        PAIRS,
+        [{"code": None, "number": 1}, {"code": "a", "number": -1}, {"code": "a", "number": 0}],
+    ),
 ]
 IDS = [repr(kind[0]) for kind in KINDS]
 
@@ -83,15 +91,24 @@ def test_a_versioned_store_in_both_forms(open_stores, kind, type_, values):
     ]
     assert pa.record_batch(rates.get_batch(keys)).schema.field("value").type == type_
     is_put = pa.array([True, False])
-    applied = rows(rates.apply_batch(is_put, keys[1:], pa.array([a, None], type_), pa.array([30, 40])))
+    applied = rows(
+        rates.apply_batch(is_put, keys[1:], pa.array([a, None], type_), pa.array([30, 40]))
+    )
     assert applied == [
         {"accepted": True, "value": None, "timestamp": None, "valid_to": None},
         {"accepted": None, "value": None, "timestamp": None, "valid_to": None},
     ]
     versions = pa.table(rates.versions_batches(None, b, 0, 100)).to_pylist()
     assert [(row["key"], row["value"]) for row in versions] == [(a, a), (a, a), (a, b), (a, a)]
-    assert [(key, record.value) for key, record in rates.versions_range(None, b, 0, 100)] == [(a, a), (a, a), (a, b), (a, a)]
-    assert pa.table(rates.scan_batches()).to_pylist() == [{"key": a, "value": a, "timestamp": 30, "valid_to": None}]
+    assert [(key, record.value) for key, record in rates.versions_range(None, b, 0, 100)] == [
+        (a, a),
+        (a, a),
+        (a, b),
+        (a, a),
+    ]
+    assert pa.table(rates.scan_batches()).to_pylist() == [
+        {"key": a, "value": a, "timestamp": 30, "valid_to": None}
+    ]
     assert rates.delete(a, 50) == (a, 30, None)
     assert [record.value for _, record in rates.versions(a, 0, 100)] == [a, b, a, a]
 
@@ -120,7 +137,10 @@ def test_a_serde_of_the_users_own_speaks_bytes_in_batches(open_stores):
     kv.put_batch(pa.array([b"B"]), pa.array(["Y"]))
     assert list(kv.range()) == [("a", "x"), ("b", "y")]
     assert pylist(kv.get_batch(pa.array([b"A", b"a"]))) == [b"X", None]
-    assert pa.table(kv.range_batches()).to_pylist() == [{"key": b"A", "value": b"X"}, {"key": b"B", "value": b"Y"}]
+    assert pa.table(kv.range_batches()).to_pylist() == [
+        {"key": b"A", "value": b"X"},
+        {"key": b"B", "value": b"Y"},
+    ]
     assert [key for key, _ in kv.prefix_scan("b")] == ["b"]
 
 
@@ -165,7 +185,9 @@ def test_json_batches_are_texts(open_stores):
     assert kv.get("a") == {"x": [1, 2]}
     kv.put("b", ["ü"])
     assert pylist(kv.get_batch(pa.array(["a", "b"]))) == ['{"x": [1, 2]}', '["ü"]']
-    with pytest.raises(hf.errors.SerializationError, match=r"row 1 of values is no JSON.*store: kv"):
+    with pytest.raises(
+        hf.errors.SerializationError, match=r"row 1 of values is no JSON.*store: kv"
+    ):
         kv.put_batch(pa.array(["c", "d"]), pa.array(["1", "{"]))
     assert kv.get("c") is None
 
@@ -200,7 +222,9 @@ def test_the_json_text_null_is_no_key(open_stores):
 
 FORMS = {
     "sliced": lambda values, type_: pa.array([None, *values, None], type_)[1:-1],
-    "chunked": lambda values, type_: pa.chunked_array([pa.array(values[:1], type_), pa.array(values[1:], type_)], type_),
+    "chunked": lambda values, type_: pa.chunked_array(
+        [pa.array(values[:1], type_), pa.array(values[1:], type_)], type_
+    ),
     "no chunks": lambda values, type_: pa.chunked_array([pa.array(values, type_)], type_),
 }
 
@@ -219,8 +243,11 @@ def test_forms_of_columns(open_stores, kind, type_, values, form):
 
 
 TEXT_TYPES = [
-    pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int32(), pa.large_string()),
-]  # fmt: skip
+    pa.large_string(),
+    pa.string_view(),
+    pa.dictionary(pa.int8(), pa.string()),
+    pa.dictionary(pa.int32(), pa.large_string()),
+]
 
 
 @pytest.mark.parametrize("type_", TEXT_TYPES, ids=str)
@@ -238,7 +265,9 @@ def test_strings_of_every_type_in_structs(open_stores, type_):
     kv = open_stores(key=declared, value=declared)["kv"]
     # Fields are told apart by their names, in any order.
     code = pa.array(["junk", "b", None, "a"], pa.string()).cast(type_)
-    column = pa.StructArray.from_arrays([pa.array([0, 1, 2, 3], pa.int32()), code], fields=list(came))[1:]
+    column = pa.StructArray.from_arrays(
+        [pa.array([0, 1, 2, 3], pa.int32()), code], fields=list(came)
+    )[1:]
     kv.put_batch(column, column)
     assert [key for key, _ in kv.range()] == [(None, 2), ("a", 3), ("b", 1)]
     assert pa.array(kv.get_batch(column)).type == PAIRS
@@ -252,7 +281,9 @@ def test_structs_from_batches_tables_and_frames(open_stores):
     batch = pa.record_batch({"code": ["a", "b"], "number": pa.array([1, 2], pa.int32())})
     kv.put_batch(batch, pa.array([1, 2]))
     kv.put_batch(pa.Table.from_batches([batch, batch]), pa.array([1, 2, 3, 4]))
-    frame = pl.DataFrame({"code": ["c"], "number": [3]}, schema={"code": pl.String, "number": pl.Int32})
+    frame = pl.DataFrame(
+        {"code": ["c"], "number": [3]}, schema={"code": pl.String, "number": pl.Int32}
+    )
     kv.put_batch(frame, pl.Series([5]))
     assert list(kv.range()) == [(("a", 1), 3), (("b", 2), 4), (("c", 3), 5)]
     assert pylist(kv.get_batch(frame)) == [5]
@@ -261,12 +292,15 @@ def test_structs_from_batches_tables_and_frames(open_stores):
 @pytest.mark.parametrize(
     "column",
     [
-        pa.array([DAY], pa.timestamp("s", "UTC")), pa.array([DAY], pa.timestamp("ms")), pa.array([DAY], pa.timestamp("us", "Asia/Tokyo")),
-        pa.array([DAY], pa.timestamp("ns", "UTC")), pa.array([int(DAY.timestamp()) * 10**6]),
+        pa.array([DAY], pa.timestamp("s", "UTC")),
+        pa.array([DAY], pa.timestamp("ms")),
+        pa.array([DAY], pa.timestamp("us", "Asia/Tokyo")),
+        pa.array([DAY], pa.timestamp("ns", "UTC")),
+        pa.array([int(DAY.timestamp()) * 10**6]),
         pa.array([DAY], pa.timestamp("us", "UTC")).dictionary_encode(),
     ],
     ids=lambda column: str(column.type),
-)  # fmt: skip
+)
 def test_moments_of_every_unit(open_stores, column):
     kv = open_stores(key=serde.TIMESTAMP, value=serde.TIMESTAMP)["kv"]
     kv.put_batch(column, column)
@@ -278,8 +312,12 @@ def test_moments_of_every_unit(open_stores, column):
 def test_moments_before_1970_are_floored_and_those_out_of_range_name_their_row(open_stores):
     kv = open_stores(key=serde.TIMESTAMP)["kv"]
     kv.put_batch(pa.array([-1, None][:1], pa.timestamp("ns")), pa.array([b""]))
-    assert [key for key, _ in kv.range()] == [dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, dt.UTC)]
-    with pytest.raises(ValueError, match=r"row 1 of keys does not fit 64 bits of microseconds.*store: kv"):
+    assert [key for key, _ in kv.range()] == [
+        dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, dt.UTC)
+    ]
+    with pytest.raises(
+        ValueError, match=r"row 1 of keys does not fit 64 bits of microseconds.*store: kv"
+    ):
         kv.put_batch(pa.array([0, 2**62], pa.timestamp("s")), pa.array([b"", b""]))
 
 
@@ -305,11 +343,18 @@ STRUCTS = st.fixed_dictionaries(
         "when": st.none() | st.datetimes(timezones=st.just(dt.UTC)),
         "inner": st.none()
         | st.fixed_dictionaries(
-            {"text": st.none() | SMALL, "deep": st.none() | st.fixed_dictionaries({"n": st.none() | st.integers(-128, 127)})}
+            {
+                "text": st.none() | SMALL,
+                "deep": st.none()
+                | st.fixed_dictionaries({"n": st.none() | st.integers(-128, 127)}),
+            }
         ),
-        "list": st.none() | st.lists(st.none() | st.fixed_dictionaries({"s": st.none() | SMALL}), max_size=3),
+        "list": st.none()
+        | st.lists(st.none() | st.fixed_dictionaries({"s": st.none() | SMALL}), max_size=3),
         "map": st.none()
-        | st.dictionaries(SMALL, st.none() | st.lists(st.none() | st.integers(-9, 9), max_size=2), max_size=3),
+        | st.dictionaries(
+            SMALL, st.none() | st.lists(st.none() | st.integers(-9, 9), max_size=2), max_size=3
+        ),
     }
 )
 
@@ -320,15 +365,23 @@ def test_scalar_and_batch_forms_agree(values):
     kind, type_ = serde.struct(NESTED), pa.struct(list(NESTED))
     column = pa.array(values, type_)
     encoded = pa.array(kind.encode(column, as_key=False))
-    assert encoded.to_pylist() == [None if value is None else kind.serialize_value(value) for value in values]
-    assert [None if data is None else kind.deserialize_value(data) for data in encoded.to_pylist()] == values
+    assert encoded.to_pylist() == [
+        None if value is None else kind.serialize_value(value) for value in values
+    ]
+    assert [
+        None if data is None else kind.deserialize_value(data) for data in encoded.to_pylist()
+    ] == values
     assert pa.array(kind.core.decode(encoded, as_key=False)).equals(column)
     sliced = pa.concat_arrays([column, column])[len(values) :]
     assert pa.array(kind.encode(sliced, as_key=False)).equals(encoded)
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.none() | st.text(), st.none() | st.integers(-(2**31), 2**31 - 1)), max_size=5))
+@given(
+    st.lists(
+        st.tuples(st.none() | st.text(), st.none() | st.integers(-(2**31), 2**31 - 1)), max_size=5
+    )
+)
 def test_scalar_and_batch_forms_of_keys_agree(values):
     kind = serde.struct(PAIR)
     column = pa.array(values, PAIRS)
@@ -354,7 +407,9 @@ def test_typed_stores_are_the_same_after_a_reopen(open_stores):
 OTHERS = {
     "timestamped": lambda **serdes: hf.stores.timestamped_key_value("s", **serdes),
     "window": lambda **serdes: hf.stores.window("s", retention=10**9, window_size=10, **serdes),
-    "timestamped_window": lambda **serdes: hf.stores.timestamped_window("s", retention=10**9, window_size=10, **serdes),
+    "timestamped_window": lambda **serdes: hf.stores.timestamped_window(
+        "s", retention=10**9, window_size=10, **serdes
+    ),
     "session": lambda **serdes: hf.stores.session("s", retention=10**9, **serdes),
 }
 
@@ -364,7 +419,9 @@ def open_other(tmp_path):
     with contextlib.ExitStack() as stack:
 
         def opener(name, kind):
-            return stack.enter_context(hf.open_task(tmp_path / name, [OTHERS[name](key=kind, value=kind)]))["s"]
+            return stack.enter_context(
+                hf.open_task(tmp_path / name, [OTHERS[name](key=kind, value=kind)])
+            )["s"]
 
         yield opener
 
@@ -377,8 +434,13 @@ def test_a_timestamped_store_in_both_forms(open_other, kind, type_, values):
     store.put_batch(keys, keys, pa.array([1, 2]))
     assert list(store.range()) == [(a, (a, 2)), (b, (b, 1))]
     assert (store.get(a), store.put_if_absent(a, b, 3)) == ((a, 2), (a, 2))
-    assert rows(store.get_batch(keys)) == [{"value": b, "timestamp": 1}, {"value": a, "timestamp": 2}]
-    assert pa.table(store.range_batches(a, a)).to_pylist() == [{"key": a, "value": a, "timestamp": 2}]
+    assert rows(store.get_batch(keys)) == [
+        {"value": b, "timestamp": 1},
+        {"value": a, "timestamp": 2},
+    ]
+    assert pa.table(store.range_batches(a, a)).to_pylist() == [
+        {"key": a, "value": a, "timestamp": 2}
+    ]
     assert [key for key, _ in store.prefix_scan(a)][:1] == [a]
     assert store.delete(a) == (a, 2)
     store.delete_batch(keys)
@@ -403,7 +465,11 @@ def test_a_window_store_in_both_forms(open_other, kind, type_, values, stamped):
     assert list(store.all()) == [((a, 10, 20), result(a)), ((b, 20, 30), result(b))]
     assert [key for key, _ in store.fetch_range(b, b, 0, 100)] == [(b, 20, 30)]
     found = store.fetch_batch(keys, starts)
-    assert rows(found) == [{"value": b} | more, {"value": a} | more] if stamped else pylist(found) == [b, a]
+    assert (
+        rows(found) == [{"value": b} | more, {"value": a} | more]
+        if stamped
+        else pylist(found) == [b, a]
+    )
     window = {"window_start": 20, "window_end": 30, "value": b} | more
     assert rows(store.fetch_batch(keys[:1], starts[:1], starts[:1])) == [{"row": 0} | window]
     assert pa.table(store.fetch_range_batches(b, b, 0, 100)).to_pylist() == [{"key": b} | window]

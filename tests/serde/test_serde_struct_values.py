@@ -1,4 +1,6 @@
-"""What a struct's fields take: nothing that would come back as something else, one at a time as in columns."""
+"""What a struct's fields take: nothing that would come back as something else, one at a time as in
+columns.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,25 @@ def struct_of(type_: pa.DataType) -> serde.TypedSerde[Any]:
         *((pa.bool_(), value) for value in (1, 0.0, "")),
         *(
             (type_, b"a")
-            for type_ in (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()))
+            for type_ in (
+                pa.string(),
+                pa.large_string(),
+                pa.string_view(),
+                pa.dictionary(pa.int8(), pa.string()),
+            )
         ),
         *((type_, "a") for type_ in (pa.binary(), pa.large_binary(), pa.binary_view())),
         *((pa.date32(), value) for value in (NOON, 1.5, True)),
         *((pa.timestamp("us"), value) for value in (NOON.date(), 1.5, True)),
         *((pa.decimal128(5, 2), value) for value in (1.5, True, "1")),
-        *((pa.list_(pa.int32()), value) for value in ("ab", b"ab", {1: 2}, 1, [1, 1.5], np.array([1.5]))),
-        *((pa.map_(pa.string(), pa.int32()), value) for value in ({"a": 1.5}, {b"a": 1}, ["ab"], 1)),
+        *(
+            (pa.list_(pa.int32()), value)
+            for value in ("ab", b"ab", {1: 2}, 1, [1, 1.5], np.array([1.5]))
+        ),
+        *(
+            (pa.map_(pa.string(), pa.int32()), value)
+            for value in ({"a": 1.5}, {b"a": 1}, ["ab"], 1)
+        ),
     ],
 )
 def test_a_value_of_another_kind_is_refused_and_its_field_named(type_, value):
@@ -72,7 +85,9 @@ def test_a_value_of_another_kind_is_refused_and_its_field_named(type_, value):
 )
 def test_a_value_that_does_not_fit_is_refused_and_its_field_named(type_, value):
     for row, field in [(({"x": None}, value), "x"), (((value,), None), "outer")]:
-        with pytest.raises(hf.errors.SerializationError, match=rf"field {field}[^ ]*, .*, does not fit "):
+        with pytest.raises(
+            hf.errors.SerializationError, match=rf"field {field}[^ ]*, .*, does not fit "
+        ):
             struct_of(type_).serialize_value(row)
 
 
@@ -87,7 +102,11 @@ def test_a_value_that_does_not_fit_is_refused_and_its_field_named(type_, value):
         (pa.decimal128(5, 2), np.int64(3), Decimal(3)),
         (pa.decimal128(5, 2), Decimal("1.5000"), Decimal("1.5")),
         (pa.timestamp("ms"), NOON.replace(microsecond=2000), NOON.replace(microsecond=2000)),
-        (pa.timestamp("us", "UTC"), UTC_NOON.astimezone(dt.timezone(dt.timedelta(hours=5))), UTC_NOON),
+        (
+            pa.timestamp("us", "UTC"),
+            UTC_NOON.astimezone(dt.timezone(dt.timedelta(hours=5))),
+            UTC_NOON,
+        ),
         (pa.list_(pa.int32()), np.array([1, 2]), [1, 2]),
         (pa.map_(pa.string(), pa.int8()), [("a", 1)], {"a": 1}),
     ],
@@ -98,8 +117,24 @@ def test_what_is_meant_the_same_is_taken(type_, value, read):
 
 
 TYPES = [
-    *(pa.bool_(), pa.int8(), pa.int64(), pa.uint8(), pa.uint64(), pa.float32(), pa.float64(), pa.string(), pa.binary()),
-    *(pa.date32(), pa.timestamp("s"), pa.timestamp("us", "UTC"), pa.timestamp("ns"), pa.decimal128(6, 2)),
+    *(
+        pa.bool_(),
+        pa.int8(),
+        pa.int64(),
+        pa.uint8(),
+        pa.uint64(),
+        pa.float32(),
+        pa.float64(),
+        pa.string(),
+        pa.binary(),
+    ),
+    *(
+        pa.date32(),
+        pa.timestamp("s"),
+        pa.timestamp("us", "UTC"),
+        pa.timestamp("ns"),
+        pa.decimal128(6, 2),
+    ),
     *(pa.list_(pa.int8()), pa.map_(pa.string(), pa.int8()), pa.dictionary(pa.int8(), pa.string())),
 ]
 PLAIN = (
@@ -116,7 +151,9 @@ PLAIN = (
     | st.datetimes()
     | st.datetimes(timezones=st.just(dt.UTC))
 )
-VALUES = PLAIN | st.lists(PLAIN, max_size=2) | st.dictionaries(st.text(max_size=1), PLAIN, max_size=2)
+VALUES = (
+    PLAIN | st.lists(PLAIN, max_size=2) | st.dictionaries(st.text(max_size=1), PLAIN, max_size=2)
+)
 
 
 def is_same(value: Any, read: Any, type_: pa.DataType) -> bool:
@@ -125,10 +162,14 @@ def is_same(value: Any, read: Any, type_: pa.DataType) -> bool:
     if value is None or read is None:
         same = value is read
     elif types.is_list(type_):
-        same = len(value) == len(read) and all(is_same(a, b, type_.value_type) for a, b in zip(value, read, strict=True))
+        same = len(value) == len(read) and all(
+            is_same(a, b, type_.value_type) for a, b in zip(value, read, strict=True)
+        )
     elif types.is_map(type_):
         value = dict(value)
-        same = value.keys() == read.keys() and all(is_same(value[key], read[key], type_.item_type) for key in value)
+        same = value.keys() == read.keys() and all(
+            is_same(value[key], read[key], type_.item_type) for key in value
+        )
     elif types.is_floating(type_):
         value = float(np.float32(value)) if types.is_float32(type_) else float(value)
         same = type(read) is float and (value == read or (math.isnan(value) and math.isnan(read)))
@@ -150,7 +191,9 @@ def test_what_is_taken_comes_back_and_the_quick_way_takes_no_more(type_, value):
     of_type = serde.struct(pa.schema([("x", type_)]))
     quick = of_type.core.serialize_fields((value,), False)
     try:
-        slow = of_type.core.serialize_row(of_type._column(of_type._dump((value,)), of_type._type), False)
+        slow = of_type.core.serialize_row(
+            of_type._column(of_type._dump((value,)), of_type._type), False
+        )
     except (TypeError, hf.errors.SerializationError):
         assert quick is None
         return
@@ -158,5 +201,6 @@ def test_what_is_taken_comes_back_and_the_quick_way_takes_no_more(type_, value):
     try:
         read = of_type.deserialize_value(slow)["x"]
     except (OverflowError, ValueError):
-        return  # A date or moment that `datetime` does not reach, given as a number: columns can read it.
+        # A date or moment that `datetime` does not reach, given as a number: columns can read it.
+        return
     assert is_same(value, read, type_)

@@ -29,13 +29,21 @@ class Cluster:
         self.base.mkdir()
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
         self._master = self._launch("master.Master", "master", "127.0.0.1")
-        started = _wait(lambda: re.search(r"Starting Spark master at (spark://\S+)", self._log("master")), "no master")
+        started = _wait(
+            lambda: re.search(r"Starting Spark master at (spark://\S+)", self._log("master")),
+            "no master",
+        )
         self.url = started[1]
 
     def worker(self, address: str) -> None:
         """Add a worker, and wait until the master knows it."""
-        self.workers[address] = self._launch("worker.Worker", address, address, "--cores", "1", "--memory", "1g", self.url)
-        _wait(lambda: "Successfully registered with master" in self._log(address), f"no worker {address}")
+        self.workers[address] = self._launch(
+            "worker.Worker", address, address, "--cores", "1", "--memory", "1g", self.url
+        )
+        _wait(
+            lambda: "Successfully registered with master" in self._log(address),
+            f"no worker {address}",
+        )
 
     def kill_worker(self, address: str) -> None:
         """SIGKILL a worker; its executors end when they notice."""
@@ -53,7 +61,9 @@ class Cluster:
                 process.kill()
                 process.wait()
 
-    def _launch(self, kind: str, name: str, address: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def _launch(
+        self, kind: str, name: str, address: str, *arguments: str
+    ) -> subprocess.Popen[bytes]:
         home = Path(pyspark.__file__).parent
         environment = {
             **os.environ,
@@ -63,13 +73,21 @@ class Cluster:
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_LOCAL_DIRS": str(self.base / "local"),
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false -Dspark.worker.timeout=10",
-            "SPARK_WORKER_OPTS": f"-Dspark.worker.timeout=10 -Dspark.worker.cleanup.enabled=true -Dspark.worker.work={self.base}",
+            "SPARK_WORKER_OPTS": "-Dspark.worker.timeout=10 -Dspark.worker.cleanup.enabled=true "
+            f"-Dspark.worker.work={self.base}",
         }
         work = () if kind.startswith("master") else ("--work-dir", str(self.base / f"work-{name}"))
-        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--host", address]
+        command = [
+            str(home / "bin" / "spark-class"),
+            f"org.apache.spark.deploy.{kind}",
+            "--host",
+            address,
+        ]
         command += ["--port", "0", "--webui-port", "0", *work, *arguments]
         with (self.base / f"{name}.log").open("wb") as log:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+            )
 
     def _log(self, name: str) -> str:
         return (self.base / f"{name}.log").read_text(errors="replace")
@@ -92,10 +110,20 @@ class Job:
         command = [sys.executable, str(JOB), master, str(base), str(partitions), *settings]
         self.root = Root(base / "state").files
         self._log = base / "job.log"
-        environment = {**os.environ, "SPARK_HOME": str(_home(base / "spark")), "SPARK_LOCAL_IP": "127.0.0.1"}
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(_home(base / "spark")),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=base, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                cwd=base,
+                start_new_session=True,
             )
 
     def pause_in(self, epoch: int) -> Paused:

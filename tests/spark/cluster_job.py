@@ -1,4 +1,5 @@
-"""A whole job on a cluster: an as-of join, an aggregation of its result, a processor above; and what it must give.
+"""A whole job on a cluster: an as-of join, an aggregation of its result, a processor above; and
+what it must give.
 
 As a script it is the driver, in a process of its own since a process has one Spark:
 `cluster_job.py MASTER BASE PARTITIONS [CONF=VALUE ...]` runs until all that arrived is processed.
@@ -19,17 +20,21 @@ from streams import Root, Stream
 
 import holdfast as hf
 
-LEFT = pa.schema([("k", pa.string()), ("t", pa.timestamp("us", "UTC")), ("x", pa.int64()), ("c", pa.string())])
+LEFT = pa.schema(
+    [("k", pa.string()), ("t", pa.timestamp("us", "UTC")), ("x", pa.int64()), ("c", pa.string())]
+)
 RIGHT = pa.schema([("k", pa.string()), ("since", pa.timestamp("us", "UTC")), ("n", pa.int64())])
 OUT = "c string, spent long, orders long, updates long"
 STRING, INT64 = hf.serde.STRING, hf.serde.INT64
 
 
 class Updates:
-    """Counts how often a group has changed, writes down where each task runs, and waits where it is told to.
+    """Counts how often a group has changed, writes down where each task runs, and waits where it is
+    told to.
 
-    `<base>/pause` holds an epoch: the first task of it that comes here writes `<base>/paused.<epoch>` and waits until
-    that is so no more. Its session is open meanwhile, with writes of its own.
+    `<base>/pause` holds an epoch: the first task of it that comes here writes
+    `<base>/paused.<epoch>` and waits until that is so no more. Its session is open meanwhile, with
+    writes of its own.
     """
 
     stores = (hf.stores.key_value("updates", key=STRING, value=INT64),)
@@ -52,11 +57,15 @@ class Updates:
         executor = Executor.of_process(os.getpid())
         name, _ = executor.address()
         (self.base / "tasks").mkdir(exist_ok=True)
-        (self.base / "tasks" / f"{ctx.epoch}.{ctx.partition}.{attempt}.{executor.pid}").write_text(name)
+        (self.base / "tasks" / f"{ctx.epoch}.{ctx.partition}.{attempt}.{executor.pid}").write_text(
+            name
+        )
         if self._is_paused(ctx.epoch):
             self._wait(ctx.epoch, f"{executor.pid} {ctx.partition}")
         types = [pa.string(), pa.int64(), pa.int64(), pa.int64()]
-        arrays = [pa.array(column, of) for column, of in zip([*columns, updates], types, strict=True)]
+        arrays = [
+            pa.array(column, of) for column, of in zip([*columns, updates], types, strict=True)
+        ]
         yield pa.record_batch(arrays, names=["c", "spent", "orders", "updates"])
 
     def _is_paused(self, epoch: int) -> bool:
@@ -76,20 +85,30 @@ class Updates:
 
 
 def arrive(base: Path, seed: int, batches: int) -> list[list[tuple[Any, ...]]]:
-    """Write the input of so many micro-batches; returns what each must give, computed without Spark and without state."""
+    """Write the input of so many micro-batches; returns what each must give, computed without Spark
+    and without state.
+    """
     chance = random.Random(seed)
     stream = Stream(None, base, LEFT, RIGHT)  # type: ignore[arg-type]
     rates: dict[str, dict[int, int]] = {}
     totals: dict[str, tuple[int | None, int, int]] = {}
     expected = []
     for _ in range(batches):
-        right = {(f"k{chance.randrange(20)}", chance.randrange(10_000)): chance.randrange(1, 100) for _ in range(40)}
+        right = {
+            (f"k{chance.randrange(20)}", chance.randrange(10_000)): chance.randrange(1, 100)
+            for _ in range(40)
+        }
         # A version is said once: of two rows for one moment either could win.
         right = {(k, since): n for (k, since), n in right.items() if since not in rates.get(k, {})}
         for (k, since), n in right.items():
             rates.setdefault(k, {})[since] = n
         left = [
-            (f"k{chance.randrange(20)}", chance.randrange(10_000), chance.randrange(100), f"c{chance.randrange(30)}")
+            (
+                f"k{chance.randrange(20)}",
+                chance.randrange(10_000),
+                chance.randrange(100),
+                f"c{chance.randrange(30)}",
+            )
             for _ in range(200)
         ]
         stream.batch(left=left, right=[(k, since, n) for (k, since), n in right.items()])
@@ -127,7 +146,9 @@ def main(master: str, base: Path, partitions: int, conf: list[str]) -> None:
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
         "spark.sql.warehouse.dir": str(base / "warehouse"),
-        "spark.executorEnv.PYTHONPATH": os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(
+            [here, *filter(None, [os.environ.get("PYTHONPATH")])]
+        ),
         **dict(setting.split("=", 1) for setting in conf),
     }
     for name, value in settings.items():
@@ -137,8 +158,12 @@ def main(master: str, base: Path, partitions: int, conf: list[str]) -> None:
     (base / "out").mkdir(exist_ok=True)
 
     state = Root(base / "state").state(partitions=partitions)
-    left = spark.readStream.schema("k string, t timestamp, x long, c string").option("maxFilesPerTrigger", 1)
-    right = spark.readStream.schema("k string, since timestamp, n long").option("maxFilesPerTrigger", 1)
+    left = spark.readStream.schema("k string, t timestamp, x long, c string").option(
+        "maxFilesPerTrigger", 1
+    )
+    right = spark.readStream.schema("k string, since timestamp, n long").option(
+        "maxFilesPerTrigger", 1
+    )
     joined = hfs.join_asof(
         left.parquet(str(base / "left")),
         right.parquet(str(base / "right")),
@@ -164,7 +189,9 @@ def main(master: str, base: Path, partitions: int, conf: list[str]) -> None:
         (base / "out" / "next").write_text(json.dumps(rows))
         (base / "out" / "next").replace(base / "out" / f"{batch_id}.json")
 
-    query = counted.writeStream.foreachBatch(write).option("checkpointLocation", state.checkpoint_location)
+    query = counted.writeStream.foreachBatch(write).option(
+        "checkpointLocation", state.checkpoint_location
+    )
     query.trigger(availableNow=True).start().awaitTermination()
     spark.stop()
 

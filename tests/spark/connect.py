@@ -1,4 +1,6 @@
-"""What is special under Spark Connect: python tests/spark/connect.py FOLDER CASE (see `test_connect.py`)."""
+"""What is special under Spark Connect: python tests/spark/connect.py FOLDER CASE (see
+`test_connect.py`).
+"""
 
 from __future__ import annotations
 
@@ -122,7 +124,9 @@ def server_dies(folder: Path) -> None:
     stream.run(stream.source("left"), each=hfs.foreach_batch(killing))
 
 
-CASES = {case.__name__: case for case in (two_queries, restarted, unwrapped, server_killed, server_dies)}
+CASES = {
+    case.__name__: case for case in (two_queries, restarted, unwrapped, server_killed, server_dies)
+}
 
 if __name__ == "__main__":
     CASES[sys.argv[2]](Path(sys.argv[1]))

@@ -52,7 +52,9 @@ class Driver:
         self.process.wait()
 
     def signal(self, number: int) -> None:
-        """Send a signal to the driver and to its JVM: pyspark starts that in the driver's process group."""
+        """Send a signal to the driver and to its JVM: pyspark starts that in the driver's process
+        group.
+        """
         for pid in (*self.jvms(), *(() if self.ended else (self.process.pid,))):
             try:
                 os.kill(pid, number)
@@ -74,7 +76,11 @@ class Driver:
 
     def reason(self) -> str:
         """The last error that it told of, in a line."""
-        told = [line for line in self.words(40_000).splitlines() if "Error" in line or "Exception" in line]
+        told = [
+            line
+            for line in self.words(40_000).splitlines()
+            if "Error" in line or "Exception" in line
+        ]
         return told[-1][:300] if told else f"code {self.process.returncode}"
 
     def words(self, last: int = 4_000) -> str:
@@ -90,14 +96,21 @@ def root(folder: Path) -> Path:
 def committed(folder: Path) -> int:
     """How many micro-batches Spark has committed."""
     commits = root(folder) / "query" / "commits"
-    numbers = [int(file.name) for file in commits.iterdir() if file.name.isdecimal()] if commits.exists() else []
+    numbers = (
+        [int(file.name) for file in commits.iterdir() if file.name.isdecimal()]
+        if commits.exists()
+        else []
+    )
     # Spark removes old ones.
     return max(numbers, default=-1) + 1
 
 
 def wait_commits(folder: Path, batches: int, driver: Driver) -> None:
     """Wait until so many micro-batches are committed."""
-    wait(lambda: committed(folder) >= batches or driver.ended, f"micro-batch {batches} was not committed")
+    wait(
+        lambda: committed(folder) >= batches or driver.ended,
+        f"micro-batch {batches} was not committed",
+    )
     assert not driver.ended, driver.words()
 
 
@@ -110,9 +123,14 @@ def wait(until: Callable[[], bool], what: str, seconds: float = 600) -> None:
 
 
 def files_read(folder: Path) -> list[int]:
-    """How many files each micro-batch has read. Two, where a driver was killed between Spark's log of files and that of offsets."""
+    """How many files each micro-batch has read. Two, where a driver was killed between Spark's log
+    of files and that of offsets.
+    """
     offsets = root(folder) / "query" / "offsets"
-    logs = sorted((file for file in offsets.iterdir() if file.name.isdecimal()), key=lambda file: int(file.name))
+    logs = sorted(
+        (file for file in offsets.iterdir() if file.name.isdecimal()),
+        key=lambda file: int(file.name),
+    )
     ends = [json.loads(log.read_text().splitlines()[-1])["logOffset"] for log in logs]
     return [end - before for before, end in itertools.pairwise([-1, *ends])]
 
@@ -123,5 +141,8 @@ def differences(sequence: Sequence, folder: Path) -> list[str]:
     if sum(files) != len(sequence.batches):
         return [f"{sum(files)} of {len(sequence.batches)} files were read"]
     joined, totals = Results(folder / "joined"), Results(folder / "totals")
-    found = [f"micro-batch {batch} came out in two ways" for batch in sorted(joined.unequal | totals.unequal)]
+    found = [
+        f"micro-batch {batch} came out in two ways"
+        for batch in sorted(joined.unequal | totals.unequal)
+    ]
     return found + sequence.cut(files).differences(joined.rows, totals.rows)

@@ -1,4 +1,6 @@
-"""One script a kind of store: every method, and what it gave. It runs over a processor's context and over a task alike."""
+"""One script a kind of store: every method, and what it gave. It runs over a processor's context
+and over a task alike.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ BUILDERS = [
     hf.stores.key_value("kv", key=S, value=N),
     hf.stores.key_value("raw"),
     hf.stores.key_value(
-        "rows", key=hf.serde.struct(pa.schema([("k", pa.string()), ("n", pa.int32())])), value=hf.serde.JSON
+        "rows",
+        key=hf.serde.struct(pa.schema([("k", pa.string()), ("n", pa.int32())])),
+        value=hf.serde.JSON,
     ),
     hf.stores.timestamped_key_value("ts", key=S, value=N),
     hf.stores.versioned("v", history_retention=1_000, key=S, value=N),
@@ -28,7 +32,17 @@ BUILDERS = [
 def script(stores: Any) -> list[str]:
     """All results, as text."""
     found: list[str] = []
-    for run in (_key_value, _raw, _rows, _timestamped, _versioned, _window, _duplicates, _stamped_window, _session):
+    for run in (
+        _key_value,
+        _raw,
+        _rows,
+        _timestamped,
+        _versioned,
+        _window,
+        _duplicates,
+        _stamped_window,
+        _session,
+    ):
         for number, result in enumerate(run(stores)):
             found.append(f"{run.__name__} {number}: {_plain(result)!r}")
     return found
@@ -88,7 +102,10 @@ def _key_value(stores: Any) -> Iterator[Any]:
     yield kv.put_batch(pa.array(["p", "q", "r"]), _ns(1, 2, 3))
     yield kv.delete_range("p", "q")
     yield kv.range(None, None)
-    yield _raises(kv.put_batch, pa.array(["x", None]), _ns(1, 2)), _raises(kv.put_batch, pa.array(["x"]), _ns(1, 2))
+    yield (
+        _raises(kv.put_batch, pa.array(["x", None]), _ns(1, 2)),
+        _raises(kv.put_batch, pa.array(["x"]), _ns(1, 2)),
+    )
     yield (
         _raises(kv.put, None, 1),
         _raises(kv.put, 7, 1),
@@ -126,7 +143,9 @@ def _timestamped(stores: Any) -> Iterator[Any]:
     ts.put_all([("c", 4, 40), ("a", None, 50)])
     yield ts.get("a"), ts.delete("b"), ts.get("b")
     yield list(ts.range()), list(ts.prefix_scan("c"))
-    ts.put_batch(pa.array(["a", "c", "e"]), _ns(5, None, 6), pa.array([1, 2, 3], pa.timestamp("ms", "UTC")))
+    ts.put_batch(
+        pa.array(["a", "c", "e"]), _ns(5, None, 6), pa.array([1, 2, 3], pa.timestamp("ms", "UTC"))
+    )
     yield ts.get_batch(pa.array(["a", "c", "e"]))
     ts.delete_batch(pa.array(["e"]))
     yield ts.range_batches()
@@ -137,9 +156,28 @@ def _timestamped(stores: Any) -> Iterator[Any]:
 def _versioned(stores: Any) -> Iterator[Any]:
     v = stores["v"]
     yield v.stream_time, v.history_retention, v.segment_interval
-    yield v.put("a", 1, 100), v.put("a", 3, 300), v.put("a", 2, 200), v.put("b", 9, 2_000), v.put("a", 0, 50)
-    yield v.get("a"), v.get("b"), v.get("z"), v.get("b", as_of=1_999), v.get("b", as_of=2_000), v.stream_time
-    yield v.put("b", None, 2_100), v.get("b"), v.get("b", as_of=2_050), v.delete("b", 2_050), v.delete("b", 1)
+    yield (
+        v.put("a", 1, 100),
+        v.put("a", 3, 300),
+        v.put("a", 2, 200),
+        v.put("b", 9, 2_000),
+        v.put("a", 0, 50),
+    )
+    yield (
+        v.get("a"),
+        v.get("b"),
+        v.get("z"),
+        v.get("b", as_of=1_999),
+        v.get("b", as_of=2_000),
+        v.stream_time,
+    )
+    yield (
+        v.put("b", None, 2_100),
+        v.get("b"),
+        v.get("b", as_of=2_050),
+        v.delete("b", 2_050),
+        v.delete("b", 1),
+    )
     yield v.versions("b", 0, 3_000)
     yield v.versions("b", 0, 3_000, descending=False)
     yield v.versions_range(None, None, 0, 3_000)
@@ -149,7 +187,10 @@ def _versioned(stores: Any) -> Iterator[Any]:
     yield v.get_batch(pa.array(["a", "b", "c"]))
     yield v.get_batch(pa.array(["a", "b"]), _ns(2_199, 2_010))
     yield v.apply_batch(
-        pa.array([False, True, False]), pa.array(["d", "d", "d"]), _ns(None, 4, None), _ns(2_300, 2_300, 2_301)
+        pa.array([False, True, False]),
+        pa.array(["d", "d", "d"]),
+        _ns(None, 4, None),
+        _ns(2_300, 2_300, 2_301),
     )
     yield v.scan_batches(batch_rows=1)
     yield v.versions_batches("a", "d", 0, 3_000)
@@ -204,7 +245,12 @@ def _session(stores: Any) -> Iterator[Any]:
     s.put(key("a", 40, 50), 2)
     s.put(key("b", 10, 15), 3)
     s.remove(key("b", 10, 15))
-    yield s.fetch_session("a", 10, 20), s.fetch_session("a", 10, 21), s.fetch_session("b", 10, 15), s.stream_time
+    yield (
+        s.fetch_session("a", 10, 20),
+        s.fetch_session("a", 10, 21),
+        s.fetch_session("b", 10, 15),
+        s.stream_time,
+    )
     yield s.fetch("a")
     yield s.fetch("a", "z", reverse=True)
     yield s.find_sessions("a", 15, 25)

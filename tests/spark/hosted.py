@@ -1,4 +1,6 @@
-"""A query's micro-batches without Spark: a state host, the driver's files, and one session a partition."""
+"""A query's micro-batches without Spark: a state host, the driver's files, and one session a
+partition.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,10 @@ JOIN = {
     "history_retention": 1_000_000,
     "order_left": [],
     "order_right": [],
-    "output": [{"name": "id", "from": "left", "index": 0}, {"name": "rate", "from": "right", "index": 0}],
+    "output": [
+        {"name": "id", "from": "left", "index": 0},
+        {"name": "rate", "from": "right", "index": 0},
+    ],
 }
 
 
@@ -51,19 +56,34 @@ class Host:
         self.token = secrets.token_hex(16)
         token.touch(mode=0o600)
         token.write_text(self.token)
-        command = [sys.executable, "-P", "-m", "holdfast.host", "--socket", str(self.socket), "--token-file", str(token)]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "holdfast.host",
+            "--socket",
+            str(self.socket),
+            "--token-file",
+            str(token),
+        ]
         command += ["--executor-pid", str(executor or os.getpid()), "--idle-seconds", "600"]
-        path = os.pathsep.join(filter(None, (str(Path(hfs.__file__).parents[2]), os.environ.get("PYTHONPATH"))))
+        path = os.pathsep.join(
+            filter(None, (str(Path(hfs.__file__).parents[2]), os.environ.get("PYTHONPATH")))
+        )
         self.process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
 
-    def session(self, request: dict[str, Any], batches: Sequence[pa.RecordBatch]) -> list[dict[str, Any]]:
+    def session(
+        self, request: dict[str, Any], batches: Sequence[pa.RecordBatch]
+    ) -> list[dict[str, Any]]:
         """The rows that a session gives for this input."""
         client = self._connect()
         try:
             client.open_session(json.dumps(request))
             for batch in batches:
                 client.push(batch)
-            return [row for result in client.finish() for row in pa.record_batch(result).to_pylist()]
+            return [
+                row for result in client.finish() for row in pa.record_batch(result).to_pylist()
+            ]
         finally:
             client.close()
 
@@ -98,10 +118,18 @@ class Query:
             (root / "query" / folder).mkdir(parents=True)
         (root / "query/metadata").write_text(json.dumps({"id": self.id}))
 
-    def epoch(self, batches: Sequence[Sequence[pa.RecordBatch]], *, commit: bool = True) -> list[dict[str, Any]]:
-        """One micro-batch; without `commit` the driver dies before it notes the end, and the next one is the same again."""
+    def epoch(
+        self, batches: Sequence[Sequence[pa.RecordBatch]], *, commit: bool = True
+    ) -> list[dict[str, Any]]:
+        """One micro-batch; without `commit` the driver dies before it notes the end, and the next
+        one is the same again.
+        """
         (self.root / f"query/offsets/{self.next}").write_text("v1\n{}\n0")
-        rows = [row for number, ours in enumerate(batches) for row in self.host.session(self._request(number), ours)]
+        rows = [
+            row
+            for number, ours in enumerate(batches)
+            for row in self.host.session(self._request(number), ours)
+        ]
         if commit:
             (self.root / f"query/commits/{self.next}").write_text("v1\n{}")
             self.next += 1
@@ -113,8 +141,15 @@ class Query:
         """What the operator gives of a static frame."""
         scratch = {"root": None, "scratch": True, "query_id": None, "run_id": None, "epoch": None}
         operator = {**self.operator, "last": True}
-        requests = ({**self._request(number), **scratch, "operator": operator} for number in range(self.partitions))
-        return [row for request, ours in zip(requests, batches, strict=True) for row in self.host.session(request, ours)]
+        requests = (
+            {**self._request(number), **scratch, "operator": operator}
+            for number in range(self.partitions)
+        )
+        return [
+            row
+            for request, ours in zip(requests, batches, strict=True)
+            for row in self.host.session(request, ours)
+        ]
 
     def _request(self, partition: int) -> dict[str, Any]:
         return {

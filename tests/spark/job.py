@@ -1,8 +1,9 @@
 """A driver that other processes kill: python tests/spark/job.py FOLDER MASTER [NAME=VALUE ...]
 
-It joins and adds up what `sequence.py` writes into FOLDER/in, micro-batch by micro-batch, into FOLDER/joined/N-... and
-FOLDER/totals/N-..., and ends once FOLDER/last exists and all is done. Where FOLDER/raise exists, a task raises; where
-FOLDER/wait exists, a task makes FOLDER/waiting of it and stays in mid-batch, its session open, as long as that is there.
+It joins and adds up what `sequence.py` writes into FOLDER/in, micro-batch by micro-batch, into
+FOLDER/joined/N-... and FOLDER/totals/N-..., and ends once FOLDER/last exists and all is done. Where
+FOLDER/raise exists, a task raises; where FOLDER/wait exists, a task makes FOLDER/waiting of it and
+stays in mid-batch, its session open, as long as that is there.
 """
 
 from __future__ import annotations
@@ -29,14 +30,17 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.pollingDelay": "5ms",
-    "spark.sql.streaming.minBatchesToRetain": "10000",  # its logs tell which files a micro-batch has read
+    # its logs tell which files a micro-batch has read
+    "spark.sql.streaming.minBatchesToRetain": "10000",
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
 }
 
 
 class Results:
-    """The rows of each micro-batch that a sink has; a micro-batch that was replayed it has more than once."""
+    """The rows of each micro-batch that a sink has; a micro-batch that was replayed it has more
+    than once.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.rows: dict[int, list[Any]] = {}
@@ -45,7 +49,9 @@ class Results:
             if not (batch / "_SUCCESS").exists():
                 continue
             number, table = int(batch.name.partition("-")[0]), pq.read_table(batch)
-            rows = sorted(zip(*(column.to_pylist() for column in table.columns), strict=True), key=str)
+            rows = sorted(
+                zip(*(column.to_pylist() for column in table.columns), strict=True), key=str
+            )
             if self.rows.setdefault(number, rows) != rows:
                 self.unequal.add(number)
 
@@ -79,16 +85,24 @@ def main() -> int:
 
     builder = SparkSession.builder.master(master).appName("holdfast-survive")
     given = dict(argument.split("=", 1) for argument in sys.argv[3:])
-    for name, value in {**SETTINGS, "spark.sql.warehouse.dir": str(folder / "warehouse"), **given}.items():
+    for name, value in {
+        **SETTINGS,
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        **given,
+    }.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
-    state = Root(folder / "state").state(partitions=4, snapshot_interval="5 seconds", retain_epochs=5)
+    state = Root(folder / "state").state(
+        partitions=4, snapshot_interval="5 seconds", retain_epochs=5
+    )
 
     def write(frame: DataFrame, batch_id: int) -> None:
         joined = joined_by_sign(frame, state)
         joined = joined.mapInArrow(Marked(folder), joined.schema)
-        totals = hfs.aggregate(joined, by="k", aggs={"n": "count", "total": ("sum", "v")}, state=state, name="totals")
+        totals = hfs.aggregate(
+            joined, by="k", aggs={"n": "count", "total": ("sum", "v")}, state=state, name="totals"
+        )
         # The join is evaluated twice. No attempt takes away what another one has written.
         attempt = f"{batch_id}-{uuid.uuid4().hex}"
         joined.select("x", "v").write.parquet(str(folder / "joined" / attempt))
@@ -110,5 +124,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH")))
+    )
     sys.exit(main())

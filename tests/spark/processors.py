@@ -21,7 +21,9 @@ OUT = "k string, n bigint"
 def rows(*found: tuple[Any, ...], **types: pa.DataType) -> pa.RecordBatch:
     """A batch of rows."""
     columns = [[row[index] for row in found] for index in range(len(types))]
-    return pa.record_batch([pa.array(c, t) for c, t in zip(columns, types.values(), strict=True)], names=list(types))
+    return pa.record_batch(
+        [pa.array(c, t) for c, t in zip(columns, types.values(), strict=True)], names=list(types)
+    )
 
 
 class Hits:
@@ -39,7 +41,9 @@ class Hits:
 
 
 class Recount:
-    """A table that is not versioned, as changes of how many keys have a value: what came last holds, whatever its time."""
+    """A table that is not versioned, as changes of how many keys have a value: what came last
+    holds, whatever its time.
+    """
 
     stores = (hf.stores.key_value("table", key=STRING, value=STRING),)
 
@@ -48,7 +52,11 @@ class Recount:
         for row in batch.to_pylist():
             before = ctx["table"].get(row["k"])
             ctx["table"].put(row["k"], row["v"])
-            found += [(value, change) for value, change in ((before, -1), (row["v"], 1)) if value is not None]
+            found += [
+                (value, change)
+                for value, change in ((before, -1), (row["v"], 1))
+                if value is not None
+            ]
         yield rows(*found, k=pa.string(), n=pa.int64())
 
 
@@ -65,7 +73,9 @@ class Chance:
 
 
 class Tickets:
-    """Counts the rows of a key, and gives with the count what was drawn for the key before and what is drawn for it now."""
+    """Counts the rows of a key, and gives with the count what was drawn for the key before and what
+    is drawn for it now.
+    """
 
     stores = (
         hf.stores.key_value("hits", key=STRING, value=INT64),
@@ -78,7 +88,13 @@ class Tickets:
             before = ctx["drawn"].get(key)
             ctx["hits"].put(key, hits)
             ctx["drawn"].put(key, drawn)
-            yield rows((key, hits, before, drawn), k=pa.string(), hits=pa.int64(), before=pa.int64(), drawn=pa.int64())
+            yield rows(
+                (key, hits, before, drawn),
+                k=pa.string(),
+                hits=pa.int64(),
+                before=pa.int64(),
+                drawn=pa.int64(),
+            )
 
 
 class Keeping:
@@ -100,7 +116,10 @@ class Sums:
         sums = pa.table(batch).group_by("k").aggregate([("x", "sum")])
         keys = sums["k"].combine_chunks()
         before = pa.array(ctx["sums"].get_batch(keys)).fill_null(0)
-        now = pa.array([a + b for a, b in zip(before.to_pylist(), sums["x_sum"].to_pylist(), strict=True)], pa.int64())
+        now = pa.array(
+            [a + b for a, b in zip(before.to_pylist(), sums["x_sum"].to_pylist(), strict=True)],
+            pa.int64(),
+        )
         ctx["sums"].put_batch(keys, now)
         yield pa.record_batch([keys, now], names=["k", "n"])
 
@@ -122,12 +141,16 @@ class Fails(Hits):
 
 
 class Reminders:
-    """Gives a key back `delay` seconds after each of its rows, and once more a second after that for keys that say so."""
+    """Gives a key back `delay` seconds after each of its rows, and once more a second after that
+    for keys that say so.
+    """
 
     stores = (hf.stores.key_value("fired", key=STRING, value=INT64),)
 
     def process(self, batch, ctx):
-        for key, time in zip(batch["k"].to_pylist(), batch["t"].cast(pa.int64()).to_pylist(), strict=True):
+        for key, time in zip(
+            batch["k"].to_pylist(), batch["t"].cast(pa.int64()).to_pylist(), strict=True
+        ):
             ctx.set_timer(key, time + 10_000_000)
             ctx.set_timer(key, time + 10_000_000)
         return []
@@ -148,13 +171,21 @@ class EveryMethod:
     def process(self, batch, ctx):
         given = script(ctx)
         refused = []
-        for call in (ctx["kv"].commit, ctx["kv"].read_only, lambda: ctx.set_timer("a", 1), lambda: ctx["none"]):
+        for call in (
+            ctx["kv"].commit,
+            ctx["kv"].read_only,
+            lambda: ctx.set_timer("a", 1),
+            lambda: ctx["none"],
+        ):
             try:
                 call()
             except Exception as error:  # noqa: BLE001 - handed on
                 refused.append(f"{type(error).__name__}: {error}")
         ctx.commit()
-        where = [f"{ctx.epoch} {ctx.partition} {ctx.stream_time} {ctx.commits}", str(ctx["kv"].committed_offset(("t", 0)))]
+        where = [
+            f"{ctx.epoch} {ctx.partition} {ctx.stream_time} {ctx.commits}",
+            str(ctx["kv"].committed_offset(("t", 0))),
+        ]
         yield rows(*((line,) for line in given + refused + where), line=pa.string())
 
 
@@ -162,14 +193,19 @@ class Catches:
     """Goes on after reads that its store refuses."""
 
     stores = (
-        hf.stores.window("all", key=STRING, value=INT64, retention=60, window_size=10, retain_duplicates=True),
+        hf.stores.window(
+            "all", key=STRING, value=INT64, retention=60, window_size=10, retain_duplicates=True
+        ),
         hf.stores.key_value("hits", key=STRING, value=INT64),
     )
 
     def process(self, batch, ctx):
         ctx["hits"].put("a", 1)
         caught = []
-        for read in (lambda: ctx["all"].fetch("a", 5), lambda: ctx["all"].fetch_batch(pa.array(["a"]), pa.array([5]))):
+        for read in (
+            lambda: ctx["all"].fetch("a", 5),
+            lambda: ctx["all"].fetch_batch(pa.array(["a"]), pa.array([5])),
+        ):
             try:
                 read()
             except UnsupportedOperationError as error:
@@ -178,11 +214,16 @@ class Catches:
 
 
 class Columns:
-    """Counts in the column `n` of a struct, and in each other column since it came to be, as hundreds."""
+    """Counts in the column `n` of a struct, and in each other column since it came to be, as
+    hundreds.
+    """
 
     def __init__(self, **columns: pa.DataType) -> None:
         value = hf.serde.struct(pa.schema([pa.field(name, of) for name, of in columns.items()]))
-        self.columns, self.stores = list(columns), (hf.stores.key_value("counts", key=STRING, value=value),)
+        self.columns, self.stores = (
+            list(columns),
+            (hf.stores.key_value("counts", key=STRING, value=value),),
+        )
 
     def process(self, batch, ctx):
         for key in batch["k"].to_pylist():

@@ -1,6 +1,7 @@
 """An S3 server in memory (moto) for tests, and a proxy in front of it that can misbehave.
 
-Two racing conditional puts can both win on this server: no test of races here, those run on versitygw (`scripts/s3`).
+Two racing conditional puts can both win on this server: no test of races here, those run on
+versitygw (`scripts/s3`).
 """
 
 from __future__ import annotations
@@ -18,16 +19,27 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 SECRET = "do-not-tell-anybody"
 PREFIXES = itertools.count()
-_SIGNATURE = "AWS4-HMAC-SHA256 Credential=test/20240101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=none"
+_SIGNATURE = (
+    "AWS4-HMAC-SHA256 Credential=test/20240101/us-east-1/s3/aws4_request, "
+    "SignedHeaders=host, Signature=none"
+)
 
 Fault = Callable[[int, str, str], str | None]
-"""What goes wrong with the n-th request, a method and a path: `busy`, `late`, `lost`, `stalls`, `careless` or nothing."""
+"""What goes wrong with the n-th request, a method and a path: `busy`, `late`, `lost`, `stalls`,
+`careless` or nothing.
+"""
 
 
 def options(port: int, **more: str) -> dict[str, str]:
     """How a state reaches a server on this port."""
     endpoint = f"http://127.0.0.1:{port}"
-    return {"endpoint": endpoint, "access_key_id": "test", "secret_access_key": SECRET, "allow_http": "true", **more}
+    return {
+        "endpoint": endpoint,
+        "access_key_id": "test",
+        "secret_access_key": SECRET,
+        "allow_http": "true",
+        **more,
+    }
 
 
 def root() -> str:
@@ -45,7 +57,8 @@ def moto() -> Iterator[int]:
         said = iter(server.stderr)
         port = next((int(line.rpartition(":")[2]) for line in said if "Running on" in line), None)
         assert port is not None, "the server has ended"
-        threading.Thread(target=collections.deque, args=(said, 0), daemon=True).start()  # or it waits for a reader
+        # or it waits for a reader
+        threading.Thread(target=collections.deque, args=(said, 0), daemon=True).start()
         request(port, "PUT", "/test")
         yield port
     finally:
@@ -80,7 +93,11 @@ def proxy(behind: int, fault: Fault) -> Iterator[int]:
                 wrong = fault(next(count), self.command, self.path)
             headers = dict(self.headers)
             if wrong == "careless":
-                headers = {name: value for name, value in headers.items() if name.lower() != "if-none-match"}
+                headers = {
+                    name: value
+                    for name, value in headers.items()
+                    if name.lower() != "if-none-match"
+                }
             if wrong == "busy":
                 self.answer(503, [], b"")
                 return
@@ -92,11 +109,15 @@ def proxy(behind: int, fault: Fault) -> Iterator[int]:
                 return
             self.answer(status, given, content)
 
-        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = forward  # noqa: N815 - http.server's names
+        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = forward  # noqa: N815
 
         def answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
             self.send_response(status)
-            kept = {name: value for name, value in headers if name.lower() not in ("connection", "transfer-encoding")}
+            kept = {
+                name: value
+                for name, value in headers
+                if name.lower() not in ("connection", "transfer-encoding")
+            }
             if "content-length" not in map(str.lower, kept):
                 kept["Content-Length"] = str(len(body))
             for name, value in kept.items():

@@ -1,4 +1,6 @@
-"""Numbered rows in numbered micro-batches, and what must come of them: what jobs are checked against that were killed."""
+"""Numbered rows in numbered micro-batches, and what must come of them: what jobs are checked
+against that were killed.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,12 @@ DDL = "k string, t timestamp, x long"
 
 
 class Sequence:
-    """Rows (key, seconds, x). Those with x >= 0 are numbered without a gap; the others are rates, a number each, too.
+    """Rows (key, seconds, x). Those with x >= 0 are numbered without a gap; the others are rates, a
+    number each, too.
 
-    A row's rate is the newest one of its key up to its time, of those that have come by then; rows and rates come late
-    now and then. Totals are the count of a key's rows and the sum of their rates.
+    A row's rate is the newest one of its key up to its time, of those that have come by then; rows
+    and rates come late now and then. Totals are the count of a key's rows and the sum of their
+    rates.
     """
 
     def __init__(self, seed: int, *, rows: int = 200, keys: int = 20) -> None:
@@ -45,7 +49,9 @@ class Sequence:
             for late in (0, 0, 3)
             for key in self._random.sample(self._keys, len(self._keys) // 2)
         ]
-        rates = [rate for rate in rates if all(rate[1] != since for since, _ in self._rates[rate[0]])]
+        rates = [
+            rate for rate in rates if all(rate[1] != since for since, _ in self._rates[rate[0]])
+        ]
         rates = list({rate[:2]: rate for rate in rates}.values())
         rows = [
             (
@@ -65,7 +71,8 @@ class Sequence:
         number = len(self.batches)
         columns = list(zip(*((key, at(time), x) for key, time, x in self.next()), strict=True))
         table = pa.Table.from_arrays(
-            [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+            [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)],
+            schema=SCHEMA,
         )
         hidden = folder.parent / f".{number:06}.parquet"
         pq.write_table(table, hidden)
@@ -74,7 +81,9 @@ class Sequence:
         hidden.replace(folder / f"{number:06}.parquet")
 
     def differences(self, joined: dict[int, list[Any]], totals: dict[int, list[Any]]) -> list[str]:
-        """What is lost, doubled or wrong, in words; of rows (x, v) and (k, count, sum) by micro-batch."""
+        """What is lost, doubled or wrong, in words; of rows (x, v) and (k, count, sum) by
+        micro-batch.
+        """
         found = []
         for batch, (rates, groups) in enumerate(zip(self.joined, self.totals, strict=True)):
             got = sorted(joined.get(batch, []), key=str)
@@ -83,11 +92,17 @@ class Sequence:
                 numbers = [x for x, _ in got]
                 lost, doubled = len(rates.keys() - set(numbers)), len(numbers) - len(set(numbers))
                 wrong = sum(rates.get(x, "none") != v for x, v in got)
-                found.append(f"micro-batch {batch}: {lost} rows lost, {doubled} doubled, {wrong} with a wrong rate")
-            told = {(key, *rest) for key, *rest in totals.get(batch, [])}
-            if told != {(key, *group) for key, group in groups.items()} or len(told) != len(totals.get(batch, [])):
                 found.append(
-                    f"micro-batch {batch}: totals {sorted(told, key=str)[:3]}..., wanted {sorted(groups.items())[:3]}..."
+                    f"micro-batch {batch}: {lost} rows lost, {doubled} doubled, {wrong} with a "
+                    "wrong rate"
+                )
+            told = {(key, *rest) for key, *rest in totals.get(batch, [])}
+            if told != {(key, *group) for key, group in groups.items()} or len(told) != len(
+                totals.get(batch, [])
+            ):
+                found.append(
+                    f"micro-batch {batch}: totals {sorted(told, key=str)[:3]}..., wanted "
+                    f"{sorted(groups.items())[:3]}..."
                 )
         return found
 
@@ -96,7 +111,9 @@ class Sequence:
         other, batches = Sequence(0, keys=len(self._keys)), iter(self.batches)
         for count in files:
             batch = [row for written in itertools.islice(batches, count) for row in written]
-            other._expect([row for row in batch if row[2] >= 0], [row for row in batch if row[2] < 0])
+            other._expect(
+                [row for row in batch if row[2] >= 0], [row for row in batch if row[2] < 0]
+            )
             other.batches.append(batch)
         return other
 

@@ -1,8 +1,10 @@
-"""Every operator once: in a streaming plan, in `foreachBatch`, and on a static frame, against plain Python.
+"""Every operator once: in a streaming plan, in `foreachBatch`, and on a static frame, against plain
+Python.
 
     python tests/spark/smoke.py FOLDER [--connect] [--way "in foreachBatch"]
 
-It runs on any PySpark that Holdfast supports, Classic or Connect, and needs nothing but what a user has.
+It runs on any PySpark that Holdfast supports, Classic or Connect, and needs nothing but what a user
+has.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from typing import TYPE_CHECKING, Any
 import pyspark
 
 sys.path.insert(0, str(Path(__file__).parent))
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH")))
+)
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 import streams
@@ -31,10 +35,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 KEYS = "abcdefgh"
-# (key, seconds, x) by micro-batch, in the order of time; rows with a negative x are the right side's.
+# (key, seconds, x) by micro-batch, in the order of time; rows with a negative x are the right
+# side's.
 BATCHES = [
     [(key, 1, -1 - n) for n, key in enumerate(KEYS)] + [(key, 5, n) for n, key in enumerate(KEYS)],
-    [(key, 6, -11 - n) for n, key in enumerate(KEYS[:4])] + [(key, 7, 10 + n) for n, key in enumerate(KEYS)],
+    [(key, 6, -11 - n) for n, key in enumerate(KEYS[:4])]
+    + [(key, 7, 10 + n) for n, key in enumerate(KEYS)],
 ]
 ROWS = [row for batch in BATCHES for row in batch]
 LEFT = [row for row in ROWS if row[2] >= 0]
@@ -45,7 +51,11 @@ def session(base: Path, *, connect: bool) -> SparkSession:
     """A session in this process, or with a server beside it; both with two slots."""
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.remote("local[2]") if connect else SparkSession.builder.master("local[2]")
+    builder = (
+        SparkSession.builder.remote("local[2]")
+        if connect
+        else SparkSession.builder.master("local[2]")
+    )
     for name, value in {
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.adaptive.enabled": "false",
@@ -68,19 +78,33 @@ def everything(frame: DataFrame, state: hfs.State) -> DataFrame:
     # An operator's result as the right frame of another one: all of its rows, as they came.
     kept = hfs.materialize(right, by="k", state=state, name="right")
     results = {
-        "join_asof": hfs.join_asof(left, right, history_retention="1 day", name="join_asof", **times),
-        "join_window": hfs.join_window(left, kept, before="3 seconds", after="0 seconds", name="join_window", **times),
+        "join_asof": hfs.join_asof(
+            left, right, history_retention="1 day", name="join_asof", **times
+        ),
+        "join_window": hfs.join_window(
+            left, kept, before="3 seconds", after="0 seconds", name="join_window", **times
+        ),
         "join_table": hfs.join_table(left, right, name="join_table", **times),
-        "aggregate": hfs.aggregate(left, by="k", aggs={"n": "count", "x": ("sum", "x")}, state=state, name="aggregate"),
-        "drop_duplicates": hfs.drop_duplicates(left, by="k", on="t", within="1 day", state=state, name="drop_duplicates"),
-        "materialize": hfs.materialize(left, by="k", on="t", order_by=["x"], state=state, name="materialize"),
-        "process": hfs.process(left, Hits(), by="k", on="t", state=state, schema=OUT, name="process"),
+        "aggregate": hfs.aggregate(
+            left, by="k", aggs={"n": "count", "x": ("sum", "x")}, state=state, name="aggregate"
+        ),
+        "drop_duplicates": hfs.drop_duplicates(
+            left, by="k", on="t", within="1 day", state=state, name="drop_duplicates"
+        ),
+        "materialize": hfs.materialize(
+            left, by="k", on="t", order_by=["x"], state=state, name="materialize"
+        ),
+        "process": hfs.process(
+            left, Hits(), by="k", on="t", state=state, schema=OUT, name="process"
+        ),
     }
     # A union would number the tasks of an operator anew, a shuffle between keeps them as they are.
     return reduce(
         lambda one, other: one.union(other),
         (
-            found.select(F.lit(name).alias("name"), F.to_json(F.struct("*")).alias("row")).repartition(1)
+            found.select(
+                F.lit(name).alias("name"), F.to_json(F.struct("*")).alias("row")
+            ).repartition(1)
             for name, found in results.items()
         ),
     )
@@ -94,7 +118,12 @@ def expected() -> dict[str, Any]:
 
     return {
         "join_asof": sorted((x, in_force(key, time)) for key, time, x in LEFT),
-        "join_window": sorted((x, v) for k, t, x in LEFT for key, since, v in RIGHT if k == key and t - 3 <= since <= t),
+        "join_window": sorted(
+            (x, v)
+            for k, t, x in LEFT
+            for key, since, v in RIGHT
+            if k == key and t - 3 <= since <= t
+        ),
         "join_table": {key: (10 + n, in_force(key, 7)) for n, key in enumerate(KEYS)},
         "aggregate": {key: (2, n + 10 + n) for n, key in enumerate(KEYS)},
         "drop_duplicates": list(range(8)),
@@ -104,7 +133,9 @@ def expected() -> dict[str, Any]:
 
 
 def found(rows: list[Any]) -> dict[str, Any]:
-    """The rows of `everything` in the form of `expected`; of rows that replace each other the last one."""
+    """The rows of `everything` in the form of `expected`; of rows that replace each other the last
+    one.
+    """
     by: dict[str, list[dict[str, Any]]] = {}
     for name, row in rows:
         by.setdefault(name, []).append(json.loads(row))
@@ -113,7 +144,10 @@ def found(rows: list[Any]) -> dict[str, Any]:
         "join_asof": sorted((row["x"], row["v"]) for row in by["join_asof"]),
         "join_window": sorted((row["x"], row["v"]) for row in by["join_window"]),
         "join_table": {row["k"]: (row["x"], row["v"]) for row in tables},
-        "aggregate": {row["k"]: (row["n"], row["x"]) for row in sorted(by["aggregate"], key=lambda row: row["n"])},
+        "aggregate": {
+            row["k"]: (row["n"], row["x"])
+            for row in sorted(by["aggregate"], key=lambda row: row["n"])
+        },
         "drop_duplicates": sorted(row["x"] for row in by["drop_duplicates"]),
         "materialize": sorted(row["x"] for row in by["materialize"]),
         "process": sorted((row["k"], row["n"]) for row in by["process"]),
@@ -143,7 +177,11 @@ def in_foreach_batch(stream: streams.Stream) -> list[Any]:
         everything(frame, state).write.parquet(f"{out}/{batch_id}")
 
     stream.run(stream.source("left"), each=hfs.foreach_batch(write))
-    return [tuple(row) for batch in range(len(BATCHES)) for row in stream.spark.read.parquet(f"{out}/{batch}").collect()]
+    return [
+        tuple(row)
+        for batch in range(len(BATCHES))
+        for row in stream.spark.read.parquet(f"{out}/{batch}").collect()
+    ]
 
 
 def on_a_static_frame(stream: streams.Stream) -> list[Any]:
@@ -180,7 +218,10 @@ def main() -> int:
                 wrong.append(f"{way}, {name}: wanted {rows}, got {got[name]}")
     spark.stop()
     kind = "Connect" if options.connect else "Classic"
-    print("\n".join(wrong) or f"PySpark {pyspark.__version__}, {kind}: {len(expected())} operators in {len(ways)} ways")
+    print(
+        "\n".join(wrong)
+        or f"PySpark {pyspark.__version__}, {kind}: {len(expected())} operators in {len(ways)} ways"
+    )
     return 1 if wrong else 0
 
 

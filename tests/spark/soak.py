@@ -3,10 +3,11 @@
     make soak                       # 30 minutes
     make soak SOAK_MINUTES=10 SEED=7
 
-A new micro-batch of numbered rows comes every half second; a driver (`job.py`) joins and adds them up, and whatever
-runs is killed, stopped, or robbed of its files. At the end every row must have come out once, with the right rate, and
-every total must be exact. A seed repeats the faults and the pauses between them, not the moments at which they hit. Each
-fault comes once before any comes twice; one that has met nothing in a soak long enough for all of them fails it.
+A new micro-batch of numbered rows comes every half second; a driver (`job.py`) joins and adds them
+up, and whatever runs is killed, stopped, or robbed of its files. At the end every row must have
+come out once, with the right rate, and every total must be exact. A seed repeats the faults and the
+pauses between them, not the moments at which they hit. Each fault comes once before any comes
+twice; one that has met nothing in a soak long enough for all of them fails it.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ class Soak:
         writer.start()
         try:
             while time.monotonic() - self.began < self.minutes * 60:
-                # Most faults meet a query that goes on, some of them one that recovers from the fault before.
+                # Most faults meet a query that goes on, some of them one that recovers from the
+                # fault before.
                 alone, pause = self.random.random() < 0.75, self.random.uniform(0, 5)
                 if alone:
                     self._wait_for_progress()
@@ -114,17 +116,24 @@ class Soak:
             found += [f"{name} has met nothing" for name in names if not self.done[name]]
         rows = sum(map(len, self.sequence.joined))
         print(
-            f"{sum(self.done.values())} faults: " + ", ".join(f"{count} {name}" for name, count in self.done.most_common())
+            f"{sum(self.done.values())} faults: "
+            + ", ".join(f"{count} {name}" for name, count in self.done.most_common())
         )
         print(
-            "\n".join(found[:10]) or f"{rows} rows in {len(self.sequence.batches)} micro-batches: 0 lost, 0 doubled, 0 wrong"
+            "\n".join(found[:10])
+            or f"{rows} rows in {len(self.sequence.batches)} micro-batches: "
+            "0 lost, 0 doubled, 0 wrong"
         )
         return 1 if found else 0
 
     def say(self, what: str) -> None:
         """A line of progress."""
         at = time.monotonic() - self.began
-        print(f"{at:6.0f} s  {committed(self.folder):5} of {len(self.sequence.batches):5} micro-batches  {what}", flush=True)
+        print(
+            f"{at:6.0f} s  {committed(self.folder):5} of {len(self.sequence.batches):5} "
+            f"micro-batches  {what}",
+            flush=True,
+        )
 
     def stop(self) -> None:
         """End everything."""
@@ -167,11 +176,14 @@ class Soak:
                 self.driver = self._driver()
             time.sleep(0.1)
 
-    # --- faults -------------------------------------------------------------------------------------------------------
+    # --- faults
+    # ------------------------------------------------------------------------------------------
 
     @property
     def faults(self) -> list[Callable[[], bool]]:
-        """What may happen, each says whether it has met something; what needs a cluster only where there is one."""
+        """What may happen, each says whether it has met something; what needs a cluster only where
+        there is one.
+        """
         found = [
             self._kill_python_worker,
             self._kill_host,
@@ -196,9 +208,16 @@ class Soak:
 
     def _processes(self, word: str) -> list[int]:
         """The processes of the cluster, or of the driver, with a word in their command lines."""
-        roots = [self.driver.process.pid, *([] if self.cluster is None else [p.pid for p in self.cluster.workers.values()])]
+        roots = [
+            self.driver.process.pid,
+            *([] if self.cluster is None else [p.pid for p in self.cluster.workers.values()]),
+        ]
         ours = {pid for root in roots for pid in streams.below(root)}
-        return sorted(pid for pid, _, command in streams.processes() if pid in ours and word in " ".join(command))
+        return sorted(
+            pid
+            for pid, _, command in streams.processes()
+            if pid in ours and word in " ".join(command)
+        )
 
     def _hosts(self) -> list[int]:
         executors = set(self._processes("java"))
@@ -231,7 +250,9 @@ class Soak:
         return lived
 
     def _start_second_driver(self) -> bool:
-        """Both are at the same query, with a core each: the newer run wins, and the older one's tasks are refused."""
+        """Both are at the same query, with a core each: the newer run wins, and the older one's
+        tasks are refused.
+        """
         self._restart_with_one_executor()
         said = self.driver.log.stat().st_size
         older, self.driver = self.driver, self._driver(cores_max="1")
@@ -285,7 +306,9 @@ class Soak:
     def _cut_newest_snapshot(self) -> bool:
         """The newest file of the newest snapshot loses its end, and the disk is new."""
         self._nothing_runs()
-        files = sorted(self.root.glob("snapshots/*/*/files/*"), key=lambda file: file.stat().st_mtime)
+        files = sorted(
+            self.root.glob("snapshots/*/*/files/*"), key=lambda file: file.stat().st_mtime
+        )
         if files:
             with files[-1].open("r+b") as file:
                 file.truncate(files[-1].stat().st_size // 2)
@@ -299,13 +322,17 @@ class Soak:
         for pid in hosts:
             _signal(pid, signal.SIGKILL)
         end = time.monotonic() + 10
-        while any(Path(f"/proc/{pid}/fd").exists() and os.listdir(f"/proc/{pid}/fd") for pid in hosts):
+        while any(
+            Path(f"/proc/{pid}/fd").exists() and os.listdir(f"/proc/{pid}/fd") for pid in hosts
+        ):
             if time.monotonic() > end:
                 raise TimeoutError("a host lives on after SIGKILL")
             time.sleep(0.05)
 
     def _kill_executor(self) -> bool:
-        return self._one(self._processes("CoarseGrainedExecutorBackend"), signal.SIGKILL) is not None
+        return (
+            self._one(self._processes("CoarseGrainedExecutorBackend"), signal.SIGKILL) is not None
+        )
 
     def _kill_standalone_worker(self) -> bool:
         address = self.random.choice(WORKERS)
@@ -342,8 +369,12 @@ def main() -> int:
     """Soak; 0 when nothing is lost, doubled or wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=30)
-    parser.add_argument("--seed", type=int, default=None, help="of the rows and of the faults (default: by chance)")
-    parser.add_argument("--master", help="a Spark master, such as local[2,8], in place of the cluster")
+    parser.add_argument(
+        "--seed", type=int, default=None, help="of the rows and of the faults (default: by chance)"
+    )
+    parser.add_argument(
+        "--master", help="a Spark master, such as local[2,8], in place of the cluster"
+    )
     options = parser.parse_args()
     seed = random.randrange(1_000_000) if options.seed is None else options.seed
     print(f"again: make soak SOAK_MINUTES={options.minutes:g} SEED={seed}", flush=True)

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 LEFT = pa.schema([("k", pa.string()), ("t", pa.timestamp("us", "UTC")), ("x", pa.int32())])
-RIGHT = pa.schema([("k", pa.string()), ("since", pa.timestamp("us", "UTC")), ("v", pa.string()), ("n", pa.int32())])
+RIGHT = pa.schema(
+    [
+        ("k", pa.string()),
+        ("since", pa.timestamp("us", "UTC")),
+        ("v", pa.string()),
+        ("n", pa.int32()),
+    ]
+)
 _SPARK = {
     "string": "string",
     "int32": "int",
@@ -43,7 +50,9 @@ def seconds(time: datetime | None) -> float | None:
 
 
 class Root:
-    """Where a state is: a folder, or under `scripts/s3` the prefix of the same name, which every process of a test finds."""
+    """Where a state is: a folder, or under `scripts/s3` the prefix of the same name, which every
+    process of a test finds.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.files = folder
@@ -69,7 +78,9 @@ class Stream:
     A left row is (k, seconds, x), a right row (k, seconds, v) or (k, seconds, v, n).
     """
 
-    def __init__(self, spark: SparkSession, base: Path, left: pa.Schema = LEFT, right: pa.Schema = RIGHT) -> None:
+    def __init__(
+        self, spark: SparkSession, base: Path, left: pa.Schema = LEFT, right: pa.Schema = RIGHT
+    ) -> None:
         self.spark = spark
         self.base = base
         self.schemas = {"left": left, "right": right}
@@ -83,7 +94,9 @@ class Stream:
         for side in self.schemas:
             (base / side).mkdir(exist_ok=True)
 
-    def batch(self, left: Sequence[tuple[Any, ...]] = (), right: Sequence[tuple[Any, ...]] = ()) -> None:
+    def batch(
+        self, left: Sequence[tuple[Any, ...]] = (), right: Sequence[tuple[Any, ...]] = ()
+    ) -> None:
         """What arrives in the next micro-batch."""
         for side, rows in (("left", left), ("right", right)):
             schema = self.schemas[side]
@@ -98,7 +111,10 @@ class Stream:
             ]
             file = self.base / side / f"{self._files:06}.parquet"
             pq.write_table(
-                pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema),
+                pa.Table.from_arrays(
+                    [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)],
+                    schema=schema,
+                ),
                 file,
             )
             # Spark's file source takes files in the order of their times.
@@ -107,7 +123,11 @@ class Stream:
 
     def source(self, side: str) -> DataFrame:
         ddl = ", ".join(f"`{field.name}` {_SPARK[str(field.type)]}" for field in self.schemas[side])
-        return self.spark.readStream.schema(ddl).option("maxFilesPerTrigger", 1).parquet(str(self.base / side))
+        return (
+            self.spark.readStream.schema(ddl)
+            .option("maxFilesPerTrigger", 1)
+            .parquet(str(self.base / side))
+        )
 
     def state(self, **options: Any) -> hfs.State:
         return hfs.State(self.address, **{"partitions": self.partitions, **self.options, **options})
@@ -119,8 +139,18 @@ class Stream:
 
     def joined(self, state: hfs.State | None = None, **options: Any) -> DataFrame:
         """The as-of join of both sources."""
-        asked = {"by": "k", "left_on": "t", "right_on": "since", "history_retention": "30 days", "name": "join", **options}
-        left, right = asked.pop("left", self.source("left")), asked.pop("right", self.source("right"))
+        asked = {
+            "by": "k",
+            "left_on": "t",
+            "right_on": "since",
+            "history_retention": "30 days",
+            "name": "join",
+            **options,
+        }
+        left, right = (
+            asked.pop("left", self.source("left")),
+            asked.pop("right", self.source("right")),
+        )
         return hfs.join_asof(left, right, state=state or self.state(), **asked)
 
     def run(
@@ -131,7 +161,8 @@ class Stream:
         checkpoint: str | None = None,
         **options: Any,
     ) -> dict[int, list[Any]]:
-        """Run the query until all that arrived is processed; returns the rows of every micro-batch so far.
+        """Run the query until all that arrived is processed; returns the rows of every micro-batch
+        so far.
 
         `each` is what is done with a micro-batch; without it, its rows are collected.
         """
@@ -154,7 +185,9 @@ class Stream:
         self.batches[batch_id] = sorted(map(tuple, frame.collect()), key=str)
 
     def last_of_each(self, frame: DataFrame) -> dict[Any, tuple[Any, ...]]:
-        """Run the query; of each key (the first column) the last row, in the order in which an operator hands its rows on."""
+        """Run the query; of each key (the first column) the last row, in the order in which an
+        operator hands its rows on.
+        """
         found: dict[Any, tuple[Any, ...]] = {}
 
         def keep(frame: DataFrame, _: int) -> None:
@@ -172,7 +205,11 @@ class Stream:
 
     def numbers(self, log: str) -> list[int]:
         """The micro-batches in one of Spark's logs, `offsets` or `commits`."""
-        return sorted(int(file.name) for file in (self.root / "query" / log).iterdir() if file.name.isdecimal())
+        return sorted(
+            int(file.name)
+            for file in (self.root / "query" / log).iterdir()
+            if file.name.isdecimal()
+        )
 
     def forget_commit(self, batch: int) -> None:
         """What a driver leaves behind that dies after the sink's commit and before Spark's."""
@@ -195,15 +232,28 @@ def s3_options() -> dict[str, str]:
 
 
 def sides(frame: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """The rows (k, t, x) of one frame as those of a stream and, with a negative `x`, of a table: (k, since, v)."""
+    """The rows (k, t, x) of one frame as those of a stream and, with a negative `x`, of a table:
+    (k, since, v).
+    """
     from pyspark.sql import functions as F
 
-    return frame.where("x >= 0"), frame.where("x < 0").select("k", F.col("t").alias("since"), F.col("x").alias("v"))
+    return frame.where("x >= 0"), frame.where("x < 0").select(
+        "k", F.col("t").alias("since"), F.col("x").alias("v")
+    )
 
 
 def joined_by_sign(frame: DataFrame, state: hfs.State, **options: Any) -> DataFrame:
-    """The as-of join of a frame's rows with those of a negative `x`, over a history longer than any test's."""
-    asked = {"by": "k", "left_on": "t", "right_on": "since", "history_retention": "10000 days", "name": "join", **options}
+    """The as-of join of a frame's rows with those of a negative `x`, over a history longer than any
+    test's.
+    """
+    asked = {
+        "by": "k",
+        "left_on": "t",
+        "right_on": "since",
+        "history_retention": "10000 days",
+        "name": "join",
+        **options,
+    }
     return hfs.join_asof(*sides(frame), state=state, **asked)
 
 
@@ -221,7 +271,11 @@ def hosts() -> list[int]:
 def workers() -> list[int]:
     """The Python workers of this process's Spark."""
     ours, found = below(os.getpid()), processes()
-    daemons = {pid for pid, _, command in found if pid in ours and {"pyspark.daemon", "preloaded_daemon"} & set(command)}
+    daemons = {
+        pid
+        for pid, _, command in found
+        if pid in ours and {"pyspark.daemon", "preloaded_daemon"} & set(command)
+    }
     return [pid for pid, parent, _ in found if parent in daemons]
 
 
@@ -295,6 +349,10 @@ def processes() -> list[tuple[int, int, list[str]]]:
         except OSError:
             continue  # it has ended
         found.append(
-            (int(folder.name), int(status.rpartition(")")[2].split()[1]), command.decode(errors="replace").split("\0"))
+            (
+                int(folder.name),
+                int(status.rpartition(")")[2].split()[1]),
+                command.decode(errors="replace").split("\0"),
+            )
         )
     return found

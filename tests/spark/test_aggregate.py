@@ -1,4 +1,6 @@
-"""What an aggregation answers: against Spark's own on static frames, and on streams however they are cut."""
+"""What an aggregation answers: against Spark's own on static frames, and on streams however they
+are cut.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from streams import Stream, at, seconds
 
 import holdfast.spark as hfs
 
-ROWS = pa.schema([("k", pa.string()), ("t", pa.timestamp("us", "UTC")), ("x", pa.int64()), ("y", pa.float64())])
+ROWS = pa.schema(
+    [("k", pa.string()), ("t", pa.timestamp("us", "UTC")), ("x", pa.int64()), ("y", pa.float64())]
+)
 ALL = {
     "rows": "count",
     "values": ("count", "x"),
@@ -32,16 +36,27 @@ ALL = {
 
 
 def rows_of(seed: int, count: int, late: int = 0) -> list[tuple[Any, ...]]:
-    """Rows over 100 seconds with nulls in every column but the time, each at most `late` seconds behind the one before."""
+    """Rows over 100 seconds with nulls in every column but the time, each at most `late` seconds
+    behind the one before.
+    """
     draw = random.Random(seed)
     rows = []
     for n in range(count):
         time = n * 100 // count - draw.randint(0, late)
-        rows.append((draw.choice([None, "a", "b", "c\0d", ""]), time, draw.choice([None, *range(-3, 4)]), draw.random()))
+        rows.append(
+            (
+                draw.choice([None, "a", "b", "c\0d", ""]),
+                time,
+                draw.choice([None, *range(-3, 4)]),
+                draw.random(),
+            )
+        )
     return rows
 
 
-def _expected(rows: list[tuple[Any, ...]], windows: Any = lambda _: [None]) -> dict[Any, dict[str, Any]]:
+def _expected(
+    rows: list[tuple[Any, ...]], windows: Any = lambda _: [None]
+) -> dict[Any, dict[str, Any]]:
     """The same in plain Python, by (key, window's start)."""
     groups: dict[Any, list[tuple[int, int | None]]] = {}
     for key, time, x, *_ in rows:
@@ -86,7 +101,9 @@ def rows(spark, tmp_path) -> Stream:
 
 def _sums(stream: Stream, **options: Any) -> Any:
     """The aggregation that the tests here run."""
-    return hfs.aggregate(stream.source("left"), by="k", state=stream.state(), name="sums", **options)
+    return hfs.aggregate(
+        stream.source("left"), by="k", state=stream.state(), name="sums", **options
+    )
 
 
 def _cut(stream: Stream, rows: list[tuple[Any, ...]], parts: int) -> None:
@@ -144,7 +161,10 @@ def test_a_window_comes_out_once_when_it_closes(rows: Stream):
         emit="close",
         aggs={"total": ("sum", "x"), "set": ("collect_set", "x")},
     )
-    batches = {n: [(row[0], seconds(row[1]), row[3], row[4]) for row in found] for n, found in rows.run(frame).items()}
+    batches = {
+        n: [(row[0], seconds(row[1]), row[3], row[4]) for row in found]
+        for n, found in rows.run(frame).items()
+    }
     assert batches[0] == batches[1] == []
     # [0, 10) is closed when 15 has been seen; the row of 9 that comes after is dropped.
     assert batches[2] == [("a", 0, 9, [1, 8]), ("b", 0, 2, [2])]
@@ -168,8 +188,16 @@ def test_windows_are_kept_for_their_retention(rows: Stream):
     rows.batch(left=[("a", 6, 4, 0.0)])
     rows.batch(left=[("a", 30, 8, 0.0)])
     rows.batch(left=[("a", 7, 16, 0.0), ("a", 10, 32, 0.0)])
-    frame = _sums(rows, on="t", window=hfs.window("10 seconds"), retention="30 seconds", aggs={"total": ("sum", "x")})
-    batches = {n: [(seconds(row[1]), row[3]) for row in found] for n, found in rows.run(frame).items()}
+    frame = _sums(
+        rows,
+        on="t",
+        window=hfs.window("10 seconds"),
+        retention="30 seconds",
+        aggs={"total": ("sum", "x")},
+    )
+    batches = {
+        n: [(seconds(row[1]), row[3]) for row in found] for n, found in rows.run(frame).items()
+    }
     assert batches == {0: [(0, 1), (20, 2)], 1: [(0, 5)], 2: [(30, 8)], 3: [(10, 32)]}
 
 
@@ -192,21 +220,35 @@ TYPES: list[tuple[str, sql.DataType, list[Any]]] = [
 
 def test_results_have_the_types_and_values_of_spark(spark):
     """Every function over every type, against Spark's batch aggregation of the same rows."""
-    schema = sql.StructType([sql.StructField("k", sql.IntegerType()), *(sql.StructField(n, t) for n, t, _ in TYPES)])
-    rows = [(k, *(values[(k + n) % 3] for _, _, values in TYPES)) for k in range(3) for n in range(k + 1)]
+    schema = sql.StructType(
+        [sql.StructField("k", sql.IntegerType()), *(sql.StructField(n, t) for n, t, _ in TYPES)]
+    )
+    rows = [
+        (k, *(values[(k + n) % 3] for _, _, values in TYPES))
+        for k in range(3)
+        for n in range(k + 1)
+    ]
     frame = spark.createDataFrame(rows, schema)
     aggs: dict[str, Any] = {}
     ours: dict[str, Any] = {}
     for name, data_type, _ in TYPES:
         number = isinstance(data_type, (sql.NumericType, sql.DayTimeIntervalType))
-        for function in ["count", "min", "max", "count_distinct", *(["sum", "avg"] if number else [])]:
+        for function in [
+            "count",
+            "min",
+            "max",
+            "count_distinct",
+            *(["sum", "avg"] if number else []),
+        ]:
             aggs[f"{function}_{name}"] = getattr(F, function)(name).alias(f"{function}_{name}")
             ours[f"{function}_{name}"] = (function, name)
         ours[f"set_{name}"] = ("collect_set", name)
         aggs[f"set_{name}"] = F.sort_array(F.collect_set(name)).alias(f"set_{name}")
     expected = frame.groupBy("k").agg(*(aggs[name] for name in ours))
     got = hfs.aggregate(frame, by="k", aggs=ours, state=hfs.State.scratch(partitions=2))
-    assert [(f.name, f.dataType) for f in got.schema] == [(f.name, f.dataType) for f in expected.schema]
+    assert [(f.name, f.dataType) for f in got.schema] == [
+        (f.name, f.dataType) for f in expected.schema
+    ]
     assert sorted(map(repr, got.collect())) == sorted(map(repr, expected.collect()))
 
 
@@ -216,17 +258,32 @@ def test_averages_of_long_intervals_are_sparks(spark):
     rows += [("b", timedelta(days=200_000, microseconds=n)) for n in (1, 2)]
     rows += [("c", timedelta(days=-200_000, microseconds=-n)) for n in (1, 2)]
     frame = spark.createDataFrame(rows, "k string, x interval day to second")
-    got = hfs.aggregate(frame, by="k", aggs={"mean": ("avg", "x")}, state=hfs.State.scratch(partitions=1))
+    got = hfs.aggregate(
+        frame, by="k", aggs={"mean": ("avg", "x")}, state=hfs.State.scratch(partitions=1)
+    )
     assert sorted(got.collect()) == sorted(frame.groupBy("k").agg(F.avg("x")).collect())
 
 
 def test_rows_without_a_time_are_neither_the_first_nor_the_last(spark):
     rows = [("a", at(1), 1), ("a", None, 9), ("a", at(2), 2), ("a", None, 0), ("b", None, 5)]
     frame = spark.createDataFrame(rows, "k string, t timestamp, x long")
-    ours = {"first": ("first", "x"), "last": ("last", "x"), "n": "count", "all": ("collect_list", "x")}
-    got = hfs.aggregate(frame, by="k", on="t", aggs=ours, state=hfs.State.scratch(partitions=1)).collect()
-    expected = frame.groupBy("k").agg(F.min_by("x", "t"), F.max_by("x", "t"), F.count("*")).collect()
-    assert sorted(tuple(row)[:4] for row in got) == sorted(map(tuple, expected)) == [("a", 1, 2, 4), ("b", None, None, 1)]
+    ours = {
+        "first": ("first", "x"),
+        "last": ("last", "x"),
+        "n": "count",
+        "all": ("collect_list", "x"),
+    }
+    got = hfs.aggregate(
+        frame, by="k", on="t", aggs=ours, state=hfs.State.scratch(partitions=1)
+    ).collect()
+    expected = (
+        frame.groupBy("k").agg(F.min_by("x", "t"), F.max_by("x", "t"), F.count("*")).collect()
+    )
+    assert (
+        sorted(tuple(row)[:4] for row in got)
+        == sorted(map(tuple, expected))
+        == [("a", 1, 2, 4), ("b", None, None, 1)]
+    )
     assert {row["k"]: row["all"] for row in got} == {"a": [0, 9, 1, 2], "b": [5]}
 
 
@@ -251,7 +308,9 @@ def test_a_static_frame_closes_all_its_windows(spark):
 
 def test_a_sum_that_does_not_fit_is_an_error(spark):
     frame = spark.createDataFrame([("a", 2**62)] * 2, "k string, x long")
-    with pytest.raises(Exception, match=r"sum\(x\) does not fit Int64: cast the column to a wider type"):
+    with pytest.raises(
+        Exception, match=r"sum\(x\) does not fit Int64: cast the column to a wider type"
+    ):
         hfs.aggregate(frame, by="k", aggs={"s": ("sum", "x")}, state=hfs.State.scratch()).collect()
 
 
@@ -264,7 +323,10 @@ def test_a_sum_that_does_not_fit_is_an_error(spark):
         ({"aggs": {"n": ("sum", "z")}}, "no column 'z'"),
         ({"aggs": {"n": ("sum", "k")}}, "needs numbers"),
         ({"aggs": {"k": "count"}}, "two columns named 'k'"),
-        ({"aggs": {"n": ("min", "c")}}, r"compares strings by their bytes, and column 'c' is string collate UTF8_LCASE"),
+        (
+            {"aggs": {"n": ("min", "c")}},
+            r"compares strings by their bytes, and column 'c' is string collate UTF8_LCASE",
+        ),
         ({"aggs": {"n": ("collect_set", "s")}}, "compares strings by their bytes"),
         ({"by": "z"}, "no column 'z'"),
         ({"by": []}, "by is empty"),
@@ -278,14 +340,21 @@ def test_a_sum_that_does_not_fit_is_an_error(spark):
         ({"emit": "end"}, "'update' and 'close'"),
         ({"grace": "1 minute"}, "needs a time"),
         ({"retention": "1 minute", "on": "t"}, "no window"),
-        ({"retention": "1 second", "on": "t", "window": hfs.window("1 minute")}, "shorter than a window"),
+        (
+            {"retention": "1 second", "on": "t", "window": hfs.window("1 minute")},
+            "shorter than a window",
+        ),
     ],
 )
 def test_wrong_arguments_are_named(spark, options: dict[str, Any], words: str):
     frame = spark.createDataFrame([("a", at(0), 1)], "k string, t timestamp, x long")
-    frame = frame.withColumn("c", F.collate("k", "UTF8_LCASE")).withColumn("s", F.array(F.struct("c")))
+    frame = frame.withColumn("c", F.collate("k", "UTF8_LCASE")).withColumn(
+        "s", F.array(F.struct("c"))
+    )
     with pytest.raises(ValueError, match=words):
-        hfs.aggregate(frame, **{"by": "k", "aggs": {"n": "count"}, "state": hfs.State.scratch(), **options})
+        hfs.aggregate(
+            frame, **{"by": "k", "aggs": {"n": "count"}, "state": hfs.State.scratch(), **options}
+        )
 
 
 def test_a_column_is_no_aggregator(spark):
@@ -297,14 +366,21 @@ def test_a_column_is_no_aggregator(spark):
 def test_two_operators_whose_state_is_thrown_away_need_no_names(spark):
     frame = spark.createDataFrame([("a", 1), ("a", 2)], "k string, x long")
     one, other = (
-        hfs.aggregate(frame, by="k", aggs={result: ("sum", "x")}, state=hfs.State.scratch(partitions=1))
+        hfs.aggregate(
+            frame, by="k", aggs={result: ("sum", "x")}, state=hfs.State.scratch(partitions=1)
+        )
         for result in ("one", "other")
     )
     assert [tuple(row) for row in one.join(other, "k").collect()] == [("a", 3, 3)]
 
 
 def test_windows_are_checked_where_they_are_made():
-    for length, slide in (("0 seconds", None), ("-1 second", None), ("1 second", "2 seconds"), ("1 second", "0 seconds")):
+    for length, slide in (
+        ("0 seconds", None),
+        ("-1 second", None),
+        ("1 second", "2 seconds"),
+        ("1 second", "0 seconds"),
+    ):
         with pytest.raises(ValueError, match=r"length|slide"):
             hfs.window(length, slide)
 

@@ -1,7 +1,8 @@
-"""Windows of every kind on rows as Hypothesis draws them, cut into micro-batches in any way, against polars.
+"""Windows of every kind on rows as Hypothesis draws them, cut into micro-batches in any way,
+against polars.
 
-The state host does the work without Spark, epochs, log, replays and all. Rows later than the grace have their model in
-`rust/host/tests/operators/aggregate.rs`.
+The state host does the work without Spark, epochs, log, replays and all. Rows later than the grace
+have their model in `rust/host/tests/operators/aggregate.rs`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,18 @@ LAYOUT = pa.schema(
         ("l0", pa.int64()),
     ]
 )
-FUNCTIONS = ("count", "sum", "min", "max", "avg", "first", "last", "count_distinct", "collect_list", "collect_set")
+FUNCTIONS = (
+    "count",
+    "sum",
+    "min",
+    "max",
+    "avg",
+    "first",
+    "last",
+    "count_distinct",
+    "collect_list",
+    "collect_set",
+)
 WINDOWS = [
     hfs.window("10 seconds"),
     hfs.window("10 seconds", "4 seconds"),
@@ -56,7 +68,9 @@ def host() -> Iterator[Host]:
 
 @st.composite
 def arrivals(draw: st.DrawFn) -> tuple[list[list[Row]], list[bool], int]:
-    """Micro-batches of rows that are no later than the grace, which of them are replayed, and how many partitions."""
+    """Micro-batches of rows that are no later than the grace, which of them are replayed, and how
+    many partitions.
+    """
     row = st.tuples(
         st.sampled_from([None, "", "a", "b"]),
         st.integers(-20, 40),
@@ -65,14 +79,20 @@ def arrivals(draw: st.DrawFn) -> tuple[list[list[Row]], list[bool], int]:
     )
     rows = sorted(draw(st.lists(row, min_size=1, max_size=40)), key=lambda row: row[1] + row[3])
     cuts = sorted(draw(st.lists(st.integers(0, len(rows)), max_size=3)))
-    batches = [[row[:3] for row in rows[a:b]] for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
+    batches = [
+        [row[:3] for row in rows[a:b]] for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True)
+    ]
     replays = draw(st.lists(st.booleans(), min_size=len(batches), max_size=len(batches)))
     return batches, replays, draw(st.integers(1, 3))
 
 
 def _partition(key: str | None, partitions: int) -> int:
     """That of a key; a key that only ends a stream says it."""
-    return int((key or "").removeprefix("end")) if (key or "").startswith("end") else ord(key or "?") % partitions
+    return (
+        int((key or "").removeprefix("end"))
+        if (key or "").startswith("end")
+        else ord(key or "?") % partitions
+    )
 
 
 def _batches(rows: list[Row], partitions: int) -> list[list[pa.RecordBatch]]:
@@ -94,7 +114,13 @@ def _batches(rows: list[Row], partitions: int) -> list[list[pa.RecordBatch]]:
 
 def _known(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     known = [
-        (row["k"], row["window_start"], row["window_end"], row["rows"], *(row[function] for function in FUNCTIONS))
+        (
+            row["k"],
+            row["window_start"],
+            row["window_end"],
+            row["rows"],
+            *(row[function] for function in FUNCTIONS),
+        )
         for row in rows
         if not (row["k"] or "").startswith("end")
     ]
@@ -126,19 +152,35 @@ def _of_polars(rows: list[Row], window: Any) -> list[tuple[Any, ...]]:
     length = pl.duration(microseconds=window.length)
     if isinstance(window, hfs.SessionWindow):
         apart = (pl.col("t").diff() > length).fill_null(value=True).cum_sum().over("k")
-        ends = [pl.col("t").min().alias("window_start"), (pl.col("t").max() + length).alias("window_end")]
-        found = frame.with_columns(apart.alias("session")).group_by("k", "session").agg(*ends, *columns)
+        ends = [
+            pl.col("t").min().alias("window_start"),
+            (pl.col("t").max() + length).alias("window_end"),
+        ]
+        found = (
+            frame.with_columns(apart.alias("session")).group_by("k", "session").agg(*ends, *columns)
+        )
     elif isinstance(window, hfs.SlidingWindow):
         period = f"{window.length}us"
         before = frame.rolling("t", period=period, closed="both", group_by="k").agg(*columns)
-        behind = frame.rolling("t", period=period, offset="1us", closed="both", group_by="k").agg(*columns)
-        behind = behind.filter(pl.col("rows") > 0).with_columns(pl.col("t") + pl.duration(microseconds=window.length + 1))
+        behind = frame.rolling("t", period=period, offset="1us", closed="both", group_by="k").agg(
+            *columns
+        )
+        behind = behind.filter(pl.col("rows") > 0).with_columns(
+            pl.col("t") + pl.duration(microseconds=window.length + 1)
+        )
         found = pl.concat([before, behind]).unique(["k", "t"])
-        found = found.with_columns((pl.col("t") - length).alias("window_start"), pl.col("t").alias("window_end"))
+        found = found.with_columns(
+            (pl.col("t") - length).alias("window_start"), pl.col("t").alias("window_end")
+        )
     else:
         first = pl.col("t").dt.truncate(f"{window.slide}us")
-        starts = [first - pl.duration(microseconds=n * window.slide) for n in range(-(-window.length // window.slide))]
-        found = frame.with_columns(pl.concat_list(starts).alias("window_start")).explode("window_start")
+        starts = [
+            first - pl.duration(microseconds=n * window.slide)
+            for n in range(-(-window.length // window.slide))
+        ]
+        found = frame.with_columns(pl.concat_list(starts).alias("window_start")).explode(
+            "window_start"
+        )
         found = found.filter(pl.col("t") < pl.col("window_start") + length)
         found = found.group_by("k", "window_start", maintain_order=True).agg(*columns)
         found = found.with_columns((pl.col("window_start") + length).alias("window_end"))
@@ -146,7 +188,10 @@ def _of_polars(rows: list[Row], window: Any) -> list[tuple[Any, ...]]:
 
 
 def _operator(window: Any, emit: str) -> dict[str, Any]:
-    aggregates = [{"name": "rows", "function": "count"}, *({"name": f, "function": f, "column": 0} for f in FUNCTIONS)]
+    aggregates = [
+        {"name": "rows", "function": "count"},
+        *({"name": f, "function": f, "column": 0} for f in FUNCTIONS),
+    ]
     return {
         "name": "sums",
         "kind": "aggregate",
@@ -169,7 +214,8 @@ def test_however_rows_are_cut_windows_are_those_of_polars(host: Host, window: An
         batches, replays, partitions = drawn
         rows = [row for batch in batches for row in batch]
         expected = _of_polars(rows, window)
-        # The host has the databases open still: RocksDB may write a file in a folder that is just being emptied.
+        # The host has the databases open still: RocksDB may write a file in a folder that is just
+        # being emptied.
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as root:
             query = Query(host, Path(root), _operator(window, emit), partitions)
             assert _known(query.static(_batches(rows, partitions))) == expected
@@ -178,15 +224,20 @@ def test_however_rows_are_cut_windows_are_those_of_polars(host: Host, window: An
             for batch, replay in zip([*batches, ends], [*replays, False], strict=True):
                 given = query.epoch(_batches(batch, partitions), commit=not replay)
                 if replay:
-                    assert _known(query.epoch(_batches(batch, partitions))) == _known(given), "a replay gives the same"
+                    assert _known(query.epoch(_batches(batch, partitions))) == _known(given), (
+                        "a replay gives the same"
+                    )
                 for row in given:
                     if emit == "update" and isinstance(window, hfs.SessionWindow):
                         found = {
                             start: old
                             for start, old in found.items()
-                            if old["k"] != row["k"] or not row["window_start"] <= old["window_start"] < row["window_end"]
+                            if old["k"] != row["k"]
+                            or not row["window_start"] <= old["window_start"] < row["window_end"]
                         }
-                    assert emit == "update" or (row["k"], row["window_start"]) not in found, "a window closes once"
+                    assert emit == "update" or (row["k"], row["window_start"]) not in found, (
+                        "a window closes once"
+                    )
                     found[row["k"], row["window_start"]] = row
             assert _known(list(found.values())) == expected
 

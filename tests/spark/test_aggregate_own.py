@@ -49,7 +49,11 @@ def _check(found: list[Any]) -> None:
 
 
 def _comparable(found: Any) -> list[str]:
-    return sorted(repr((*row[:-3], round(row[-3], 9), round(row[-2], 9), row[-1])) for row in found if row[0] != END[0])
+    return sorted(
+        repr((*row[:-3], round(row[-3], 9), round(row[-2], 9), row[-1]))
+        for row in found
+        if row[0] != END[0]
+    )
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -63,14 +67,20 @@ def test_an_aggregator_with_every_kind_of_window(spark, rows: Stream, window: st
         options.update(emit="close", grace="20 seconds")
 
     def run() -> list[Any]:
-        batches = rows.run(hfs.aggregate(rows.source("left"), state=rows.state(), name="sums", **options))
+        batches = rows.run(
+            hfs.aggregate(rows.source("left"), state=rows.state(), name="sums", **options)
+        )
         if window == "by key":
-            return list({row[0]: row for _, batch in sorted(batches.items()) for row in batch}.values())
+            return list(
+                {row[0]: row for _, batch in sorted(batches.items()) for row in batch}.values()
+            )
         return [row for batch in batches.values() for row in batch]
 
     found = run()
     _check(found)
-    frame = spark.createDataFrame([(k, at(t), x, y) for k, t, x, y in drawn], "k string, t timestamp, x long, y double")
+    frame = spark.createDataFrame(
+        [(k, at(t), x, y) for k, t, x, y in drawn], "k string, t timestamp, x long, y double"
+    )
     static = hfs.aggregate(frame, state=hfs.State.scratch(partitions=2), **options).collect()
     _check(static)
     assert _comparable(found) == _comparable(static)
@@ -82,7 +92,13 @@ def test_the_states_survive_a_kill_and_a_replay(rows: Stream):
 
     def frame() -> Any:
         return hfs.aggregate(
-            rows.source("left"), by="k", on="t", aggs=AGGS, window=WINDOWS["session"], state=rows.state(), name="sums"
+            rows.source("left"),
+            by="k",
+            on="t",
+            aggs=AGGS,
+            window=WINDOWS["session"],
+            state=rows.state(),
+            name="sums",
         )
 
     first = dict(rows.run(frame()))
@@ -95,8 +111,12 @@ def test_the_states_survive_a_kill_and_a_replay(rows: Stream):
 
 
 def test_many_rows_come_in_batches(spark):
-    frame = spark.range(25_000).selectExpr("'a' k", "timestamp_seconds(id) t", "id x", "id * 0.5D y")
-    [row] = hfs.aggregate(frame, by="k", on="t", aggs=AGGS, state=hfs.State.scratch(partitions=1)).collect()
+    frame = spark.range(25_000).selectExpr(
+        "'a' k", "timestamp_seconds(id) t", "id x", "id * 0.5D y"
+    )
+    [row] = hfs.aggregate(
+        frame, by="k", on="t", aggs=AGGS, state=hfs.State.scratch(partitions=1)
+    ).collect()
     _check([row])
     assert row["own"].xs == list(range(25_000))
 
@@ -104,7 +124,10 @@ def test_many_rows_come_in_batches(spark):
 @pytest.mark.parametrize(
     ("aggregator", "words"),
     [
-        (Wrong("update", None), "Wrong of column 'n': update gave a NoneType; wanted: a RecordBatch of states"),
+        (
+            Wrong("update", None),
+            "Wrong of column 'n': update gave a NoneType; wanted: a RecordBatch of states",
+        ),
         (
             Wrong("update", pa.record_batch({"total": [1.0]})),
             r"update gave the columns \['total'\]; wanted: those of its state",
@@ -113,10 +136,16 @@ def test_many_rows_come_in_batches(spark):
             Wrong("update", pa.record_batch({"total": [1.0] * 3, "rows": [1] * 3})),
             "update gave 3 states; wanted: 1, one for each",
         ),
-        (Wrong("update", pa.record_batch({"total": ["x"], "rows": [1]})), "update gave string for total; wanted: double"),
+        (
+            Wrong("update", pa.record_batch({"total": ["x"], "rows": [1]})),
+            "update gave string for total; wanted: double",
+        ),
         (
             Wrong("update", pa.record_batch({"total": [1.0], "rows": pa.array([True])})),
-            "update gave bool for rows; wanted: int64 .rows is bool, which is not turned into int64",
+            (
+                "update gave bool for rows; wanted: int64 .rows is bool, which is not turned into "
+                "int64"
+            ),
         ),
         (Wrong("result", pa.array([1.0, 2.0])), "result gave 2 values; wanted: 1, one a state"),
         (Wrong("result", [1.0]), "result gave a list; wanted: an Array of double"),
@@ -139,8 +168,12 @@ def test_a_result_without_all_of_its_types_fields_is_named(spark):
     wrong = Wrong("result", pa.array([{"mean": 1.0}]))
     wrong.result_type = "struct<mean: double, rows: bigint>"
     frame = spark.createDataFrame([("a", 1.0)], "k string, y double")
-    with pytest.raises(Exception, match=r"the result has the fields \['mean'\]; wanted: \['mean', 'rows'\]"):
-        hfs.aggregate(frame, by="k", aggs={"n": wrong}, state=hfs.State.scratch(partitions=1)).collect()
+    with pytest.raises(
+        Exception, match=r"the result has the fields \['mean'\]; wanted: \['mean', 'rows'\]"
+    ):
+        hfs.aggregate(
+            frame, by="k", aggs={"n": wrong}, state=hfs.State.scratch(partitions=1)
+        ).collect()
 
 
 def _changed(**attributes: Any) -> Any:
@@ -152,7 +185,10 @@ def _changed(**attributes: Any) -> Any:
     [
         (_changed(merge=None), "Changed has no method merge"),
         (_changed(state_schema=None), "Changed.state_schema is a NoneType: write it as SQL does"),
-        (_changed(state_schema=pa.schema([("x", pa.int64())])), "state_schema is a Schema: write it as SQL does"),
+        (
+            _changed(state_schema=pa.schema([("x", pa.int64())])),
+            "state_schema is a Schema: write it as SQL does",
+        ),
         (_changed(state_schema="total doubel"), "is no list of columns and types"),
         (_changed(state_schema=""), "has no columns"),
         (_changed(state_schema="a int, a int"), "two columns of one name"),
@@ -161,7 +197,9 @@ def _changed(**attributes: Any) -> Any:
         (_changed(lock=__import__("threading").Lock()), "cannot be pickled"),
     ],
 )
-def test_what_an_aggregator_declares_wrongly_is_refused_at_the_call(spark, aggregator: Any, words: str):
+def test_what_an_aggregator_declares_wrongly_is_refused_at_the_call(
+    spark, aggregator: Any, words: str
+):
     frame = spark.createDataFrame([("a", 1.0)], "k string, y double")
     with pytest.raises((TypeError, ValueError, UnsupportedOperationError), match=words):
         hfs.aggregate(frame, by="k", aggs={"n": aggregator}, state=hfs.State.scratch())
@@ -172,10 +210,17 @@ def test_another_state_under_the_same_name_is_refused(rows: Stream):
 
     def frame(**attributes: Any) -> Any:
         return hfs.aggregate(
-            rows.source("left"), by="k", aggs={"n": _changed(**attributes)}, state=rows.state(), name="sums"
+            rows.source("left"),
+            by="k",
+            aggs={"n": _changed(**attributes)},
+            state=rows.state(),
+            name="sums",
         )
 
     rows.run(frame())
     rows.batch(left=[("a", 1, 1, 0.0)])
-    with pytest.raises(Exception, match=r'value column "n" was aggregator\(struct<total:double,rows:bigint> -> double\)'):
+    with pytest.raises(
+        Exception,
+        match=r'value column "n" was aggregator\(struct<total:double,rows:bigint> -> double\)',
+    ):
         rows.run(frame(state_schema="total double, rows bigint, more string"))

@@ -1,4 +1,6 @@
-"""Sessions and sliding windows in real queries: against Spark's own batch SQL, over restarts, replays and kills."""
+"""Sessions and sliding windows in real queries: against Spark's own batch SQL, over restarts,
+replays and kills.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,22 @@ def rows(spark, tmp_path) -> Stream:
 
 def _aggregated(stream: Stream, window: Any, **options: Any) -> Any:
     asked = {"aggs": ALL, "emit": "close", "grace": "20 seconds", **options}
-    return hfs.aggregate(stream.source("left"), by="k", on="t", window=window, state=stream.state(), name="sums", **asked)
+    return hfs.aggregate(
+        stream.source("left"),
+        by="k",
+        on="t",
+        window=window,
+        state=stream.state(),
+        name="sums",
+        **asked,
+    )
 
 
 def _windows(found: Any) -> list[Any]:
     """Rows of a result, with times as seconds, but for the rows that only end the stream."""
-    answers = [(row[0], seconds(row[1]), seconds(row[2]), *row[3:]) for row in found if row[0] != END[0]]
+    answers = [
+        (row[0], seconds(row[1]), seconds(row[2]), *row[3:]) for row in found if row[0] != END[0]
+    ]
     return sorted(answers, key=lambda row: (repr(row[0]), row[1], row[2]))
 
 
@@ -55,7 +67,8 @@ def _spark_functions() -> list[Any]:
         "oldest": F.min_by("x", F.struct("t", "x")),
         "newest": F.max_by("x", F.struct("t", "x")),
         "list": F.transform(
-            F.array_sort(F.collect_list(F.when(F.col("x").isNotNull(), F.struct("t", "x")))), lambda each: each["x"]
+            F.array_sort(F.collect_list(F.when(F.col("x").isNotNull(), F.struct("t", "x")))),
+            lambda each: each["x"],
         ),
         "set": F.sort_array(F.collect_set("x")),
     }
@@ -78,7 +91,9 @@ def _of_spark(frame: Any) -> list[Any]:
 
 
 def _static(spark: Any, given: list[tuple[Any, ...]]) -> Any:
-    return spark.createDataFrame([(k, at(t), x, y) for k, t, x, y in given], "k string, t timestamp, x long, y double")
+    return spark.createDataFrame(
+        [(k, at(t), x, y) for k, t, x, y in given], "k string, t timestamp, x long, y double"
+    )
 
 
 def test_sessions_are_those_of_sparks_batch_sql(spark, rows: Stream):
@@ -92,7 +107,13 @@ def test_sessions_are_those_of_sparks_batch_sql(spark, rows: Stream):
     found = _windows(row for batch in batches.values() for row in batch)
     frame = _static(spark, drawn)
     static = hfs.aggregate(
-        frame, by="k", on="t", window=hfs.session_window(GAP), aggs=ALL, emit="close", state=hfs.State.scratch(partitions=2)
+        frame,
+        by="k",
+        on="t",
+        window=hfs.session_window(GAP),
+        aggs=ALL,
+        emit="close",
+        state=hfs.State.scratch(partitions=2),
     )
     assert found == _windows(static.collect()) == _of_spark(frame)
     assert any(row[3] > 3 for row in found)
@@ -100,8 +121,13 @@ def test_sessions_are_those_of_sparks_batch_sql(spark, rows: Stream):
 
 def test_a_row_at_exactly_the_gap_is_of_the_session(spark):
     frame = _static(spark, [("a", 0, 1, 0.0), ("a", 5, 2, 0.0), ("a", 10.000001, 3, 0.0)])
-    static = hfs.aggregate(frame, by="k", on="t", window=hfs.session_window(GAP), aggs=ALL, state=hfs.State.scratch())
-    assert [row[1:4] for row in _windows(static.collect())] == [(0, 10, 2), (10.000001, 15.000001, 1)]
+    static = hfs.aggregate(
+        frame, by="k", on="t", window=hfs.session_window(GAP), aggs=ALL, state=hfs.State.scratch()
+    )
+    assert [row[1:4] for row in _windows(static.collect())] == [
+        (0, 10, 2),
+        (10.000001, 15.000001, 1),
+    ]
     assert _windows(static.collect()) == _of_spark(frame)
 
 
@@ -118,14 +144,18 @@ def test_sliding_windows_that_end_with_a_row_are_sqls_range_frames(spark, rows: 
     )
     found = {(row[0], row[2]): row[3:] for row in _windows(static.collect())}
     range_frame = Frame.partitionBy("k").orderBy(F.col("t").cast("double")).rangeBetween(-4, 0)
-    over = [column.over(range_frame) for column in (F.count(F.lit(1)), F.sum("x"), F.collect_set("x"))]
+    over = [
+        column.over(range_frame) for column in (F.count(F.lit(1)), F.sum("x"), F.collect_set("x"))
+    ]
     expected = frame.select("k", "t", *over[:2], F.sort_array(over[2])).distinct().collect()
     assert {(row[0], seconds(row[1])): tuple(row[2:]) for row in expected}.items() <= found.items()
     # And as many again, less those that fall out of nothing: the windows behind each row.
     assert len(found) > len(expected)
 
 
-@pytest.mark.parametrize("window", [hfs.session_window(GAP), hfs.sliding_window(GAP)], ids=["session", "sliding"])
+@pytest.mark.parametrize(
+    "window", [hfs.session_window(GAP), hfs.sliding_window(GAP)], ids=["session", "sliding"]
+)
 def test_the_state_survives_kills_restarts_and_replays(rows: Stream, window: Any):
     """The same three micro-batches in one run, and with everything lost in between."""
     given = [
@@ -170,7 +200,11 @@ TYPES: list[tuple[str, sql.DataType, list[Any]]] = [
         sql.StructType().add("a", sql.IntegerType()).add("b", sql.ArrayType(sql.LongType())),
         [(1, [2]), None, (None, [])],
     ),
-    ("deep", sql.ArrayType(sql.StructType().add("m", sql.DecimalType(5, 1))), [[(Decimal("0.5"),)], None, [None]]),
+    (
+        "deep",
+        sql.ArrayType(sql.StructType().add("m", sql.DecimalType(5, 1))),
+        [[(Decimal("0.5"),)], None, [None]],
+    ),
 ]
 MAP = ("map", sql.MapType(sql.StringType(), sql.LongType()), [{"a": 1}, None, {}])
 
@@ -179,10 +213,16 @@ MAP = ("map", sql.MapType(sql.StringType(), sql.LongType()), [{"a": 1}, None, {}
 def test_values_of_every_type(spark, window: Any):
     """Every function that takes a type, against Spark's."""
     columns = [*TYPES, MAP]
-    schema = sql.StructType([sql.StructField("k", sql.IntegerType()), sql.StructField("t", sql.TimestampType())])
+    schema = sql.StructType(
+        [sql.StructField("k", sql.IntegerType()), sql.StructField("t", sql.TimestampType())]
+    )
     for name, data_type, _ in columns:
         schema.add(name, data_type)
-    given = [(k, at(k * 100 + n), *(values[(k + n) % 3] for *_, values in columns)) for k in range(3) for n in range(k + 1)]
+    given = [
+        (k, at(k * 100 + n), *(values[(k + n) % 3] for *_, values in columns))
+        for k in range(3)
+        for n in range(k + 1)
+    ]
     frame = spark.createDataFrame(given, schema)
     ours: dict[str, Any] = {}
     expected: list[Any] = []
@@ -191,7 +231,9 @@ def test_values_of_every_type(spark, window: Any):
             "first": lambda c: F.min_by(c, "t"),
             "last": lambda c: F.max_by(c, "t"),
             "collect_list": lambda c: F.transform(
-                F.sort_array(F.collect_list(F.when(F.col(c).isNotNull(), F.struct("t", F.col(c).alias("v"))))),
+                F.sort_array(
+                    F.collect_list(F.when(F.col(c).isNotNull(), F.struct("t", F.col(c).alias("v"))))
+                ),
                 lambda e: e["v"],
             ),
         }
@@ -204,7 +246,9 @@ def test_values_of_every_type(spark, window: Any):
         for function, of_spark in functions.items():
             ours[f"{function}_{name}"] = (function, name)
             expected.append(of_spark(name).alias(f"{function}_{name}"))
-    got = hfs.aggregate(frame, by="k", on="t", window=window, aggs=ours, state=hfs.State.scratch(partitions=2))
+    got = hfs.aggregate(
+        frame, by="k", on="t", window=window, aggs=ours, state=hfs.State.scratch(partitions=2)
+    )
     grouped = frame.groupBy("k").agg(*expected)
     found = got.drop("window_start", "window_end")
     assert [(f.name, f.dataType.simpleString()) for f in found.schema] == [
@@ -216,14 +260,22 @@ def test_values_of_every_type(spark, window: Any):
 @pytest.mark.parametrize("function", ["min", "max", "collect_set", "count_distinct", "sum", "avg"])
 def test_what_sql_cannot_do_with_a_map_is_refused_at_the_call(spark, function: str):
     frame = spark.createDataFrame([(1, {"a": 1})], "k int, m map<string,long>")
-    with pytest.raises(ValueError, match=rf"aggs\['n'\]: {function} (cannot take column 'm'|needs numbers)"):
+    with pytest.raises(
+        ValueError, match=rf"aggs\['n'\]: {function} (cannot take column 'm'|needs numbers)"
+    ):
         hfs.aggregate(frame, by="k", aggs={"n": (function, "m")}, state=hfs.State.scratch())
 
 
 def test_zeros_and_nans_are_told_apart_as_sql_does(spark):
-    frame = spark.createDataFrame([(1, value) for value in (0.0, -0.0, float("nan"), float("nan"), 1.5)], "k int, x double")
-    got = hfs.aggregate(frame, by="k", aggs={"n": ("count_distinct", "x")}, state=hfs.State.scratch())
-    assert [row["n"] for row in got.collect()] == [row[1] for row in frame.groupBy("k").agg(F.count_distinct("x")).collect()]
+    frame = spark.createDataFrame(
+        [(1, value) for value in (0.0, -0.0, float("nan"), float("nan"), 1.5)], "k int, x double"
+    )
+    got = hfs.aggregate(
+        frame, by="k", aggs={"n": ("count_distinct", "x")}, state=hfs.State.scratch()
+    )
+    assert [row["n"] for row in got.collect()] == [
+        row[1] for row in frame.groupBy("k").agg(F.count_distinct("x")).collect()
+    ]
 
 
 def test_floats_within_values_are_told_apart_as_sql_does(spark):
@@ -233,14 +285,25 @@ def test_floats_within_values_are_told_apart_as_sql_does(spark):
         "k", "x", F.array("x").alias("list"), F.struct(F.struct("x").alias("inner")).alias("row")
     )
     functions = ("min", "max", "count_distinct")
-    aggs = {f"{function}_{name}": (function, name) for name in ("x", "list", "row") for function in functions}
+    aggs = {
+        f"{function}_{name}": (function, name)
+        for name in ("x", "list", "row")
+        for function in functions
+    }
     aggs["set_list"] = ("collect_set", "list")
     got = hfs.aggregate(frame, by="k", aggs=aggs, state=hfs.State.scratch(partitions=1))
-    of_spark = (getattr(F, function)(name).alias(result) for result, (function, name) in aggs.items())
+    of_spark = (
+        getattr(F, function)(name).alias(result) for result, (function, name) in aggs.items()
+    )
     found, expected = (
         # Which of two equal zeros it is, and the order of a set, Spark does not say.
-        {name: sorted(map(str, value)) if name == "set_list" else str(value) for name, value in answer.items()}
-        for answer in (frame.collect()[0].asDict() for frame in (got, frame.groupBy("k").agg(*of_spark)))
+        {
+            name: sorted(map(str, value)) if name == "set_list" else str(value)
+            for name, value in answer.items()
+        }
+        for answer in (
+            frame.collect()[0].asDict() for frame in (got, frame.groupBy("k").agg(*of_spark))
+        )
     )
     assert {name: re.sub("-0", "0", str(value)) for name, value in found.items()} == {
         name: re.sub("-0", "0", str(value)) for name, value in expected.items()
@@ -257,7 +320,9 @@ def test_a_window_is_part_of_the_state(rows: Stream):
 
 
 def test_a_shorter_grace_closes_the_windows_that_were_open(spark, rows: Stream):
-    """Each row comes out once, although the windows' state lives by another grace after the restart."""
+    """Each row comes out once, although the windows' state lives by another grace after the
+    restart.
+    """
     rows.partitions = 1
     given = [("a", 1, 1, 0.0), ("a", 2, 2, 0.0), ("a", 40, 3, 0.0), ("a", 45, 4, 0.0)]
     window = hfs.window("10 seconds")
@@ -268,9 +333,17 @@ def test_a_shorter_grace_closes_the_windows_that_were_open(spark, rows: Stream):
     rows.batch(left=[END])
     found = rows.run(_aggregated(rows, window, grace=None))
     static = hfs.aggregate(
-        _static(spark, given), by="k", on="t", window=window, emit="close", aggs=ALL, state=hfs.State.scratch(partitions=1)
+        _static(spark, given),
+        by="k",
+        on="t",
+        window=window,
+        emit="close",
+        aggs=ALL,
+        state=hfs.State.scratch(partitions=1),
     )
-    assert _windows([row for batch in found.values() for row in batch]) == _windows(static.collect())
+    assert _windows([row for batch in found.values() for row in batch]) == _windows(
+        static.collect()
+    )
 
 
 def test_retention_counts_from_a_sessions_last_row(rows: Stream):
@@ -280,11 +353,24 @@ def test_retention_counts_from_a_sessions_last_row(rows: Stream):
     rows.batch(left=[("a", 3, 8, 0.0), ("b", 30, 16, 0.0)])
     rows.batch(left=[("a", 4, 32, 0.0), ("a", 1, 64, 0.0)])
     frame = _aggregated(
-        rows, hfs.session_window(GAP), emit="update", grace=None, retention="30 seconds", aggs={"total": ("sum", "x")}
+        rows,
+        hfs.session_window(GAP),
+        emit="update",
+        grace=None,
+        retention="30 seconds",
+        aggs={"total": ("sum", "x")},
     )
-    found = {n: [(row[0], seconds(row[1]), row[3]) for row in batch] for n, batch in rows.run(frame).items()}
+    found = {
+        n: [(row[0], seconds(row[1]), row[3]) for row in batch]
+        for n, batch in rows.run(frame).items()
+    }
     # At 30 the session of 3 and 0 stays, and it takes 4 and 1.
-    assert found == {0: [("a", 0, 1), ("a", 20, 2)], 1: [("b", 29, 4)], 2: [("a", 0, 9), ("b", 29, 20)], 3: [("a", 0, 105)]}
+    assert found == {
+        0: [("a", 0, 1), ("a", 20, 2)],
+        1: [("b", 29, 4)],
+        2: [("a", 0, 9), ("b", 29, 20)],
+        3: [("a", 0, 105)],
+    }
 
 
 def test_windows_are_checked_where_they_are_made():

@@ -20,10 +20,13 @@ from holdfast.errors import HoldfastError, UnsupportedOperationError
 @pytest.fixture(scope="module")
 def frames(spark):
     left = spark.createDataFrame(
-        [], "k string, t timestamp, x int, f float, m map<string,int>, a array<int>, s struct<b:int>"
+        [],
+        "k string, t timestamp, x int, f float, m map<string,int>, a array<int>, s struct<b:int>",
     )
     right = spark.createDataFrame(
-        [], "k string, since timestamp, v string, x long, f float, m map<string,int>, a array<int>, s struct<b:int>"
+        [],
+        "k string, since timestamp, v string, x long, f float, m map<string,int>, a array<int>, s "
+        "struct<b:int>",
     )
     return left, right
 
@@ -34,7 +37,13 @@ def called(options):
 
 
 def join(frames, left=None, right=None, **options):
-    asked = {"by": "k", "left_on": "t", "right_on": "since", "history_retention": "1 day", **called(options)}
+    asked = {
+        "by": "k",
+        "left_on": "t",
+        "right_on": "since",
+        "history_retention": "1 day",
+        **called(options),
+    }
     left, right = frames[0] if left is None else left, frames[1] if right is None else right
     return hfs.join_asof(left, right, **{"state": hfs.State.scratch(partitions=2), **asked})
 
@@ -47,10 +56,22 @@ def join(frames, left=None, right=None, **options):
         ({"by": "t"}, r"by: the right frame has no column 't'; it has k, since"),
         ({"left_on": "when"}, r"left_on: the left frame has no column 'when'; it has k, t"),
         ({"right_on": "t"}, r"right_on: the right frame has no column 't'; it has k, since"),
-        ({"order_by": ["nothing"]}, r"order_by: no frame has a column 'nothing'; .*has k, t.*has k, since"),
-        ({"left_on": "x"}, r"left_on: column 'x' of the left frame is int, not a timestamp; cast it"),
-        ({"right_on": "v"}, r"right_on: column 'v' of the right frame is string, not a timestamp; cast it"),
-        ({"by": "x"}, r"by: key column 'x' is int in the left frame and bigint in the right one; cast"),
+        (
+            {"order_by": ["nothing"]},
+            r"order_by: no frame has a column 'nothing'; .*has k, t.*has k, since",
+        ),
+        (
+            {"left_on": "x"},
+            r"left_on: column 'x' of the left frame is int, not a timestamp; cast it",
+        ),
+        (
+            {"right_on": "v"},
+            r"right_on: column 'v' of the right frame is string, not a timestamp; cast it",
+        ),
+        (
+            {"by": "x"},
+            r"by: key column 'x' is int in the left frame and bigint in the right one; cast",
+        ),
         ({"by": "m"}, r"by: column 'm' is map<string,int>, which cannot be a key"),
         ({"by": "a"}, r"by: column 'a' is array<int>, which cannot be a key"),
         ({"by": "s"}, r"by: column 's' is struct<b:int>, which cannot be a key"),
@@ -67,8 +88,14 @@ def join(frames, left=None, right=None, **options):
         ({"grace": timedelta(seconds=-5)}, r"grace is negative"),
         ({"grace": "2 days"}, r"grace=2 days is longer than history_retention=1 day"),
         ({"tolerance": "-1 second"}, r"tolerance is negative"),
-        ({"delete_when": "nothing = 1"}, r"delete_when=nothing = 1 is no condition over the right frame"),
-        ({"delete_when": "sum(x) > 1"}, r"delete_when=sum\(x\) > 1 is no condition over the right frame"),
+        (
+            {"delete_when": "nothing = 1"},
+            r"delete_when=nothing = 1 is no condition over the right frame",
+        ),
+        (
+            {"delete_when": "sum(x) > 1"},
+            r"delete_when=sum\(x\) > 1 is no condition over the right frame",
+        ),
         ({"delete_when": "x + 1"}, r"delete_when=x \+ 1 is bigint: give a condition"),
         ({"name": "a/b"}, r"name='a/b': an operator's name is part of file names"),
         ({"name": ".."}, r"name='..': an operator's name"),
@@ -82,21 +109,36 @@ def test_a_wrong_argument_is_named_at_the_call(frames, options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"history_retention": 7}, r"history_retention is a int: give a timedelta or an interval string"),
+        (
+            {"history_retention": 7},
+            r"history_retention is a int: give a timedelta or an interval string",
+        ),
         ({"order_by": "x"}, r"order_by='x': give a list of columns"),
         ({"order_by": None}, r"order_by is a NoneType: give a list of columns' names"),
         ({"order_by": [1]}, r"order_by has a int: give a list of columns' names"),
-        ({"order_by": lambda: [F.col("x")]}, r"order_by has a Column: give a list of columns' names"),
+        (
+            {"order_by": lambda: [F.col("x")]},
+            r"order_by has a Column: give a list of columns' names",
+        ),
         ({"by": None}, r"by is a NoneType: give the name of a column, or a list of names"),
-        ({"by": lambda: F.col("k")}, r"by is a Column: give the name of a column, or a list of names"),
+        (
+            {"by": lambda: F.col("k")},
+            r"by is a Column: give the name of a column, or a list of names",
+        ),
         ({"by": {"k"}}, r"by is a set: give the name of a column, or a list of names"),
         ({"by": ["k", 1]}, r"by takes the name of a column, not a int"),
-        ({"delete_when": True}, r"delete_when=True: give a condition over the right frame, as SQL or as a Column"),
+        (
+            {"delete_when": True},
+            r"delete_when=True: give a condition over the right frame, as SQL or as a Column",
+        ),
         ({"delete_when": 5}, r"delete_when=5: give a condition over the right frame"),
         ({"name": 5}, r"name=5: give a string"),
         ({"left": 7}, r"left is a int: give a DataFrame of Spark"),
         ({"right": "rates"}, r"right is a str: give a DataFrame of Spark"),
-        ({"right": pa.table({"k": ["a"]})}, r"right is a pyarrow.lib.Table: give a DataFrame of Spark"),
+        (
+            {"right": pa.table({"k": ["a"]})},
+            r"right is a pyarrow.lib.Table: give a DataFrame of Spark",
+        ),
         ({"state": "/tmp/somewhere"}, r"state is a str: give hfs.State\(root\)"),
     ],
 )
@@ -113,7 +155,13 @@ def one_sided(frames, operator: str, **options):
         "materialize": {"name": "kept"},
         "process": {"processor": Hits(), "schema": OUT},
     }[operator]
-    asked = {"df": frames[0], "by": "k", "state": hfs.State.scratch(partitions=2), **wanted, **called(options)}
+    asked = {
+        "df": frames[0],
+        "by": "k",
+        "state": hfs.State.scratch(partitions=2),
+        **wanted,
+        **called(options),
+    }
     return getattr(hfs, operator)(asked.pop("df"), **asked)
 
 
@@ -121,9 +169,17 @@ def one_sided(frames, operator: str, **options):
     ("operator", "options", "message"),
     [
         ("drop_duplicates", {"on": None}, r"on is a NoneType: name the rows' timestamp column"),
-        ("drop_duplicates", {"on": lambda: F.col("t")}, r"on is a Column: name the rows' timestamp column"),
+        (
+            "drop_duplicates",
+            {"on": lambda: F.col("t")},
+            r"on is a Column: name the rows' timestamp column",
+        ),
         ("materialize", {"name": None}, r"name=None: give the table a name, a string"),
-        ("aggregate", {"aggs": {1: "count"}}, r"aggs has the key 1, a int: the result's columns have strings as names"),
+        (
+            "aggregate",
+            {"aggs": {1: "count"}},
+            r"aggs has the key 1, a int: the result's columns have strings as names",
+        ),
         ("aggregate", {"name": 5}, r"name=5: give a string"),
         ("aggregate", {"by": None}, r"by is a NoneType: give the name of a column"),
         ("aggregate", {"df": None}, r"df is a NoneType: give a DataFrame of Spark"),
@@ -136,7 +192,9 @@ def test_a_wrong_type_is_named_by_operators_of_one_frame(frames, operator, optio
 
 
 def test_a_schemas_names_are_compared_as_spark_does(frames):
-    with pytest.raises(ValueError, match=r"schema='k string, K int' has two columns of one name: K, k"):
+    with pytest.raises(
+        ValueError, match=r"schema='k string, K int' has two columns of one name: K, k"
+    ):
         one_sided(frames, "process", schema="k string, K int")
 
 
@@ -147,7 +205,10 @@ def test_names_fold_as_spark_folds_them(spark):
 
 
 def test_time_columns_of_two_kinds(frames):
-    with pytest.raises(ValueError, match=r"left_on 't' is timestamp and right_on 'since' is timestamp_ntz: cast one"):
+    with pytest.raises(
+        ValueError,
+        match=r"left_on 't' is timestamp and right_on 'since' is timestamp_ntz: cast one",
+    ):
         join(frames, right=frames[1].withColumn("since", F.col("since").cast("timestamp_ntz")))
 
 
@@ -157,15 +218,22 @@ def test_a_frame_with_two_columns_of_one_name(frames):
 
 
 def test_a_column_that_the_state_cannot_keep(frames):
-    with pytest.raises(UnsupportedOperationError, match=r"column 'odd' is variant, which the state cannot keep"):
+    with pytest.raises(
+        UnsupportedOperationError, match=r"column 'odd' is variant, which the state cannot keep"
+    ):
         join(frames, right=frames[1].select("*", F.parse_json(F.lit("{}")).alias("odd")))
 
 
 @pytest.mark.parametrize(
     ("column", "message"),
-    [("k", "by: column 'k' is varchar.*, which cannot be a key"), ("odd", "column 'odd' is varchar.*: cast it or drop it")],
+    [
+        ("k", "by: column 'k' is varchar.*, which cannot be a key"),
+        ("odd", "column 'odd' is varchar.*: cast it or drop it"),
+    ],
 )
-def test_a_varchar_that_spark_takes_back_from_no_python_function(spark, frames, column: str, message: str):
+def test_a_varchar_that_spark_takes_back_from_no_python_function(
+    spark, frames, column: str, message: str
+):
     spark.conf.set("spark.sql.preserveCharVarcharTypeInfo", "true")
     try:
         given = [frame.withColumn(column, F.lit("a").cast("varchar(9)")) for frame in frames]
@@ -177,7 +245,9 @@ def test_a_varchar_that_spark_takes_back_from_no_python_function(spark, frames, 
 
 def test_a_string_with_a_collation_is_no_key(frames):
     collated = [frame.withColumn("k", F.collate("k", "UTF8_LCASE")) for frame in frames]
-    with pytest.raises(ValueError, match=r"by: column 'k' is string collate UTF8_LCASE, which cannot be a key"):
+    with pytest.raises(
+        ValueError, match=r"by: column 'k' is string collate UTF8_LCASE, which cannot be a key"
+    ):
         join(frames, *collated)
 
 
@@ -191,7 +261,10 @@ def test_a_string_with_a_collation_is_no_key(frames):
         ({"memory": "0m"}, r"memory='0m'"),
         ({"memory": "512"}, r"memory='512': give a size such as \"512m\" or \"2g\", with its unit"),
         ({"uncommitted_max_bytes": 0}, r"uncommitted_max_bytes=0"),
-        ({"processing_guarantee": "twice"}, r"processing_guarantee='twice': there are 'exactly_once' and"),
+        (
+            {"processing_guarantee": "twice"},
+            r"processing_guarantee='twice': there are 'exactly_once' and",
+        ),
         ({"retain_epochs": 0}, r"retain_epochs=0"),
         ({"snapshot_interval": "-1 day"}, r"snapshot_interval is negative"),
         ({"storage_options": {"region": "x"}}, r"storage_options=\['region'\]: .* is a local root"),
@@ -208,9 +281,14 @@ def test_an_empty_root():
 
 
 def test_a_root_of_another_scheme():
-    with pytest.raises(UnsupportedOperationError, match=r"give a local folder or an address of s3://, gs:// or az://"):
+    with pytest.raises(
+        UnsupportedOperationError,
+        match=r"give a local folder or an address of s3://, gs:// or az://",
+    ):
         hfs.State("hdfs://host/s")
-    with pytest.raises(UnsupportedOperationError, match=r"local_dir='s3://b/s': give a local folder$"):
+    with pytest.raises(
+        UnsupportedOperationError, match=r"local_dir='s3://b/s': give a local folder$"
+    ):
         hfs.State("/tmp/unused", local_dir="s3://b/s")
 
 
@@ -238,12 +316,18 @@ def test_a_local_dir_is_the_executors(stream: Stream):
     (stream.root / "file").write_text("in the way")
     stream.options["local_dir"] = str(stream.root / "file")
     stream.batch(left=[("a", 1, 1)])
-    with pytest.raises(StreamingQueryException, match=r"cannot be written .*give State\(local_dir=.*/file/[^/]+/op/"):
+    with pytest.raises(
+        StreamingQueryException,
+        match=r"cannot be written .*give State\(local_dir=.*/file/[^/]+/op/",
+    ):
         stream.run(hfs.materialize(stream.source("left"), by="k", name="op", state=stream.state()))
 
 
 def test_an_isolation_level_that_is_none(tmp_path: Path):
-    with pytest.raises(TypeError, match=r"default_isolation_level='x': give one of hf.IsolationLevel.READ_UNCOMMITTED, hf"):
+    with pytest.raises(
+        TypeError,
+        match=r"default_isolation_level='x': give one of hf.IsolationLevel.READ_UNCOMMITTED, hf",
+    ):
         hfs.State(str(tmp_path), default_isolation_level="x")
 
 
@@ -252,10 +336,16 @@ def test_a_string_that_is_no_text(spark):
     frame = spark.sql("select 'a' k, timestamp'2024-01-01' t, cast(x'ff' as string) s")
     state = hfs.State.scratch(partitions=2)
     last = hfs.aggregate(frame, by="k", on="t", aggs={"s": ("last", "s")}, state=state, name="last")
-    with pytest.raises(PySparkException, match=r"operator last, partition \d: .*not UTF-8: give it make_valid_utf8"):
+    with pytest.raises(
+        PySparkException, match=r"operator last, partition \d: .*not UTF-8: give it make_valid_utf8"
+    ):
         last.collect()
     valid = hfs.aggregate(
-        frame.selectExpr("k", "t", "make_valid_utf8(s) s"), by="k", on="t", aggs={"s": ("last", "s")}, state=state
+        frame.selectExpr("k", "t", "make_valid_utf8(s) s"),
+        by="k",
+        on="t",
+        aggs={"s": ("last", "s")},
+        state=state,
     )
     assert [row["s"] for row in valid.collect()] == ["\ufffd"]
 
@@ -277,7 +367,8 @@ def test_two_operators_of_one_name(stream: Stream):
     state = stream.state()
     stream.joined(state, name="rates")
     with pytest.raises(
-        ValueError, match=r"the state at .* has an operator named 'rates' already: give this one another name="
+        ValueError,
+        match=r"the state at .* has an operator named 'rates' already: give this one another name=",
     ):
         stream.joined(state, name="rates")
     stream.joined(state, name="others")
@@ -310,7 +401,9 @@ def test_a_scratch_state_is_not_for_streams(stream: Stream):
 
 
 def test_a_persistent_state_needs_an_epoch(stream: Stream, frames):
-    with pytest.raises(HoldfastError, match=r"needs an epoch.*readStream.*foreach_batch.*State.scratch\(\)"):
+    with pytest.raises(
+        HoldfastError, match=r"needs an epoch.*readStream.*foreach_batch.*State.scratch\(\)"
+    ):
         join(frames, state=stream.state())
 
 
@@ -320,7 +413,9 @@ def test_a_static_left_side_beside_a_streaming_right_one(stream: Stream, spark):
         stream.joined(left=static)
 
 
-@pytest.mark.parametrize("kind", ["join_asof", "join_window", "join_table", "join_table by a foreign key"])
+@pytest.mark.parametrize(
+    "kind", ["join_asof", "join_window", "join_table", "join_table by a foreign key"]
+)
 def test_a_static_right_side_beside_a_streaming_left_one(stream: Stream, spark, kind: str):
     static = spark.createDataFrame([], "k string, since timestamp, v string")
     asked = {"by": "k", "left_on": "t", "right_on": "since", "state": stream.state()}
@@ -330,16 +425,25 @@ def test_a_static_right_side_beside_a_streaming_left_one(stream: Stream, spark, 
         "join_table": (hfs.join_table, {}),
         "join_table by a foreign key": (hfs.join_table, {"by": "x", "foreign_key": "k"}),
     }[kind]
-    said = "right is a static frame and left a stream, so .*: read the right frame with spark.readStream, too"
+    said = (
+        "right is a static frame and left a stream, so .*: read the right frame with "
+        "spark.readStream, too"
+    )
     # Only as-of joins do no harm with a table that is put anew in each micro-batch.
-    said += r", or call join_asof inside foreachBatch\(hfs.foreach_batch\(fn\)\)" if kind == "join_asof" else "$"
+    said += (
+        r", or call join_asof inside foreachBatch\(hfs.foreach_batch\(fn\)\)"
+        if kind == "join_asof"
+        else "$"
+    )
     with pytest.raises(ValueError, match=said):
         call(stream.source("left"), static, **{**asked, **options})
 
 
 def test_adaptive_execution_is_refused(stream: Stream):
     stream.spark.conf.set("spark.sql.adaptive.enabled", "true")
-    with pytest.raises(ValueError, match=r'set spark.conf.set\("spark.sql.adaptive.enabled", "false"\)'):
+    with pytest.raises(
+        ValueError, match=r'set spark.conf.set\("spark.sql.adaptive.enabled", "false"\)'
+    ):
         stream.joined()
 
 
@@ -403,8 +507,13 @@ def test_another_schema(stream: Stream):
 
 def test_a_union_above_an_operator(stream: Stream):
     stream.batch(left=[("k", 5, 1)], right=[("k", 4, "a")])
-    other = stream.source("left").select("*", F.lit(None).cast("timestamp"), F.lit("other"), F.lit(0))
-    with pytest.raises(StreamingQueryException, match=r"operator 'join': .*A union or coalesce above the operator moves"):
+    other = stream.source("left").select(
+        "*", F.lit(None).cast("timestamp"), F.lit("other"), F.lit(0)
+    )
+    with pytest.raises(
+        StreamingQueryException,
+        match=r"operator 'join': .*A union or coalesce above the operator moves",
+    ):
         stream.run(other.union(stream.joined()))
 
 
@@ -418,8 +527,13 @@ def test_a_coalesce_above_an_operator(stream: Stream, keys: str):
 
 def test_a_shuffle_between_an_operator_and_a_union_is_the_way_out(stream: Stream):
     stream.batch(left=[("k", 5, 1)], right=[("k", 4, "a")])
-    other = stream.source("left").select("*", F.lit(None).cast("timestamp"), F.lit("other"), F.lit(0))
-    assert {row[4] for row in stream.run(other.union(stream.joined().repartition(2)))[0]} == {"a", "other"}
+    other = stream.source("left").select(
+        "*", F.lit(None).cast("timestamp"), F.lit("other"), F.lit(0)
+    )
+    assert {row[4] for row in stream.run(other.union(stream.joined().repartition(2)))[0]} == {
+        "a",
+        "other",
+    }
 
 
 def test_asynchronous_progress_is_refused(stream: Stream):
@@ -441,5 +555,7 @@ def test_asynchronous_progress_is_refused(stream: Stream):
 
 
 def test_storage_options_that_are_no_dict_are_named(tmp_path: Path):
-    with pytest.raises(TypeError, match="storage_options is a list: give a dict of names and values"):
+    with pytest.raises(
+        TypeError, match="storage_options is a list: give a dict of names and values"
+    ):
         hfs.State(str(tmp_path), storage_options=[("region", "x")])  # type: ignore[arg-type]

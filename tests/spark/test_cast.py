@@ -1,4 +1,4 @@
-"""What a processor or an aggregator may give for the types that it declared, and what is refused."""
+"""What a processor or an aggregator may give for its declared types, and what is refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ A = pa.struct([("a", pa.int64())])
 AB = pa.struct([("a", pa.int64()), ("b", pa.float32())])
 F32, F64, I8, I64, TEXT = pa.float32(), pa.float64(), pa.int8(), pa.int64(), pa.string()
 BERLIN = pa.timestamp("ns", "Europe/Berlin")
-BERLIN_US, US, UTC = pa.timestamp("us", "Europe/Berlin"), pa.timestamp("us"), pa.timestamp("us", "UTC")
+BERLIN_US, US, UTC = (
+    pa.timestamp("us", "Europe/Berlin"),
+    pa.timestamp("us"),
+    pa.timestamp("us", "UTC"),
+)
 CENTS, DATE = pa.decimal128(10, 2), pa.date32()
 HOUR = 3_600_000_000
 NOON = 19_675 * 24 * HOUR + 12 * HOUR
@@ -26,13 +30,29 @@ NOON = 19_675 * 24 * HOUR + 12 * HOUR
     [
         (pa.array([{"b": 1.0}]), AB, r"x has the fields \['b'\]; wanted: \['a', 'b'\]"),
         (pa.array([{"a": 1, "b": 1.0, "c": 2}]), AB, r"x has the fields \['a', 'b', 'c'\]"),
-        (pa.array([{"o": [{"b": 1}]}]), pa.struct([("o", pa.list_(AB))]), r"x\.o\[\] has the fields \['b'\]"),
-        (pa.array([[{"b": 1}]], pa.large_list(pa.struct([("b", I64)]))), pa.list_(A), r"x\[\] has the fields"),
-        (pa.array([[("k", {"b": 1})]], pa.map_(TEXT, pa.struct([("b", I64)]))), pa.map_(TEXT, A), r"x\[\]\.value has"),
+        (
+            pa.array([{"o": [{"b": 1}]}]),
+            pa.struct([("o", pa.list_(AB))]),
+            r"x\.o\[\] has the fields \['b'\]",
+        ),
+        (
+            pa.array([[{"b": 1}]], pa.large_list(pa.struct([("b", I64)]))),
+            pa.list_(A),
+            r"x\[\] has the fields",
+        ),
+        (
+            pa.array([[("k", {"b": 1})]], pa.map_(TEXT, pa.struct([("b", I64)]))),
+            pa.map_(TEXT, A),
+            r"x\[\]\.value has",
+        ),
         (pa.array([1.0, 1e300]), F32, r"x has 1e\+300, which float cannot hold"),
         (pa.array([1e300]).dictionary_encode(), F32, r"x has 1e\+300"),
         (pa.array([{"a": 1, "b": 1e300}]), AB, r"x\.b has 1e\+300"),
-        (pa.array([[("k", 1.0)], [("k", -1e300)]], pa.map_(TEXT, F64)), pa.map_(TEXT, F32), r"x\[\]\.value has -1e\+300"),
+        (
+            pa.array([[("k", 1.0)], [("k", -1e300)]], pa.map_(TEXT, F64)),
+            pa.map_(TEXT, F32),
+            r"x\[\]\.value has -1e\+300",
+        ),
         (pa.array([[1.0], [1e300]]).slice(1), pa.list_(F32), r"x\[\] has 1e\+300"),
         (pa.array(["1"]), I64, "x is string, which is not turned into int64"),
         (pa.array([1]), TEXT, "x is int64, which is not turned into string"),
@@ -41,10 +61,22 @@ NOON = 19_675 * 24 * HOUR + 12 * HOUR
         (pa.array(["2024-01-01"]), UTC, "x is string"),
         (pa.array([300]), I8, "300"),
         (pa.array([1.5]), I64, "truncated"),
-        (pa.array([NOON], US), DATE, r"x has 2023-11-14 12:00:00\.000000, which date32\[day\] cannot hold"),
+        (
+            pa.array([NOON], US),
+            DATE,
+            r"x has 2023-11-14 12:00:00\.000000, which date32\[day\] cannot hold",
+        ),
         (pa.array([NOON - 12 * HOUR], BERLIN_US), DATE, "x has 2023-11-14 01:00:00.* cannot hold"),
-        (pa.array([{"d": NOON}], pa.struct([("d", US)])), pa.struct([("d", DATE)]), r"x\.d has 2023-11-14 12:00"),
-        (pa.array([NOON], US), pa.time64("us"), r"x is timestamp\[us\], and time64\[us\] is a time of day"),
+        (
+            pa.array([{"d": NOON}], pa.struct([("d", US)])),
+            pa.struct([("d", DATE)]),
+            r"x\.d has 2023-11-14 12:00",
+        ),
+        (
+            pa.array([NOON], US),
+            pa.time64("us"),
+            r"x is timestamp\[us\], and time64\[us\] is a time of day",
+        ),
         (pa.array([1e9]), CENTS, "overflow"),
         (pa.array([1_001], pa.timestamp("ns")), I64, "would lose data: 1001"),
         (pa.array([1_001], pa.duration("ns")), I64, "would lose data: 1001"),
@@ -94,10 +126,16 @@ def test_what_would_be_lost_is_named(given: pa.Array, wanted: pa.DataType, words
         (pa.nulls(2), AB, [None, None]),
         (pa.array([{"a": 1, "b": None}]), AB, [{"a": 1, "b": None}]),
         (pa.array([[1], None], pa.large_list(I8)), pa.list_(F32), [[1.0], None]),
-        (pa.array([[("k", 1.0)], None], pa.map_(TEXT, F64)), pa.map_(TEXT, F32), [[("k", 1.0)], None]),
+        (
+            pa.array([[("k", 1.0)], None], pa.map_(TEXT, F64)),
+            pa.map_(TEXT, F32),
+            [[("k", 1.0)], None],
+        ),
     ],
 )
-def test_what_loses_nothing_is_taken(given: pa.Array, wanted: pa.DataType, expected: list[Any] | None):
+def test_what_loses_nothing_is_taken(
+    given: pa.Array, wanted: pa.DataType, expected: list[Any] | None
+):
     found = cast(given, wanted, "x")
     assert found.type == wanted
     if expected is not None:
@@ -109,6 +147,6 @@ def test_a_list_view_is_cast_or_refused():
     try:
         found = cast(pa.array([[1, 2]], pa.list_view(I8)), pa.list_(F32), "x")
     except ValueError as error:
-        assert "x had 2 elements" in str(error)  # noqa: PT017  # a pyarrow that keeps them is as good
+        assert "x had 2 elements" in str(error)  # noqa: PT017
     else:
         assert found.to_pylist() == [[1.0, 2.0]]

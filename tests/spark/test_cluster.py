@@ -1,4 +1,6 @@
-"""Jobs on clusters of several executors, and what may be killed of them: the result is exact, whatever dies."""
+"""Jobs on clusters of several executors, and what may be killed of them: the result is exact,
+whatever dies.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def test_a_job_on_two_executors(run, base: Path):
     assert job.finish() == expected
     assert len(job.executors()) == 2
     owners = job.owners()
-    assert sorted(owners) == [f"{name}/{partition}" for name in ("join", "totals", "updates") for partition in range(2)]
+    assert sorted(owners) == [
+        f"{name}/{partition}" for name in ("join", "totals", "updates") for partition in range(2)
+    ]
     assert set(map(tuple, owners.values())) == {("1.1",)}, "nobody died, so nothing moved"
 
 
@@ -67,16 +71,23 @@ def test_kills_in_mid_batch(run, base: Path, cluster: Cluster):
     os.kill(job.owner("updates", job.pause_in(1).partition), signal.SIGKILL)
     os.kill(job.pause_in(2).executor, signal.SIGKILL)
     worker = parent(job.pause_in(3).executor)
-    cluster.kill_worker(next(address for address, process in cluster.workers.items() if process.pid == worker))
-    # An executor that is added, and then one that is removed: its worker is told to end, and ends it.
+    cluster.kill_worker(
+        next(address for address, process in cluster.workers.items() if process.pid == worker)
+    )
+    # An executor that is added, and then one that is removed: its worker is told to end, and ends
+    # it.
     cluster.worker(THIRD)
     worker = parent(job.pause_in(5).executor)
-    cluster.workers.pop(next(address for address, process in cluster.workers.items() if process.pid == worker)).terminate()
+    cluster.workers.pop(
+        next(address for address, process in cluster.workers.items() if process.pid == worker)
+    ).terminate()
     job.go_on()
     assert job.finish() == expected
     # It has paused in epoch 5, or the other one has, was removed, and left it alone.
     assert job.epochs_at(THIRD), "the executor that was added has run nothing"
-    assert any(terms != ["1.1"] for terms in job.owners().values()), "what the dead ones owned has moved"
+    assert any(terms != ["1.1"] for terms in job.owners().values()), (
+        "what the dead ones owned has moved"
+    )
 
 
 @pytest.mark.cluster
@@ -132,7 +143,11 @@ def test_a_slow_task_and_its_twin(run, base: Path, cluster: Cluster):
     slow = job.pause_in(1)
     # Only the twin can end the epoch.
     job.epoch(1)
-    twins = {executor for epoch, partition, _, executor in job.tasks() if (epoch, partition) == (1, slow.partition)}
+    twins = {
+        executor
+        for epoch, partition, _, executor in job.tasks()
+        if (epoch, partition) == (1, slow.partition)
+    }
     assert twins > {slow.executor}, f"no twin ran elsewhere: {job.tasks()}"
     job.go_on()
     assert job.finish() == expected

@@ -17,14 +17,23 @@ def test_columns_that_come_and_go_on_both_sides(stream: Stream):
     out: list[dict[str, Any]] = []
 
     def start(left: list[Any], right: list[str]) -> list[dict[str, Any]]:
-        sources = {"left": stream.source("left").select(left), "right": stream.source("right").select(right)}
+        sources = {
+            "left": stream.source("left").select(left),
+            "right": stream.source("right").select(right),
+        }
         out.clear()
-        stream.run(each=lambda frame, _: out.extend(row.asDict() for row in frame.collect()), grace="5 seconds", **sources)
+        stream.run(
+            each=lambda frame, _: out.extend(row.asDict() for row in frame.collect()),
+            grace="5 seconds",
+            **sources,
+        )
         return [
-            {**row, "t": seconds(row["t"]), "since": seconds(row["since"])} for row in sorted(out, key=lambda row: row["t"])
+            {**row, "t": seconds(row["t"]), "since": seconds(row["since"])}
+            for row in sorted(out, key=lambda row: row["t"])
         ]
 
-    # Each start lets the left row of the one before go: one that the state keeps, joined with a right row that it keeps.
+    # Each start lets the left row of the one before go: one that the state keeps, joined with a
+    # right row that it keeps.
     stream.batch([("a", 5, 1)], [("a", 1, "one", 10)])
     assert start(["k", "t", "x"], ["k", "since", "v"]) == []
 
@@ -35,7 +44,9 @@ def test_columns_that_come_and_go_on_both_sides(stream: Stream):
     ]
 
     stream.batch([("a", 25, 3), ("a", 25.5, 4)], [("a", 21, "three", 30)])
-    assert start(["k", "t", "x"], ["k", "since", "n"]) == [{"k": "a", "t": 15, "x": 2, "since": 11, "n": 20}]
+    assert start(["k", "t", "x"], ["k", "since", "n"]) == [
+        {"k": "a", "t": 15, "x": 2, "since": 11, "n": 20}
+    ]
 
     # The code of the first start again, over rows of three versions.
     stream.batch([("a", 100, 5), ("a", 2, 6)])
@@ -50,14 +61,18 @@ def test_a_column_of_another_type_is_refused_by_name(stream: Stream):
     stream.batch([("a", 5, 1)], [("a", 1, "one", 10)])
     stream.run(right=stream.source("right").select("k", "since", "n"))
     stream.batch([("a", 6, 1)])
-    with pytest.raises(Exception, match=r'operator join: right column "n" was Int32, is Int64.*name=\.\.\.'):
+    with pytest.raises(
+        Exception, match=r'operator join: right column "n" was Int32, is Int64.*name=\.\.\.'
+    ):
         stream.run(right=stream.source("right").select("k", "since", F.col("n").cast("long")))
 
 
 def test_what_may_be_null_inside_of_a_column_may_change_and_the_times_type_may_not(stream: Stream):
     def start(inner: Any, time: str = "timestamp") -> Any:
         right = stream.source("right").withColumn("since", F.col("since").cast(time))
-        right = right.select("k", "since", F.array(inner).alias("a"), F.struct(inner.alias("n")).alias("s"))
+        right = right.select(
+            "k", "since", F.array(inner).alias("a"), F.struct(inner.alias("n")).alias("s")
+        )
         left = stream.source("left").withColumn("t", F.col("t").cast(time))
         rows = stream.run(left=left, right=right)
         return [(row[-2], row[-1]["n"]) for row in rows[max(rows)]]
@@ -68,5 +83,8 @@ def test_what_may_be_null_inside_of_a_column_may_change_and_the_times_type_may_n
     stream.batch([("a", 6, 1)], [("b", 1, "one", 1)])
     assert start(F.coalesce("n", F.lit(0))) == [([None], None)]
     stream.batch([("b", 6, 1)])
-    with pytest.raises(Exception, match=r'operator join: time column "t, since" was Timestamp.*"UTC".*, is Timestamp'):
+    with pytest.raises(
+        Exception,
+        match=r'operator join: time column "t, since" was Timestamp.*"UTC".*, is Timestamp',
+    ):
         start(F.col("n"), "timestamp_ntz")

@@ -1,4 +1,6 @@
-"""Spark Connect: every operator in every way, in a process of its own, since a process has one kind of session."""
+"""Spark Connect: every operator in every way, in a process of its own, since a process has one kind
+of session.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ pytestmark = pytest.mark.timeout(1_200)
 
 
 def run(script: str, folder: Path, *arguments: str) -> str:
-    """What a script says under Spark Connect; its server takes a free port, as Spark's own tests have it."""
+    """What a script says under Spark Connect; its server takes a free port, as Spark's own tests
+    have it.
+    """
     for attempt in range(6):
         folder.joinpath(str(attempt)).mkdir()
         done = subprocess.run(
@@ -25,7 +29,8 @@ def run(script: str, folder: Path, *arguments: str) -> str:
             text=True,
             env={**os.environ, "SPARK_TESTING": "1"},
         )
-        # Spark gives the process for foreachBatch ten seconds to start, whatever else the machine is doing.
+        # Spark gives the process for foreachBatch ten seconds to start, whatever else the machine
+        # is doing.
         if done.returncode == 0 or "Python worker failed to connect back" not in done.stderr:
             break
         time.sleep(20)
@@ -35,7 +40,9 @@ def run(script: str, folder: Path, *arguments: str) -> str:
 
 def test_every_operator_in_foreach_batch(tmp_path: Path):
     """The way that Connect takes into a process of its own; `make survive` has all of them."""
-    assert run("smoke.py", tmp_path, "--connect", "--way", "in foreachBatch").endswith("Connect: 7 operators in 1 ways\n")
+    assert run("smoke.py", tmp_path, "--connect", "--way", "in foreachBatch").endswith(
+        "Connect: 7 operators in 1 ways\n"
+    )
 
 
 @pytest.mark.survive

@@ -1,4 +1,6 @@
-"""What a drop_duplicates answers; the state host's own tests compare it with its definition on random streams."""
+"""What a drop_duplicates answers; the state host's own tests compare it with its definition on
+random streams.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ import holdfast.spark as hfs
 
 
 def fresh(stream: Stream, within: str = "8 seconds", by: str | list[str] = "k"):
-    return hfs.drop_duplicates(stream.source("left"), by=by, on="t", within=within, state=stream.state(), name="dedup")
+    return hfs.drop_duplicates(
+        stream.source("left"), by=by, on="t", within=within, state=stream.state(), name="dedup"
+    )
 
 
 def kept(rows: list[tuple]) -> list[int]:
@@ -21,7 +25,9 @@ def kept(rows: list[tuple]) -> list[int]:
 
 
 def test_a_stream_with_late_rows_and_a_restart(stream: Stream):
-    stream.batch(left=[("k", 0, 1), ("k", 8, 2), ("m", 8, 3), (None, 8, 4), (None, 9, 5), ("k", None, 6)])
+    stream.batch(
+        left=[("k", 0, 1), ("k", 8, 2), ("m", 8, 3), (None, 8, 4), (None, 9, 5), ("k", None, 6)]
+    )
     stream.batch(left=[("k", 16, 7), ("k", 25, 8)])
     stream.run(fresh(stream))
     stream.batch(left=[("m", 17, 9), ("k", 17, 10), ("k", 16.9, 11), ("z", 16.9, 12)])
@@ -33,14 +39,23 @@ def test_a_stream_with_late_rows_and_a_restart(stream: Stream):
 def test_static_rows_against_polars(spark):
     rng = random.Random(11)
     frame = pl.DataFrame(
-        {"k": [rng.choice("abcdef") for _ in range(2_000)], "t": [at(rng.randrange(5_000)) for _ in range(2_000)]}
+        {
+            "k": [rng.choice("abcdef") for _ in range(2_000)],
+            "t": [at(rng.randrange(5_000)) for _ in range(2_000)],
+        }
     ).unique()
     within = timedelta(seconds=5)
     given = hfs.drop_duplicates(
-        spark.createDataFrame(frame.to_arrow()), by="k", on="t", within=within, state=hfs.State.scratch(partitions=3)
+        spark.createDataFrame(frame.to_arrow()),
+        by="k",
+        on="t",
+        within=within,
+        state=hfs.State.scratch(partitions=3),
     )
     expected = (
-        frame.sort("k", "t").filter((pl.col("t") - pl.col("t").shift(1).over("k") > within).fill_null(value=True)).height
+        frame.sort("k", "t")
+        .filter((pl.col("t") - pl.col("t").shift(1).over("k") > within).fill_null(value=True))
+        .height
     )
     assert given.count() == expected
     assert given.columns == ["k", "t"]
@@ -48,9 +63,12 @@ def test_static_rows_against_polars(spark):
 
 def test_floating_keys_come_out_as_they_were(spark):
     rows = spark.sql(
-        "select timestamp_seconds(id) t, case id when 0 then -0.0D when 1 then 0.0D else double('nan') end k from range(4)"
+        "select timestamp_seconds(id) t, case id when 0 then -0.0D when 1 then 0.0D else "
+        "double('nan') end k from range(4)"
     )
-    kept = hfs.drop_duplicates(rows, by="k", on="t", within="9 seconds", state=hfs.State.scratch(partitions=2)).collect()
+    kept = hfs.drop_duplicates(
+        rows, by="k", on="t", within="9 seconds", state=hfs.State.scratch(partitions=2)
+    ).collect()
     assert sorted(str(row["k"]) for row in kept) == ["-0.0", "nan"]
 
 

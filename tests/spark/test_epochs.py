@@ -14,7 +14,15 @@ import pytest
 from pyspark.errors import PythonException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from streams import Stream, in_thread, joined_by_sign, kill_host_of_worker, kill_hosts, seconds, values
+from streams import (
+    Stream,
+    in_thread,
+    joined_by_sign,
+    kill_host_of_worker,
+    kill_hosts,
+    seconds,
+    values,
+)
 
 import holdfast.spark as hfs
 from holdfast.cli import main
@@ -28,10 +36,15 @@ def rows_of(joined: DataFrame) -> dict[int, Any]:
 
 
 def three_batches(stream: Stream) -> dict[int, dict[int, Any]]:
-    """A table row a key, left rows that find them, a newer table row a key; and what must come out."""
+    """A table row a key, left rows that find them, a newer table row a key; and the result."""
     stream.batch(left=[(key, 1, -1 - n) for n, key in enumerate(KEYS)])
-    stream.batch(left=[(key, 5, n) for n, key in enumerate(KEYS)] + [(key, 6, -11 - n) for n, key in enumerate(KEYS)])
-    stream.batch(left=[row for n, key in enumerate(KEYS) for row in ((key, 5, n), (key, 7, 10 + n))])
+    stream.batch(
+        left=[(key, 5, n) for n, key in enumerate(KEYS)]
+        + [(key, 6, -11 - n) for n, key in enumerate(KEYS)]
+    )
+    stream.batch(
+        left=[row for n, key in enumerate(KEYS) for row in ((key, 5, n), (key, 7, 10 + n))]
+    )
     return {
         0: {},
         1: {n: -1 - n for n in range(8)},
@@ -40,7 +53,9 @@ def three_batches(stream: Stream) -> dict[int, dict[int, Any]]:
 
 
 def refusal(work) -> str:
-    """What `work` is refused with. (Not pytest.raises: its failure is no Exception, and py4j would wait for ever.)"""
+    """What `work` is refused with. (Not pytest.raises: its failure is no Exception, and py4j would
+    wait for ever.)
+    """
     try:
         work()
     except (HoldfastError, ValueError, PythonException) as error:
@@ -52,7 +67,8 @@ def run(stream: Stream, fn) -> None:
     stream.run(stream.source("left"), each=fn)
 
 
-# --- foreachBatch ---------------------------------------------------------------------------------------------------
+# --- foreachBatch
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wrap", [hfs.foreach_batch, lambda fn: fn], ids=["wrapped", "plain"])
@@ -60,7 +76,10 @@ def test_operators_inside_foreach_batch(stream: Stream, wrap):
     expected = three_batches(stream)
     got: dict[int, Any] = {}
     state = stream.state()
-    run(stream, wrap(lambda frame, batch: got.__setitem__(batch, rows_of(joined_by_sign(frame, state)))))
+    run(
+        stream,
+        wrap(lambda frame, batch: got.__setitem__(batch, rows_of(joined_by_sign(frame, state)))),
+    )
     assert got == expected
 
 
@@ -80,7 +99,8 @@ def test_a_plan_evaluated_twice_answers_alike_and_counts_once(stream: Stream):
 
 
 def test_an_epoch_whose_rows_are_all_filtered_away(stream: Stream):
-    # Without the observe() in the plan Spark drops the operator's stage here, and the next epoch cannot open.
+    # Without the observe() in the plan Spark drops the operator's stage here, and the next epoch
+    # cannot open.
     three_batches(stream)
     got: dict[int, Any] = {}
     state = stream.state()
@@ -107,8 +127,12 @@ def test_take_and_then_a_full_evaluation(stream: Stream):
     assert got == expected
 
 
-@pytest.mark.parametrize("part", [lambda joined: joined.take(1), lambda joined: joined.show(1)], ids=["take", "show"])
-def test_the_first_rows_alone_are_an_error_that_says_so(stream: Stream, part: Callable[[DataFrame], Any]):
+@pytest.mark.parametrize(
+    "part", [lambda joined: joined.take(1), lambda joined: joined.show(1)], ids=["take", "show"]
+)
+def test_the_first_rows_alone_are_an_error_that_says_so(
+    stream: Stream, part: Callable[[DataFrame], Any]
+):
     three_batches(stream)
     state = stream.state()
 
@@ -127,8 +151,9 @@ def test_is_empty_alone_is_whole_without_rows_and_an_error_that_says_so_with_man
     got: dict[int, Any] = {}
 
     def is_empty(frame: DataFrame, batch: int) -> None:
-        # Each task is asked for one row. Where there is none, it goes to its end. Of rows that are larger than what the sockets
-        # hold, most are still with the host when Spark has had enough. (Few small ones go through before: that is Spark's matter.)
+        # Each task is asked for one row. Where there is none, it goes to its end. Of rows that are
+        # larger than what the sockets hold, most are still with the host when Spark has had enough.
+        # (Few small ones go through before: that is Spark's matter.)
         padded = frame.withColumn("pad", F.repeat("k", 8 << 20 if batch == 1 else 1))
         got[batch] = joined_by_sign(padded, stream.state()).isEmpty()
 
@@ -138,7 +163,12 @@ def test_is_empty_alone_is_whole_without_rows_and_an_error_that_says_so_with_man
     assert stream.log() == {0: 1}
     assert main(["rewind", str(stream.root), "--epoch", "1"]) == 0
     # With the whole evaluated, nothing is lost and nothing doubled.
-    run(stream, hfs.foreach_batch(lambda frame, batch: got.update({batch: rows_of(joined_by_sign(frame, stream.state()))})))
+    run(
+        stream,
+        hfs.foreach_batch(
+            lambda frame, batch: got.update({batch: rows_of(joined_by_sign(frame, stream.state()))})
+        ),
+    )
     assert got == {**expected, 0: True}
 
 
@@ -193,7 +223,9 @@ def test_a_job_group_of_the_users_own_is_refused_without_the_wrapper(stream: Str
 
     run(stream, fn)
     assert len(told) == 6
-    assert all("the job group" in message and "is not the run id" in message for message in told), told
+    assert all("the job group" in message and "is not the run id" in message for message in told), (
+        told
+    )
 
 
 def test_a_job_group_of_the_users_own_does_no_harm_inside_the_wrapper(stream: Stream):
@@ -241,16 +273,22 @@ def test_a_result_of_another_epoch_is_refused(stream: Stream):
     assert "call it anew in every micro-batch" in told[0]
 
 
-# --- replay -----------------------------------------------------------------------------------------------------------
+# --- replay
+# --------------------------------------------------------------------------------------------------
 
 
 def scenario(stream: Stream) -> None:
     stream.batch(right=[(key, 1, f"{key}1") for key in KEYS])
-    stream.batch(left=[(key, 5, n) for n, key in enumerate(KEYS)], right=[(key, 6, f"{key}6") for key in KEYS])
+    stream.batch(
+        left=[(key, 5, n) for n, key in enumerate(KEYS)],
+        right=[(key, 6, f"{key}6") for key in KEYS],
+    )
 
 
 def then(stream: Stream) -> None:
-    stream.batch(left=[row for n, key in enumerate(KEYS) for row in ((key, 5, n), (key, 7, 10 + n))])
+    stream.batch(
+        left=[row for n, key in enumerate(KEYS) for row in ((key, 5, n), (key, 7, 10 + n))]
+    )
 
 
 EXPECTED_1 = {n: f"{key}1" for n, key in enumerate(KEYS)}
@@ -300,7 +338,9 @@ def test_an_epoch_that_the_file_sink_skips_when_it_is_replayed(stream: Stream, h
     assert rows == sorted([*EXPECTED_1.items(), *EXPECTED_2.items()])
 
 
-def test_a_query_taken_back_by_hand_goes_on_with_other_code(stream: Stream, capsys: pytest.CaptureFixture[str]):
+def test_a_query_taken_back_by_hand_goes_on_with_other_code(
+    stream: Stream, capsys: pytest.CaptureFixture[str]
+):
     scenario(stream)
     then(stream)
     # So many that the databases are ahead by more than a lost commit explains.
@@ -343,15 +383,19 @@ def test_a_replay_that_changes_the_state_otherwise_is_refused(stream: Stream):
         replay_with_other_code(stream, "exactly_once")
 
 
-def test_a_replay_that_changes_the_state_otherwise_goes_on_from_the_first_one_under_at_least_once(stream: Stream):
+def test_a_replay_that_changes_the_state_otherwise_goes_on_from_the_first_one_under_at_least_once(
+    stream: Stream,
+):
     again = replay_with_other_code(stream, "at_least_once")
     assert sorted(again) == [1, 2]
     assert values(again[1]) == EXPECTED_1
-    # Epoch 1's rows of the table are in the state as the first run had them, whatever the second one's host came to.
+    # Epoch 1's rows of the table are in the state as the first run had them, whatever the second
+    # one's host came to.
     assert values(again[2]) == EXPECTED_2
 
 
-# --- tasks and hosts ----------------------------------------------------------------------------------------------
+# --- tasks and hosts
+# ----------------------------------------------------------------------------------------------
 
 
 def test_a_task_that_is_retried_after_it_staged(stream: Stream):
@@ -365,7 +409,10 @@ def test_a_task_that_is_retried_after_it_staged(stream: Stream):
 
         rows = list(batches)  # to the end: the operator below has staged its partition
         context = TaskContext.get()
-        mark = Path(marks) / f"{context.getLocalProperty('streaming.sql.batchId')}-{context.partitionId()}"
+        mark = (
+            Path(marks)
+            / f"{context.getLocalProperty('streaming.sql.batchId')}-{context.partitionId()}"
+        )
         if not mark.exists():
             mark.touch()
             raise RuntimeError("fails once, after everything was consumed")
@@ -393,7 +440,8 @@ def test_a_host_killed_in_the_middle_of_an_epoch(stream: Stream):
         mark = Path(marks) / f"{context.getLocalProperty('streaming.sql.batchId')}"
         for batch in batches:
             if batch.num_rows and context.getLocalProperty("streaming.sql.batchId") == "2":
-                # The first of the two workers only: the other one, at the same moment, would find no host to kill.
+                # The first of the two workers only: the other one, at the same moment, would find
+                # no host to kill.
                 with suppress(FileExistsError), mark.open("x") as file:
                     file.write(str(kill_host_of_worker()))
             yield batch
@@ -439,7 +487,10 @@ def test_a_local_directory_of_an_older_epoch(stream: Stream):
     stream.run()
     assert kill_hosts()
     shutil.copytree(databases(stream), stream.base / "older")
-    stream.batch(left=[(key, 5, n) for n, key in enumerate(KEYS)], right=[(key, 6, f"{key}6") for key in KEYS])
+    stream.batch(
+        left=[(key, 5, n) for n, key in enumerate(KEYS)],
+        right=[(key, 6, f"{key}6") for key in KEYS],
+    )
     stream.run()
     assert kill_hosts()
     shutil.rmtree(databases(stream))
@@ -497,7 +548,9 @@ def test_many_partitions_and_rows_against_what_must_come_out(stream: Stream):
 
 
 def test_large_values_pass_through_the_log(spark, tmp_path: Path):
-    right = pa.schema([("k", pa.string()), ("since", pa.timestamp("us", "UTC")), ("v", pa.string())])
+    right = pa.schema(
+        [("k", pa.string()), ("since", pa.timestamp("us", "UTC")), ("v", pa.string())]
+    )
     stream = Stream(spark, tmp_path, right=right)
     big = "x" * 3_000_000
     stream.batch(right=[(key, 1, key + big) for key in KEYS])
@@ -514,7 +567,8 @@ def test_a_new_disk_begins_with_a_snapshot_and_the_log_stays_short(stream: Strea
     def run() -> dict[int, list[Any]]:
         return stream.run(state=stream.state(snapshot_interval="0 seconds", retain_epochs=2))
 
-    # Snapshots are taken beside the epochs: how many epochs pass until the log is shortened is up to the disk.
+    # Snapshots are taken beside the epochs: how many epochs pass until the log is shortened is up
+    # to the disk.
     batches = 0
     while not batches or min(stream.log()) == 0:
         assert batches < 200, "no epoch of the log was removed"
@@ -525,6 +579,14 @@ def test_a_new_disk_begins_with_a_snapshot_and_the_log_stays_short(stream: Strea
     assert kill_hosts()
     shutil.rmtree(databases(stream))
     # Rates of epochs that the log does not hold any more, too.
-    stream.batch(left=[(key, 10 * batch + 5, 100 * batch + n) for batch in range(batches) for n, key in enumerate(KEYS)])
-    expected = {100 * batch + n: f"{key}{batch}" for batch in range(batches) for n, key in enumerate(KEYS)}
+    stream.batch(
+        left=[
+            (key, 10 * batch + 5, 100 * batch + n)
+            for batch in range(batches)
+            for n, key in enumerate(KEYS)
+        ]
+    )
+    expected = {
+        100 * batch + n: f"{key}{batch}" for batch in range(batches) for n, key in enumerate(KEYS)
+    }
     assert values(run()[batches]) == expected

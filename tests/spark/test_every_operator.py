@@ -25,8 +25,12 @@ OPERATORS: dict[str, Callable[..., DataFrame]] = {
     "windows": lambda left, _, **given: hfs.aggregate(
         left, aggs=COUNT, window=hfs.window("10 seconds"), emit="close", **BY_TIME, **given
     ),
-    "drop_duplicates": lambda left, _, **given: hfs.drop_duplicates(left, within="1 hour", **BY_TIME, **given),
-    "materialize": lambda left, _, **given: hfs.materialize(left, name="materialize", **BY_TIME, **given),
+    "drop_duplicates": lambda left, _, **given: hfs.drop_duplicates(
+        left, within="1 hour", **BY_TIME, **given
+    ),
+    "materialize": lambda left, _, **given: hfs.materialize(
+        left, name="materialize", **BY_TIME, **given
+    ),
     "process": lambda left, _, **given: hfs.process(left, Hits(), schema=OUT, **BY_TIME, **given),
     "join_asof": lambda left, right, **given: hfs.join_asof(
         left, right, history_retention="1 hour", grace="2 seconds", **NEAR, **given
@@ -51,9 +55,21 @@ def evaluate(
     persistent: bool = True,
     **options: Any,
 ) -> dict[int, dict[str, list[Any]]]:
-    """What each operator gives in two micro-batches, of which the second stands on what it kept of the first."""
+    """What each operator gives in two micro-batches, of which the second stands on what it kept of
+    the first.
+    """
     stream.partitions = 1
-    stream.batch(left=[("a", 1, -1), ("b", 1, -2), ("a", 4, -3), ("a", 2, 1), ("b", 3, 2), ("a", 5, 3), *ahead])
+    stream.batch(
+        left=[
+            ("a", 1, -1),
+            ("b", 1, -2),
+            ("a", 4, -3),
+            ("a", 2, 1),
+            ("b", 3, 2),
+            ("a", 5, 3),
+            *ahead,
+        ]
+    )
     stream.batch(left=[("a", 6, 4), ("b", 2, 5), ("c", 7, -4), ("c", 12, 6)])
     state = stream.state(snapshot_interval="0 seconds")
     found: dict[int, dict[str, list[Any]]] = {}
@@ -73,8 +89,14 @@ def evaluate(
 
 @pytest.mark.parametrize("option", ["materialized", "max_ahead"])
 def test_no_operator_is_left_out(option: str):
-    functions = {name: getattr(hfs, name) for name in hfs.__all__ if inspect.isfunction(getattr(hfs, name))}
-    taking = {name for name, function in functions.items() if option in inspect.signature(function).parameters}
+    functions = {
+        name: getattr(hfs, name) for name in hfs.__all__ if inspect.isfunction(getattr(hfs, name))
+    }
+    taking = {
+        name
+        for name, function in functions.items()
+        if option in inspect.signature(function).parameters
+    }
     assert taking == functions.keys() & OPERATORS.keys()
 
 
@@ -87,14 +109,23 @@ def expected(spark, tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[
 
 def test_stores_in_memory_come_back_from_the_log(stream: Stream, expected: dict):
     killed: list[int] = []
-    assert evaluate(stream, between=lambda: killed.extend(kill_hosts()), persistent=False) == expected
+    assert (
+        evaluate(stream, between=lambda: killed.extend(kill_hosts()), persistent=False) == expected
+    )
     assert killed
-    kept = {file.stem: json.loads(file.read_text()) for file in (stream.root / "operators").glob("*.json")}
-    assert {name: operator["settings"].get("persistent") for name, operator in kept.items()} == dict.fromkeys(NAMES, False)
+    kept = {
+        file.stem: json.loads(file.read_text())
+        for file in (stream.root / "operators").glob("*.json")
+    }
+    assert {
+        name: operator["settings"].get("persistent") for name, operator in kept.items()
+    } == dict.fromkeys(NAMES, False)
     assert not (stream.root / "snapshots").exists()
 
 
 def test_rows_dated_too_far_ahead_are_set_aside(stream: Stream, expected: dict):
     assert evaluate(stream, ahead=[("a", FAR, 7), ("a", FAR, -5)], max_ahead="1 day") == expected
     aside: list[Path] = list((stream.root / "ahead").glob("*/*.arrow"))
-    assert sorted((file.parent.name, file.name) for file in aside) == [(name, f"{0:020}.0.arrow") for name in sorted(NAMES)]
+    assert sorted((file.parent.name, file.name) for file in aside) == [
+        (name, f"{0:020}.0.arrow") for name in sorted(NAMES)
+    ]

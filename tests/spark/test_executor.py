@@ -21,7 +21,8 @@ def _files(folder: Path, stem: str) -> Place:
 
 @pytest.mark.parametrize("held", ["host", "lock"])
 def test_a_sweep_leaves_what_is_held_in_another_container(tmp_path: Path, held: str) -> None:
-    # A process id that is none here: an executor that is gone, or one in another container with the same TMPDIR.
+    # A process id that is none here: an executor that is gone, or one in another container with the
+    # same TMPDIR.
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     stem = f"{gone.pid}-aaaaaaaaaaaa"
@@ -39,7 +40,9 @@ def test_a_sweep_leaves_what_is_held_in_another_container(tmp_path: Path, held: 
 def test_a_host_that_refuses_for_a_moment_is_left_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: bool
 ) -> None:
-    """It may be out of handles, and others are served by it; or it ends, and the next one may only begin then."""
+    """It may be out of handles, and others are served by it; or it ends, and the next one may only
+    begin then.
+    """
     place = _files(tmp_path, "1-aaaaaaaaaaaa")
     holder = (tmp_path / "1-aaaaaaaaaaaa.host").open("rb")
     fcntl.flock(holder, fcntl.LOCK_EX)
@@ -58,7 +61,9 @@ def test_a_host_that_refuses_for_a_moment_is_left_where_it_is(
     monkeypatch.setattr(Place, "connect", connect)
     monkeypatch.setattr(Place, "of", lambda _: place)
     monkeypatch.setattr(executor.Executor, "of_process", lambda _: executor.Executor(1, "0"))
-    monkeypatch.setattr(executor, "_start", lambda *_: "the next host" if holder.closed else "one too many")
+    monkeypatch.setattr(
+        executor, "_start", lambda *_: "the next host" if holder.closed else "one too many"
+    )
     assert executor.connect() == ("the next host" if ends else "the host that lives")
     assert tried == 4
 

@@ -1,4 +1,6 @@
-"""What a join_table by a foreign key answers; the state host's own tests compare it with the tables' join at any time."""
+"""What a join_table by a foreign key answers; the state host's own tests compare it with the
+tables' join at any time.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +15,45 @@ import holdfast.spark as hfs
 from holdfast.errors import UnsupportedOperationError
 
 ORDERS = pa.schema(
-    [("id", pa.string()), ("t", pa.timestamp("us", "UTC")), ("customer", pa.string()), ("amount", pa.int32())]
+    [
+        ("id", pa.string()),
+        ("t", pa.timestamp("us", "UTC")),
+        ("customer", pa.string()),
+        ("amount", pa.int32()),
+    ]
 )
-CUSTOMERS = pa.schema([("customer", pa.string()), ("since", pa.timestamp("us", "UTC")), ("name", pa.string())])
+CUSTOMERS = pa.schema(
+    [("customer", pa.string()), ("since", pa.timestamp("us", "UTC")), ("name", pa.string())]
+)
 
 
 def orders(stream: Stream, **options):
-    asked = {"by": "id", "foreign_key": "customer", "left_on": "t", "right_on": "since", "name": "join", **options}
-    return hfs.join_table(stream.source("left"), stream.source("right"), state=stream.state(), **asked)
+    asked = {
+        "by": "id",
+        "foreign_key": "customer",
+        "left_on": "t",
+        "right_on": "since",
+        "name": "join",
+        **options,
+    }
+    return hfs.join_table(
+        stream.source("left"), stream.source("right"), state=stream.state(), **asked
+    )
 
 
 def changes(rows: list[tuple]) -> list[tuple]:
-    return sorted(((row[0], seconds(row[1]), *row[2:4], seconds(row[4]), row[5]) for row in rows), key=str)
+    return sorted(
+        ((row[0], seconds(row[1]), *row[2:4], seconds(row[4]), row[5]) for row in rows), key=str
+    )
 
 
 def test_either_sides_changes_and_a_left_row_that_moves_also_after_a_kill(spark, tmp_path: Path):
     stream = Stream(spark, tmp_path, left=ORDERS, right=CUSTOMERS)
     stream.partitions = 3
-    stream.batch(left=[("o1", 2, "c1", 10), ("o2", 3, "c1", 20), ("o3", 3, None, 30)], right=[("c2", 1, "Bo")])
+    stream.batch(
+        left=[("o1", 2, "c1", 10), ("o2", 3, "c1", 20), ("o3", 3, None, 30)],
+        right=[("c2", 1, "Bo")],
+    )
     stream.batch(right=[("c1", 1, "Al")])
     stream.batch(left=[("o1", 5, "c2", 10)], right=[("c1", 4, "Ann")])
     frame = orders(stream, how="left")
@@ -40,16 +63,26 @@ def test_either_sides_changes_and_a_left_row_that_moves_also_after_a_kill(spark,
     stream.batch(left=[("o2", 6, None, None)], right=[("c2", 7, "Bob"), ("c1", 8, "Anna")])
     batches = stream.run(orders(stream, how="left"))
     assert [changes(batches[epoch]) for epoch in range(4)] == [
-        [("o1", 2, "c1", 10, None, None), ("o2", 3, "c1", 20, None, None), ("o3", 3, None, 30, None, None)],
+        [
+            ("o1", 2, "c1", 10, None, None),
+            ("o2", 3, "c1", 20, None, None),
+            ("o3", 3, None, 30, None, None),
+        ],
         [("o1", 2, "c1", 10, 1, "Al"), ("o2", 3, "c1", 20, 1, "Al")],
-        [("o1", 2, "c1", 10, 4, "Ann"), ("o1", 5, "c2", 10, 1, "Bo"), ("o2", 3, "c1", 20, 4, "Ann")],
+        [
+            ("o1", 2, "c1", 10, 4, "Ann"),
+            ("o1", 5, "c2", 10, 1, "Bo"),
+            ("o2", 3, "c1", 20, 4, "Ann"),
+        ],
         [("o1", 5, "c2", 10, 7, "Bob"), ("o2", 6, None, None, None, None)],
     ]
     assert stream.log() == stream.log("join_left") == dict.fromkeys(range(4), 3)
 
 
 def table(stream: Stream, **options):
-    """The result as a table, as docs/spark/join_table.md has it; the values first, so that content decides by them."""
+    """The result as a table, as docs/spark/join_table.md has it; the values first, so that content
+    decides by them.
+    """
     return hfs.materialize(
         orders(stream, **options).select("id", "name", "amount", "customer", "t", "since"),
         by="id",
@@ -69,31 +102,47 @@ def test_the_result_as_a_table_by_left_time(spark, tmp_path: Path):
     stream.batch(left=[("o1", 7, "c2", 10)])
     stream.batch(right=[("c1", 12, "Anna")])
     batches = stream.run(table(stream))
-    assert [[row[1] for row in batches[epoch]] for epoch in range(4)] == [["Al"], ["Ann"], ["Bo"], []]
+    assert [[row[1] for row in batches[epoch]] for epoch in range(4)] == [
+        ["Al"],
+        ["Ann"],
+        ["Bo"],
+        [],
+    ]
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])
-def test_the_last_of_several_changes_of_a_right_row_in_one_micro_batch_holds_in_the_table(spark, tmp_path: Path, how: str):
+def test_the_last_of_several_changes_of_a_right_row_in_one_micro_batch_holds_in_the_table(
+    spark, tmp_path: Path, how: str
+):
     stream = Stream(spark, tmp_path, left=ORDERS, right=CUSTOMERS)
     stream.batch(left=[("o1", 2, "c1", 10), ("o2", 2, "c2", 20), ("o3", 2, "c3", 30)])
     # By content it were the other way round: Zoe last, and what deletes first.
     stream.batch(
-        right=[("c1", 1, "Zoe"), ("c1", 4, "Amy"), ("c2", 1, "Bo"), ("c2", 4, None), ("c3", 1, None), ("c3", 4, "Cy")]
+        right=[
+            ("c1", 1, "Zoe"),
+            ("c1", 4, "Amy"),
+            ("c2", 1, "Bo"),
+            ("c2", 4, None),
+            ("c3", 1, None),
+            ("c3", 4, "Cy"),
+        ]
     )
     found = {key: row[1:3] for key, row in stream.last_of_each(table(stream, how=how)).items()}
     without = (None, None) if how == "inner" else (None, 20)
     assert found == {"o1": ("Amy", 10), "o2": without, "o3": ("Cy", 30)}
 
 
-def test_what_the_table_is_told_of_a_right_row_from_before_its_order_was_deleted(spark, tmp_path: Path):
+def test_what_the_table_is_told_of_a_right_row_from_before_its_order_was_deleted(
+    spark, tmp_path: Path
+):
     stream = Stream(spark, tmp_path, left=ORDERS, right=CUSTOMERS)
     stream.batch(right=[("c1", 1, "Al")])
     stream.batch(left=[("o1", 2, "c1", 10)])
     stream.batch(left=[("o1", 5, None, None)])
     stream.batch(right=[("c1", 3, "Ann")])
     batches = stream.run(table(stream, how="left"))
-    # The last one is older than the delete: it would bring the order back in a table without history, which the state host's
-    # tests look into.
+    # The last one is older than the delete: it would bring the order back in a table without
+    # history, which the state host's tests look into.
     assert [[(row[1], seconds(row[4])) for row in batches[epoch]] for epoch in range(4)] == [
         [],
         [("Al", 2)],
@@ -110,7 +159,9 @@ def test_static_rows_against_a_join_of_spark(spark, how: str):
         "id int, t timestamp, boss int, x string",
     )
     # Its own key is called as the left frame's: `by` of both.
-    right = spark.createDataFrame([(n, at(0), f"name {n}") for n in (1, 2, 3)], "id int, t timestamp, x string")
+    right = spark.createDataFrame(
+        [(n, at(0), f"name {n}") for n in (1, 2, 3)], "id int, t timestamp, x string"
+    )
     given = hfs.join_table(
         left,
         right,
@@ -125,7 +176,9 @@ def test_static_rows_against_a_join_of_spark(spark, how: str):
     assert given.columns == ["id", "t", "boss", "x", "t_right", "x_right"]
     there = right.toDF("key", "t_right", "x_right")
     expected = left.join(there, left.boss == there.key, how).drop("key")
-    assert sorted(map(tuple, given.collect()), key=str) == sorted(map(tuple, expected.collect()), key=str)
+    assert sorted(map(tuple, given.collect()), key=str) == sorted(
+        map(tuple, expected.collect()), key=str
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,16 +186,41 @@ def test_static_rows_against_a_join_of_spark(spark, how: str):
     [
         ({"how": "outer"}, UnsupportedOperationError, "a right row that no left row names has"),
         ({"foreign_key": "boss"}, ValueError, "foreign_key: the left frame has no column 'boss'"),
-        ({"foreign_key": "x"}, ValueError, "foreign_key: column 'x' is int, and the right frame's key 'k' is string"),
-        ({"foreign_key": "m"}, ValueError, "foreign_key: column 'm' is map<string,int>, which cannot be a key"),
+        (
+            {"foreign_key": "x"},
+            ValueError,
+            "foreign_key: column 'x' is int, and the right frame's key 'k' is string",
+        ),
+        (
+            {"foreign_key": "m"},
+            ValueError,
+            "foreign_key: column 'm' is map<string,int>, which cannot be a key",
+        ),
         ({"foreign_key": "k"}, ValueError, "foreign_key: column 'k' is in by, too"),
-        ({"by": ["k", "f"], "foreign_key": "g"}, ValueError, "the right frame has neither a column 'g' nor"),
-        ({"left_on": "k"}, ValueError, "left_on: column 'k' of the left frame is string, not a timestamp"),
+        (
+            {"by": ["k", "f"], "foreign_key": "g"},
+            ValueError,
+            "the right frame has neither a column 'g' nor",
+        ),
+        (
+            {"left_on": "k"},
+            ValueError,
+            "left_on: column 'k' of the left frame is string, not a timestamp",
+        ),
     ],
 )
 def test_bad_input_is_named_at_the_call(spark, options: dict, error: type[Exception], message: str):
-    left = spark.createDataFrame([], "k string, t timestamp, x int, f string, g string, m map<string, int>")
+    left = spark.createDataFrame(
+        [], "k string, t timestamp, x int, f string, g string, m map<string, int>"
+    )
     right = spark.createDataFrame([], "k string, since timestamp")
-    asked = {"by": "k", "foreign_key": "f", "left_on": "t", "right_on": "since", "state": hfs.State.scratch(), **options}
+    asked = {
+        "by": "k",
+        "foreign_key": "f",
+        "left_on": "t",
+        "right_on": "since",
+        "state": hfs.State.scratch(),
+        **options,
+    }
     with pytest.raises(error, match=message):
         hfs.join_table(left, right, **asked)

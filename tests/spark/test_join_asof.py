@@ -39,7 +39,12 @@ def test_the_contracts_case_with_grace(stream: Stream):
     stream.batch(left=[("k", 0, 9)])
     stream.batch(right=[("k", 2.5, "late")], left=[("k", 5, 5)])
     batches = stream.run(grace="2 seconds")
-    assert [values(batches[epoch]) for epoch in range(4)] == [{}, {0: "y0", 1: "y1"}, {9: "y0"}, {2: "y2", 3: "y3"}]
+    assert [values(batches[epoch]) for epoch in range(4)] == [
+        {},
+        {0: "y0", 1: "y1"},
+        {9: "y0"},
+        {2: "y2", 3: "y3"},
+    ]
 
 
 def test_grace_holds_nothing_back_of_static_frames(spark):
@@ -67,12 +72,14 @@ def test_inner_leaves_out_left_rows_without_a_match(stream: Stream):
 def test_columns_come_out_under_their_names(stream: Stream):
     stream.batch(left=[("k", 5, 1)], right=[("k", 4, "a", 7)])
     frame = stream.joined(
-        right=stream.source("right").withColumnRenamed("n", "x").withColumnRenamed("since", "t"), right_on="t"
+        right=stream.source("right").withColumnRenamed("n", "x").withColumnRenamed("since", "t"),
+        right_on="t",
     )
     assert frame.columns == ["k", "t", "x", "t_right", "v", "x_right"]
-    assert [(row[0], seconds(row[1]), row[2], seconds(row[3]), row[4], row[5]) for row in stream.run(frame)[0]] == [
-        ("k", 5, 1, 4, "a", 7)
-    ]
+    assert [
+        (row[0], seconds(row[1]), row[2], seconds(row[3]), row[4], row[5])
+        for row in stream.run(frame)[0]
+    ] == [("k", 5, 1, 4, "a", 7)]
 
 
 def test_a_late_left_row_is_joined_as_of_its_own_time(stream: Stream):
@@ -94,7 +101,9 @@ def test_a_late_right_row_counts_from_when_it_arrives(stream: Stream):
 
 
 def test_no_row_sees_a_later_one_of_its_micro_batch(stream: Stream):
-    stream.batch(left=[("k", second, second) for second in range(6)], right=[("k", 2, "b"), ("k", 4, "c")])
+    stream.batch(
+        left=[("k", second, second) for second in range(6)], right=[("k", 2, "b"), ("k", 4, "c")]
+    )
     assert values(stream.run()[0]) == {0: None, 1: None, 2: "b", 3: "b", 4: "c", 5: "c"}
 
 
@@ -139,7 +148,9 @@ def test_rows_with_a_null_key_or_time(stream: Stream):
 
 
 def test_an_inner_join_leaves_out_null_keys_and_times(stream: Stream):
-    stream.batch(left=[(None, 5, 1), ("k", None, 2), ("k", 5, 4)], right=[(None, 4, "no key"), ("k", 4, "a")])
+    stream.batch(
+        left=[(None, 5, 1), ("k", None, 2), ("k", 5, 4)], right=[(None, 4, "no key"), ("k", 4, "a")]
+    )
     assert values(stream.run(how="inner")[0]) == {4: "a"}
 
 
@@ -162,11 +173,16 @@ def test_right_rows_older_than_history_retention_are_dropped(stream: Stream):
     stream.batch(right=[("k", 1_000, "new"), ("k", 2_000, "newest")])
     stream.batch(right=[("k", 100, "too old")])
     stream.batch(left=[("k", 1_500, 1), ("k", 2_500, 2), ("k", 500, 3)])
-    assert values(stream.run(history_retention="1000 seconds")[2]) == {1: "new", 2: "newest", 3: None}
+    assert values(stream.run(history_retention="1000 seconds")[2]) == {
+        1: "new",
+        2: "newest",
+        3: None,
+    }
 
 
 def test_what_was_in_force_at_the_edge_of_the_history_still_is(stream: Stream):
-    # Where other stores expire by the time of writing, this answers nothing (reference/python-peers.md).
+    # Where other stores expire by the time of writing, this answers nothing
+    # (reference/python-peers.md).
     stream.batch(right=[("k", 0, "old")])
     stream.batch(right=[("k", 200, "new")])
     stream.batch(left=[("k", 170, 1), ("k", 199, 2)])
@@ -187,11 +203,15 @@ def test_tolerance_of_an_inner_join(stream: Stream):
 
 @pytest.mark.parametrize("nothing", ["empty files", "false", "nothing passes"])
 def test_a_micro_batch_without_rows_has_all_its_tasks(stream: Stream, nothing: str):
-    condition = {"empty files": "true", "false": "false", "nothing passes": "x > 1000 OR x < 0"}[nothing]
+    condition = {"empty files": "true", "false": "false", "nothing passes": "x > 1000 OR x < 0"}[
+        nothing
+    ]
     rows: list[tuple[Any, ...]] = [] if nothing == "empty files" else [("k", 5, 1)]
     for _ in range(3):
         stream.batch(left=rows)
-    frame = stream.joined(left=stream.source("left").where(condition), right=stream.source("right").where("false"))
+    frame = stream.joined(
+        left=stream.source("left").where(condition), right=stream.source("right").where("false")
+    )
     assert stream.run(frame) == {0: [], 1: [], 2: []}
     assert stream.log() == dict.fromkeys(range(3), stream.partitions)
 
@@ -222,26 +242,50 @@ def test_times_without_a_zone(spark, tmp_path):
     stream = Stream(spark, tmp_path, left, right)
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     # An hour that New York's clocks skip is an hour like any other here.
-    stream.batch(left=[("k", datetime(2024, 3, 10, 3, 30), 1)], right=[("k", datetime(2024, 3, 10, 2, 30), "a")])
-    assert stream.run(tolerance="1 hour")[0] == [("k", datetime(2024, 3, 10, 3, 30), 1, datetime(2024, 3, 10, 2, 30), "a")]
+    stream.batch(
+        left=[("k", datetime(2024, 3, 10, 3, 30), 1)],
+        right=[("k", datetime(2024, 3, 10, 2, 30), "a")],
+    )
+    assert stream.run(tolerance="1 hour")[0] == [
+        ("k", datetime(2024, 3, 10, 3, 30), 1, datetime(2024, 3, 10, 2, 30), "a")
+    ]
 
 
 def test_several_key_columns(spark, tmp_path):
-    left = pa.schema([("k", pa.string()), ("y", pa.int64()), ("t", pa.timestamp("us", "UTC")), ("x", pa.int32())])
-    right = pa.schema([("k", pa.string()), ("y", pa.int64()), ("since", pa.timestamp("us", "UTC")), ("v", pa.string())])
+    left = pa.schema(
+        [("k", pa.string()), ("y", pa.int64()), ("t", pa.timestamp("us", "UTC")), ("x", pa.int32())]
+    )
+    right = pa.schema(
+        [
+            ("k", pa.string()),
+            ("y", pa.int64()),
+            ("since", pa.timestamp("us", "UTC")),
+            ("v", pa.string()),
+        ]
+    )
     stream = Stream(spark, tmp_path, left, right)
     stream.batch(
         left=[("a", 1, 5, 1), ("a", 2, 5, 2), ("a", None, 5, 3), ("", 1, 5, 4)],
         right=[("a", 1, 4, "a1"), ("a", 2, 4, "a2"), ("a", None, 4, "null"), ("", 1, 4, "empty")],
     )
-    assert {row[3]: row[5] for row in stream.run(by=["k", "y"])[0]} == {1: "a1", 2: "a2", 3: None, 4: "empty"}
+    assert {row[3]: row[5] for row in stream.run(by=["k", "y"])[0]} == {
+        1: "a1",
+        2: "a2",
+        3: None,
+        4: "empty",
+    }
 
 
 def test_floating_keys_are_compared_by_value_and_come_out_as_they_were(spark, tmp_path):
     left = pa.schema([("k", pa.float64()), ("t", pa.timestamp("us", "UTC")), ("x", pa.int32())])
-    right = pa.schema([("k", pa.float64()), ("since", pa.timestamp("us", "UTC")), ("v", pa.string())])
+    right = pa.schema(
+        [("k", pa.float64()), ("since", pa.timestamp("us", "UTC")), ("v", pa.string())]
+    )
     stream = Stream(spark, tmp_path, left, right)
-    stream.batch(left=[(-0.0, 5, 1), (0.0, 5, 2), (float("nan"), 5, 3)], right=[(0.0, 4, "zero"), (float("nan"), 4, "nan")])
+    stream.batch(
+        left=[(-0.0, 5, 1), (0.0, 5, 2), (float("nan"), 5, 3)],
+        right=[(0.0, 4, "zero"), (float("nan"), 4, "nan")],
+    )
     rows = stream.run()[0]
     assert values(rows) == {1: "zero", 2: "zero", 3: "nan"}
     assert {row[2]: str(row[0]) for row in rows} == {1: "-0.0", 2: "0.0", 3: "nan"}
@@ -249,15 +293,24 @@ def test_floating_keys_are_compared_by_value_and_come_out_as_they_were(spark, tm
 
 def test_all_kinds_of_columns_pass_unchanged(spark):
     columns = (
-        "cast(1 as tinyint) a, cast(2 as smallint) b, 3 c, 4L d, cast(1.5 as float) e, 2.5D f, 12.34BD g, true h, 's' i, "
-        "cast('b' as binary) j, date'1999-12-31' l, timestamp'2020-01-01 00:00:01' m, timestamp_ntz'2020-01-01 00:00:02' n, "
-        "array(1, null, 3) o, named_struct('p', 1, 'q', array('x')) q, map('y', 1) r, interval '1 02:03:04' day to second s, "
+        "cast(1 as tinyint) a, cast(2 as smallint) b, 3 c, 4L d, cast(1.5 as float) e, 2.5D f, "
+        "12.34BD g, true h, 's' i, "
+        "cast('b' as binary) j, date'1999-12-31' l, timestamp'2020-01-01 00:00:01' m, "
+        "timestamp_ntz'2020-01-01 00:00:02' n, "
+        "array(1, null, 3) o, named_struct('p', 1, 'q', array('x')) q, map('y', 1) r, interval '1 "
+        "02:03:04' day to second s, "
         "cast(null as string) u"
     )
     left = spark.sql(f"select 1 k, timestamp'2024-01-02' t, {columns}")
     right = spark.sql(f"select 1 k, timestamp'2024-01-01' since, {columns}")
     joined = hfs.join_asof(
-        left, right, by="k", left_on="t", right_on="since", history_retention="1 day", state=hfs.State.scratch(partitions=2)
+        left,
+        right,
+        by="k",
+        left_on="t",
+        right_on="since",
+        history_retention="1 day",
+        state=hfs.State.scratch(partitions=2),
     )
     (row,), (expected,) = joined.collect(), left.drop("k", "t").collect()
     names = left.drop("k", "t").columns
@@ -280,12 +333,22 @@ def test_all_kinds_of_columns_pass_unchanged(spark):
     ],
 )
 def test_kinds_of_keys(spark, expression: str, value: Any):
-    left = spark.range(6).select(F.expr(expression).alias("k"), F.expr("timestamp_seconds(100 + id)").alias("t"), "id")
+    left = spark.range(6).select(
+        F.expr(expression).alias("k"), F.expr("timestamp_seconds(100 + id)").alias("t"), "id"
+    )
     right = spark.range(3).select(
-        F.expr(expression).alias("k"), F.expr("timestamp_seconds(50)").alias("since"), F.col("id").alias("v")
+        F.expr(expression).alias("k"),
+        F.expr("timestamp_seconds(50)").alias("since"),
+        F.col("id").alias("v"),
     )
     joined = hfs.join_asof(
-        left, right, by="k", left_on="t", right_on="since", history_retention="1 day", state=hfs.State.scratch(partitions=3)
+        left,
+        right,
+        by="k",
+        left_on="t",
+        right_on="since",
+        history_retention="1 day",
+        state=hfs.State.scratch(partitions=3),
     )
     rows = joined.collect()
     assert len(rows) == 6
@@ -296,8 +359,16 @@ def test_kinds_of_keys(spark, expression: str, value: Any):
 
 def test_static_frames_with_a_scratch_state_against_polars(spark):
     rng = random.Random(7)
-    rights = sorted({(rng.choice("abcdef"), rng.randrange(2_000)) for _ in range(600)}, key=lambda row: row[1])
-    right = pl.DataFrame({"k": [k for k, _ in rights], "since": [at(t) for _, t in rights], "v": list(range(len(rights)))})
+    rights = sorted(
+        {(rng.choice("abcdef"), rng.randrange(2_000)) for _ in range(600)}, key=lambda row: row[1]
+    )
+    right = pl.DataFrame(
+        {
+            "k": [k for k, _ in rights],
+            "since": [at(t) for _, t in rights],
+            "v": list(range(len(rights))),
+        }
+    )
     left = pl.DataFrame(
         {
             "k": [rng.choice("abcdefg") for _ in range(3_000)],
@@ -314,8 +385,14 @@ def test_static_frames_with_a_scratch_state_against_polars(spark):
         history_retention="365 days",
         state=hfs.State.scratch(partitions=3),
     )
-    expected = left.sort("t").join_asof(right, left_on="t", right_on="since", by="k", check_sortedness=False).sort("x")
-    assert {row["x"]: row["v"] for row in joined.collect()} == dict(expected.select("x", "v").iter_rows())
+    expected = (
+        left.sort("t")
+        .join_asof(right, left_on="t", right_on="since", by="k", check_sortedness=False)
+        .sort("x")
+    )
+    assert {row["x"]: row["v"] for row in joined.collect()} == dict(
+        expected.select("x", "v").iter_rows()
+    )
     # Each evaluation starts empty, so it answers alike.
     assert joined.count() == left.height
 
@@ -328,23 +405,35 @@ def test_two_operators_in_one_query(stream: Stream):
     twice = stream.joined(state, left=once, name="second")
     assert twice.columns == ["k", "t", "x", "since", "v", "n", "since_right", "v_right", "n_right"]
     rows = sum(stream.run(twice).values(), [])
-    assert {row[2]: (row[4], row[7]) for row in rows} == {1: ("a", "a"), 2: (None, None), 3: ("a", "a"), 4: ("b", "b")}
+    assert {row[2]: (row[4], row[7]) for row in rows} == {
+        1: ("a", "a"),
+        2: (None, None),
+        3: ("a", "a"),
+        4: ("b", "b"),
+    }
     assert stream.log("first") == stream.log("second") == {0: 2, 1: 2}
 
 
 def test_a_watermark_of_the_left_side_lasts(stream: Stream):
     for minute in range(4):
-        stream.batch(left=[("k", 60 * minute, minute)], right=[("k", 0, "a")] if minute == 0 else [])
+        stream.batch(
+            left=[("k", 60 * minute, minute)], right=[("k", 0, "a")] if minute == 0 else []
+        )
     joined = stream.joined(left=stream.source("left").withWatermark("t", "0 seconds"))
     counts = joined.groupBy(F.window("t", "1 minute"), "v").count()
     rows = sum(
-        stream.run(counts.select(F.unix_timestamp("window.start") - int(EPOCH.timestamp()), "v", "count")).values(), []
+        stream.run(
+            counts.select(F.unix_timestamp("window.start") - int(EPOCH.timestamp()), "v", "count")
+        ).values(),
+        [],
     )
     assert sorted(rows)[:3] == [(0, "a", 1), (60, "a", 1), (120, "a", 1)]
 
 
 def test_left_rows_that_wait_have_no_watermark_and_may_be_null(stream: Stream):
-    """Spark would drop them as late; and a column of another start may be null in rows that waited from before."""
+    """Spark would drop them as late; and a column of another start may be null in rows that waited
+    from before.
+    """
     left = stream.source("left").withWatermark("t", "0 seconds").withColumn("always", F.lit(1))
     for joined, waits in (
         (stream.joined(left=left), False),
@@ -369,5 +458,12 @@ def test_left_rows_that_wait_have_no_watermark_and_may_be_null(stream: Stream):
 def test_progress_counts_rows(stream: Stream):
     stream.batch(left=[("k", 5, 1), ("k", 6, 2)], right=[("k", 4, "a")])
     stream.run()
-    counted = [progress["observedMetrics"] for progress in stream.last.recentProgress if progress["numInputRows"]]
-    assert [(row["left_rows"], row["right_rows"]) for row in (metrics["holdfast:join"] for metrics in counted)] == [(2, 1)]
+    counted = [
+        progress["observedMetrics"]
+        for progress in stream.last.recentProgress
+        if progress["numInputRows"]
+    ]
+    assert [
+        (row["left_rows"], row["right_rows"])
+        for row in (metrics["holdfast:join"] for metrics in counted)
+    ] == [(2, 1)]

@@ -1,4 +1,6 @@
-"""What a join_table answers; the state host's own tests compare it with the tables' join at any time."""
+"""What a join_table answers; the state host's own tests compare it with the tables' join at any
+time.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,21 @@ import holdfast.spark as hfs
 
 
 def tables(stream: Stream, **options):
-    asked = {"by": "k", "left_on": "t", "right_on": "since", "state": stream.state(), "name": "join", **options}
+    asked = {
+        "by": "k",
+        "left_on": "t",
+        "right_on": "since",
+        "state": stream.state(),
+        "name": "join",
+        **options,
+    }
     return hfs.join_table(stream.source("left"), stream.source("right").drop("n"), **asked)
 
 
 def changes(rows: list[tuple]) -> list[tuple]:
-    return sorted(((row[0], seconds(row[1]), row[2], seconds(row[3]), row[4]) for row in rows), key=str)
+    return sorted(
+        ((row[0], seconds(row[1]), row[2], seconds(row[3]), row[4]) for row in rows), key=str
+    )
 
 
 def test_the_contracts_cases_of_late_rows(stream: Stream):
@@ -42,13 +53,16 @@ def test_the_contracts_cases_of_late_rows(stream: Stream):
 
 
 def test_a_late_delete_changes_no_aggregate_of_the_join(stream: Stream):
-    # J13, each step its own micro-batch: late on both sides, and what comes after it goes on from what was there.
+    # J13, each step its own micro-batch: late on both sides, and what comes after it goes on from
+    # what was there.
     stream.batch(left=[("k", 5, 1)])
     stream.batch(right=[("k", 2, "x")])
     stream.batch(left=[("k", 4, None)], right=[("k", 1, None)])
     stream.batch(left=[("k", 6, 2)])
     aggs = {"n": "count", "total": ("sum", "x"), "all": ("collect_list", "v")}
-    batches = stream.run(hfs.aggregate(tables(stream), by="k", aggs=aggs, state=stream.state(), name="totals"))
+    batches = stream.run(
+        hfs.aggregate(tables(stream), by="k", aggs=aggs, state=stream.state(), name="totals")
+    )
     # A row of the join, were it one of nulls, would change its group, which goes out then.
     assert batches == {0: [], 1: [("k", 1, 1, ["x"])], 2: [], 3: [("k", 2, 3, ["x", "x"])]}
 
@@ -57,7 +71,15 @@ def test_a_late_delete_changes_no_aggregate_of_the_join(stream: Stream):
     ("how", "expected"),
     [
         ("inner", [("k", 4, 2, 3, "a")]),
-        ("left", [("k", 1, 1, None, None), ("k", 1, 1, 3, "a"), ("k", 4, 2, 3, "a"), ("m", 2, 3, None, None)]),
+        (
+            "left",
+            [
+                ("k", 1, 1, None, None),
+                ("k", 1, 1, 3, "a"),
+                ("k", 4, 2, 3, "a"),
+                ("m", 2, 3, None, None),
+            ],
+        ),
         (
             "outer",
             [
@@ -89,15 +111,31 @@ def test_kinds_of_joins_of_static_tables(spark, how: str, expected: list[tuple])
 
 
 @pytest.mark.parametrize("history", [{}, {"history_retention": "1 day"}])
-def test_the_result_as_a_table_has_the_last_of_several_rows_of_one_key_and_time(stream: Stream, history: dict):
+def test_the_result_as_a_table_has_the_last_of_several_rows_of_one_key_and_time(
+    stream: Stream, history: dict
+):
     # As docs/spark/join_table.md has it; the values first, so that content decides by them.
     stream.batch(left=[("k", 1, 9), ("m", 1, 1), ("n", 1, 1)])
     stream.batch(left=[("k", 5, 2)], right=[("k", 5, "x"), ("m", 5, "a"), ("n", 3, "a")])
     stream.batch(left=[("m", 5, None)], right=[("n", 3, None)])
-    changed = tables(stream, how="left").select("k", "x", "v", F.greatest("t", "since").alias("at"), "t", "since")
-    kept = hfs.materialize(changed, by="k", on="at", order_by=["t", "since"], name="table", state=stream.state(), **history)
+    changed = tables(stream, how="left").select(
+        "k", "x", "v", F.greatest("t", "since").alias("at"), "t", "since"
+    )
+    kept = hfs.materialize(
+        changed,
+        by="k",
+        on="at",
+        order_by=["t", "since"],
+        name="table",
+        state=stream.state(),
+        **history,
+    )
     found = stream.last_of_each(kept)
-    assert {key: row[1:3] for key, row in found.items()} == {"k": (2, "x"), "m": (None, None), "n": (1, None)}
+    assert {key: row[1:3] for key, row in found.items()} == {
+        "k": (2, "x"),
+        "m": (None, None),
+        "n": (1, None),
+    }
 
 
 @pytest.mark.parametrize(
@@ -111,7 +149,16 @@ def test_the_result_as_a_table_has_the_last_of_several_rows_of_one_key_and_time(
     ],
 )
 def test_bad_input_is_named_at_the_call(spark, options: dict, message: str):
-    left, right = (spark.createDataFrame([], ddl) for ddl in ("k string, t timestamp, x int", "k string, since timestamp"))
-    asked = {"by": "k", "left_on": "t", "right_on": "since", "state": hfs.State.scratch(), **options}
+    left, right = (
+        spark.createDataFrame([], ddl)
+        for ddl in ("k string, t timestamp, x int", "k string, since timestamp")
+    )
+    asked = {
+        "by": "k",
+        "left_on": "t",
+        "right_on": "since",
+        "state": hfs.State.scratch(),
+        **options,
+    }
     with pytest.raises(ValueError, match=message):
         hfs.join_table(left, right, **asked)

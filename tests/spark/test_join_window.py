@@ -1,4 +1,6 @@
-"""What a join_window answers; the state host's own tests compare it with its definition on random streams."""
+"""What a join_window answers; the state host's own tests compare it with its definition on random
+streams.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,17 @@ import holdfast.spark as hfs
 
 
 def near(stream: Stream, **options):
-    asked = {"by": "k", "left_on": "t", "right_on": "since", "before": "3 seconds", "after": "5 seconds", "name": "join"}
-    return hfs.join_window(stream.source("left"), stream.source("right"), state=stream.state(), **{**asked, **options})
+    asked = {
+        "by": "k",
+        "left_on": "t",
+        "right_on": "since",
+        "before": "3 seconds",
+        "after": "5 seconds",
+        "name": "join",
+    }
+    return hfs.join_window(
+        stream.source("left"), stream.source("right"), state=stream.state(), **{**asked, **options}
+    )
 
 
 def pairs(rows: list[tuple]) -> list[tuple]:
@@ -22,7 +33,10 @@ def pairs(rows: list[tuple]) -> list[tuple]:
 
 def test_a_stream_with_late_rows_and_a_restart(stream: Stream):
     stream.partitions = 1
-    stream.batch(left=[("k", 10, 1), ("m", 10, 2)], right=[("k", 7, "a"), ("k", 6, "early"), (None, 7, "null")])
+    stream.batch(
+        left=[("k", 10, 1), ("m", 10, 2)],
+        right=[("k", 7, "a"), ("k", 6, "early"), (None, 7, "null")],
+    )
     stream.run(near(stream, how="outer", grace="2 seconds"))
     stream.batch(left=[("z", 12, 3)], right=[("k", 15, "b"), ("k", 16, "beyond")])
     stream.batch(right=[("k", 14, "c"), ("k", 13, "late")])
@@ -40,10 +54,12 @@ def test_a_stream_with_late_rows_and_a_restart(stream: Stream):
 def test_static_rows_against_a_join_of_spark(spark, how: str):
     rng = random.Random(3)
     left = spark.createDataFrame(
-        [(rng.choice(["a", "b", "c", None]), at(rng.randrange(400)), n) for n in range(300)], "k string, t timestamp, x int"
+        [(rng.choice(["a", "b", "c", None]), at(rng.randrange(400)), n) for n in range(300)],
+        "k string, t timestamp, x int",
     )
     right = spark.createDataFrame(
-        [(rng.choice(["a", "b", "d", None]), at(rng.randrange(400)), n) for n in range(300)], "k string, t timestamp, v int"
+        [(rng.choice(["a", "b", "d", None]), at(rng.randrange(400)), n) for n in range(300)],
+        "k string, t timestamp, v int",
     )
     given = hfs.join_window(
         left,
@@ -58,9 +74,15 @@ def test_static_rows_against_a_join_of_spark(spark, how: str):
     )
     assert given.columns == ["k", "t", "x", "t_right", "v"]
     there = right.withColumnRenamed("k", "k_right").withColumnRenamed("t", "t_right")
-    close = F.expr("k = k_right and t_right between t - interval 3 seconds and t + interval 5 seconds")
-    expected = left.join(there, close, how).select(F.coalesce("k", "k_right"), "t", "x", "t_right", "v")
-    assert sorted(map(tuple, given.collect()), key=str) == sorted(map(tuple, expected.collect()), key=str)
+    close = F.expr(
+        "k = k_right and t_right between t - interval 3 seconds and t + interval 5 seconds"
+    )
+    expected = left.join(there, close, how).select(
+        F.coalesce("k", "k_right"), "t", "x", "t_right", "v"
+    )
+    assert sorted(map(tuple, given.collect()), key=str) == sorted(
+        map(tuple, expected.collect()), key=str
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,7 +97,16 @@ def test_static_rows_against_a_join_of_spark(spark, how: str):
     ],
 )
 def test_bad_input_is_named_at_the_call(spark, options: dict, message: str):
-    left, right = (spark.createDataFrame([], ddl) for ddl in ("k string, t timestamp, x int", "k string, since timestamp"))
-    asked = {"by": "k", "left_on": "t", "right_on": "since", "before": "1 second", "after": "1 second"}
+    left, right = (
+        spark.createDataFrame([], ddl)
+        for ddl in ("k string, t timestamp, x int", "k string, since timestamp")
+    )
+    asked = {
+        "by": "k",
+        "left_on": "t",
+        "right_on": "since",
+        "before": "1 second",
+        "after": "1 second",
+    }
     with pytest.raises(ValueError, match=message):
         hfs.join_window(left, right, state=hfs.State.scratch(), **{**asked, **options})

@@ -35,8 +35,9 @@ def test_a_driver_killed_in_mid_batch(tmp_path: Path, seed: int):
     assert said.endswith("20000 orders, 0 differences, 0 lost, 0 doubled\n")
 
 
-# Each of these moments lies between two files that Spark writes one after the other. A case takes half a minute and more, so they
-# are not in `make test`; `make crash-demo` and `make survive` have them.
+# Each of these moments lies between two files that Spark writes one after the other. A case takes
+# half a minute and more, so they are not in `make test`; `make crash-demo` and `make survive` have
+# them.
 @pytest.mark.crash
 @pytest.mark.survive
 @pytest.mark.parametrize(

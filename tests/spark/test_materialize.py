@@ -1,4 +1,6 @@
-"""What a materialize hands on; the state host's own tests compare the tables with models on random streams."""
+"""What a materialize hands on; the state host's own tests compare the tables with models on random
+streams.
+"""
 
 from __future__ import annotations
 
@@ -38,21 +40,44 @@ def test_with_a_history_late_rows_within_it_do(stream: Stream):
     assert taken(batches[1]) == [2]
 
 
-@pytest.mark.parametrize("options", [{}, {"on": "since"}, {"on": "since", "history_retention": "10 seconds"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"on": "since"}, {"on": "since", "history_retention": "10 seconds"}]
+)
 def test_order_by_decides_between_rows_of_one_key_and_time(stream: Stream, options: dict):
     # A delete comes first by content, and has its column to order by all the same.
-    stream.batch(right=[("k", 5, None, 2), ("k", 5, "z", 1), ("m", 5, "a", 2), ("m", 5, "z", 1), ("n", 5, "z", None)])
+    stream.batch(
+        right=[
+            ("k", 5, None, 2),
+            ("k", 5, "z", 1),
+            ("m", 5, "a", 2),
+            ("m", 5, "z", 1),
+            ("n", 5, "z", None),
+        ]
+    )
     stream.batch(right=[("m", 5, "newer batch", 0)])
     frame = stream.source("right") if options else stream.source("right").drop("since")
-    kept = hfs.materialize(frame, by="k", name="table", state=stream.state(), order_by=["N"], **options)
+    kept = hfs.materialize(
+        frame, by="k", name="table", state=stream.state(), order_by=["N"], **options
+    )
     found = stream.last_of_each(kept)
-    assert {key: row[-2:] for key, row in found.items()} == {"k": (None, 2), "m": ("newer batch", 0), "n": ("z", None)}
+    assert {key: row[-2:] for key, row in found.items()} == {
+        "k": (None, 2),
+        "m": ("newer batch", 0),
+        "n": ("z", None),
+    }
 
 
 def test_order_by_of_a_delete_is_seen_in_the_table(stream: Stream):
     stream.batch(right=[("k", 5, None, 2), ("k", 5, "z", 1)])
     stream.batch(right=[("k", 4, "old", 1)])
-    kept = hfs.materialize(stream.source("right"), by="k", on="since", order_by=["n"], name="table", state=stream.state())
+    kept = hfs.materialize(
+        stream.source("right"),
+        by="k",
+        on="since",
+        order_by=["n"],
+        name="table",
+        state=stream.state(),
+    )
     # A table without history forgets when it deleted: an older row is taken if nothing is there.
     assert [row[2] for row in stream.run(kept)[1]] == ["old"]
 
@@ -74,14 +99,19 @@ def test_order_by_is_no_part_of_the_state(stream: Stream):
         ({"on": "k"}, "on: column 'k' of the given frame is string, not a timestamp"),
         ({"history_retention": "1 day"}, "history_retention needs on"),
         ({"on": "t", "history_retention": "-1 day"}, "history_retention is negative"),
-        ({"order_by": ["nothing"]}, "order_by: the given frame has no column 'nothing'; it has k, t, x"),
+        (
+            {"order_by": ["nothing"]},
+            "order_by: the given frame has no column 'nothing'; it has k, t, x",
+        ),
         ({"name": "a/b"}, "an operator's name is part of file names"),
     ],
 )
 def test_bad_input_is_named_at_the_call(spark, options: dict, message: str):
     frame = spark.createDataFrame([], "k string, t timestamp, x int")
     with pytest.raises(ValueError, match=message):
-        hfs.materialize(frame, **{"by": "k", "state": hfs.State.scratch(), "name": "table", **options})
+        hfs.materialize(
+            frame, **{"by": "k", "state": hfs.State.scratch(), "name": "table", **options}
+        )
 
 
 def test_order_by_is_a_list(spark):

@@ -1,4 +1,5 @@
-"""A root in an object store, without Spark: what a state proves first, and sessions of a state host over S3.
+"""A root in an object store, without Spark: what a state proves first, and sessions of a state host
+over S3.
 
 The suites of the root, of sessions and of epochs run on an S3 server with `make s3`.
 """
@@ -38,7 +39,9 @@ class Job:
 
     def __init__(self, port: int, base: Path, behind: int | None = None, **options: str) -> None:
         self.port, self.base = port if behind is None else behind, base
-        self.state = hfs.State(s3_server.root(), partitions=1, storage_options=s3_server.options(port, **options))
+        self.state = hfs.State(
+            s3_server.root(), partitions=1, storage_options=s3_server.options(port, **options)
+        )
         self.put("query/metadata", json.dumps({"id": QUERY}).encode())
         self.host: subprocess.Popen[bytes] | None = None
         self.epoch = -1
@@ -53,15 +56,28 @@ class Job:
 
     def names(self) -> list[str]:
         prefix = self.path("").removeprefix("/test/")
-        content = s3_server.request(self.port, "GET", f"/test?list-type=2&prefix={prefix}")[2].decode()
-        return [part.partition("</Key>")[0].removeprefix(prefix) for part in content.split("<Key>")[1:]]
+        content = s3_server.request(self.port, "GET", f"/test?list-type=2&prefix={prefix}")[
+            2
+        ].decode()
+        return [
+            part.partition("</Key>")[0].removeprefix(prefix) for part in content.split("<Key>")[1:]
+        ]
 
     def start(self) -> None:
         (self.base / "token").write_text("a token")
         command = [sys.executable, "-m", "holdfast.host", "--socket", str(self.base / "host.sock")]
-        command += ["--token-file", str(self.base / "token"), "--executor-pid", str(os.getpid()), "--idle-seconds", "60"]
+        command += [
+            "--token-file",
+            str(self.base / "token"),
+            "--executor-pid",
+            str(os.getpid()),
+            "--idle-seconds",
+            "60",
+        ]
         with (self.base / "log").open("ab") as log:
-            self.host = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "TMPDIR": str(self.base)})
+            self.host = subprocess.Popen(
+                command, stdout=log, stderr=log, env={**os.environ, "TMPDIR": str(self.base)}
+            )
 
     def kill(self) -> None:
         if self.host is not None:
@@ -88,7 +104,9 @@ class Job:
         self.put(f"query/commits/{self.epoch}", b"v1\n{}")
         return got
 
-    def attempt(self, *rows: tuple[bool, int, str, int], attempt: int = 1) -> list[tuple[int, int | None]]:
+    def attempt(
+        self, *rows: tuple[bool, int, str, int], attempt: int = 1
+    ) -> list[tuple[int, int | None]]:
         request: dict[str, Any] = {
             "root": self.state.root,
             "storage_options": self.state.storage_options,
@@ -111,7 +129,9 @@ class Job:
             [row[3] if row[0] else None for row in rows],
             [None if row[0] else row[3] for row in rows],
         ]
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, LAYOUT, strict=True)]
+        arrays = [
+            pa.array(column, field.type) for column, field in zip(columns, LAYOUT, strict=True)
+        ]
         client = self.connect()
         try:
             client.open_session(json.dumps(request))
@@ -132,14 +152,19 @@ def job(port: int, tmp_path: Path) -> Iterator[Job]:
 def test_epochs_outlive_the_host_and_its_disk(job: Job):
     assert job.run((False, 1, "CHF", 95), (True, 2, "CHF", 1)) == [(1, 95)]
     job.kill()
-    assert job.run((False, 3, "CHF", 96), (True, 2, "CHF", 2), (True, 4, "CHF", 3)) == [(2, 95), (3, 96)]
+    assert job.run((False, 3, "CHF", 96), (True, 2, "CHF", 2), (True, 4, "CHF", 3)) == [
+        (2, 95),
+        (3, 96),
+    ]
     job.kill()
     databases = next(job.base.glob("holdfast-*/state/*/join/0"))
     shutil.rmtree(databases.parents[1])
     assert job.run((True, 5, "CHF", 4), (True, 1, "USD", 5)) == [(5, None), (4, 96)]
     heads = [name for name in job.names() if name.startswith("log/")]
     assert len(heads) == 3
-    assert {"meta.json", "operators/join.json", "probe", "runs/00000000000000000001"} <= set(job.names())
+    assert {"meta.json", "operators/join.json", "probe", "runs/00000000000000000001"} <= set(
+        job.names()
+    )
 
 
 def test_a_new_disk_begins_with_a_snapshot_in_the_store(job: Job):
@@ -163,7 +188,9 @@ def test_secrets_stay_in_memory(job: Job):
     assert len(files) > 5
     assert not [path for path in files if s3_server.SECRET.encode() in path.read_bytes()]
     for name in job.names():
-        assert s3_server.SECRET.encode() not in s3_server.request(job.port, "GET", job.path(name))[2]
+        assert (
+            s3_server.SECRET.encode() not in s3_server.request(job.port, "GET", job.path(name))[2]
+        )
     assert job.host is not None
     for part in ("cmdline", "environ"):
         assert s3_server.SECRET.encode() not in Path(f"/proc/{job.host.pid}/{part}").read_bytes()
@@ -184,7 +211,9 @@ def test_a_log_object_that_is_missing_is_named(job: Job):
 
 
 def retried(job: Job, rows: Any) -> tuple[list[str], list[tuple[int, int | None]]]:
-    """A task with as many attempts as Spark gives it: what they were refused with, and what it gave at last."""
+    """A task with as many attempts as Spark gives it: what they were refused with, and what it gave
+    at last.
+    """
     told: list[str] = []
     for attempt in range(4):
         try:
@@ -237,7 +266,10 @@ def test_a_store_that_stalls_fails_the_task_and_not_the_query(port: int, tmp_pat
             # The put took place, its answer came too late: the object is found to be our own.
             assert job.run((True, 2, "CHF", 1)) == [(1, 95)]
             assert stalled[0] == 1
-            assert len([name for name in job.names() if name.startswith("log/00000000000000000001/")]) == 1
+            assert (
+                len([name for name in job.names() if name.startswith("log/00000000000000000001/")])
+                == 1
+            )
         finally:
             job.kill()
 
@@ -262,7 +294,9 @@ def test_a_store_that_lets_an_object_be_created_twice_is_refused(port: int):
         ("s3://test/x", {"allow_http": "false"}, r"s3://test/x/probe.*URL scheme is not allowed"),
     ],
 )
-def test_a_store_that_cannot_be_used_says_why(port: int, root: str, more: dict[str, str], message: str):
+def test_a_store_that_cannot_be_used_says_why(
+    port: int, root: str, more: dict[str, str], message: str
+):
     with pytest.raises(HoldfastError, match=message) as refused:
         hfs.State(root, storage_options={**s3_server.options(port), **more})
     assert s3_server.SECRET not in str(refused.value)
@@ -277,7 +311,9 @@ def test_a_store_that_cannot_be_used_says_why(port: int, root: str, more: dict[s
         ("az://container/x", {}, r"belongs to a storage account"),
     ],
 )
-def test_a_wrong_address_or_option_is_named(root: str, options: Any, message: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_wrong_address_or_option_is_named(
+    root: str, options: Any, message: str, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
     with pytest.raises(ValueError, match=message) as refused:
         hfs.State(root, storage_options=options)
@@ -300,7 +336,9 @@ def test_an_option_that_is_no_string_is_named():
         ("az://container/a", "abfss://container@account.dfs.core.windows.net/a/query"),
     ],
 )
-def test_the_checkpoint_is_spelled_as_spark_wants(root: str, checkpoint: str, monkeypatch: pytest.MonkeyPatch):
+def test_the_checkpoint_is_spelled_as_spark_wants(
+    root: str, checkpoint: str, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("holdfast._core.check_root", lambda *_: None)
     options = {"account_name": "account"} if root.startswith("az") else {}
     assert hfs.State(root, storage_options=options).checkpoint_location == checkpoint

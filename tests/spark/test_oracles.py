@@ -1,7 +1,8 @@
-"""Operators on random streams against polars, and against the static frame of the same rows: rows are drawn, delayed by less
-than the grace, and cut into micro-batches.
+"""Operators on random streams against polars, and against the static frame of the same rows: rows
+are drawn, delayed by less than the grace, and cut into micro-batches.
 
-The state host's own tests (`rust/host/tests/operators`) draw thousands of them, later rows too, against models.
+The state host's own tests (`rust/host/tests/operators`) draw thousands of them, later rows too,
+against models.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ pytestmark = pytest.mark.skipif(EXAMPLES == 0, reason="long: make oracles")
 BEAT = LEFT.append(pa.field("holdfast_heartbeat", pa.timestamp("us", "UTC")))
 GRACE = 6
 RANDOM = settings(
-    max_examples=max(EXAMPLES, 1), deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=max(EXAMPLES, 1),
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 KEYS = st.sampled_from(["a", "b", "c"])
@@ -33,12 +37,18 @@ TIMES = st.integers(0, 40)
 
 @st.composite
 def arriving(draw, *, late: bool = True):
-    """Left rows (k, t, x) and right ones (k, t, v) of distinct keys and times, by micro-batch; and how many partitions."""
+    """Left rows (k, t, x) and right ones (k, t, v) of distinct keys and times, by micro-batch; and
+    how many partitions.
+    """
     sides = [
         draw(st.lists(st.tuples(KEYS, TIMES), min_size=1, max_size=25, unique=True)),
         draw(st.lists(st.tuples(KEYS, TIMES), min_size=1, max_size=25, unique=True)),
     ]
-    rows = [(time, side, key, n) for side, given in enumerate(sides) for n, (key, time) in enumerate(given)]
+    rows = [
+        (time, side, key, n)
+        for side, given in enumerate(sides)
+        for n, (key, time) in enumerate(given)
+    ]
     delays = [draw(st.integers(0, GRACE - 1)) if late else 0 for _ in rows]
     order = sorted(range(len(rows)), key=lambda n: (rows[n][0] + delays[n], rows[n]))
     cuts = sorted(draw(st.lists(st.integers(0, len(rows)), max_size=3)))
@@ -67,15 +77,22 @@ def arrived(spark, folder: Path, drawn) -> Stream:
 def run(stream: Stream, operator):
     """What the stream gives, epoch by epoch; at its end a heartbeat lets all go."""
     stream.batch(left=[(None, None, None, 10_000)])
-    done = stream.run(operator(stream.source("left"), stream.source("right").drop("n"), stream.state()))
+    done = stream.run(
+        operator(stream.source("left"), stream.source("right").drop("n"), stream.state())
+    )
     return [[plain(row) for row in done[epoch]] for epoch in sorted(done)]
 
 
 def appended(stream: Stream, operator):
-    """All that an operator gives that takes nothing back; the static frame of the same rows gives the same."""
+    """All that an operator gives that takes nothing back; the static frame of the same rows gives
+    the same.
+    """
     left, right = (stream.spark.read.parquet(str(stream.base / side)) for side in ("left", "right"))
     state = hfs.State.scratch(partitions=stream.partitions)
-    static = [plain(row) for row in operator(left.drop("holdfast_heartbeat"), right.drop("n"), state).collect()]
+    static = [
+        plain(row)
+        for row in operator(left.drop("holdfast_heartbeat"), right.drop("n"), state).collect()
+    ]
     given = [row for rows in run(stream, operator) for row in rows]
     assert ordered(given) == ordered(static)
     return given
@@ -103,7 +120,9 @@ NEAR = {"by": "k", "left_on": "t", "right_on": "since", "name": "op"}
 
 
 @RANDOM
-@given(drawn=arriving(), how=st.sampled_from(["left", "inner"]), tolerance=st.sampled_from([None, 7]))
+@given(
+    drawn=arriving(), how=st.sampled_from(["left", "inner"]), tolerance=st.sampled_from([None, 7])
+)
 def test_join_asof(spark, tmp_path: Path, drawn, how: str, tolerance: int | None):
     within = None if tolerance is None else f"{tolerance} seconds"
 
@@ -113,8 +132,12 @@ def test_join_asof(spark, tmp_path: Path, drawn, how: str, tolerance: int | None
 
     left, right = frames(drawn)
     there = right.sort("since").with_columns(pl.col("since").alias("from"))
-    expected = left.sort("t").join_asof(there, left_on="t", right_on="from", by="k", tolerance=tolerance)
-    expected = (expected.drop_nulls("v") if how == "inner" else expected).select("k", "t", "x", "since", "v")
+    expected = left.sort("t").join_asof(
+        there, left_on="t", right_on="from", by="k", tolerance=tolerance
+    )
+    expected = (expected.drop_nulls("v") if how == "inner" else expected).select(
+        "k", "t", "x", "since", "v"
+    )
     given = appended(arrived(spark, tmp_path, drawn), operator)
     assert ordered(given) == ordered(floats(expected))
 
@@ -127,10 +150,20 @@ def test_join_window(spark, tmp_path: Path, drawn, how: str):
         return hfs.join_window(left, right, how=how, state=state, **spans, **NEAR)
 
     left, right = frames(drawn)
-    pairs = left.join(right, on="k").filter(pl.col("since").is_between(pl.col("t") - 3, pl.col("t") + 5))
-    alone = left.join(pairs, on="x", how="anti").with_columns(since=pl.lit(None, pl.Int64), v=pl.lit(None, pl.String))
-    bare = right.join(pairs, on="v", how="anti").with_columns(t=pl.lit(None, pl.Int64), x=pl.lit(None, pl.Int64))
-    parts = [pairs, *([alone] if how in ("left", "outer") else []), *([bare] if how in ("right", "outer") else [])]
+    pairs = left.join(right, on="k").filter(
+        pl.col("since").is_between(pl.col("t") - 3, pl.col("t") + 5)
+    )
+    alone = left.join(pairs, on="x", how="anti").with_columns(
+        since=pl.lit(None, pl.Int64), v=pl.lit(None, pl.String)
+    )
+    bare = right.join(pairs, on="v", how="anti").with_columns(
+        t=pl.lit(None, pl.Int64), x=pl.lit(None, pl.Int64)
+    )
+    parts = [
+        pairs,
+        *([alone] if how in ("left", "outer") else []),
+        *([bare] if how in ("right", "outer") else []),
+    ]
     expected = pl.concat([part.select("k", "t", "x", "since", "v") for part in parts])
     given = appended(arrived(spark, tmp_path, drawn), operator)
     assert ordered(given) == ordered(floats(expected))
@@ -150,10 +183,18 @@ def test_join_table(spark, tmp_path: Path, drawn, how: str):
     given = {}
     for rows in run(arrived(spark, tmp_path, drawn), operator):
         # At equal times the right side comes first, and the left side's rows in the order of time.
-        for row in sorted(rows, key=lambda row: (newer(row), *(-1 if time is None else time for time in (row[1], row[3])))):
+        for row in sorted(
+            rows,
+            key=lambda row: (
+                newer(row),
+                *(-1 if time is None else time for time in (row[1], row[3])),
+            ),
+        ):
             if row[0] not in given or newer(given[row[0]]) <= newer(row):
                 given[row[0]] = row
-    expected = newest[0].join(newest[1], on="k", how="full" if how == "outer" else how, coalesce=True)
+    expected = newest[0].join(
+        newest[1], on="k", how="full" if how == "outer" else how, coalesce=True
+    )
     assert ordered(given.values()) == ordered(floats(expected))
 
 
@@ -178,7 +219,8 @@ def test_aggregate(spark, tmp_path: Path, drawn):
     left, _ = frames(drawn)
     groups = left.sort("t").group_by("k", maintain_order=True)
     expected = groups.agg(
-        pl.len(), x.sum().alias("sum"), x.min().alias("low"), x.max().alias("high"), x.first().alias("first"),
+        pl.len(), x.sum().alias("sum"), x.min().alias("low"), x.max().alias("high"),
+        x.first().alias("first"),
         x.last().alias("last"), pl.col("t").n_unique().alias("times"), x.alias("all"),
     )  # fmt: skip
     given = {row[0]: row for rows in run(arrived(spark, tmp_path, drawn), operator) for row in rows}
@@ -213,4 +255,6 @@ def test_materialize(spark, tmp_path: Path, drawn):
 
 def floats(frame: pl.DataFrame):
     """The frame's rows with times as `seconds` gives them."""
-    return frame.with_columns(pl.col(name).cast(pl.Float64) for name in ("t", "since") if name in frame.columns).rows()
+    return frame.with_columns(
+        pl.col(name).cast(pl.Float64) for name in ("t", "since") if name in frame.columns
+    ).rows()

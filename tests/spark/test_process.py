@@ -9,7 +9,19 @@ from threading import Lock
 import pyarrow as pa
 import pytest
 from every_method import BUILDERS, script
-from processors import OUT, Catches, Chance, EveryMethod, Fails, Hits, Keeping, Recount, Reminders, Sums, Tickets
+from processors import (
+    OUT,
+    Catches,
+    Chance,
+    EveryMethod,
+    Fails,
+    Hits,
+    Keeping,
+    Recount,
+    Reminders,
+    Sums,
+    Tickets,
+)
 from pyspark.errors import PythonException
 from streams import Stream, kill_hosts
 
@@ -49,7 +61,10 @@ def test_another_serde_of_a_store_is_refused_after_a_restart(stream: Stream):
     stream.batch(left=[("a", 1, 1)])
     stream.run(totals(hf.serde.INT64))
     stream.batch(left=[("a", 2, 2)])
-    with pytest.raises(Exception, match="operator own: store hits: value: .* serde int64 and is now opened with float64"):
+    with pytest.raises(
+        Exception,
+        match="operator own: store hits: value: .* serde int64 and is now opened with float64",
+    ):
         stream.run(totals(hf.serde.FLOAT64))
     assert stream.run(totals(hf.serde.INT64))[1] == [("a", 2)]
 
@@ -64,7 +79,9 @@ def test_a_retry_sees_nothing_of_the_attempt_that_failed(stream: Stream, tmp_pat
 
 
 def test_what_cannot_be_repeated_is_given_again(stream: Stream):
-    """Each batch is evaluated twice, and one more time by a new run after the driver has lost its last commit."""
+    """Each batch is evaluated twice, and one more time by a new run after the driver has lost its
+    last commit.
+    """
     seen: dict[int, list] = {}
 
     def twice(frame, batch_id: int) -> None:
@@ -84,11 +101,15 @@ def test_what_cannot_be_repeated_is_given_again(stream: Stream):
 
 
 def two_draws(stream: Stream, guarantee: str) -> dict[int, list[list]]:
-    """What each of two evaluations of a micro-batch gives, of a processor that draws another number each time."""
+    """What each of two evaluations of a micro-batch gives, of a processor that draws another number
+    each time.
+    """
     stream.batch(left=[("a", 1, 1)])
     stream.batch(left=[("a", 2, 2)])
     state = stream.state(processing_guarantee=guarantee)
-    frame = processed(stream, Tickets(), state=state, schema="k string, hits bigint, before bigint, drawn bigint")
+    frame = processed(
+        stream, Tickets(), state=state, schema="k string, hits bigint, before bigint, drawn bigint"
+    )
     seen: dict[int, list[list]] = {}
 
     def each(frame, epoch):
@@ -118,13 +139,16 @@ def test_output_that_was_kept_under_another_schema_is_named(stream: Stream):
     stream.run(processed(stream, Chance(), deterministic=False))
     stream.forget_commit(0)
     with pytest.raises(
-        Exception, match=r"gave the columns \['k', 'n'\]; its schema has \['k', 'm'\].*`holdfast epoch drop`"
+        Exception,
+        match=r"gave the columns \['k', 'n'\]; its schema has \['k', 'm'\].*`holdfast epoch drop`",
     ):
         stream.run(processed(stream, Chance(), deterministic=False, schema="k string, m bigint"))
 
 
 @pytest.mark.parametrize(
-    "how", [pa.table, pa.record_batch, lambda columns: pa.table(columns)[:0]], ids=["table", "batch", "none"]
+    "how",
+    [pa.table, pa.record_batch, lambda columns: pa.table(columns)[:0]],
+    ids=["table", "batch", "none"],
 )
 def test_a_table_or_batch_may_be_returned(spark, how):
     class Returns:
@@ -139,9 +163,13 @@ def test_a_table_or_batch_may_be_returned(spark, how):
     assert [row.asDict() for row in call.collect()] == expected
 
 
-@pytest.mark.parametrize("given", [pa.array([7]), pa.chunked_array([[7]]), 7], ids=["array", "chunked", "number"])
+@pytest.mark.parametrize(
+    "given", [pa.array([7]), pa.chunked_array([[7]]), 7], ids=["array", "chunked", "number"]
+)
 def test_what_is_no_batch_is_named(given):
-    with pytest.raises(TypeError, match=f"the processor gave a {type(given).__name__}; wanted: record batches"):
+    with pytest.raises(
+        TypeError, match=f"the processor gave a {type(given).__name__}; wanted: record batches"
+    ):
         list(task._batches(given))
 
 
@@ -162,7 +190,9 @@ def test_the_users_traceback_reaches_the_user(spark):
 
 def test_a_processor_may_catch_what_is_wrong_with_a_read(spark):
     frame = spark.createDataFrame([("a", 1)], "k string, n int")
-    got = hfs.process(frame, Catches(), by="k", schema=OUT, state=hfs.State.scratch(partitions=1)).collect()
+    got = hfs.process(
+        frame, Catches(), by="k", schema=OUT, state=hfs.State.scratch(partitions=1)
+    ).collect()
     assert [(row["n"], "keeps duplicates" in row["k"]) for row in got] == [(1, True)] * 2
 
 
@@ -222,7 +252,9 @@ def test_every_method_of_every_store_gives_what_it_gives_in_a_task(spark, tmp_pa
     assert lines[: len(expected)] == expected
     rest = lines[len(expected) :]
     for line, words in zip(
-        rest, ["ctx.commit()", "UnsupportedOperationError: store kv", "on=", "no store 'none'"], strict=False
+        rest,
+        ["ctx.commit()", "UnsupportedOperationError: store kv", "on=", "no store 'none'"],
+        strict=False,
     ):
         assert words in line
     assert rest[4:] == ["0 0 None 1", "None"]
@@ -238,7 +270,10 @@ def test_the_example_of_the_docs(stream: Stream):
     stream.batch(left=[(name, 3_700, 0) for name in ("ada", *"cdefgh")])
     stream.batch(left=[(name, 7_400, 0) for name in "cdefgh"])
     batches = stream.run(names["alarms"])
-    assert sorted(row for batch in batches.values() for row in batch if len(row[0]) > 1) == [("ada", 3), ("bob", 1)]
+    assert sorted(row for batch in batches.values() for row in batch if len(row[0]) > 1) == [
+        ("ada", 3),
+        ("bob", 1),
+    ]
 
 
 def test_the_contracts_case_of_a_join_with_what_is_current_on_arrival(stream: Stream):
@@ -248,8 +283,12 @@ def test_the_contracts_case_of_a_join_with_what_is_current_on_arrival(stream: St
     names = {"__name__": "example", "root": str(stream.root)}
     exec(processor.split("HOUR")[0], names)
     names["state"] = stream.state()
-    names["orders"] = stream.source("left").selectExpr("k currency", "t at", "CAST(x AS BIGINT) AS `order`")
-    names["rates"] = stream.source("right").selectExpr("k currency", "since at", "CAST(n AS DOUBLE) rate")
+    names["orders"] = stream.source("left").selectExpr(
+        "k currency", "t at", "CAST(x AS BIGINT) AS `order`"
+    )
+    names["rates"] = stream.source("right").selectExpr(
+        "k currency", "since at", "CAST(n AS DOUBLE) rate"
+    )
     exec(joins, names)
     a, b, c, d = 1, 2, 3, 4
     stream.batch(right=[("k", 4, "", a)])
@@ -258,7 +297,10 @@ def test_the_contracts_case_of_a_join_with_what_is_current_on_arrival(stream: St
         stream.batch(right=[("k", time, "", rate)])
     stream.batch(left=[("k", 6, 2)])
     batches = stream.run(names["joined"])
-    assert {epoch: rows for epoch, rows in batches.items() if rows} == {1: [(1, float(a))], 7: [(2, float(d))]}
+    assert {epoch: rows for epoch, rows in batches.items() if rows} == {
+        1: [(1, float(a))],
+        7: [(2, float(d))],
+    }
 
 
 def test_the_contracts_case_of_a_late_update_of_a_table_that_is_not_versioned(stream: Stream):
@@ -266,8 +308,12 @@ def test_the_contracts_case_of_a_late_update_of_a_table_that_is_not_versioned(st
     stream.batch(right=[("k", 5, "red")])
     stream.batch(right=[("k", 3, "blue")])
     state = stream.state()
-    changes = hfs.process(stream.source("right"), Recount(), by="k", on="since", schema=OUT, state=state, name="table")
-    batches = stream.run(hfs.aggregate(changes, by="k", aggs={"n": ("sum", "n")}, state=state, name="counts"))
+    changes = hfs.process(
+        stream.source("right"), Recount(), by="k", on="since", schema=OUT, state=state, name="table"
+    )
+    batches = stream.run(
+        hfs.aggregate(changes, by="k", aggs={"n": ("sum", "n")}, state=state, name="counts")
+    )
     assert batches == {0: [("red", 1)], 1: [("blue", 1), ("red", 0)]}
 
 
@@ -281,15 +327,31 @@ def _with_stores(stores) -> Keeping:
     ("options", "error", "message"),
     [
         ({"processor": object()}, TypeError, "processor is a object without a method process"),
-        ({"processor": Keeping("kv")}, TypeError, "Keeping.stores has a str; wanted: what holdfast.stores builds"),
-        ({"processor": _with_stores(None)}, TypeError, "Keeping.stores is a NoneType; wanted: a sequence of what"),
+        (
+            {"processor": Keeping("kv")},
+            TypeError,
+            "Keeping.stores has a str; wanted: what holdfast.stores builds",
+        ),
+        (
+            {"processor": _with_stores(None)},
+            TypeError,
+            "Keeping.stores is a NoneType; wanted: a sequence of what",
+        ),
         (
             {"processor": _with_stores(hf.stores.key_value("a"))},
             TypeError,
             "Keeping.stores is a StoreBuilder; wanted: a seq",
         ),
-        ({"processor": Keeping(hf.stores.key_value("holdfast.x"))}, ValueError, "names that begin with 'holdfast.'"),
-        ({"processor": Keeping(hf.stores.key_value("a", transactional=False))}, hf.errors.HoldfastError, "'a' is not trans"),
+        (
+            {"processor": Keeping(hf.stores.key_value("holdfast.x"))},
+            ValueError,
+            "names that begin with 'holdfast.'",
+        ),
+        (
+            {"processor": Keeping(hf.stores.key_value("a", transactional=False))},
+            hf.errors.HoldfastError,
+            "'a' is not trans",
+        ),
         (
             {"processor": Keeping(hf.stores.key_value("a"), hf.stores.session("a", retention=1))},
             ValueError,
@@ -321,8 +383,16 @@ def test_a_null_where_the_schema_has_none_is_named(spark):
             yield pa.record_batch({"k": batch["k"], "n": pa.nulls(len(batch), pa.int64())})
 
     frame = spark.createDataFrame([("a", 1)], "k string, x int")
-    call = hfs.process(frame, Nulls(), by="k", schema="k string, n long NOT NULL", state=hfs.State.scratch(partitions=1))
-    with pytest.raises(PythonException, match="gave a null in column 'n'; its schema says NOT NULL"):
+    call = hfs.process(
+        frame,
+        Nulls(),
+        by="k",
+        schema="k string, n long NOT NULL",
+        state=hfs.State.scratch(partitions=1),
+    )
+    with pytest.raises(
+        PythonException, match="gave a null in column 'n'; its schema says NOT NULL"
+    ):
         call.collect()
 
 
@@ -337,12 +407,18 @@ def test_a_null_where_the_schema_has_none_is_named(spark):
         (
             pa.array([1e300]),
             "v float",
-            r"gave double in column 'v'; its schema has float: v has 1e\+300, which float cannot hold",
+            (
+                r"gave double in column 'v'; its schema has float: v has 1e\+300, "
+                r"which float cannot hold"
+            ),
         ),
         (
             pa.array(["1"]),
             "v bigint",
-            "gave string in column 'v'; its schema has int64: v is string, which is not turned into int64",
+            (
+                "gave string in column 'v'; its schema has int64: v is string, which is not turned "
+                "into int64"
+            ),
         ),
     ],
 )
@@ -374,8 +450,15 @@ def test_a_timer_that_cannot_be_is_named(spark):
             return ()
 
     frame = spark.sql("select 'a' k, timestamp'2024-01-01' t")
-    asked = {"by": "k", "on": "t", "schema": "said string", "state": hfs.State.scratch(partitions=1)}
+    asked = {
+        "by": "k",
+        "on": "t",
+        "schema": "said string",
+        "state": hfs.State.scratch(partitions=1),
+    }
     silent, fires = (hfs.process(frame, processor, **asked) for processor in (Silent(), Fires()))
     said = [row["said"] for row in silent.union(fires).collect()]
-    assert said[0] == "set_timer needs a method of the processor that it calls: on_timer(key, at, ctx)"
+    assert (
+        said[0] == "set_timer needs a method of the processor that it calls: on_timer(key, at, ctx)"
+    )
     assert said[1].startswith("set_timer: the key 5 is none of the columns by, k (string): ")

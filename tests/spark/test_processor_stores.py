@@ -36,10 +36,14 @@ class Host:
         elif ends[-1] >= 1 << 30:
             raise hf.errors.SerializationError("more than can be sent at once")
         self.answered.append(len(found))
-        return pa.record_batch({"value": pa.array(found, pa.binary()), "timestamp": pa.nulls(len(found), pa.int64())})
+        return pa.record_batch(
+            {"value": pa.array(found, pa.binary()), "timestamp": pa.nulls(len(found), pa.int64())}
+        )
 
 
-BATCH = pa.record_batch({"k": pa.array(["a", "b", "a", None]), "n": pa.array([1, 2, 1, 3], pa.int32())})
+BATCH = pa.record_batch(
+    {"k": pa.array(["a", "b", "a", None]), "n": pa.array([1, 2, 1, 3], pa.int32())}
+)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +54,9 @@ BATCH = pa.record_batch({"k": pa.array(["a", "b", "a", None]), "n": pa.array([1,
         (hf.serde.struct(pa.schema([("k", pa.string()), ("n", pa.int32())])), ["k", "n"], ("a", 1)),
     ],
 )
-def test_the_keys_of_a_batch_are_fetched_at_once_and_puts_are_sent_at_its_end(key: Any, by: list[str], given: Any):
+def test_the_keys_of_a_batch_are_fetched_at_once_and_puts_are_sent_at_its_end(
+    key: Any, by: list[str], given: Any
+):
     host = Host()
     stores = Stores(host, [hf.stores.key_value("kv", key=key)], by)  # type: ignore[arg-type]
     stores.begin_batch(BATCH)
@@ -67,7 +73,8 @@ def test_the_keys_of_a_batch_are_fetched_at_once_and_puts_are_sent_at_its_end(ke
 
 def test_a_batch_whose_keys_are_of_another_kind_is_read_key_by_key():
     host = Host()
-    stores = Stores(host, [hf.stores.key_value("kv", key=hf.serde.TIMESTAMP)], ["k"])  # type: ignore[arg-type]
+    spec = hf.stores.key_value("kv", key=hf.serde.TIMESTAMP)
+    stores = Stores(host, [spec], ["k"])  # type: ignore[arg-type]
     stores.begin_batch(BATCH)
     assert stores["kv"].get(datetime(2024, 1, 1, tzinfo=UTC)) is None
     assert host.asked == [("get_ahead", 1)]
@@ -83,25 +90,33 @@ def test_what_is_fetched_ahead_is_cut_by_its_bytes():
     store = stores["kv"]
     for batch in range(2):
         stores.begin_batch(pa.record_batch({"k": [str(n) for n in range(10_000)]}))
-        # Keys that have nothing say nothing of how large the others are; 5,000 times 100 KiB would be 500 MiB.
+        # Keys that have nothing say nothing of how large the others are; 5,000 times 100 KiB would
+        # be 500 MiB.
         for key in [*range(9_999, 4_999, -1), *range(5_000)]:
             assert (store.get(str(key)) is None) == (key >= 5_000)
         asked, host.asked = [keys for _, keys in host.asked], []
         answered, host.answered = sum(host.answered), []
         assert answered == 10_000
-        assert all(keys <= (256 if batch == 0 and n == 0 else MOST // len(LARGE)) for n, keys in enumerate(asked)), asked
+        assert all(
+            keys <= (256 if batch == 0 and n == 0 else MOST // len(LARGE))
+            for n, keys in enumerate(asked)
+        ), asked
 
 
 @pytest.mark.parametrize("builder", [hf.stores.key_value, hf.stores.timestamped_key_value])
 def test_an_answer_that_is_a_message_before_its_end_is_asked_on(builder: Any):
     host = Host()
     few, many = b"x" * (4 << 20), b"x" * (17 << 20)
-    host.rows = {str(n).encode(): many if n == 150 else few if n < 299 else None for n in range(300)}
+    host.rows = {
+        str(n).encode(): many if n == 150 else few if n < 299 else None for n in range(300)
+    }
     stores = Stores(host, [builder("kv", key=hf.serde.STRING)], ["k"])  # type: ignore[arg-type]
     stores.begin_batch(pa.record_batch({"k": [str(n) for n in range(300)]}))
     for n in range(300):
         found = stores["kv"].get(str(n))
-        assert (found if builder is hf.stores.key_value or found is None else found[0]) == host.rows[str(n).encode()]
+        assert (
+            found if builder is hf.stores.key_value or found is None else found[0]
+        ) == host.rows[str(n).encode()]
     # No key twice, and not one by one.
     assert sum(host.answered) == 300
     assert len(host.answered) < 90
@@ -144,14 +159,19 @@ def test_writes_that_wait_are_sent_when_they_are_large(builder: Any):
     store = Stores(host, [builder], [])[builder.name]  # type: ignore[arg-type]
     for _ in range(400):
         put(1, LARGE)
-    # One key's entry is one, however often it was written; of windows and sessions all writes are sent.
+    # One key's entry is one, however often it was written; of windows and sessions all writes are
+    # sent.
     assert len(host.asked) == (2 if builder.name in ("key_value", "timestamped") else 4)
 
 
 @pytest.mark.parametrize("builder", STORES[:2], ids=lambda builder: builder.name)
 @pytest.mark.parametrize("does", ["puts", "puts that are sent", "gets"])
-@pytest.mark.parametrize(("count", "value"), [(60_000, b"small"), (100, b"x" * (1 << 20))], ids=["many", "large"])
-def test_what_is_known_of_keys_is_forgotten_where_it_is_much(builder: Any, does: str, count: int, value: bytes):
+@pytest.mark.parametrize(
+    ("count", "value"), [(60_000, b"small"), (100, b"x" * (1 << 20))], ids=["many", "large"]
+)
+def test_what_is_known_of_keys_is_forgotten_where_it_is_much(
+    builder: Any, does: str, count: int, value: bytes
+):
     # As while timers fire, where no batch begins.
     host, more = Host(), (5,) if builder.name == "timestamped" else ()
     for is_get in [False, True] if does == "gets" else [False]:

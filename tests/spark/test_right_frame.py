@@ -1,4 +1,6 @@
-"""An operator's result as the right frame of another operator: its tasks stay what their partitions are."""
+"""An operator's result as the right frame of another operator: its tasks stay what their partitions
+are.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ import holdfast.spark as hfs
 
 
 def deduplicated(frame: DataFrame, state: hfs.State) -> DataFrame:
-    return hfs.drop_duplicates(frame, by=["k", "x"], on="t", within="1 day", state=state, name="dedup")
+    return hfs.drop_duplicates(
+        frame, by=["k", "x"], on="t", within="1 day", state=state, name="dedup"
+    )
 
 
 def split(frame: DataFrame, state: hfs.State) -> DataFrame:
@@ -20,8 +24,12 @@ def split(frame: DataFrame, state: hfs.State) -> DataFrame:
 
 
 def in_two_batches(stream: Stream) -> None:
-    stream.batch(left=[("a", 1, 1), ("b", 1, 2), ("a", 1, 1), ("a", 2, 11), ("b", 2, 12), ("c", 2, 13)])
-    stream.batch(left=[("b", 2, 12), ("b", 3, 4), ("c", 1, 3), ("a", 4, 14), ("b", 4, 15), ("c", 4, 16)])
+    stream.batch(
+        left=[("a", 1, 1), ("b", 1, 2), ("a", 1, 1), ("a", 2, 11), ("b", 2, 12), ("c", 2, 13)]
+    )
+    stream.batch(
+        left=[("b", 2, 12), ("b", 3, 4), ("c", 1, 3), ("a", 4, 14), ("b", 4, 15), ("c", 4, 16)]
+    )
 
 
 JOINED = {0: {11: 1, 12: 2, 13: None}, 1: {14: 1, 15: 4, 16: 3}}
@@ -51,12 +59,20 @@ def test_two_aggregations_joined_as_tables(stream: Stream):
     state = stream.state()
     in_two_batches(stream)
     rows = stream.source("left")
-    sums = hfs.aggregate(rows, by="k", aggs={"t": ("max", "t"), "sum": ("sum", "x")}, state=state, name="sums")
-    counts = hfs.aggregate(rows, by="k", aggs={"since": ("max", "t"), "rows": "count"}, state=state, name="counts")
-    joined = hfs.join_table(sums, counts, by="k", left_on="t", right_on="since", state=state, name="table")
+    sums = hfs.aggregate(
+        rows, by="k", aggs={"t": ("max", "t"), "sum": ("sum", "x")}, state=state, name="sums"
+    )
+    counts = hfs.aggregate(
+        rows, by="k", aggs={"since": ("max", "t"), "rows": "count"}, state=state, name="counts"
+    )
+    joined = hfs.join_table(
+        sums, counts, by="k", left_on="t", right_on="since", state=state, name="table"
+    )
     # By key, then by time: the last row of a key holds.
     batches = stream.run(joined)
-    assert {batch: {k: (total, n) for k, _, total, _, n in rows} for batch, rows in batches.items()} == {
+    assert {
+        batch: {k: (total, n) for k, _, total, _, n in rows} for batch, rows in batches.items()
+    } == {
         0: {"a": (13, 3), "b": (14, 2), "c": (13, 1)},
         1: {"a": (27, 4), "b": (45, 5), "c": (32, 3)},
     }

@@ -20,7 +20,10 @@ def sequence() -> Sequence:
 
 def right(sequence: Sequence) -> tuple[dict[int, list[Any]], dict[int, list[Any]]]:
     joined = {batch: list(rates.items()) for batch, rates in enumerate(sequence.joined)}
-    totals = {batch: [(key, *group) for key, group in groups.items()] for batch, groups in enumerate(sequence.totals)}
+    totals = {
+        batch: [(key, *group) for key, group in groups.items()]
+        for batch, groups in enumerate(sequence.totals)
+    }
     return joined, totals
 
 
@@ -68,7 +71,9 @@ def test_the_model_against_every_rate_looked_at(sequence: Sequence):
         rates += [row for row in rows if row[2] < 0]
         for key, time, x in rows:
             if x >= 0:
-                known = [(since, number) for of, since, number in rates if of == key and since <= time]
+                known = [
+                    (since, number) for of, since, number in rates if of == key and since <= time
+                ]
                 assert sequence.joined[batch][x] == (max(known)[1] if known else None)
                 counts.setdefault(key, []).append(sequence.joined[batch][x])
         for key, group in sequence.totals[batch].items():
@@ -95,6 +100,7 @@ def test_a_micro_batch_that_read_two_files_has_the_rows_of_both(sequence: Sequen
         {*sequence.joined[1], *sequence.joined[2]},
         set(sequence.joined[3]),
     ]
-    # Rates of the second file were there for the rows of the first one, and came before what is joined later.
+    # Rates of the second file were there for the rows of the first one, and came before what is
+    # joined later.
     assert cut.joined[1] != {**sequence.joined[1], **sequence.joined[2]}
     assert cut.joined[2] == sequence.joined[3]

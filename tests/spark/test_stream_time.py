@@ -1,4 +1,6 @@
-"""What moves the stream time beside rows, and what must not: heartbeats, and rows dated too far ahead."""
+"""What moves the stream time beside rows, and what must not: heartbeats, and rows dated too far
+ahead.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ class Minutes:
     stores = ()
 
     def process(self, batch, ctx):
-        for key, moment in zip(batch.column("k").to_pylist(), batch.column("t").cast(pa.int64()).to_pylist(), strict=True):
+        for key, moment in zip(
+            batch.column("k").to_pylist(),
+            batch.column("t").cast(pa.int64()).to_pylist(),
+            strict=True,
+        ):
             ctx.set_timer(key, moment + 60_000_000)
         return ()
 
@@ -41,13 +47,32 @@ class Minutes:
 
 
 def counted(stream: Stream, state: hfs.State, **options):
-    asked = {"by": "k", "on": "t", "aggs": {"n": "count"}, "window": hfs.window("10 seconds"), "emit": "close", **options}
+    asked = {
+        "by": "k",
+        "on": "t",
+        "aggs": {"n": "count"},
+        "window": hfs.window("10 seconds"),
+        "emit": "close",
+        **options,
+    }
     return hfs.aggregate(stream.source("left"), state=state, **asked)
 
 
 def joined(stream: Stream, state: hfs.State, join=hfs.join_asof, **options):
-    asked = {"history_retention": "1 day"} if join is hfs.join_asof else {"before": "1 second", "after": "1 second"}
-    return join(stream.source("left"), stream.source("right"), state=state, **NEAR, how="left", **asked, **options)
+    asked = (
+        {"history_retention": "1 day"}
+        if join is hfs.join_asof
+        else {"before": "1 second", "after": "1 second"}
+    )
+    return join(
+        stream.source("left"),
+        stream.source("right"),
+        state=state,
+        **NEAR,
+        how="left",
+        **asked,
+        **options,
+    )
 
 
 # What waits for the stream time, and what does not, in each operator.
@@ -56,14 +81,21 @@ WAITING = {
     "join_asof": lambda stream, state: joined(stream, state, grace="1 hour"),
     "join_window": lambda stream, state: joined(stream, state, hfs.join_window),
     "process": lambda stream, state: hfs.process(
-        stream.source("left"), Minutes(), by="k", on="t", schema="k string, at timestamp", state=state
+        stream.source("left"),
+        Minutes(),
+        by="k",
+        on="t",
+        schema="k string, at timestamp",
+        state=state,
     ),
 }
 PASSING = {
     "drop_duplicates": lambda stream, state: hfs.drop_duplicates(
         stream.source("left"), by="k", on="t", within="1 second", state=state
     ),
-    "materialize": lambda stream, state: hfs.materialize(stream.source("left"), by="k", on="t", name="op", state=state),
+    "materialize": lambda stream, state: hfs.materialize(
+        stream.source("left"), by="k", on="t", name="op", state=state
+    ),
     "join_table": lambda stream, state: hfs.join_table(
         stream.source("left"), stream.source("right"), state=state, how="left", **NEAR
     ),
@@ -93,7 +125,9 @@ def test_rows_after_a_heartbeat_are_late_and_rows_beside_it_are_not(spark, tmp_p
     stream.batch(left=[("a", 2, 2), ("a", 120, 3)])
     stream.batch(left=[(None, None, None, 200)])
     batches = stream.run(counted(stream, stream.state()))
-    assert [[(row[0], seconds(row[1]), row[3]) for row in batches[epoch]] for epoch in range(3)] == [
+    assert [
+        [(row[0], seconds(row[1]), row[3]) for row in batches[epoch]] for epoch in range(3)
+    ] == [
         [("a", 0, 1)],
         [],
         [("a", 120, 1)],
@@ -102,13 +136,22 @@ def test_rows_after_a_heartbeat_are_late_and_rows_beside_it_are_not(spark, tmp_p
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_a_time_without_a_zone_goes_on_where_the_sessions_clock_goes_back(spark, ansi: str):
-    micros = [1_729_990_799_999_999, 1_729_990_800_000_000, 1_729_992_600_123_456, 1_729_994_400_000_000, -1, -(10**16) - 1]
+    micros = [
+        1_729_990_799_999_999,
+        1_729_990_800_000_000,
+        1_729_992_600_123_456,
+        1_729_994_400_000_000,
+        -1,
+        -(10**16) - 1,
+    ]
     set_by = {"spark.sql.session.timeZone": "Europe/Berlin", "spark.sql.ansi.enabled": ansi}
     before = {setting: spark.conf.get(setting) for setting in set_by}
     try:
         for setting, value in set_by.items():
             spark.conf.set(setting, value)
-        frame = spark.createDataFrame([(n,) for n in micros], "n long").select("n", F.timestamp_micros("n").alias("t"))
+        frame = spark.createDataFrame([(n,) for n in micros], "n long").select(
+            "n", F.timestamp_micros("n").alias("t")
+        )
         found = frame.select("n", instant(F.col("t"), sql.TimestampNTZType())).toArrow().to_pydict()
     finally:
         for setting, value in before.items():
@@ -119,7 +162,9 @@ def test_a_time_without_a_zone_goes_on_where_the_sessions_clock_goes_back(spark,
 
 
 def test_the_clock_beats_and_its_beats_are_the_same_in_a_replay(stream: Stream):
-    left = stream.source("left").unionByName(hfs.heartbeat(stream.spark, "1 second"), allowMissingColumns=True)
+    left = stream.source("left").unionByName(
+        hfs.heartbeat(stream.spark, "1 second"), allowMissingColumns=True
+    )
     stream.batch(left=[("a", 1, 1)])
     frame = hfs.aggregate(
         left,
@@ -132,7 +177,9 @@ def test_the_clock_beats_and_its_beats_are_the_same_in_a_replay(stream: Stream):
     )
 
     def run(until: Callable[[], bool]) -> None:
-        writer = frame.writeStream.foreachBatch(stream.collect).option("checkpointLocation", str(stream.root / "query"))
+        writer = frame.writeStream.foreachBatch(stream.collect).option(
+            "checkpointLocation", str(stream.root / "query")
+        )
         query = writer.trigger(processingTime="200 milliseconds").start()
         try:
             wait(lambda: until() or query.exception() is not None, "the clock does not beat")
@@ -145,7 +192,8 @@ def test_the_clock_beats_and_its_beats_are_the_same_in_a_replay(stream: Stream):
     # Until it is stopped between two of them.
     while stream.numbers("offsets")[-1] > (last := stream.numbers("commits")[-1]):
         run(lambda last=last: stream.numbers("commits")[-1] > last + 1)
-    # The driver died before it noted the end of the last one: other beats would be other input, and the hosts refuse that.
+    # The driver died before it noted the end of the last one: other beats would be other input, and
+    # the hosts refuse that.
     first = stream.batches.pop(last)
     stream.forget_commit(last)
     run(lambda: last + 1 in stream.batches)
@@ -166,7 +214,9 @@ def test_one_row_dated_too_far_ahead_is_set_aside_and_expires_no_history(stream:
     stream.batch(right=[("k", FAR, "z")], left=[("k", FAR, 9)])
     stream.batch(left=[("k", 3, 1), ("k", 9, 2)])
     batches = stream.run(
-        hfs.join_asof(stream.source("left"), stream.source("right"), state=stream.state(), **NEAR, **options)
+        hfs.join_asof(
+            stream.source("left"), stream.source("right"), state=stream.state(), **NEAR, **options
+        )
     )
     assert batches[1] == []
     assert [(row[2], row[4]) for row in batches[2]] == [(1, "a"), (2, "b")]
@@ -184,24 +234,45 @@ def test_one_row_dated_too_far_ahead_is_set_aside_and_expires_no_history(stream:
 @pytest.mark.parametrize("operator", ["materialize", "aggregate", "process"])
 def test_max_ahead_needs_a_time(stream: Stream, operator: str):
     call = {
-        "materialize": lambda **given: hfs.materialize(stream.source("left"), by="k", name="op", **given),
-        "aggregate": lambda **given: hfs.aggregate(stream.source("left"), by="k", aggs={"n": "count"}, **given),
-        "process": lambda **given: hfs.process(stream.source("left"), Minutes(), by="k", schema="k string", **given),
+        "materialize": lambda **given: hfs.materialize(
+            stream.source("left"), by="k", name="op", **given
+        ),
+        "aggregate": lambda **given: hfs.aggregate(
+            stream.source("left"), by="k", aggs={"n": "count"}, **given
+        ),
+        "process": lambda **given: hfs.process(
+            stream.source("left"), Minutes(), by="k", schema="k string", **given
+        ),
     }[operator]
     with pytest.raises(ValueError, match="max_ahead needs a time"):
         call(state=stream.state(), max_ahead="1 day")
 
 
 def test_stores_in_memory_come_back_after_a_host_that_ended_in_order(tmp_path: Path):
-    """What was committed beside them is in files then, and they are gone. (`test_every_operator.py` kills hosts.)"""
+    """What was committed beside them is in files then, and they are gone. (`test_every_operator.py`
+    kills hosts.)
+    """
 
     def rows(*given: tuple[bool, int, int]) -> list[list[pa.RecordBatch]]:
         """Of one currency: left?, time, id or rate."""
-        ours = [(0, left, False, time, "CHF", n if left else None, None if left else n) for left, time, n in given]
+        ours = [
+            (0, left, False, time, "CHF", n if left else None, None if left else n)
+            for left, time, n in given
+        ]
         columns = zip(*ours, strict=True)
-        return [[pa.record_batch([pa.array(column, of.type) for column, of in zip(columns, LAYOUT, strict=True)], LAYOUT)]]
+        return [
+            [
+                pa.record_batch(
+                    [pa.array(column, of.type) for column, of in zip(columns, LAYOUT, strict=True)],
+                    LAYOUT,
+                )
+            ]
+        ]
 
-    with tempfile.TemporaryDirectory(prefix="hf") as first, tempfile.TemporaryDirectory(prefix="hf") as second:
+    with (
+        tempfile.TemporaryDirectory(prefix="hf") as first,
+        tempfile.TemporaryDirectory(prefix="hf") as second,
+    ):
         executor = subprocess.Popen(["sleep", "600"])
         query = Query(Host(Path(first), executor.pid), tmp_path, {**JOIN, "persistent": False}, 1)
         query.epoch(rows((False, 1, 95)))
@@ -239,7 +310,12 @@ def test_materialized_says_nothing_else_than_the_operators_own_options(stream: S
         )
     with pytest.raises(UnsupportedOperationError, match="so it has no history"):
         hfs.drop_duplicates(
-            left, by="k", on="t", within="1 day", materialized=hfs.Materialized(history_retention="2 days"), state=state
+            left,
+            by="k",
+            on="t",
+            within="1 day",
+            materialized=hfs.Materialized(history_retention="2 days"),
+            state=state,
         )
     with pytest.raises(TypeError, match="materialized is a str"):
         hfs.join_table(left, right, materialized="a", state=state, **NEAR)

@@ -1,4 +1,6 @@
-"""What a query survives, on the session that all tests share; each is checked against what must come of its input."""
+"""What a query survives, on the session that all tests share; each is checked against what must
+come of its input.
+"""
 
 from __future__ import annotations
 
@@ -48,19 +50,27 @@ class Query:
             self.sequence.write(base)
 
     def start(self, each: Callable[[DataFrame, int], None]) -> Any:
-        rows = self.spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(str(self.base / "in"))
-        writer = rows.writeStream.foreachBatch(each).option("checkpointLocation", self.state().checkpoint_location)
+        rows = (
+            self.spark.readStream.schema(DDL)
+            .option("maxFilesPerTrigger", 1)
+            .parquet(str(self.base / "in"))
+        )
+        writer = rows.writeStream.foreachBatch(each).option(
+            "checkpointLocation", self.state().checkpoint_location
+        )
         return writer.trigger(processingTime="0 seconds").start()
 
     def run(self, each: Callable[[DataFrame, int, DataFrame], None] | None = None) -> None:
-        """Process all that has arrived; `each` is given the join, too, and collects nothing else."""
+        """Process all that has arrived; `each` is given the join, too."""
         query = self.start(self.collecting(each))
         try:
             query.processAllAvailable()
         finally:
             query.stop()
 
-    def collecting(self, each: Callable[[DataFrame, int, DataFrame], None] | None = None) -> Callable[[DataFrame, int], Any]:
+    def collecting(
+        self, each: Callable[[DataFrame, int, DataFrame], None] | None = None
+    ) -> Callable[[DataFrame, int], Any]:
         state = self.state()
 
         def fn(frame: DataFrame, batch: int) -> None:
@@ -68,7 +78,13 @@ class Query:
             if each is not None:
                 each(frame, batch, joined)
                 return
-            totals = hfs.aggregate(joined, by="k", aggs={"n": "count", "total": ("sum", "v")}, state=state, name="totals")
+            totals = hfs.aggregate(
+                joined,
+                by="k",
+                aggs={"n": "count", "total": ("sum", "v")},
+                state=state,
+                name="totals",
+            )
             self.joined[batch] = [tuple(row) for row in joined.select("x", "v").collect()]
             self.totals[batch] = [tuple(row) for row in totals.collect()]
 
@@ -85,7 +101,10 @@ class Query:
         """Everything is as the sequence says, in every micro-batch so far."""
         told = self.totals
         if not totals:
-            told = {n: [(key, *group) for key, group in groups.items()] for n, groups in enumerate(self.sequence.totals)}
+            told = {
+                n: [(key, *group) for key, group in groups.items()]
+                for n, groups in enumerate(self.sequence.totals)
+            }
         assert self.sequence.differences(self.joined, told) == []
 
 
@@ -94,7 +113,8 @@ def query(spark, tmp_path: Path) -> Query:
     return Query(spark, tmp_path)
 
 
-# --- evaluated more than once, or not at all --------------------------------------------------------------------------
+# --- evaluated more than once, or not at all
+# --------------------------------------------------------------------------
 
 
 def test_finished_tasks_that_run_again_after_a_fetch_failure(query: Query):
@@ -116,7 +136,9 @@ def test_finished_tasks_that_run_again_after_a_fetch_failure(query: Query):
         # An RDD finds its shuffle files again, as a stage does that waits for another one.
         shuffled = joined.mapInArrow(mark, joined.schema).repartition(3).rdd
         shuffled.count()
-        for file in Path(query.spark.conf.get("spark.local.dir")).glob("blockmgr-*/*/shuffle_*.data"):
+        for file in Path(query.spark.conf.get("spark.local.dir")).glob(
+            "blockmgr-*/*/shuffle_*.data"
+        ):
             file.unlink()
         query.keep(batch, shuffled.collect())
 
@@ -135,14 +157,20 @@ def test_a_count_and_then_two_sinks(query: Query):
         joined.write.json(f"{out}/other/{batch}")
 
     query.run(each)
-    for sink, read in (("one", query.spark.read), ("other", query.spark.read.schema("x long, v long").format("json"))):
+    for sink, read in (
+        ("one", query.spark.read),
+        ("other", query.spark.read.schema("x long, v long").format("json")),
+    ):
         for batch in range(3):
             folder = f"{out}/{sink}/{batch}"
-            query.keep(batch, (read.parquet(folder) if sink == "one" else read.load(folder)).collect())
+            query.keep(
+                batch, (read.parquet(folder) if sink == "one" else read.load(folder)).collect()
+            )
         query.check(totals=False)
 
 
-# --- what lies in the root --------------------------------------------------------------------------------------------
+# --- what lies in the root
+# --------------------------------------------------------------------------------------------
 
 
 def refused(query: Query, *words: str) -> None:
@@ -166,7 +194,11 @@ def test_an_older_checkpoint_that_was_restored(query: Query):
     query.run()
     checkpoint.rename(newer)
     shutil.copytree(older, checkpoint)
-    refused(query, "an older checkpoint was restored", f"holdfast rewind {query.place.address} --epoch 2")
+    refused(
+        query,
+        "an older checkpoint was restored",
+        f"holdfast rewind {query.place.address} --epoch 2",
+    )
     shutil.rmtree(checkpoint)
     newer.rename(checkpoint)
     query.arrive(1)
@@ -242,7 +274,10 @@ def test_the_newest_snapshot_is_damaged(query: Query, damage: Callable[[Path], N
         """The folder of each partition with its snapshots, newest first."""
         folders = query.root.glob("snapshots/*/*")
         # One with a # is being put.
-        return [(folder, sorted((f for f in folder.glob("*.*") if "#" not in f.name), reverse=True)) for folder in folders]
+        return [
+            (folder, sorted((f for f in folder.glob("*.*") if "#" not in f.name), reverse=True))
+            for folder in folders
+        ]
 
     # They are taken beside the epochs, so how many epochs that takes is up to the disk.
     while len(taken := snapshots()) < 4 or min(len(files) for _, files in taken) < 2:
@@ -255,7 +290,11 @@ def test_the_newest_snapshot_is_damaged(query: Query, damage: Callable[[Path], N
         newest, *older = (json.loads(file.read_text())["files"] for file in files)
         shared = {file["digest"] for files in older for file in files}
         # RocksDB looks at few of a file's bytes when it opens it.
-        tables = [file for file in newest if file["name"].endswith(".sst") and file["digest"] not in shared]
+        tables = [
+            file
+            for file in newest
+            if file["name"].endswith(".sst") and file["digest"] not in shared
+        ]
         assert tables
         for file in tables:
             damage(folder / "files" / f"{file['digest']}-{file['bytes']}")
@@ -264,7 +303,8 @@ def test_the_newest_snapshot_is_damaged(query: Query, damage: Callable[[Path], N
     query.check()
 
 
-# --- the disk ---------------------------------------------------------------------------------------------------------
+# --- the disk
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -272,7 +312,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of its own, of 64 MiB."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", disk], check=False, capture_output=True)
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", disk], check=False, capture_output=True
+    )
     if mount.returncode:
         pytest.skip(f"only root may mount a disk: {mount.stderr.decode()}")
     yield disk
@@ -294,7 +336,7 @@ def test_a_disk_that_is_full(query: Query, small_disk: Path, full: str):
     filler, ended = small_disk / "filler", threading.Event()
 
     def fill() -> None:
-        """Whatever others give back is taken, too: RocksDB removes files before it makes new ones."""
+        """Space freed by others is taken, too: RocksDB removes files before it makes new ones."""
         with filler.open("wb", buffering=0) as file:
             while not ended.wait(0.005):
                 with suppress(OSError):
@@ -323,7 +365,8 @@ def test_a_disk_that_is_full(query: Query, small_disk: Path, full: str):
     query.check(totals=False)
 
 
-# --- code and queries -------------------------------------------------------------------------------------------------
+# --- code and queries
+# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.survive
@@ -333,7 +376,15 @@ def test_new_code_of_a_processor_that_adds_a_value_column(stream: Stream):
     def run(**columns: pa.DataType) -> dict[int, list[Any]]:
         rows = stream.source("left")
         return stream.run(
-            hfs.process(rows, Columns(**columns), by="k", on="t", state=stream.state(), schema=OUT, name="columns")
+            hfs.process(
+                rows,
+                Columns(**columns),
+                by="k",
+                on="t",
+                state=stream.state(),
+                schema=OUT,
+                name="columns",
+            )
         )
 
     run(n=pa.int64())
@@ -361,11 +412,12 @@ def test_two_queries_on_one_spark(spark, tmp_path: Path):
         query.check()
 
 
-# --- kills that are aimed ---------------------------------------------------------------------------------------------
+# --- kills that are aimed
+# ---------------------------------------------------------------------------------------------
 
 
 class Watch:
-    """Kills the state hosts of this Spark at the moment at which a condition holds, `times` times."""
+    """Kills the state hosts of this Spark when a condition holds, `times` times."""
 
     def __init__(self, condition: Callable[[], Any], times: int = 1) -> None:
         self.kills = 0
@@ -426,11 +478,14 @@ def test_hosts_killed_while_they_stage(spark, tmp_path: Path):
     log = query.root / "log"
 
     def staging() -> bool:
-        """Some object of the newest epoch is being written: it has a temporary name, or a chunk and no head."""
+        """Some object of the newest epoch is being written: it has a temporary name, or a chunk and
+        no head.
+        """
         epochs = sorted(names(log))
         objects = names(log / epochs[-1]) if epochs else []
         if "HOLDFAST_TEST_S3" in os.environ:
-            # Objects come as a whole there: that of one partition is, and that of the other one is not.
+            # Objects come as a whole there: that of one partition is, and that of the other one is
+            # not.
             return len(objects) % 2 == 1
         heads = {tuple(name.split(".")[:3]) for name in objects if name.count(".") == 2}
         return any("#" in name or tuple(name.split(".")[:3]) not in heads for name in objects)
@@ -450,11 +505,18 @@ def test_hosts_killed_while_they_take_a_snapshot(spark, tmp_path: Path):
     snapshots = query.root / "snapshots"
 
     def newest(folder: Path) -> float:
-        return max((entry.stat().st_mtime for entry in os.scandir(folder) if entry.is_file()), default=0)
+        return max(
+            (entry.stat().st_mtime for entry in os.scandir(folder) if entry.is_file()), default=0
+        )
 
     def copying() -> bool:
-        """A file is there that is newer than the manifests, none of which names it then; and than those that were killed."""
-        return any(newest(files) > max(newest(files.parent), watch.killed_at) for files in snapshots.glob("*/*/files"))
+        """A file is there that is newer than the manifests, none of which names it then; and than
+        those that were killed.
+        """
+        return any(
+            newest(files) > max(newest(files.parent), watch.killed_at)
+            for files in snapshots.glob("*/*/files")
+        )
 
     watch = Watch(copying, times=2)
     with watch:
@@ -477,8 +539,12 @@ def test_hosts_killed_while_they_restore(spark, tmp_path: Path):
     databases = query.root / "state"
 
     def restoring() -> bool:
-        """A snapshot's files are being fetched: into a folder that is there no longer than that, but for those of killed ones."""
-        return any(folder.stat().st_mtime > watch.killed_at for folder in databases.rglob("*.restore"))
+        """A snapshot's files are being fetched: into a folder that is there no longer than that,
+        but for those of killed ones.
+        """
+        return any(
+            folder.stat().st_mtime > watch.killed_at for folder in databases.rglob("*.restore")
+        )
 
     kills = 0
     # A restore may be over by the time that the hosts stand still: so as many as it takes.

@@ -1,4 +1,6 @@
-"""Drivers that are killed, stopped, or not alone: jobs in processes of their own, checked against their input."""
+"""Drivers that are killed, stopped, or not alone: jobs in processes of their own, checked against
+their input.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ def test_a_driver_killed_at_twenty_moments(tmp_path: Path, drive):
         driver = drive()
         if kill % 2:
             # Where it goes on behind the last one: it claims a run, replays, and its hosts restore.
-            wait(lambda runs=runs, driver=driver: claims(tmp_path) > runs or driver.ended, "nothing claimed a run")
+            wait(
+                lambda runs=runs, driver=driver: claims(tmp_path) > runs or driver.ended,
+                "nothing claimed a run",
+            )
         else:
             # Somewhere in the micro-batches that have just come.
             wait_commits(tmp_path, before + 1, driver)
@@ -80,7 +85,8 @@ def test_a_second_driver_beside_the_first(tmp_path: Path, drive, older: str):
         sequence.write(tmp_path / "in")
         time.sleep(1)
     ended, left = (first, second) if first.ended else (second, first)
-    # The host refuses its tasks, or Spark notices before that somebody else has written its log, in one of two places.
+    # The host refuses its tasks, or Spark notices before that somebody else has written its log, in
+    # one of two places.
     told = ("superseded by run", "another driver runs the same query")
     told += ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming jobs detected")
     assert any(words in ended.words(100_000) for words in told), ended.words()
@@ -92,7 +98,9 @@ def test_a_second_driver_beside_the_first(tmp_path: Path, drive, older: str):
 
 
 def test_a_driver_that_slept_in_mid_batch_is_told_by_whom_it_was_superseded(tmp_path: Path, drive):
-    """Its tasks stage when another driver has committed their micro-batch: only the hosts can refuse that."""
+    """Its tasks stage when another driver has committed their micro-batch: only the hosts can
+    refuse that.
+    """
     sequence = Sequence(3)
     for _ in range(3):
         sequence.write(tmp_path / "in")
@@ -109,7 +117,9 @@ def test_a_driver_that_slept_in_mid_batch_is_told_by_whom_it_was_superseded(tmp_
     waiting.unlink()
     older.signal(signal.SIGCONT)
     wait(lambda: older.ended, "the older driver goes on")
-    assert "run 1 of this query was superseded by run 2 (Spark run id" in older.words(100_000), older.words()
+    assert "run 1 of this query was superseded by run 2 (Spark run id" in older.words(100_000), (
+        older.words()
+    )
     for _ in range(2):
         sequence.write(tmp_path / "in")
     (tmp_path / "last").touch()

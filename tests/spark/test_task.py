@@ -36,9 +36,12 @@ class Client:
 
 pyspark.TaskContext.get = Context
 executor.connect = Client
-layout = pa.schema([("pid", pa.int32()), ("t", pa.timestamp("us", "UTC")), ("names", pa.list_(pa.string()))])
+layout = pa.schema(
+    [("pid", pa.int32()), ("t", pa.timestamp("us", "UTC")), ("names", pa.list_(pa.string()))]
+)
 rows = pa.RecordBatch.from_arrays([pa.nulls(3, field.type) for field in layout], schema=layout)
-task = OperatorTask(request={"scratch": True, "partitions": 2}, epoch=None, layout=layout, output=layout)
+request = {"scratch": True, "partitions": 2}
+task = OperatorTask(request=request, epoch=None, layout=layout, output=layout)
 result = list(task(iter([rows])))
 assert [batch.num_rows for batch in result] == [0, 3], "the columns go ahead of the rows"
 assert "pandas" not in sys.modules, "a worker waits a second for pandas, and needs none"
@@ -46,5 +49,7 @@ assert "pandas" not in sys.modules, "a worker waits a second for pandas, and nee
 
 
 def test_a_worker_tells_the_columns_first_and_imports_no_pandas():
-    done = subprocess.run([sys.executable, "-c", _WORKER], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", _WORKER], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,6 @@
-"""Timers on a store that answers in pages of its own size, as a state host's are where keys are large."""
+"""Timers on a store that answers in pages of its own size, as a state host's are where keys are
+large.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def test_timers_fire_once_in_order_however_small_the_pages_are(due: timers.Timer
             due.set("b", 7)  # not yet
         if fired[-1] == ("b", 4):
             due.set("c", 5)
-    due_now = [(k, t) for t, ks in ((1, "ab"), (2, "a"), (3, "a"), (4, "ab"), (5, "ac")) for k in ks]
+    due_now = [
+        (k, t) for t, ks in ((1, "ab"), (2, "a"), (3, "a"), (4, "ab"), (5, "ac")) for k in ks
+    ]
     assert fired == due_now
     assert list(due.fire()) == []
     due.advance(9)

@@ -1,6 +1,8 @@
-"""Measures all stores in one process, in turns: `measure.py FOLDER SIZE ROUNDS` prints a line of JSON a store and round.
+"""Measures all stores in one process, in turns: `measure.py FOLDER SIZE ROUNDS` prints a line of
+JSON a store and round.
 
-A turn is one store from an empty folder: puts, then gets, a scan and read-modify-writes once its background work is done.
+A turn is one store from an empty folder: puts, then gets, a scan and read-modify-writes once its
+background work is done.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ MEASURED: dict[str, tuple[Any, bool]] = {
 """Each with whether a commit waits for the disk; those that do differ in puts only."""
 
 
-def turn(made: Any, folder: Path, size: int, seed: int, *, sync: bool) -> dict[str, dict[str, float]]:
+def turn(
+    made: Any, folder: Path, size: int, seed: int, *, sync: bool
+) -> dict[str, dict[str, float]]:
     """One store's times by workload."""
     store: stores.Store = made(folder, sync=sync)
     taken: dict[str, dict[str, float]] = {}
@@ -101,7 +105,13 @@ def main() -> None:
         for name in names[first:] + names[:first]:
             made, sync = MEASURED[name]
             with tempfile.TemporaryDirectory(dir=folder) as own:
-                taken = turn(made, Path(own), size if number >= 0 else size // 10, 10 * (number + 2), sync=sync)
+                taken = turn(
+                    made,
+                    Path(own),
+                    size if number >= 0 else size // 10,
+                    10 * (number + 2),
+                    sync=sync,
+                )
             if number >= 0:
                 print(json.dumps({"round": number, "store": name, "taken": taken}), flush=True)
 

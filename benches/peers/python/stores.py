@@ -1,7 +1,8 @@
 """Stores under one interface: Holdfast's two forms, and what a Python user would take instead.
 
-All are given 128 MiB of cache and, where they have them, write buffers of 16 MiB up to 128 MiB; lmdb reads through the
-page cache, which is larger. A put is staged in a transaction of 10,000; its durability is the store's `durability`.
+All are given 128 MiB of cache and, where they have them, write buffers of 16 MiB up to 128 MiB;
+lmdb reads through the page cache, which is larger. A put is staged in a transaction of 10,000; its
+durability is the store's `durability`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from quixstreams.state.rocksdb import RocksDBOptions, RocksDBStorePartition
-from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteBatch, WriteOptions
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    Options,
+    Rdict,
+    WriteBatch,
+    WriteOptions,
+)
 
 import holdfast as hf
 
@@ -42,7 +51,9 @@ class Store(Protocol):
         """The values, all of them there."""
 
     def increment(self, keys: Batch) -> None:
-        """One transaction of read-modify-writes: adds 1 to the number in the first eight bytes of each key's value."""
+        """One transaction of read-modify-writes: adds 1 to the number in the first eight bytes of
+        each key's value.
+        """
 
     def scan(self) -> int:
         """Reads all rows in order of their keys; how many there are."""
@@ -78,15 +89,26 @@ class HoldfastBatch:
         counted = pc.value_counts(keys)
         unique, counts = counted.field("values"), counted.field("counts").to_numpy()
         found = pa.array(self.store.get_batch(unique))
-        rows = np.frombuffer(found.buffers()[2], np.uint8)[: len(found) * records.VALUE_BYTES].copy()
+        rows = np.frombuffer(found.buffers()[2], np.uint8)[
+            : len(found) * records.VALUE_BYTES
+        ].copy()
         rows = rows.reshape(len(found), records.VALUE_BYTES)
-        rows[:, :8] = (rows[:, :8].copy().view("<i8").ravel() + counts).astype("<i8").view(np.uint8).reshape(-1, 8)
-        values = pa.Array.from_buffers(pa.binary(), len(found), [None, found.buffers()[1], pa.py_buffer(rows)])
+        rows[:, :8] = (
+            (rows[:, :8].copy().view("<i8").ravel() + counts)
+            .astype("<i8")
+            .view(np.uint8)
+            .reshape(-1, 8)
+        )
+        values = pa.Array.from_buffers(
+            pa.binary(), len(found), [None, found.buffers()[1], pa.py_buffer(rows)]
+        )
         self.store.put_batch(unique, values)
         self.task.commit()
 
     def scan(self) -> int:
-        return sum(len(batch) for batch in pa.RecordBatchReader.from_stream(self.store.range_batches()))
+        return sum(
+            len(batch) for batch in pa.RecordBatchReader.from_stream(self.store.range_batches())
+        )
 
     def close(self) -> None:
         self.task.close()
@@ -122,7 +144,8 @@ class HoldfastScalar(HoldfastBatch):
 
 
 class Quixstreams:
-    """quixstreams' `State`, as a stateful function is given it: one a record, scoped to the record's key; write-ahead log, no fsync.
+    """quixstreams' `State`, as a stateful function is given it: one a record, scoped to the
+    record's key; write-ahead log, no fsync.
 
     A `State` cannot scan; the partition beneath it can.
     """
@@ -132,7 +155,9 @@ class Quixstreams:
 
     def __init__(self, folder: Path, *, sync: bool) -> None:
         options = RocksDBOptions(
-            block_cache_size=CACHE, write_buffer_size=WRITE_BUFFER, max_write_buffer_number=WRITE_BUFFERS
+            block_cache_size=CACHE,
+            write_buffer_size=WRITE_BUFFER,
+            max_write_buffer_number=WRITE_BUFFERS,
         )
         self.partition = RocksDBStorePartition(str(folder / "db"), options)
 
@@ -162,7 +187,9 @@ class Quixstreams:
 
 
 class Rocksdict:
-    """rocksdict: a WriteBatch a transaction; read-modify-write over a dict, since reads do not see the batch."""
+    """rocksdict: a WriteBatch a transaction; read-modify-write over a dict, since reads do not see
+    the batch.
+    """
 
     arrow = False
 
@@ -220,7 +247,13 @@ class RocksdictList(Rocksdict):
     def increment(self, keys: Batch) -> None:
         counts = Counter(keys)
         unique = list(counts)
-        self.put(unique, [plus(old, count) for old, count in zip(self.get(unique), counts.values(), strict=True)])
+        self.put(
+            unique,
+            [
+                plus(old, count)
+                for old, count in zip(self.get(unique), counts.values(), strict=True)
+            ],
+        )
 
 
 class Lmdb:
@@ -279,7 +312,9 @@ class LmdbMulti(Lmdb):
 
 
 class Sqlite:
-    """sqlite of the standard library: write-ahead log, one table without rowids, `executemany` for puts."""
+    """sqlite of the standard library: write-ahead log, one table without rowids, `executemany` for
+    puts.
+    """
 
     arrow = False
     GET = "SELECT value FROM kv WHERE key = ?"
@@ -287,7 +322,11 @@ class Sqlite:
 
     def __init__(self, folder: Path, *, sync: bool) -> None:
         self.connection = sqlite3.connect(folder / "db", isolation_level=None)
-        for pragma in ("journal_mode = WAL", f"synchronous = {'FULL' if sync else 'OFF'}", f"cache_size = -{CACHE >> 10}"):
+        for pragma in (
+            "journal_mode = WAL",
+            f"synchronous = {'FULL' if sync else 'OFF'}",
+            f"cache_size = -{CACHE >> 10}",
+        ):
             self.connection.execute(f"PRAGMA {pragma}")
         self.connection.execute("CREATE TABLE kv (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID")
 

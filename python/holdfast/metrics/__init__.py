@@ -8,8 +8,9 @@
 ...     task.metrics()["commit-total"], task.metrics()["stores"]["totals"]["put-total"]
 (1, 2)
 
-`prometheus` is a task's figures as text, `Collector` those of many tasks for a registry of `prometheus_client`.
-Every name, its unit and its level, and what to do when it looks bad: `docs/metrics.md`.
+`prometheus` is a task's figures as text, `Collector` those of many tasks for a registry of
+`prometheus_client`. Every name, its unit and its level, and what to do when it looks bad:
+`docs/metrics.md`.
 """
 
 from holdfast.metrics._names import StoreMetrics, TaskMetrics

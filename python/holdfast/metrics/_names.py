@@ -132,7 +132,9 @@ StoreMetrics = TypedDict(
     },
     total=False,
 )
-"""Of one store. Which of them there are depends on its kind, on whether it is in files, and on the level."""
+"""Of one store. Which of them there are depends on its kind, on whether it is in files, and on the
+level.
+"""
 
 TaskMetrics = TypedDict(
     "TaskMetrics",
@@ -184,4 +186,6 @@ TaskMetrics = TypedDict(
         "stores": dict[str, StoreMetrics],
     },
 )
-"""Of a task, and of its stores by their names. Those that are not required are there at `MetricsLevel.DEBUG`."""
+"""Of a task, and of its stores by their names. Those that are not required are there at
+`MetricsLevel.DEBUG`.
+"""

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 
 class Collector:
-    """Open tasks for a registry of `prometheus_client`, each under the name that its label `task` is to have.
+    """Open tasks for a registry of `prometheus_client`, each under the name that its label `task`
+    is to have.
 
-    `prometheus_client.REGISTRY.register(Collector({"orders": task}))`. A task that was closed meanwhile is left out.
+    `prometheus_client.REGISTRY.register(Collector({"orders": task}))`. A task that was closed
+    meanwhile is left out.
     """
 
     def __init__(self, tasks: Mapping[str, Task]) -> None:
@@ -45,7 +47,9 @@ class Collector:
         return []
 
 
-def _add(families: _Families, scope: str, labels: dict[str, str], figures: Iterable[_Figure]) -> None:
+def _add(
+    families: _Families, scope: str, labels: dict[str, str], figures: Iterable[_Figure]
+) -> None:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     for name, value, _unit, meaning in figures:
@@ -58,17 +62,19 @@ def _add(families: _Families, scope: str, labels: dict[str, str], figures: Itera
 
 
 def prometheus(task: Task, name: str | None = None) -> str:
-    """A task's figures in Prometheus's text format; `name` is the label `task`, by default the task's path.
+    """A task's figures in Prometheus's text format; `name` is the label `task`, by default the
+    task's path.
 
-    Of a closed task there are none. Raises `ModuleNotFoundError` without the package `prometheus-client`
-    (`pip install holdfast[prometheus]`).
+    Of a closed task there are none. Raises `ModuleNotFoundError` without the package
+    `prometheus-client` (`pip install holdfast[prometheus]`).
     """
     try:
         from prometheus_client import generate_latest
         from prometheus_client.registry import CollectorRegistry
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "metrics for Prometheus need prometheus-client; install it with: pip install holdfast[prometheus]",
+            "metrics for Prometheus need prometheus-client; install it with: pip install "
+            "holdfast[prometheus]",
             name=error.name,
         ) from None
     registry = CollectorRegistry()

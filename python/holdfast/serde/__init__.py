@@ -1,7 +1,7 @@
 """Serdes: how typed keys and values become bytes and come back.
 
-A store without them speaks bytes. With them the scalar methods take and return Python values, and the batch methods
-typed Arrow columns:
+A store without them speaks bytes. With them the scalar methods take and return Python values, and
+the batch methods typed Arrow columns:
 
 >>> import holdfast as hf
 >>> import pyarrow as pa
@@ -16,16 +16,17 @@ Row(rate=1.0921, source='ECB')
 1.0921
 >>> task.close()
 
-Keys order as Spark SQL orders their values. `docs/serdes.md` has the bytes, what each serde takes, and how a struct's
-columns may change.
+Keys order as Spark SQL orders their values. `docs/serdes.md` has the bytes, what each serde takes,
+and how a struct's columns may change.
 
-Anything with the two methods of `Serde` is a serde too. The scalar methods go through it, and raise what it raises as
-`SerializationError`; the batch methods of such a store speak its bytes:
+Anything with the two methods of `Serde` is a serde too. The scalar methods go through it, and raise
+what it raises as `SerializationError`; the batch methods of such a store speak its bytes:
 
 >>> class Text:
 ...     def serialize(self, value): return value.encode()
 ...     def deserialize(self, data): return data.decode()
->>> with hf.open_task(tempfile.mkdtemp() + "/db", [hf.stores.key_value("names", key=Text(), value=Text())]) as task:
+>>> names = hf.stores.key_value("names", key=Text(), value=Text())
+>>> with hf.open_task(tempfile.mkdtemp() + "/db", [names]) as task:
 ...     task["names"].put("EUR", "euro")
 ...     task["names"].get("EUR"), pa.array(task["names"].get_batch(pa.array([b"EUR"]))).to_pylist()
 ('euro', [b'euro'])
@@ -68,26 +69,29 @@ FLOAT64: TypedSerde[float] = NamedSerde("float64")
 BOOL: TypedSerde[bool] = NamedSerde("bool")
 """Truth values, False first."""
 TIMESTAMP: TypedSerde[datetime] = TimestampSerde("timestamp")
-"""Moments, to the microsecond: in as aware datetimes or epoch microseconds, out as datetimes in UTC.
+"""Moments, to the microsecond: in as aware datetimes or epoch microseconds, out as datetimes in
+UTC.
 
-Batch columns come in as timestamps of any unit and zone (without a zone: UTC) or int64, and go out as
-`timestamp[us, UTC]`.
+Batch columns come in as timestamps of any unit and zone (without a zone: UTC) or int64, and go out
+as `timestamp[us, UTC]`.
 """
 JSON: TypedSerde[Any] = JsonSerde("json")
 """Whatever `json.dumps` takes, as its text. Batch columns are strings of JSON texts.
 
-Texts are compact and keep the order of a dict's keys, so that two equal dicts may have different bytes: as keys of a
-store take `struct`. NaN and infinity are no JSON and are refused.
+Texts are compact and keep the order of a dict's keys, so that two equal dicts may have different
+bytes: as keys of a store take `struct`. NaN and infinity are no JSON and are refused.
 """
 
 
 def struct(schema: Any) -> TypedSerde[Row]:
-    """Structs with the fields of a pyarrow schema: tuples or dicts in, `Row`s out; a struct of columns in batches.
+    """Structs with the fields of a pyarrow schema: tuples or dicts in, `Row`s out; a struct of
+    columns in batches.
 
-    As a value its columns may come and go, as long as they are nullable: rows written before lack the new ones (they
-    read as null) and the dropped ones are skipped. As a key its fields are fixed, and order one after the other.
+    As a value its columns may come and go, as long as they are nullable: rows written before lack
+    the new ones (they read as null) and the dropped ones are skipped. As a key its fields are
+    fixed, and order one after the other.
 
-    Raises `TypeError` for a field whose type cannot be stored, `ValueError` for two fields of one name, `ImportError`
-    without pyarrow.
+    Raises `TypeError` for a field whose type cannot be stored, `ValueError` for two fields of one
+    name, `ImportError` without pyarrow.
     """
     return StructSerde(schema)

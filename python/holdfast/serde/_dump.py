@@ -1,7 +1,8 @@
 """Python values of a struct's fields, as pyarrow is to take them.
 
-Inside a struct pyarrow cuts a float off to an integer, drops a datetime's time for a date and what lies below a timestamp's
-unit, and takes bytes for a string. So every value is looked at first: what would not come back as it went in is refused.
+Inside a struct pyarrow cuts a float off to an integer, drops a datetime's time for a date and what
+lies below a timestamp's unit, and takes bytes for a string. So every value is looked at first: what
+would not come back as it went in is refused.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ Dump = Callable[[Any], Any]
 
 
 def dumper(type_: Any, path: str) -> Dump:
-    """What checks a value of an Arrow type, the field `path`, and makes of it what pyarrow takes; None stays None.
+    """What checks a value of an Arrow type, the field `path`, and makes of it what pyarrow takes;
+    None stays None.
 
-    It raises `TypeError` for a value of another kind, `SerializationError` for one that does not fit. Both name the field.
+    It raises `TypeError` for a value of another kind, `SerializationError` for one that does not
+    fit. Both name the field.
     """
     import pyarrow as pa
 
@@ -34,7 +37,9 @@ def dumper(type_: Any, path: str) -> Dump:
     for is_type, make in nested.items():
         if getattr(pa.types, is_type)(type_):
             return make(type_, path)
-    is_kind, check = next((kind, check) for is_type, kind, check in _PLAIN if getattr(pa.types, is_type)(type_))
+    is_kind, check = next(
+        (kind, check) for is_type, kind, check in _PLAIN if getattr(pa.types, is_type)(type_)
+    )
     return _leaf(type_, path, is_kind, check)
 
 
@@ -64,7 +69,11 @@ def _is_moment(value: Any) -> bool:
 def _no_fraction(moment: Any, type_: Any) -> None:
     step = _UNITS.get(type_.unit)
     # A timestamp of pandas has nanoseconds, too.
-    if isinstance(moment, datetime) and step and (moment.microsecond % step or getattr(moment, "nanosecond", 0)):
+    if (
+        isinstance(moment, datetime)
+        and step
+        and (moment.microsecond % step or getattr(moment, "nanosecond", 0))
+    ):
         raise OverflowError("it has a fraction below the unit")
 
 
@@ -76,24 +85,34 @@ def _anything(_value: Any, _type: Any) -> None:
     pass
 
 
-# Types of plain fields, the Python values that each takes, and what raises `OverflowError` for one that pyarrow would bend.
+# Types of plain fields, the Python values that each takes, and what raises `OverflowError` for one
+# that pyarrow would bend.
 _PLAIN: list[tuple[str, Callable[[Any], bool], Callable[[Any, Any], None]]] = [
     ("is_integer", _is_integer, _anything),
     ("is_float64", _is_number, _anything),
     ("is_float32", _is_number, _no_infinity),
     ("is_decimal", lambda value: isinstance(value, Decimal) or _is_integer(value), _anything),
-    ("is_boolean", lambda value: isinstance(value, bool) or getattr(value, "dtype", None) == "bool", _anything),
+    (
+        "is_boolean",
+        lambda value: isinstance(value, bool) or getattr(value, "dtype", None) == "bool",
+        _anything,
+    ),
     ("is_date", _is_date, _anything),
     ("is_timestamp", _is_moment, _no_fraction),
     *(
         (is_type, lambda value: isinstance(value, str), _anything)
         for is_type in ("is_string", "is_large_string", "is_string_view")
     ),
-    *((is_type, _is_bytes, _anything) for is_type in ("is_binary", "is_large_binary", "is_binary_view")),
+    *(
+        (is_type, _is_bytes, _anything)
+        for is_type in ("is_binary", "is_large_binary", "is_binary_view")
+    ),
 ]
 
 
-def _leaf(type_: Any, path: str, is_kind: Callable[[Any], bool], check: Callable[[Any, Any], None]) -> Dump:
+def _leaf(
+    type_: Any, path: str, is_kind: Callable[[Any], bool], check: Callable[[Any, Any], None]
+) -> Dump:
     def dump(value: Any) -> Any:
         if value is None:
             return None
@@ -133,7 +152,11 @@ def _map(type_: Any, path: str) -> Dump:
     def dump(value: Any) -> Any:
         if value is None:
             return None
-        pairs = list(value.items() if isinstance(value, Mapping) else value) if _is_items(value) else None
+        pairs = (
+            list(value.items() if isinstance(value, Mapping) else value)
+            if _is_items(value)
+            else None
+        )
         if pairs is None or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
             raise TypeError(_wrong(path, value, type_))
         return [(key(k), item(v)) for k, v in pairs]
@@ -142,7 +165,9 @@ def _map(type_: Any, path: str) -> Dump:
 
 
 def _struct(type_: Any, path: str) -> Dump:
-    """Makes dicts of exactly a struct's fields, since pyarrow would fill gaps and drop what it does not know."""
+    """Makes dicts of exactly a struct's fields, since pyarrow would fill gaps and drop what it does
+    not know.
+    """
     names = [field.name for field in type_]
     dumpers = {field.name: dumper(field.type, f"{path}.{field.name}".strip(".")) for field in type_}
 
@@ -157,7 +182,9 @@ def _struct(type_: Any, path: str) -> Dump:
                 if isinstance(value, Mapping)
                 else f"{value!r:.80} is a {type(value).__name__}"
             )
-            raise TypeError(f"{path and f'field {path} '}{came}; wanted: a tuple or dict of {names}")
+            raise TypeError(
+                f"{path and f'field {path} '}{came}; wanted: a tuple or dict of {names}"
+            )
         return {name: dump(value[name]) for name, dump in dumpers.items()}
 
     return dump

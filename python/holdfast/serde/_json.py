@@ -13,7 +13,9 @@ class JsonSerde(NamedSerde[Any]):
 
     def serialize(self, value: Any, /) -> bytes:
         """The text. Raises `TypeError` for what is no JSON, `ValueError` for NaN and infinity."""
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        return json.dumps(
+            value, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+        ).encode()
 
     def serialize_value(self, value: Any, /) -> bytes:
         """The same."""

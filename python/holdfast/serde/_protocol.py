@@ -6,7 +6,9 @@ T = TypeVar("T")
 
 
 class Serde(Protocol[T]):
-    """Turns values into bytes and back. As a key's serde it decides the order of scans: unsigned bytes."""
+    """Turns values into bytes and back. As a key's serde it decides the order of scans: unsigned
+    bytes.
+    """
 
     def serialize(self, value: T, /) -> bytes:
         """The bytes of a value."""

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 class Row(tuple[Any, ...]):
     """A struct: the tuple of its fields in the schema's order, which also answers to their names.
 
-    It equals that tuple as well as the dict of its fields, and can be the key of a dict. An unknown name is a `KeyError`.
+    It equals that tuple as well as the dict of its fields, and can be the key of a dict. An unknown
+    name is a `KeyError`.
 
     >>> import holdfast as hf, pyarrow as pa
     >>> currency = hf.serde.struct(pa.schema([("code", pa.string()), ("digits", pa.int8())]))
@@ -49,7 +50,8 @@ class Row(tuple[Any, ...]):
     __hash__ = tuple.__hash__
 
     def __repr__(self) -> str:
-        return f"Row({', '.join(f'{name}={item!r}' for name, item in zip(self._places, self, strict=True))})"
+        items = zip(self._places, self, strict=True)
+        return f"Row({', '.join(f'{name}={item!r}' for name, item in items)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _row, (tuple(self._places), tuple(self))
@@ -58,7 +60,11 @@ class Row(tuple[Any, ...]):
 @cache
 def row_class(names: tuple[str, ...]) -> type[Row]:
     """The class of rows with these fields."""
-    return type("Row", (Row,), {"__slots__": (), "_places": {name: place for place, name in enumerate(names)}})
+    return type(
+        "Row",
+        (Row,),
+        {"__slots__": (), "_places": {name: place for place, name in enumerate(names)}},
+    )
 
 
 def _row(names: tuple[str, ...], items: tuple[Any, ...]) -> Row:

@@ -54,7 +54,9 @@ class StructSerde(TypedSerde[Row]):
         return self._bytes(value, False)
 
     def deserialize_value(self, data: bytes, /) -> Row:
-        """The row of such bytes, whatever schema it was written with. `SerializationError` if it does not fit this one."""
+        """The row of such bytes, whatever schema it was written with. `SerializationError` if it
+        does not fit this one.
+        """
         return self._row(data, False)
 
     def serialize_prefix(self, prefix: Row | tuple[Any, ...] | Mapping[str, Any], /) -> bytes:
@@ -64,17 +66,26 @@ class StructSerde(TypedSerde[Row]):
 
     def encode(self, column: Any, *, as_key: bool, store: str | None = None) -> _core.ArrowArray:
         """A column of structs as bytes, a row a row; errors name the store."""
-        if self._is_nested and (hasattr(column, "__arrow_c_array__") or hasattr(column, "__arrow_c_stream__")):
-            # arrow-rs 59 counts the offset of a sliced struct of structs twice (apache/arrow-rs#10835): copied, it has none.
+        if self._is_nested and (
+            hasattr(column, "__arrow_c_array__") or hasattr(column, "__arrow_c_stream__")
+        ):
+            # arrow-rs 59 counts the offset of a sliced struct of structs twice
+            # (apache/arrow-rs#10835): copied, it has none.
             chunks = (
-                [self._pa.array(column)] if hasattr(column, "__arrow_c_array__") else self._pa.chunked_array(column).chunks
+                [self._pa.array(column)]
+                if hasattr(column, "__arrow_c_array__")
+                else self._pa.chunked_array(column).chunks
             )
             column = self._pa.concat_arrays(chunks) if chunks else self._pa.array([], self._type)
         return super().encode(column, as_key=as_key, store=store)
 
     def _bytes(self, value: Any, as_key: bool) -> bytes:
         data = self.core.serialize_fields(value, as_key)
-        return self.core.serialize_row(self._column(self._dump(value), self._type), as_key) if data is None else data
+        return (
+            self.core.serialize_row(self._column(self._dump(value), self._type), as_key)
+            if data is None
+            else data
+        )
 
     def _column(self, fields: dict[str, Any], type_: pa.StructType) -> pa.Array:
         try:
@@ -83,7 +94,9 @@ class StructSerde(TypedSerde[Row]):
             raise self._named(fields, type_, error) from error
 
     def _named(self, fields: dict[str, Any], type_: pa.StructType, error: Exception) -> Exception:
-        """The error of the first field that pyarrow does not take: it is of the right kind, so that it does not fit."""
+        """The error of the first field that pyarrow does not take: it is of the right kind, so that
+        it does not fit.
+        """
         for field in type_:
             try:
                 self._pa.array([fields[field.name]], field.type)
@@ -95,7 +108,9 @@ class StructSerde(TypedSerde[Row]):
         fields = self.core.deserialize_fields(data, as_key)
         if fields is not None:
             return self._class(fields)
-        row: Row = self._load(self._pa.array(self.core.deserialize_row(data, as_key)).to_pylist()[0])
+        row: Row = self._load(
+            self._pa.array(self.core.deserialize_row(data, as_key)).to_pylist()[0]
+        )
         return row
 
     def __repr__(self) -> str:
@@ -110,7 +125,7 @@ def _same(value: Any) -> Any:
 
 
 def _loader(type_: Any) -> Callable[[Any], Any]:
-    """What makes rows of the dicts, and dicts of the pairs, that pyarrow reads structs and maps as."""
+    """Makes rows of the dicts, and dicts of the pairs, that pyarrow reads structs and maps as."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(type_):
@@ -121,12 +136,18 @@ def _loader(type_: Any) -> Callable[[Any], Any]:
         if all(load is _same for load in loaders):
             return lambda fields: None if fields is None else row(fields.values())
         return lambda fields: (
-            None if fields is None else row(load(fields[name]) for name, load in zip(names, loaders, strict=True))
+            None
+            if fields is None
+            else row(load(fields[name]) for name, load in zip(names, loaders, strict=True))
         )
     if pa.types.is_map(type_):
         key, item = _loader(type_.key_type), _loader(type_.item_type)
         return lambda pairs: None if pairs is None else {key(k): item(v) for k, v in pairs}
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
         load = _loader(type_.value_type)
-        return _same if load is _same else lambda items: None if items is None else [load(item) for item in items]
+        return (
+            _same
+            if load is _same
+            else lambda items: None if items is None else [load(item) for item in items]
+        )
     return _same

@@ -22,5 +22,7 @@ class TimestampSerde(NamedSerde[datetime]):
         return self.serialize(value)
 
     def deserialize(self, data: bytes, /) -> datetime:
-        """The moment, in UTC. Raises `OverflowError` for one before the year 1 or after 9999: batches can read it."""
+        """The moment, in UTC. Raises `OverflowError` for one before the year 1 or after 9999:
+        batches can read it.
+        """
         return _EPOCH + timedelta(microseconds=self.core.deserialize(data))

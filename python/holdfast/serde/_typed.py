@@ -13,10 +13,12 @@ T = TypeVar("T")
 
 
 class TypedSerde(Generic[T]):
-    """A serde of this package: Python values in the scalar methods, a typed Arrow column in the batch methods.
+    """A serde of this package: Python values in the scalar methods, a typed Arrow column in the
+    batch methods.
 
-    `serialize` and `deserialize` speak a key's bytes, which order as the values do. A value's may be others: `_value`.
-    A struct with lists or maps cannot be a key, so that all four speak a value's.
+    `serialize` and `deserialize` speak a key's bytes, which order as the values do. A value's may
+    be others: `_value`. A struct with lists or maps cannot be a key, so that all four speak a
+    value's.
     """
 
     def __init__(self, core: _core.Serde) -> None:
@@ -26,8 +28,8 @@ class TypedSerde(Generic[T]):
     def serialize(self, value: T, /) -> bytes:
         """The bytes of a key.
 
-        Raises `TypeError` for another type; where the value does not fit `OverflowError` or `ValueError`, or
-        `SerializationError` of a struct's field.
+        Raises `TypeError` for another type; where the value does not fit `OverflowError` or
+        `ValueError`, or `SerializationError` of a struct's field.
         """
         return self.core.serialize(value, True)
 
@@ -45,7 +47,8 @@ class TypedSerde(Generic[T]):
         return self.deserialize(data)
 
     def serialize_prefix(self, prefix: Any, /) -> bytes:
-        """The bytes with which keys begin that begin with `prefix`: a string's start, a struct's first fields.
+        """The bytes with which keys begin that begin with `prefix`: a string's start, a struct's
+        first fields.
 
         Raises as `serialize` does.
         """
@@ -54,7 +57,8 @@ class TypedSerde(Generic[T]):
     def encode(self, column: Any, *, as_key: bool, store: str | None = None) -> _core.ArrowArray:
         """A typed column as bytes, a row a row; errors name the store.
 
-        Raises `TypeError` for a column of another type, `ValueError` or `SerializationError` for a row that does not fit.
+        Raises `TypeError` for a column of another type, `ValueError` or `SerializationError` for a
+        row that does not fit.
         """
         return self.core.encode(column, as_key, store)
 

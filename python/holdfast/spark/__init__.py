@@ -1,6 +1,8 @@
-"""Stateful operators for PySpark: functions from DataFrames to a DataFrame, anywhere in a streaming plan.
+"""Stateful operators for PySpark: functions from DataFrames to a DataFrame, anywhere in a streaming
+plan.
 
-Each order with the exchange rate in force when it was placed, also when the order or the rate is late, also after a kill:
+Each order with the exchange rate in force when it was placed, also when the order or the rate is
+late, also after a kill:
 
 ```python
 import holdfast.spark as hfs
@@ -9,11 +11,13 @@ spark.conf.set("spark.sql.adaptive.enabled", "false")  # it may split or drop an
 state = hfs.State("/var/lib/enrich", partitions=4)
 enriched = hfs.join_asof(orders, rates, by="currency", left_on="ordered_at", right_on="valid_from",
                          history_retention="30 days", state=state)
-enriched.writeStream.option("checkpointLocation", state.checkpoint_location).start("/var/lib/enriched")
+writer = enriched.writeStream.option("checkpointLocation", state.checkpoint_location)
+writer.start("/var/lib/enriched")
 ```
 
-What a call raises says its docstring. An error in a task ends the query: Spark's `StreamingQueryException` has its class and
-its words. `docs/spark/operating.md` says what to do about each.
+What a call raises says its docstring. An error in a task ends the query: Spark's
+`StreamingQueryException` has its class and its words. `docs/spark/operating.md` says what to do
+about each.
 """
 
 from holdfast.spark.aggregate import aggregate
@@ -30,7 +34,14 @@ from holdfast.spark.process import Processor, process
 from holdfast.spark.processor.context import ProcessorContext
 from holdfast.spark.span import Span
 from holdfast.spark.state import State
-from holdfast.spark.window import SessionWindow, SlidingWindow, Window, session_window, sliding_window, window
+from holdfast.spark.window import (
+    SessionWindow,
+    SlidingWindow,
+    Window,
+    session_window,
+    sliding_window,
+    window,
+)
 
 __all__ = [
     "Aggregator",

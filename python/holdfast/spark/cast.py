@@ -1,4 +1,6 @@
-"""Columns that the user's code gave, cast to the types that it declared: only digits of floats are lost, as in SQL."""
+"""Columns that the user's code gave, cast to the types that it declared: only digits of floats are
+lost, as in SQL.
+"""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -10,11 +12,22 @@ _pc: Any = pyarrow.compute  # it makes its functions as it is imported, unseen b
 
 _KINDS: Final[dict[str, tuple[Callable[[pa.DataType], bool], ...]]] = {
     "flag": (pa.types.is_boolean,),
-    # Integers are moments, too: microseconds since 1970 are what a processor's context and its timers go by.
-    "number": (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_temporal),
+    # Integers are moments, too: microseconds since 1970 are what a processor's context and its
+    # timers go by.
+    "number": (
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_decimal,
+        pa.types.is_temporal,
+    ),
     "text": (
         *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
-        *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary),
+        *(
+            pa.types.is_binary,
+            pa.types.is_large_binary,
+            pa.types.is_binary_view,
+            pa.types.is_fixed_size_binary,
+        ),
     ),
     "struct": (pa.types.is_struct,),
     "list": (
@@ -25,7 +38,9 @@ _KINDS: Final[dict[str, tuple[Callable[[pa.DataType], bool], ...]]] = {
 
 
 def cast(column: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
-    """The column as that type; `ValueError` for what pyarrow would fill, drop, parse or let overflow in silence."""
+    """The column as that type; `ValueError` for what pyarrow would fill, drop, parse or let
+    overflow in silence.
+    """
     if column.type.equals(wanted):
         return column
     try:
@@ -46,7 +61,9 @@ def _check_types(given: pa.DataType, wanted: pa.DataType, place: str) -> None:
     if _kind(given) != _kind(wanted):
         raise ValueError(f"{place} is {given}, which is not turned into {wanted}")
     if pa.types.is_temporal(given) and pa.types.is_integer(wanted) and given != _in_micros(given):
-        raise ValueError(f"{place} is {given}, and integers are microseconds: cast it to {_in_micros(given)}")
+        raise ValueError(
+            f"{place} is {given}, and integers are microseconds: cast it to {_in_micros(given)}"
+        )
     if pa.types.is_time(wanted) and not pa.types.is_time(given) and pa.types.is_temporal(given):
         raise ValueError(f"{place} is {given}, and {wanted} is a time of day alone: cast it")
     if _kind(wanted) == "list":
@@ -61,29 +78,46 @@ def _check_types(given: pa.DataType, wanted: pa.DataType, place: str) -> None:
 
 def _check_values(given: pa.Array, result: pa.Array, place: str) -> None:
     while isinstance(given, pa.DictionaryArray | pa.ExtensionArray):
-        given = given.dictionary_decode() if isinstance(given, pa.DictionaryArray) else given.storage
+        given = (
+            given.dictionary_decode() if isinstance(given, pa.DictionaryArray) else given.storage
+        )
     if pa.types.is_null(given.type):
         return
     if _kind(result.type) == "list":
         before, after = _elements(given), _elements(result)
         if len(before) != len(after):  # pyarrow 26 loses those of list views
-            raise ValueError(f"{place} had {len(before)} elements as {given.type} and has {len(after)} as {result.type}")
+            raise ValueError(
+                f"{place} had {len(before)} elements as {given.type} and has {len(after)} as "
+                f"{result.type}"
+            )
         _check_values(before, after, f"{place}[]")
     elif _kind(result.type) == "struct":
         before, after = given.flatten(), result.flatten()
         for index, field in enumerate(result.type):
-            _check_values(before[given.type.get_field_index(field.name)], after[index], f"{place}.{field.name}")
+            _check_values(
+                before[given.type.get_field_index(field.name)],
+                after[index],
+                f"{place}.{field.name}",
+            )
     elif pa.types.is_float32(result.type) and not pa.types.is_integer(given.type):
-        _check_none(_pc.and_not(_pc.is_inf(result), _pc.is_inf(given.cast(pa.float64()))), given, result, place)
+        _check_none(
+            _pc.and_not(_pc.is_inf(result), _pc.is_inf(given.cast(pa.float64()))),
+            given,
+            result,
+            place,
+        )
     elif pa.types.is_date(result.type) and pa.types.is_timestamp(given.type):
-        local = given if given.type.tz is None else _pc.local_timestamp(given)  # the date is that in its zone
+        # the date is that in its zone
+        local = given if given.type.tz is None else _pc.local_timestamp(given)
         _check_none(_pc.not_equal(result.cast(local.type), local), given, result, place)
 
 
 def _check_none(lost: pa.Array, given: pa.Array, result: pa.Array, place: str) -> None:
     values = given.filter(lost).drop_null()
     if len(values):
-        raise ValueError(f"{place} has {values[:1].cast(pa.string())[0]}, which {result.type} cannot hold")
+        raise ValueError(
+            f"{place} has {values[:1].cast(pa.string())[0]}, which {result.type} cannot hold"
+        )
 
 
 def _in_micros(data_type: pa.DataType) -> pa.DataType:
@@ -96,13 +130,20 @@ def _in_micros(data_type: pa.DataType) -> pa.DataType:
 
 
 def _kind(data_type: pa.DataType) -> str:
-    return next((kind for kind, tests in _KINDS.items() if any(test(data_type) for test in tests)), str(data_type))
+    return next(
+        (kind for kind, tests in _KINDS.items() if any(test(data_type) for test in tests)),
+        str(data_type),
+    )
 
 
 def _plain(data_type: pa.DataType) -> pa.DataType:
     """The type of the values themselves."""
     while isinstance(data_type, pa.DictionaryType | pa.BaseExtensionType):
-        data_type = data_type.value_type if isinstance(data_type, pa.DictionaryType) else data_type.storage_type
+        data_type = (
+            data_type.value_type
+            if isinstance(data_type, pa.DictionaryType)
+            else data_type.storage_type
+        )
     return data_type
 
 
@@ -114,4 +155,6 @@ def _element(data_type: pa.DataType) -> pa.DataType:
 
 def _elements(array: pa.Array) -> pa.Array:
     """What is in the lists; a map's entries."""
-    return (array.cast(pa.list_(_element(array.type))) if isinstance(array, pa.MapArray) else array).flatten()
+    return (
+        array.cast(pa.list_(_element(array.type))) if isinstance(array, pa.MapArray) else array
+    ).flatten()

@@ -33,7 +33,8 @@ _SOCKET_PATH_LIMIT: Final = 107  # bytes of sun_path without its closing zero
 def connect() -> "HostClient":
     """A new session's connection to this executor's state host; starts the host where none listens.
 
-    Raises `HoldfastError` where the host cannot be started, with the end of its log, and outside of Spark's Python workers.
+    Raises `HoldfastError` where the host cannot be started, with the end of its log, and outside of
+    Spark's Python workers.
     """
     executor = Executor.of_process(os.getpid())
     place = Place.of(executor)
@@ -48,7 +49,8 @@ def connect() -> "HostClient":
             except (TimeoutError, PermissionError):
                 break
             except OSError:
-                # One that lives has refused this connection alone, or is about to end: its socket and token are left.
+                # One that lives has refused this connection alone, or is about to end: its socket
+                # and token are left.
                 if not place.is_served() or time.monotonic() > deadline:
                     break
                 time.sleep(0.1)
@@ -65,19 +67,25 @@ class Executor(NamedTuple):
     started: str
 
     def address(self) -> "tuple[str, str | None] | None":
-        """The host name that Spark knows this executor by, and the address that it listens at if that is another one.
+        """The host name that Spark knows this executor by, and the address that it listens at if
+        that is another one.
 
-        Every cluster manager starts executors with both on the command line: what Spark's own blocks are fetched from is
-        where others find this executor's state. None where Spark has no other executors (`local[...]`).
+        Every cluster manager starts executors with both on the command line: what Spark's own
+        blocks are fetched from is where others find this executor's state. None where Spark has no
+        other executors (`local[...]`).
         """
-        arguments = Path(f"/proc/{self.pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+        arguments = (
+            Path(f"/proc/{self.pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+        )
         given = dict(pairwise(arguments))
         name = given.get("--hostname")
         return None if name is None else (name, given.get("--bind-address"))
 
     @staticmethod
     def of_process(pid: int) -> "Executor":
-        """The JVM above a Python worker: the worker's parent, or, with Spark's fork server between, its parent."""
+        """The JVM above a Python worker: the worker's parent, or, with Spark's fork server between,
+        its parent.
+        """
         above = pid
         while above > 1:
             parent, started, command = _process(above)
@@ -85,7 +93,8 @@ class Executor(NamedTuple):
                 return Executor(above, started)
             above = parent
         raise HoldfastError(
-            f"no Java process above process {pid}: an operator's task must run in a Python worker that Spark started"
+            f"no Java process above process {pid}: an operator's task must run in a Python worker "
+            "that Spark started"
         )
 
 
@@ -100,7 +109,9 @@ class Place(NamedTuple):
     @staticmethod
     def of(executor: Executor) -> "Place":
         """The files of an executor's host, in a folder that only this user may enter."""
-        mark = hashlib.blake2b(f"{executor.pid} {executor.started}".encode(), digest_size=6).hexdigest()
+        mark = hashlib.blake2b(
+            f"{executor.pid} {executor.started}".encode(), digest_size=6
+        ).hexdigest()
         stem = f"{executor.pid}-{mark}"
         folder = _private_folder(Path(tempfile.gettempdir()) / f"holdfast-{os.getuid()}", stem)
         return Place(*(folder / f"{stem}.{end}" for end in ("sock", "token", "lock", "log")))
@@ -132,7 +143,9 @@ class Place(NamedTuple):
         return self.socket.with_suffix(".host")
 
     def kill(self) -> None:
-        """SIGKILL the host that does not answer, and wait until it has let go of its socket and its databases."""
+        """SIGKILL the host that does not answer, and wait until it has let go of its socket and its
+        databases.
+        """
         text = self._holder.read_text()
         if not text.isdecimal():
             return
@@ -166,7 +179,16 @@ def _start(place: Place, executor: Executor) -> "HostClient":
         file.write(token)
     place.socket.unlink(missing_ok=True)
     # -P: whatever lies in Spark's working directory is no module of ours.
-    command = [sys.executable, "-P", "-m", "holdfast.host", "--socket", str(place.socket), "--token-file", str(place.token)]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "holdfast.host",
+        "--socket",
+        str(place.socket),
+        "--token-file",
+        str(place.token),
+    ]
     command += ["--executor-pid", str(executor.pid), "--idle-seconds", str(_IDLE_SECONDS)]
     address = executor.address()
     if address is not None:
@@ -175,11 +197,13 @@ def _start(place: Place, executor: Executor) -> "HostClient":
     # The host must find the package that this worker has found, wherever that was.
     paths = [str(Path(errors.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
-    # Each session has a thread of its own: with an arena of malloc for each, what is freed would not come back.
+    # Each session has a thread of its own: with an arena of malloc for each, what is freed would
+    # not come back.
     environment.setdefault("MALLOC_ARENA_MAX", "2")
     with _open_log(place.log) as log:
         start = log.tell()
-        # A session of its own: signals to Spark's process group do not reach it, it watches the executor itself.
+        # A session of its own: signals to Spark's process group do not reach it, it watches the
+        # executor itself.
         host = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -200,7 +224,11 @@ def _start(place: Place, executor: Executor) -> "HostClient":
                 continue
             if ended is None:
                 host.kill()
-            fate = f"ended with code {ended}" if ended is not None else f"did not listen within {_START_SECONDS:.0f} s"
+            fate = (
+                f"ended with code {ended}"
+                if ended is not None
+                else f"did not listen within {_START_SECONDS:.0f} s"
+            )
             raise HoldfastError(
                 f"the state host of executor {executor.pid} {fate} ({error}); "
                 f"the end of its log {place.log}:\n{_tail(place.log, start)}"
@@ -210,7 +238,9 @@ def _start(place: Place, executor: Executor) -> "HostClient":
 def _open_log(path: Path) -> BinaryIO:
     if path.exists() and path.stat().st_size > _LOG_LIMIT:
         path.replace(path.with_suffix(".log.1"))
-    log = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab")
+    log = os.fdopen(
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab"
+    )
     log.seek(0, os.SEEK_END)
     return log
 
@@ -225,8 +255,9 @@ def _tail(log: Path, start: int) -> str:
 def _sweep(place: Place) -> None:
     """Remove what hosts of executors that are gone have left behind.
 
-    A process id says nothing of another container that shares the folder: a host that lives there holds its `.host` as long
-    as it listens, and who starts one its `.lock`. One that only closes its databases does without these files.
+    A process id says nothing of another container that shares the folder: a host that lives there
+    holds its `.host` as long as it listens, and who starts one its `.lock`. One that only closes
+    its databases does without these files.
     """
     left: dict[str, list[Path]] = {}
     for file in place.lock.parent.iterdir():
@@ -255,13 +286,17 @@ def _is_alive(pid: int) -> bool:
 
 
 def _private_folder(folder: Path, stem: str) -> Path:
-    """The folder, made for this user alone; somebody else's of that name is refused, it could hold a false socket."""
+    """The folder, made for this user alone; somebody else's of that name is refused, it could hold
+    a false socket.
+    """
     if len(os.fsencode(folder / f"{stem}.sock")) > _SOCKET_PATH_LIMIT:
-        folder = Path("/tmp") / folder.name  # noqa: S108 - a socket's path is short, and the folder is checked below
+        folder = Path("/tmp") / folder.name  # noqa: S108 - sockets have short paths
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        raise HoldfastError(f"{folder} belongs to somebody else: remove it, or set TMPDIR to a folder of your own")
+        raise HoldfastError(
+            f"{folder} belongs to somebody else: remove it, or set TMPDIR to a folder of your own"
+        )
     if stat.S_IMODE(status.st_mode) != 0o700:
         folder.chmod(0o700)
     return folder

@@ -26,8 +26,8 @@ _NUMBER: Final = sql.StructField("holdfast_number", sql.LongType())
 class ForeignKey:
     """A left frame with a key of its own and a column that names the right frame's key.
 
-    First the left rows go by their own key, and come out as what is to be done with them (subscribed, unsubscribed, ...);
-    then by the foreign key, beside the right rows.
+    First the left rows go by their own key, and come out as what is to be done with them
+    (subscribed, unsubscribed, ...); then by the foreign key, beside the right rows.
     """
 
     def __init__(
@@ -46,32 +46,46 @@ class ForeignKey:
         self.foreign: Final = self.left.find(foreign_key, "foreign_key")
         if self.foreign in self.keys:
             raise ValueError(
-                f"foreign_key: column {self.foreign.name!r} is in by, too: join the tables by it, without foreign_key"
+                f"foreign_key: column {self.foreign.name!r} is in by, too: join the tables by it, "
+                "without foreign_key"
             )
         schema.check_key_type(self.foreign, "foreign_key")
-        self.right_key: Final = self._right_key([by] if isinstance(by, str) else list(by), foreign_key)
+        self.right_key: Final = self._right_key(
+            [by] if isinstance(by, str) else list(by), foreign_key
+        )
         schema.check_key_type(self.right_key, "foreign_key")
         if self.foreign.dataType != self.right_key.dataType:
             raise ValueError(
-                f"foreign_key: column {self.foreign.name!r} is {self.foreign.dataType.simpleString()}, and the right "
-                f"frame's key {self.right_key.name!r} is {self.right_key.dataType.simpleString()}; cast one of them"
+                f"foreign_key: column {self.foreign.name!r} is "
+                f"{self.foreign.dataType.simpleString()}, and the right "
+                f"frame's key {self.right_key.name!r} is {self.right_key.dataType.simpleString()}; "
+                "cast one of them"
             )
         self.left_time: Final = self.left.time(left_on, "left_on")
         self.right_time: Final = self.right.time(right_on, "right_on")
         schema.check_same_time(self.left_time, self.right_time)
         schema.check_time_is_no_key("left_on", self.left_time, [*self.keys, self.foreign])
         schema.check_time_is_no_key("right_on", self.right_time, [self.right_key])
-        self.payload: Final = [field for field in self.left.fields if field != self.left_time and field not in self.keys]
-        self.right_payload: Final = [field for field in self.right.fields if field not in (self.right_time, self.right_key)]
+        self.payload: Final = [
+            field
+            for field in self.left.fields
+            if field != self.left_time and field not in self.keys
+        ]
+        self.right_payload: Final = [
+            field for field in self.right.fields if field not in (self.right_time, self.right_key)
+        ]
 
     def _right_key(self, by: list[str], foreign_key: str) -> sql.StructField:
-        """The right frame's key: its column `by`, or, if it has none, that of the foreign key's name."""
+        """The right frame's key: its column `by`, or, if it has none, that of the foreign key's
+        name.
+        """
         there = {self.right.fold(field.name): field for field in self.right.fields}
         for column in (by[0] if len(by) == 1 else foreign_key, foreign_key):
             if self.right.fold(column) in there:
                 return there[self.right.fold(column)]
         raise ValueError(
-            f"foreign_key: the right frame has neither a column {foreign_key!r} nor {by[0]!r} that would be its key; "
+            f"foreign_key: the right frame has neither a column {foreign_key!r} nor {by[0]!r} that "
+            "would be its key; "
             f"it has {', '.join(field.name for field in self.right.fields)}"
         )
 
@@ -84,9 +98,16 @@ class ForeignKey:
         """The operator over the left rows by their own key."""
         made = (_ACTION, _NUMBER)
         rows = self.left_rows
-        fields = [sql.StructField(field.name, field.dataType) for field in (*self.left.fields, *made)]
-        sources: list[dict[str, Any]] = [{"name": field.name, **self._source(field)} for field in self.left.fields]
-        sources += [{"name": field.name, "from": "right", "index": index} for index, field in enumerate(made)]
+        fields = [
+            sql.StructField(field.name, field.dataType) for field in (*self.left.fields, *made)
+        ]
+        sources: list[dict[str, Any]] = [
+            {"name": field.name, **self._source(field)} for field in self.left.fields
+        ]
+        sources += [
+            {"name": field.name, "from": "right", "index": index}
+            for index, field in enumerate(made)
+        ]
         return Operator(
             kind="foreign_left",
             layout=rows.layout,
@@ -102,16 +123,32 @@ class ForeignKey:
             **common,
         )
 
-    def second(self, retention: int, how: str, first: "DataFrame", **common: Any) -> tuple[Operator, Rows]:
-        """The operator over what the first one gives, and the right rows, by the foreign key; with its rows."""
+    def second(
+        self, retention: int, how: str, first: "DataFrame", **common: Any
+    ) -> tuple[Operator, Rows]:
+        """The operator over what the first one gives, and the right rows, by the foreign key; with
+        its rows.
+        """
         left = Side("left", first)
         payload = [left.find(field.name, "left") for field in (*self.payload, _ACTION, _NUMBER)]
-        foreign, keys = left.find(self.foreign.name, "foreign_key"), [left.find(key.name, "by") for key in self.keys]
-        nulls = [sql.StructField(f"holdfast_k{index}", key.dataType) for index, key in enumerate(self.keys)]
+        foreign, keys = (
+            left.find(self.foreign.name, "foreign_key"),
+            [left.find(key.name, "by") for key in self.keys],
+        )
+        nulls = [
+            sql.StructField(f"holdfast_k{index}", key.dataType)
+            for index, key in enumerate(self.keys)
+        ]
         others = [F.lit(None).cast(null.dataType).alias(null.name) for null in nulls]
         right = Side("right", self.right.frame.select("*", *others))
         rows = Rows(
-            Input(left, [foreign, *keys], left.time(self.left_time.name, "left_on"), payload, [len(self.payload) + 1]),
+            Input(
+                left,
+                [foreign, *keys],
+                left.time(self.left_time.name, "left_on"),
+                payload,
+                [len(self.payload) + 1],
+            ),
             Input(right, [self.right_key, *nulls], self.right_time, self.right_payload),
         )
         output: list[tuple[str, dict[str, Any]]] = []
@@ -120,18 +157,28 @@ class ForeignKey:
             if source["from"] == "key":
                 source["index"] += 1
             output.append((field.name, source))
-        names = taken_names(self.left, [field for field in self.right.fields if field != self.right_key])
+        names = taken_names(
+            self.left, [field for field in self.right.fields if field != self.right_key]
+        )
         for field in self.right.fields:
             if field == self.right_time:
                 output.append((names[field.name], {"from": "right_time"}))
             elif field != self.right_key:
-                output.append((names[field.name], {"from": "right", "index": self.right_payload.index(field)}))
-        types = [*self.left.fields, *(field for field in self.right.fields if field != self.right_key)]
+                output.append(
+                    (names[field.name], {"from": "right", "index": self.right_payload.index(field)})
+                )
+        types = [
+            *self.left.fields,
+            *(field for field in self.right.fields if field != self.right_key),
+        ]
         operator = Operator(
             kind="foreign_join",
             layout=rows.layout,
             output=sql.StructType(
-                [sql.StructField(name, field.dataType) for (name, _), field in zip(output, types, strict=True)]
+                [
+                    sql.StructField(name, field.dataType)
+                    for (name, _), field in zip(output, types, strict=True)
+                ]
             ),
             request={
                 **rows.request,
@@ -149,7 +196,9 @@ class ForeignKey:
     @property
     def left_rows(self) -> Rows:
         """The rows of the first operator."""
-        return Rows(Input(self.left, self.keys, self.left_time, self.payload), made=[_ACTION, _NUMBER])
+        return Rows(
+            Input(self.left, self.keys, self.left_time, self.payload), made=[_ACTION, _NUMBER]
+        )
 
     def _source(self, field: sql.StructField) -> dict[str, Any]:
         if field == self.left_time:
@@ -169,17 +218,25 @@ def by_foreign_key(
     materialized: Materialized | None,
     name: str | None,
 ) -> "DataFrame":
-    """The result of a join by a foreign key; the second operator has the join's name, the first one's ends in `_left`."""
+    """The result of a join by a foreign key; the second operator has the join's name, the first
+    one's ends in `_left`.
+    """
     left, right = join.left.frame, join.right.frame
     if how == "outer":
         raise UnsupportedOperationError(
-            "how='outer' with foreign_key: the result's key is the left frame's, and a right row that no left row names has "
+            "how='outer' with foreign_key: the result's key is the left frame's, and a right row "
+            "that no left row names has "
             "none; take 'left', and the right frame by itself"
         )
     check_both_stream(left, right, "change the table again")
     epoch = check_call(state, left, right)
     named = operator_name(name, materialized, f"join_table_{join.default_name}")
-    common: dict[str, Any] = {"state": state, "epoch": epoch, "max_ahead": max_ahead, "materialized": materialized}
+    common: dict[str, Any] = {
+        "state": state,
+        "epoch": epoch,
+        "max_ahead": max_ahead,
+        "materialized": materialized,
+    }
     first = join.first(retention, how, name=f"{named}_left", **common)
     told = first.over(join.left_rows.frame(state), keys=len(join.keys), metrics=METRICS)
     second, rows = join.second(retention, how, told, name=named, **common)

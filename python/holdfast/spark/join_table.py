@@ -34,30 +34,34 @@ def join_table(
 ) -> "DataFrame":
     """Two tables joined by their key, as a change stream of the result.
 
-    Both frames are change streams: a row is its key's value from its time (`left_on`, `right_on`) on, until the next one
-    of the key; one whose columns but key and time are all null deletes. Both are kept as versioned tables in `state`,
-    for `history_retention` (a day, if it is not given).
+    Both frames are change streams: a row is its key's value from its time (`left_on`, `right_on`)
+    on, until the next one of the key; one whose columns but key and time are all null deletes. Both
+    are kept as versioned tables in `state`, for `history_retention` (a day, if it is not given).
 
-    A row that is the newest of its key changes the result: it goes out joined with the other side as of its own time, and
-    once more for each later change of the other side, if there is one. A row older than the newest of its key is kept in its
-    place, changes nothing of the result and is counted; one older than `history_retention` is not kept.
+    A row that is the newest of its key changes the result: it goes out joined with the other side
+    as of its own time, and once more for each later change of the other side, if there is one. A
+    row older than the newest of its key is kept in its place, changes nothing of the result and is
+    counted; one older than `history_retention` is not kept.
 
-    The time of a row of the result is the greater of its two times; the last one to come for a key and a time holds.
-    A row whose value columns are all null says that the key has no row in the result from then on.
+    The time of a row of the result is the greater of its two times; the last one to come for a key
+    and a time holds. A row whose value columns are all null says that the key has no row in the
+    result from then on.
 
-    With `foreign_key`, a column of the left frame that names the right frame's key, `by` is the left frame's own key and
-    the result's: many left rows may have one right row. The right frame's key is its column `by`, or, if it has none, the
-    one that is called as `foreign_key`. A left row whose foreign key is null matches nothing; `how` is inner or left. Of
-    the result's rows for a key the one with the greatest left time holds, of those the last one to come.
+    With `foreign_key`, a column of the left frame that names the right frame's key, `by` is the
+    left frame's own key and the result's: many left rows may have one right row. The right frame's
+    key is its column `by`, or, if it has none, the one that is called as `foreign_key`. A left row
+    whose foreign key is null matches nothing; `how` is inner or left. Of the result's rows for a
+    key the one with the greatest left time holds, of those the last one to come.
 
-    `max_ahead` sets rows aside that are dated further than that past their micro-batch's own time (`docs/spark/README.md`);
-    `materialized` says how the state is kept.
+    `max_ahead` sets rows aside that are dated further than that past their micro-batch's own time
+    (`docs/spark/README.md`); `materialized` says how the state is kept.
 
-    Returns the left frame's columns, then the right frame's without its key; where a name is taken, `_right` is added. Rows
-    whose key or time is null are dropped. Both frames are streams, or both are static. `name` is the operator's name.
-    Raises, before any job runs, `ValueError` or `TypeError` that names the wrong column, type or option,
-    `UnsupportedOperationError` for a frame, a column's type or an option that this state or operator cannot serve,
-    `HoldfastError` for a static frame outside of a micro-batch.
+    Returns the left frame's columns, then the right frame's without its key; where a name is taken,
+    `_right` is added. Rows whose key or time is null are dropped. Both frames are streams, or both
+    are static. `name` is the operator's name. Raises, before any job runs, `ValueError` or
+    `TypeError` that names the wrong column, type or option, `UnsupportedOperationError` for a
+    frame, a column's type or an option that this state or operator cannot serve, `HoldfastError`
+    for a static frame outside of a micro-batch.
     """
     if how not in ("inner", "left", "outer"):
         raise ValueError(f"how={how!r}: there are 'inner', 'left' and 'outer'")
@@ -65,7 +69,9 @@ def join_table(
     retention = micros(_HISTORY if kept is None else kept, "history_retention")
     if foreign_key is not None:
         return by_foreign_key(
-            ForeignKey(left, right, by=by, left_on=left_on, right_on=right_on, foreign_key=foreign_key),
+            ForeignKey(
+                left, right, by=by, left_on=left_on, right_on=right_on, foreign_key=foreign_key
+            ),
             how=how,
             retention=retention,
             state=state,

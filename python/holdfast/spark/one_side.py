@@ -16,9 +16,17 @@ METRICS: Final = {"rows": "count(side)"}
 
 
 class OneSide:
-    """A frame's columns by use; `on` names its time, if it has one, `order_by` what orders rows of one time."""
+    """A frame's columns by use; `on` names its time, if it has one, `order_by` what orders rows of
+    one time.
+    """
 
-    def __init__(self, frame: "DataFrame", by: str | Sequence[str], on: str | None, order_by: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        frame: "DataFrame",
+        by: str | Sequence[str],
+        on: str | None,
+        order_by: Sequence[str] = (),
+    ) -> None:
         self.side: Final = Side("given", frame)
         self.keys: Final = keys_of(self.side, by)
         self.time: Final = None if on is None else self.side.time(on, "on")
@@ -39,17 +47,29 @@ class OneSide:
     @property
     def values(self) -> list[int]:
         """The payload columns that are neither key nor time, and order nothing, by position."""
-        return [index for index, field in enumerate(self.payload) if field not in self.keys and index not in self.order]
+        return [
+            index
+            for index, field in enumerate(self.payload)
+            if field not in self.keys and index not in self.order
+        ]
 
     @property
     def output(self) -> sql.StructType:
         """The result's columns: those of the frame."""
-        return sql.StructType([sql.StructField(field.name, field.dataType, nullable=True) for field in self.side.fields])
+        return sql.StructType(
+            [
+                sql.StructField(field.name, field.dataType, nullable=True)
+                for field in self.side.fields
+            ]
+        )
 
     @property
     def request(self) -> dict[str, Any]:
         """What the state host must know of the columns."""
-        return {**self.rows.request, "output": [{"name": field.name, **self._source(field)} for field in self.side.fields]}
+        return {
+            **self.rows.request,
+            "output": [{"name": field.name, **self._source(field)} for field in self.side.fields],
+        }
 
     def _source(self, field: sql.StructField) -> dict[str, Any]:
         if field == self.time:

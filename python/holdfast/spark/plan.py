@@ -25,18 +25,23 @@ _ADAPTIVE: Final = "spark.sql.adaptive.enabled"
 
 
 def check_call(state: State, left: "DataFrame", right: "DataFrame | None" = None) -> Epoch | None:
-    """Check that these frames can use this state here; returns the epoch where `foreachBatch` fixes it.
+    """Check that these frames can use this state here; returns the epoch where `foreachBatch` fixes
+    it.
 
-    Raises `TypeError` for what is no state, `UnsupportedOperationError` for a stream with `State.scratch()`, `ValueError`
-    while adaptive execution is on, `HoldfastError` for a static frame outside of a micro-batch.
+    Raises `TypeError` for what is no state, `UnsupportedOperationError` for a stream with
+    `State.scratch()`, `ValueError` while adaptive execution is on, `HoldfastError` for a static
+    frame outside of a micro-batch.
     """
     if not isinstance(state, State):
-        raise TypeError(f"state is a {type(state).__name__}: give hfs.State(root) or hfs.State.scratch()")
+        raise TypeError(
+            f"state is a {type(state).__name__}: give hfs.State(root) or hfs.State.scratch()"
+        )
     streaming = left.isStreaming or (right is not None and right.isStreaming)
     if state.is_scratch:
         if streaming:
             raise UnsupportedOperationError(
-                "State.scratch() keeps nothing from one micro-batch to the next: give State(root) for streaming frames"
+                "State.scratch() keeps nothing from one micro-batch to the next: give State(root) "
+                "for streaming frames"
             )
         return None
     if is_on(left, _ADAPTIVE, default="true"):
@@ -49,7 +54,8 @@ def check_call(state: State, left: "DataFrame", right: "DataFrame | None" = None
     epoch = current_epoch(left.sparkSession, state)
     if epoch is None:
         raise HoldfastError(
-            f"{state!r} needs an epoch, and a static frame outside a micro-batch has none: read with spark.readStream, "
+            f"{state!r} needs an epoch, and a static frame outside a micro-batch has none: read "
+            "with spark.readStream, "
             "call the operator inside foreachBatch(hfs.foreach_batch(fn)), or give State.scratch()"
         )
     return epoch
@@ -76,7 +82,8 @@ class Operator:
     ) -> None:
         """`timed`: the rows have times, without which there is no `max_ahead`.
 
-        `without_nulls`: results that are arrays which the operator makes, with no null in them, as Spark's own are.
+        `without_nulls`: results that are arrays which the operator makes, with no null in them, as
+        Spark's own are.
         """
         if max_ahead is not None and not timed:
             raise ValueError("max_ahead needs a time: name the rows' timestamp column with on=...")
@@ -85,12 +92,17 @@ class Operator:
         self.state: Final = state
         self.epoch: Final = epoch
         self.layout: Final = layout
-        fields = [sql.StructField(field.name, nullable(field.dataType), field.nullable, field.metadata) for field in output]
+        fields = [
+            sql.StructField(field.name, nullable(field.dataType), field.nullable, field.metadata)
+            for field in output
+        ]
         for field in fields:
             if field.name in without_nulls and isinstance(field.dataType, sql.ArrayType):
                 field.dataType = sql.ArrayType(field.dataType.elementType, containsNull=False)
         self.output: Final = sql.StructType(fields)
-        results = [pa.field(field.name, arrow_type(field.dataType, field.name)) for field in self.output]
+        results = [
+            pa.field(field.name, arrow_type(field.dataType, field.name)) for field in self.output
+        ]
         self._results: Final = pa.schema(results)
         self._instance: Final = str(uuid.uuid4())
         self.request: Final = {
@@ -107,21 +119,31 @@ class Operator:
         self.state.claim([self.name], self.epoch)
 
     def over(self, rows: "DataFrame", *, keys: int, metrics: Mapping[str, str]) -> "DataFrame":
-        """The operator's result over rows in its layout (all columns but `pid`; keys are `k0`, `k1`, ...)."""
+        """The operator's result over rows in its layout (all columns but `pid`; keys are `k0`,
+        `k1`, ...).
+        """
         partitions = self.state.partitions
-        pid = F.pmod(F.xxhash64(*(f"k{index}" for index in range(keys))), F.lit(partitions)).cast("int")
+        pid = F.pmod(F.xxhash64(*(f"k{index}" for index in range(keys))), F.lit(partitions)).cast(
+            "int"
+        )
         # Rows without a side are heartbeats, which go to all partitions.
         if rows.schema["side"].nullable:
             everywhere = F.sequence(F.lit(0), F.lit(partitions - 1))
             pid = F.explode(F.when(F.isnull("side"), everywhere).otherwise(F.array(pid)))
-        # Each step has a reason, told in docs/design/spark-plan.md: observe() is a node that no optimiser rule sees
-        # through, so a batch without rows still has its N tasks; repartitionById gives task p the rows of partition p.
+        # Each step has a reason, told in docs/design/spark-plan.md: observe() is a node that no
+        # optimiser rule sees through, so a batch without rows still has its N tasks;
+        # repartitionById gives task p the rows of partition p.
         observed = [F.expr(expression).alias(metric) for metric, expression in metrics.items()]
         application = rows.sparkSession.conf.get("spark.app.id", None)
         if self.max_ahead is not None and rows.isStreaming:
-            # In a streaming plan the current time is the micro-batch's, which the host goes by, too.
-            latest = F.expr(f"current_timestamp() + make_dt_interval(0, 0, 0, {self.max_ahead} / 1000000BD)")
-            ahead = F.col("side").isNotNull() & (F.col("t") > instant(latest, rows.schema["t"].dataType))
+            # In a streaming plan the current time is the micro-batch's, which the host goes by,
+            # too.
+            latest = F.expr(
+                f"current_timestamp() + make_dt_interval(0, 0, 0, {self.max_ahead} / 1000000BD)"
+            )
+            ahead = F.col("side").isNotNull() & (
+                F.col("t") > instant(latest, rows.schema["t"].dataType)
+            )
             observed.append(F.count_if(ahead).alias("ahead"))
         # A query has one operator of a name; operators whose state is thrown away need none.
         observation = f"{OBSERVED}{self._instance if self.state.is_scratch else self.name}"

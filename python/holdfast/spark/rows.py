@@ -1,4 +1,4 @@
-"""The rows that an operator takes: of one frame or of two, in the form that the state host knows."""
+"""The rows that an operator takes: of one frame or of two, in the form of the state host."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,7 +33,12 @@ class Input:
     """Payload columns that order rows of one time, by position."""
 
     def rows(
-        self, *, is_left: bool, deleted: "Column", others: Sequence[sql.StructField], time_type: sql.DataType
+        self,
+        *,
+        is_left: bool,
+        deleted: "Column",
+        others: Sequence[sql.StructField],
+        time_type: sql.DataType,
     ) -> "DataFrame":
         """The frame's rows, with nulls for the payload of the other frame."""
         take = self.side.column
@@ -50,7 +55,10 @@ class Input:
             side.alias("side"),
             deleted.alias("deleted"),
             time.alias("t"),
-            *(schema.as_key(take(column), column).alias(f"k{index}") for index, column in enumerate(self.keys)),
+            *(
+                schema.as_key(take(column), column).alias(f"k{index}")
+                for index, column in enumerate(self.keys)
+            ),
             *(column.alias(f"l{index}") for index, column in enumerate(left)),
             *(column.alias(f"r{index}") for index, column in enumerate(right)),
         )
@@ -63,7 +71,8 @@ class Rows:
     left: Input
     right: Input | None = None
     made: Sequence[sql.StructField] = ()
-    """Where there is no right side: right columns that the operator makes, null in what comes in."""
+    """Where there is no right side: right columns that the operator makes, null in what comes in.
+    """
 
     @property
     def time_type(self) -> sql.DataType:
@@ -80,9 +89,16 @@ class Rows:
             pa.field("deleted", pa.bool_()),
             pa.field("t", schema.arrow_type(self.time_type, time_name)),
         ]
-        for prefix, fields in (("k", self.left.keys), ("l", self.left.payload), ("r", self._right_payload)):
+        for prefix, fields in (
+            ("k", self.left.keys),
+            ("l", self.left.payload),
+            ("r", self._right_payload),
+        ):
             columns.extend(
-                pa.field(f"{prefix}{index}", schema.arrow_type(schema.nullable(column.dataType), column.name))
+                pa.field(
+                    f"{prefix}{index}",
+                    schema.arrow_type(schema.nullable(column.dataType), column.name),
+                )
                 for index, column in enumerate(fields)
             )
         return pa.schema(columns)
@@ -90,7 +106,11 @@ class Rows:
     @property
     def request(self) -> dict[str, Any]:
         """What the host must know of the columns."""
-        times = [side.time.name for side in (self.left, self.right) if side is not None and side.time is not None]
+        times = [
+            side.time.name
+            for side in (self.left, self.right)
+            if side is not None and side.time is not None
+        ]
         return {
             "times": list(dict.fromkeys(times)),
             "keys": [column.name for column in self.left.keys],
@@ -104,19 +124,30 @@ class Rows:
     def default_name(self) -> str:
         """The key columns, as far as they can name a folder."""
         text = "_".join(column.name for column in self.left.keys)
-        return "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in text)[:80]
+        return "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in text)[
+            :80
+        ]
 
     def frame(self, state: State, deleted: "Column | None" = None) -> "DataFrame":
-        """All rows in the layout, without `pid`; heartbeats have no `side`. `deleted` marks right rows that end a value."""
+        """All rows in the layout, without `pid`; heartbeats have no `side`. `deleted` marks right
+        rows that end a value.
+        """
         nothing = F.lit(None).cast("boolean")
-        left = self.left.rows(is_left=True, deleted=nothing, others=self._right_payload, time_type=self.time_type)
+        left = self.left.rows(
+            is_left=True, deleted=nothing, others=self._right_payload, time_type=self.time_type
+        )
         if self.right is None:
             return left
         ended = F.lit(col=False) if deleted is None else deleted
-        right = self.right.rows(is_left=False, deleted=ended, others=self.left.payload, time_type=self.time_type)
+        right = self.right.rows(
+            is_left=False, deleted=ended, others=self.left.payload, time_type=self.time_type
+        )
         if not state.is_scratch and _may_hold_an_operator(self.right.side.frame):
-            # A union numbers the tasks of its second input on, and an operator's tasks are their partitions.
-            right = right.repartition(state.partitions, *(f"k{index}" for index in range(len(self.left.keys))))
+            # A union numbers the tasks of its second input on, and an operator's tasks are their
+            # partitions.
+            right = right.repartition(
+                state.partitions, *(f"k{index}" for index in range(len(self.left.keys)))
+            )
         return left.union(right)
 
     @property
@@ -125,11 +156,17 @@ class Rows:
 
 
 def _may_hold_an_operator(frame: "DataFrame") -> bool:
-    """Whether an operator's result is in the frame's plan, or a frame of `foreachBatch`, which says nothing of its own."""
+    """Whether an operator's result is in the frame's plan, or a frame of `foreachBatch`, which says
+    nothing of its own.
+    """
     known: Any = frame
     # Under Connect the server's plan: the client's knows a view by its name only.
     connect = is_connect(frame.sparkSession)
-    plan = known._explain_string(extended=True) if connect else known._jdf.queryExecution().analyzed().toString()
+    plan = (
+        known._explain_string(extended=True)
+        if connect
+        else known._jdf.queryExecution().analyzed().toString()
+    )
     return OBSERVED in plan or "LogicalRDD" in plan
 
 
@@ -137,7 +174,9 @@ def keys_of(side: Side, by: str | Sequence[str]) -> list[sql.StructField]:
     """The key columns of a frame: one or more, each once, each of a type that can be a key."""
     names = [by] if isinstance(by, str) else by
     if not isinstance(names, Sequence):
-        raise TypeError(f"by is a {type(by).__name__}: give the name of a column, or a list of names")
+        raise TypeError(
+            f"by is a {type(by).__name__}: give the name of a column, or a list of names"
+        )
     if not names:
         raise ValueError(f"by is empty: name the key columns of the {side.name} frame")
     keys = [side.find(column, "by") for column in names]
@@ -156,4 +195,6 @@ def check_order(order_by: Sequence[str]) -> None:
         raise TypeError(f"order_by is a {type(order_by).__name__}: give a list of columns' names")
     for column in order_by:
         if not isinstance(column, str):
-            raise TypeError(f"order_by has a {type(column).__name__}: give a list of columns' names")
+            raise TypeError(
+                f"order_by has a {type(column).__name__}: give a list of columns' names"
+            )

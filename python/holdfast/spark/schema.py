@@ -15,7 +15,8 @@ from holdfast.spark.heartbeat import HEARTBEAT
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-# Times cross as UTC whatever the session's zone is, so that a query restarted in another zone finds its state.
+# Times cross as UTC whatever the session's zone is, so that a query restarted in another zone finds
+# its state.
 _ARROW: Final[dict[type[sql.DataType], pa.DataType]] = {
     sql.BooleanType: pa.bool_(),
     sql.ByteType: pa.int8(),
@@ -55,8 +56,14 @@ class Side:
         """`name` is `left`, `right`, or `given` where there is one."""
         if not isinstance(frame, DataFrame):
             kind = type(frame)
-            given = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-            raise TypeError(f"{'df' if name == 'given' else name} is a {given}: give a DataFrame of Spark")
+            given = (
+                kind.__qualname__
+                if kind.__module__ == "builtins"
+                else f"{kind.__module__}.{kind.__qualname__}"
+            )
+            raise TypeError(
+                f"{'df' if name == 'given' else name} is a {given}: give a DataFrame of Spark"
+            )
         self.name: Final = name
         self.frame: Final = frame
         self.fields: Final = [field for field in frame.schema.fields if field.name != HEARTBEAT]
@@ -65,7 +72,9 @@ class Side:
         seen: set[str] = set()
         for field in self.fields:
             if self.fold(field.name) in seen:
-                raise ValueError(f"the {name} frame has two columns named {field.name!r}: rename one")
+                raise ValueError(
+                    f"the {name} frame has two columns named {field.name!r}: rename one"
+                )
             seen.add(self.fold(field.name))
 
     def fold(self, column: str) -> str:
@@ -83,15 +92,19 @@ class Side:
             if self.fold(field.name) == self.fold(column):
                 return field
         there = ", ".join(field.name for field in self.fields)
-        raise ValueError(f"{argument}: the {self.name} frame has no column {column!r}; it has {there}")
+        raise ValueError(
+            f"{argument}: the {self.name} frame has no column {column!r}; it has {there}"
+        )
 
     def time(self, column: str, argument: str) -> sql.StructField:
         """The field of that name, which must be a timestamp, else `ValueError`."""
         field = self.find(column, argument)
         if type(field.dataType) not in (sql.TimestampType, sql.TimestampNTZType):
             raise ValueError(
-                f"{argument}: column {field.name!r} of the {self.name} frame is {field.dataType.simpleString()}, "
-                f"not a timestamp; cast it: .withColumn({field.name!r}, F.col({field.name!r}).cast('timestamp'))"
+                f"{argument}: column {field.name!r} of the {self.name} frame is "
+                f"{field.dataType.simpleString()}, "
+                f"not a timestamp; cast it: .withColumn({field.name!r}, "
+                f"F.col({field.name!r}).cast('timestamp'))"
             )
         return field
 
@@ -124,17 +137,22 @@ def check_same_time(left: sql.StructField, right: sql.StructField) -> None:
         )
 
 
-def check_time_is_no_key(argument: str, time: sql.StructField, keys: Sequence[sql.StructField]) -> None:
+def check_time_is_no_key(
+    argument: str, time: sql.StructField, keys: Sequence[sql.StructField]
+) -> None:
     """Refuse a time, named by `argument`, that is one of the keys, too."""
     if time in keys:
-        raise ValueError(f"{argument}: column {time.name!r} is a key, too; a key and a time are two columns")
+        raise ValueError(
+            f"{argument}: column {time.name!r} is a key, too; a key and a time are two columns"
+        )
 
 
 def check_key_type(column: sql.StructField, argument: str = "by") -> None:
     """Refuse keys whose equal values may look different, or that have no order."""
     if type(column.dataType) not in _KEYS or is_collated(column.dataType):
         raise ValueError(
-            f"{argument}: column {column.name!r} is {column.dataType.simpleString()}, which cannot be a key: take a "
+            f"{argument}: column {column.name!r} is {column.dataType.simpleString()}, which cannot "
+            "be a key: take a "
             "number, a string (UTF8_BINARY), a binary, a boolean, a date or a timestamp"
         )
 
@@ -172,9 +190,11 @@ def as_key(column: "Column", field: sql.StructField) -> "Column":
 
 
 def parsed_ddl(text: str, argument: str, fold: Callable[[str], str] = str) -> sql.StructType:
-    """Columns as SQL writes them; `argument` names the text in errors, `fold` gives names that are one the same form.
+    """Columns as SQL writes them; `argument` names the text in errors, `fold` gives names that are
+    one the same form.
 
-    Raises `TypeError` for what is no text, `ValueError` for one that is none of columns, or has two of one name.
+    Raises `TypeError` for what is no text, `ValueError` for one that is none of columns, or has two
+    of one name.
     """
     example = 'write it as SQL does, "key string, hits bigint"'
     if not isinstance(text, str):
@@ -195,45 +215,65 @@ def instant(column: "Column", time_type: sql.DataType) -> "Column":
     """A moment as a time of that type; without a zone, it is UTC's."""
     if not isinstance(time_type, sql.TimestampNTZType):
         return column
-    # Not convert_timezone: that goes by the session zone's clock, which shows an hour twice where summer time ends.
+    # Not convert_timezone: that goes by the session zone's clock, which shows an hour twice where
+    # summer time ends.
     seconds = F.unix_micros(column) / F.expr("1000000BD")
-    return F.expr("timestamp_ntz'1970-01-01 00:00:00'") + F.make_dt_interval(F.lit(0), F.lit(0), F.lit(0), seconds)
+    return F.expr("timestamp_ntz'1970-01-01 00:00:00'") + F.make_dt_interval(
+        F.lit(0), F.lit(0), F.lit(0), seconds
+    )
 
 
 def arrow_type(data_type: sql.DataType, column: str) -> pa.DataType:
-    """The Arrow type that a Spark type crosses as; for one that cannot an `UnsupportedOperationError` names the `column`."""
+    """The Arrow type that a Spark type crosses as; for one that cannot an
+    `UnsupportedOperationError` names the `column`.
+    """
     if isinstance(data_type, sql.DecimalType):
         return pa.decimal128(data_type.precision, data_type.scale)
     if isinstance(data_type, sql.ArrayType):
         element = arrow_type(data_type.elementType, f"{column}[]")
         return pa.list_(pa.field("element", element, data_type.containsNull))
     if isinstance(data_type, sql.MapType):
-        key, value = arrow_type(data_type.keyType, f"{column}.key"), arrow_type(data_type.valueType, f"{column}.value")
-        return pa.map_(pa.field("key", key, nullable=False), pa.field("value", value, data_type.valueContainsNull))
+        key, value = (
+            arrow_type(data_type.keyType, f"{column}.key"),
+            arrow_type(data_type.valueType, f"{column}.value"),
+        )
+        return pa.map_(
+            pa.field("key", key, nullable=False),
+            pa.field("value", value, data_type.valueContainsNull),
+        )
     if isinstance(data_type, sql.StructType):
         return pa.struct(
             [
-                pa.field(field.name, arrow_type(field.dataType, f"{column}.{field.name}"), field.nullable)
+                pa.field(
+                    field.name, arrow_type(field.dataType, f"{column}.{field.name}"), field.nullable
+                )
                 for field in data_type
             ]
         )
     known = _ARROW.get(type(data_type))
     if known is None:
         raise UnsupportedOperationError(
-            f"column {column!r} is {data_type.simpleString()}, which the state cannot keep: cast it or drop it"
+            f"column {column!r} is {data_type.simpleString()}, which the state cannot keep: cast "
+            "it or drop it"
         )
     return known
 
 
 def nullable(data_type: sql.DataType) -> sql.DataType:
-    """The type with inner values that may be null, all but a map's keys: what a plan has stored is read by later ones."""
+    """The type with inner values that may be null, all but a map's keys: what a plan has stored is
+    read by later ones.
+    """
     match data_type:
         case sql.ArrayType():
             return sql.ArrayType(nullable(data_type.elementType), containsNull=True)
         case sql.MapType():
-            return sql.MapType(data_type.keyType, nullable(data_type.valueType), valueContainsNull=True)
+            return sql.MapType(
+                data_type.keyType, nullable(data_type.valueType), valueContainsNull=True
+            )
         case sql.StructType():
-            return sql.StructType([sql.StructField(field.name, nullable(field.dataType)) for field in data_type])
+            return sql.StructType(
+                [sql.StructField(field.name, nullable(field.dataType)) for field in data_type]
+            )
         case _:
             return data_type
 

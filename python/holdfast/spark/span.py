@@ -23,19 +23,24 @@ _MAX = (1 << 63) - 1
 def micros(span: Span, argument: str) -> int:
     """The microseconds of a span; `argument` names it in errors.
 
-    Raises `TypeError` for what is no span, `ValueError` for one that is negative, beyond 64 bits, not a whole number of
-    microseconds, or in units without a fixed length.
+    Raises `TypeError` for what is no span, `ValueError` for one that is negative, beyond 64 bits,
+    not a whole number of microseconds, or in units without a fixed length.
     """
     if isinstance(span, timedelta):
         total = span // timedelta(microseconds=1)
     elif isinstance(span, str):
         total = _parse(span, argument)
     else:
-        raise TypeError(f'{argument} is a {type(span).__name__}: give a timedelta or an interval string such as "7 days"')
+        raise TypeError(
+            f"{argument} is a {type(span).__name__}: give a timedelta or an interval string "
+            'such as "7 days"'
+        )
     if total < 0:
         raise ValueError(f"{argument} is negative ({span}): give a duration of zero or more")
     if total > _MAX:
-        raise ValueError(f"{argument} is too long ({span}): the longest duration is about 292,000 years")
+        raise ValueError(
+            f"{argument} is too long ({span}): the longest duration is about 292,000 years"
+        )
     return total
 
 
@@ -47,14 +52,18 @@ def _parse(text: str, argument: str) -> int:
     while rest:
         part = _PART.match(rest)
         if part is None:
-            raise ValueError(f'{argument}={text!r} is not an interval: write it like "7 days" or "1 hour 30 minutes"')
+            raise ValueError(
+                f"{argument}={text!r} is not an interval: write it like "
+                '"7 days" or "1 hour 30 minutes"'
+            )
         number, given = part.groups()
         unit = given.removesuffix("s")
         if unit in ("month", "year", "quarter"):
             raise ValueError(f"{argument}={text!r}: a {unit} has no fixed length; give it in days")
         if unit not in _MICROS:
             raise ValueError(
-                f"{argument}={text!r}: no unit {given!r}; there are {', '.join(unit + 's' for unit in _MICROS)}"
+                f"{argument}={text!r}: no unit {given!r}; there are "
+                f"{', '.join(unit + 's' for unit in _MICROS)}"
             )
         total += Decimal(number) * _MICROS[unit]
         rest = rest[part.end() :]

@@ -28,22 +28,27 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 class State:
     """The state of one query: a folder that holds Spark's checkpoint and the operators' stores.
 
-    `root` is a local path, made if it is absent, or an address in an object store: `s3://bucket/prefix`, `gs://` or
-    `az://`; one root belongs to one query. `storage_options` say how an object store is reached (`region`, `endpoint`,
-    `access_key_id`, ...: the names of the object_store library); what they leave out comes from the environment of
-    driver and executors. They are kept in memory only, and are no options of Spark's own client of the store.
-    `partitions`, up to 65,536, is fixed with the first run. `local_dir` is where executors keep their databases, a folder of
-    theirs (default: under `root`, or in the temporary folder if that is no local path). `memory` ("512m") is one state
-    host's: a quarter each for its block cache, its write buffers and rows that are put in order; its open epochs may hold
-    `uncommitted_max_bytes` bytes, but no more than the last one. Its partitions share them fairly; what is beyond goes to
-    disk. Every `snapshot_interval` a partition's database is copied into the root, new files only; a new machine begins with
-    the newest copy and replays the changelog behind it. `retain_epochs` is how many epochs of the changelog are kept at
-    least; older ones go once every partition has two snapshots behind them. `processing_guarantee="at_least_once"` takes
-    jobs whose micro-batches cannot be repeated: one that is computed again may come to other results, of which the state
-    keeps the first (`docs/spark/exactly-once.md`). It may change between two starts of the query.
+    `root` is a local path, made if it is absent, or an address in an object store:
+    `s3://bucket/prefix`, `gs://` or `az://`; one root belongs to one query. `storage_options` say
+    how an object store is reached (`region`, `endpoint`, `access_key_id`, ...: the names of the
+    object_store library); what they leave out comes from the environment of driver and executors.
+    They are kept in memory only, and are no options of Spark's own client of the store.
+    `partitions`, up to 65,536, is fixed with the first run. `local_dir` is where executors keep
+    their databases, a folder of theirs (default: under `root`, or in the temporary folder if that
+    is no local path). `memory` ("512m") is one state host's: a quarter each for its block cache,
+    its write buffers and rows that are put in order; its open epochs may hold
+    `uncommitted_max_bytes` bytes, but no more than the last one. Its partitions share them fairly;
+    what is beyond goes to disk. Every `snapshot_interval` a partition's database is copied into the
+    root, new files only; a new machine begins with the newest copy and replays the changelog behind
+    it. `retain_epochs` is how many epochs of the changelog are kept at least; older ones go once
+    every partition has two snapshots behind them. `processing_guarantee="at_least_once"` takes jobs
+    whose micro-batches cannot be repeated: one that is computed again may come to other results, of
+    which the state keeps the first (`docs/spark/exactly-once.md`). It may change between two starts
+    of the query.
 
-    Raises `ValueError` or `TypeError` naming the argument, `HoldfastError` where the root cannot be written, and
-    `UnsupportedOperationError` for addresses of other kinds, and for a store that lets an object be created twice.
+    Raises `ValueError` or `TypeError` naming the argument, `HoldfastError` where the root cannot be
+    written, and `UnsupportedOperationError` for addresses of other kinds, and for a store that lets
+    an object be created twice.
     """
 
     def __init__(
@@ -62,12 +67,20 @@ class State:
     ) -> None:
         _check_partitions(partitions)
         if processing_guarantee not in ("exactly_once", "at_least_once"):
-            raise ValueError(f"processing_guarantee={processing_guarantee!r}: there are 'exactly_once' and 'at_least_once'")
+            raise ValueError(
+                f"processing_guarantee={processing_guarantee!r}: there are 'exactly_once' and "
+                "'at_least_once'"
+            )
         if not isinstance(default_isolation_level, IsolationLevel | None):
             levels = ", ".join(f"hf.{level}" for level in IsolationLevel)
-            raise TypeError(f"default_isolation_level={default_isolation_level!r}: give one of {levels}")
+            raise TypeError(
+                f"default_isolation_level={default_isolation_level!r}: give one of {levels}"
+            )
         if _not_whole(uncommitted_max_bytes) or uncommitted_max_bytes <= 0:
-            raise ValueError(f"uncommitted_max_bytes={uncommitted_max_bytes!r}: give a number of bytes above zero")
+            raise ValueError(
+                f"uncommitted_max_bytes={uncommitted_max_bytes!r}: give a number of bytes above "
+                "zero"
+            )
         if _not_whole(retain_epochs) or retain_epochs < 1:
             raise ValueError(f"retain_epochs={retain_epochs!r}: give a whole number of 1 or more")
         self.partitions: Final = partitions
@@ -82,7 +95,9 @@ class State:
         self.storage_options: Final = _options(storage_options)
         self._checkpoint: Final = _checkpoint(root, self.storage_options)
         self.root: Final[str | None] = _opened(root, self.storage_options)
-        self.local_dir: Final[Path | None] = None if local_dir is None else _local(local_dir, "local_dir")
+        self.local_dir: Final[Path | None] = (
+            None if local_dir is None else _local(local_dir, "local_dir")
+        )
         self._operators = _Operators()
 
     @staticmethod
@@ -111,19 +126,24 @@ class State:
 
     @property
     def checkpoint_location(self) -> str:
-        """`<root>/query`: hand it to `.option("checkpointLocation", ...)`, so that checkpoint and state stay together.
+        """`<root>/query`: hand it to `.option("checkpointLocation", ...)`, so that checkpoint and
+        state stay together.
 
-        In an object store it is spelled as Spark's own client of it wants: `s3a://`, `gs://`, `abfss://`. Raises
-        `UnsupportedOperationError` for `State.scratch()`, which has none.
+        In an object store it is spelled as Spark's own client of it wants: `s3a://`, `gs://`,
+        `abfss://`. Raises `UnsupportedOperationError` for `State.scratch()`, which has none.
         """
         if self.root is None:
-            raise UnsupportedOperationError("State.scratch() keeps nothing and has no checkpoint: give State(root)")
+            raise UnsupportedOperationError(
+                "State.scratch() keeps nothing and has no checkpoint: give State(root)"
+            )
         return self._checkpoint or str(Path(self.root) / "query")
 
     def claim(self, operators: Sequence[str], epoch: "Epoch | None") -> None:
-        """Take operators' names, all or none; a name is taken once, or once an epoch inside `foreachBatch`.
+        """Take operators' names, all or none; a name is taken once, or once an epoch inside
+        `foreachBatch`.
 
-        Raises `ValueError` for one that is taken, or is not 1 to 100 ASCII letters, digits, `_` or `-`.
+        Raises `ValueError` for one that is taken, or is not 1 to 100 ASCII letters, digits, `_` or
+        `-`.
         """
         for operator in operators:
             if _NAME.fullmatch(operator) is None:
@@ -155,13 +175,15 @@ class _Operators:
             for name in names:
                 if name in self._of_plans or (epoch is not None and name in self._of_epoch):
                     raise ValueError(
-                        f"the state at {root} has an operator named {name!r} already: give this one another name=, "
+                        f"the state at {root} has an operator named {name!r} already: give this "
+                        "one another name=, "
                         "or make a new State for a new query"
                     )
             (self._of_plans if epoch is None else self._of_epoch).update(names)
 
     def __reduce__(self) -> tuple[type["_Operators"], tuple[()]]:
-        # A state that is pickled into foreachBatch's function arrives in another process, where nothing is named yet.
+        # A state that is pickled into foreachBatch's function arrives in another process, where
+        # nothing is named yet.
         return _Operators, ()
 
 
@@ -171,7 +193,9 @@ def _not_whole(value: object) -> bool:
 
 def _check_partitions(partitions: int) -> None:
     if _not_whole(partitions) or not 1 <= partitions <= _MAX_PARTITIONS:
-        raise ValueError(f"partitions={partitions!r}: give a whole number from 1 to {_MAX_PARTITIONS:,}")
+        raise ValueError(
+            f"partitions={partitions!r}: give a whole number from 1 to {_MAX_PARTITIONS:,}"
+        )
 
 
 def _bytes(memory: str) -> int:
@@ -183,11 +207,16 @@ def _bytes(memory: str) -> int:
 
 def _options(options: Mapping[str, str] | None) -> dict[str, str]:
     if options is not None and not isinstance(options, Mapping):
-        raise TypeError(f"storage_options is a {type(options).__name__}: give a dict of names and values")
+        raise TypeError(
+            f"storage_options is a {type(options).__name__}: give a dict of names and values"
+        )
     for name, value in (options or {}).items():
         if not isinstance(name, str) or not isinstance(value, str):
             # Not the value: it may be a secret.
-            raise TypeError(f"storage_options: {name!r} has a {type(value).__name__}; names and values are strings")
+            raise TypeError(
+                f"storage_options: {name!r} has a {type(value).__name__}; names and values are "
+                "strings"
+            )
     return dict(options or {})
 
 
@@ -202,11 +231,14 @@ def _checkpoint(root: str, options: Mapping[str, str]) -> str | None:
         account = account or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
         if account is None:
             raise ValueError(
-                f'root={root!r} belongs to a storage account: give storage_options={{"account_name": ...}} '
+                f"root={root!r} belongs to a storage account: "
+                'give storage_options={"account_name": ...} '
                 "or set AZURE_STORAGE_ACCOUNT_NAME"
             )
         bucket = f"{bucket}@{account}.dfs.core.windows.net"
-    return "/".join(part for part in (f"{_SPARK_SCHEMES[scheme]}://{bucket}", prefix, "query") if part)
+    return "/".join(
+        part for part in (f"{_SPARK_SCHEMES[scheme]}://{bucket}", prefix, "query") if part
+    )
 
 
 def _opened(root: str, options: Mapping[str, str]) -> str:
@@ -219,7 +251,9 @@ def _opened(root: str, options: Mapping[str, str]) -> str:
         return str(root).rstrip("/").replace("s3a://", "s3://", 1)
     folder = _writable(_local(root, "root"), "root")
     if options:
-        raise ValueError(f"storage_options={sorted(options)}: {folder} is a local root and takes none")
+        raise ValueError(
+            f"storage_options={sorted(options)}: {folder} is a local root and takes none"
+        )
     return str(folder)
 
 
@@ -239,7 +273,7 @@ def _local(location: str | PathLike[str], argument: str) -> Path:
 
 
 def _writable(folder: Path, argument: str) -> Path:
-    """Make the folder and prove, now and not in the first task, that a file can be written there."""
+    """Make the folder and prove now, not in the first task, that files can be written there."""
     probe = folder / f".holdfast-probe-{uuid.uuid4().hex}"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,8 @@
-"""What an operator does in Spark's Python worker: rows of one partition to the state host, results back.
+"""What an operator does in Spark's Python worker: rows of one partition to the state host, results
+back.
 
-Workers import this module in every process that Spark forks, so it imports little (never pandas) and starts nothing.
+Workers import this module in every process that Spark forks, so it imports little (never pandas)
+and starts nothing.
 """
 
 import json
@@ -19,9 +21,13 @@ if TYPE_CHECKING:
 
 
 class OperatorTask:
-    """The function under `mapInArrow`; pickled by name, so it runs with the package of the executor."""
+    """The function under `mapInArrow`; pickled by name, so it runs with the package of the
+    executor.
+    """
 
-    def __init__(self, *, request: dict[str, Any], epoch: Epoch | None, layout: pa.Schema, output: pa.Schema) -> None:
+    def __init__(
+        self, *, request: dict[str, Any], epoch: Epoch | None, layout: pa.Schema, output: pa.Schema
+    ) -> None:
         self.request: Final = request
         self.epoch: Final = epoch
         self.layout: Final = layout
@@ -41,7 +47,8 @@ class OperatorTask:
         client = connect()
         try:
             client.open_session(json.dumps(request))
-            # Ahead of the first rows, and also where there are none: the host brings the state up meanwhile.
+            # Ahead of the first rows, and also where there are none: the host brings the state up
+            # meanwhile.
             client.push(_empty(self.layout))
             for batch in batches:
                 if not request["scratch"]:
@@ -51,8 +58,14 @@ class OperatorTask:
         finally:
             client.close()
 
-    def _results(self, client: "HostClient", request: dict[str, Any]) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """What the operator gives, once its input has ended; the stage is acknowledged with the last of it."""
+    def _results(
+        self,
+        client: "HostClient",
+        request: dict[str, Any],  # noqa: ARG002
+    ) -> Iterator[pa.RecordBatch]:
+        """What the operator gives, once its input has ended; the stage is acknowledged with the
+        last of it.
+        """
         for result in client.finish():
             yield self._conform(pa.record_batch(result))
 
@@ -65,7 +78,9 @@ class OperatorTask:
             # Nothing is kept, so it does not matter which task has which rows.
             partition %= partitions
         elif partition >= partitions:
-            raise HoldfastError(self._moved(f"it has {partitions} partitions and runs in task {partition}"))
+            raise HoldfastError(
+                self._moved(f"it has {partitions} partitions and runs in task {partition}")
+            )
         epoch = None if self.request["scratch"] else self._epoch_of(context)
         return {
             **self.request,
@@ -81,18 +96,23 @@ class OperatorTask:
         captured = self.epoch
         if captured is not None:
             query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
-            # Jobs from other threads have no properties; those that have some must be of the same epoch.
+            # Jobs from other threads have no properties; those that have some must be of the same
+            # epoch.
             if batch is not None and (query, batch) != (captured.query_id, str(captured.number)):
                 raise HoldfastError(
-                    f"operator {name!r} was called in epoch {captured.number} of query {captured.query_id} and is "
-                    f"evaluated in epoch {batch} of query {query}: call it anew in every micro-batch"
+                    f"operator {name!r} was called in epoch {captured.number} of query "
+                    f"{captured.query_id} and is "
+                    f"evaluated in epoch {batch} of query {query}: call it anew in every "
+                    "micro-batch"
                 )
             return captured
         epoch = Epoch.of_properties(context.getLocalProperty)
         if epoch is None:
             raise HoldfastError(
-                f"operator {name!r} keeps its state in {self.request['root']}, and this job belongs to no micro-batch: "
-                "start it as a streaming query, wrap the function, foreachBatch(hfs.foreach_batch(fn)), "
+                f"operator {name!r} keeps its state in {self.request['root']}, and this job "
+                "belongs to no micro-batch: "
+                "start it as a streaming query, wrap the function, "
+                "foreachBatch(hfs.foreach_batch(fn)), "
                 "or give State.scratch()"
             )
         return epoch
@@ -105,22 +125,28 @@ class OperatorTask:
 
     def _moved(self, what: str) -> str:
         return (
-            f"operator {self.request['operator']['name']!r}: {what}. A union or coalesce above the operator moves its "
+            f"operator {self.request['operator']['name']!r}: {what}. A union or coalesce above the "
+            "operator moves its "
             "tasks: put repartition() between them, or write the two results in two queries"
         )
 
 
 def _empty(layout: pa.Schema) -> pa.RecordBatch:
-    # Not pa.array([]), which imports pandas where that is installed: a new worker's first rows would wait a second for it.
+    # Not pa.array([]), which imports pandas where that is installed: a new worker's first rows
+    # would wait a second for it.
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in layout], schema=layout)
 
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch under exactly this schema: zones of times, large or nested types may be spelled otherwise."""
+    """The batch under exactly this schema: zones of times, large or nested types may be spelled
+    otherwise.
+    """
     if batch.schema.equals(schema):
         return batch
     if batch.num_columns != len(schema):
-        raise HoldfastError(f"{batch.num_columns} columns came where {len(schema)} belong: {batch.schema.names}")
+        raise HoldfastError(
+            f"{batch.num_columns} columns came where {len(schema)} belong: {batch.schema.names}"
+        )
     columns = [
         column if column.type.equals(field.type) else column.cast(field.type)
         for column, field in zip(batch.columns, schema, strict=True)

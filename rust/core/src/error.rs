@@ -1,4 +1,5 @@
-//! Errors: one type, few kinds, each kind telling the caller what can be done (`stores.md` section 9).
+//! Errors: one type, few kinds, each kind telling the caller what can be done (`stores.md` section
+//! 9).
 
 use std::fmt;
 use std::path::Path;
@@ -29,7 +30,8 @@ pub enum ErrorKind {
     TaskCorrupted,
     /// A changelog or snapshot object is missing or damaged.
     Restore,
-    /// The store was opened before a fork: start the child with spawn, or fork before the first task is opened.
+    /// The store was opened before a fork: start the child with spawn, or fork before the first
+    /// task is opened.
     ForkedProcess,
     /// The operating system refused: disk full, permission.
     Io,
@@ -62,16 +64,23 @@ impl ErrorKind {
 
     /// The kind's name on the wire and in the Python package (there with `Error` behind it).
     pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(kind, _)| *kind == self).map_or("Io", |(_, name)| name)
+        Self::ALL
+            .iter()
+            .find(|(kind, _)| *kind == self)
+            .map_or("Io", |(_, name)| name)
     }
 
     /// The kind of that name, if there is one.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(_, n)| *n == name).map(|(kind, _)| *kind)
+        Self::ALL
+            .iter()
+            .find(|(_, n)| *n == name)
+            .map(|(kind, _)| *kind)
     }
 }
 
-/// An error whose `Display` is the full message for the user: what happened, to which store at which path, and what to do.
+/// An error whose `Display` is the full message for the user: what happened, to which store at
+/// which path, and what to do.
 #[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -84,7 +93,13 @@ pub struct Error {
 impl Error {
     /// An error of a kind with its message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), store: None, path: None, key: None }
+        Self {
+            kind,
+            message: message.into(),
+            store: None,
+            path: None,
+            key: None,
+        }
     }
 
     /// What the caller can do about it.
@@ -128,8 +143,14 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        let parts = [("store", &self.store), ("key", &self.key), ("path", &self.path)];
-        let mut named = parts.iter().filter_map(|(what, name)| name.as_ref().map(|name| (what, name)));
+        let parts = [
+            ("store", &self.store),
+            ("key", &self.key),
+            ("path", &self.path),
+        ];
+        let mut named = parts
+            .iter()
+            .filter_map(|(what, name)| name.as_ref().map(|name| (what, name)));
         if let Some((what, name)) = named.next() {
             write!(f, " [{what}: {name}")?;
             for (what, name) in named {
@@ -149,8 +170,17 @@ mod tests {
 
     #[test]
     fn an_error_names_store_key_and_path() {
-        let error = Error::new(ErrorKind::StoreClosed, "it is closed").store("rates").key(b"EUR\x00").path(Path::new("/d"));
-        assert_eq!(error.to_string(), "it is closed [store: rates, key: EUR\\x00, path: /d]");
-        assert_eq!(ErrorKind::from_name(error.kind().name()), Some(ErrorKind::StoreClosed));
+        let error = Error::new(ErrorKind::StoreClosed, "it is closed")
+            .store("rates")
+            .key(b"EUR\x00")
+            .path(Path::new("/d"));
+        assert_eq!(
+            error.to_string(),
+            "it is closed [store: rates, key: EUR\\x00, path: /d]"
+        );
+        assert_eq!(
+            ErrorKind::from_name(error.kind().name()),
+            Some(ErrorKind::StoreClosed)
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! Points where a test can make the engine fail, panic or die: the proof crate takes each of them through all three.
+//! Points where a test can make the engine fail, panic or die: the proof crate takes each of them
+//! through all three.
 //!
-//! They are always compiled. The `fail` crate costs a lock and a hash lookup at every point unless a feature switches it off,
-//! and with a feature the program that is tested is not the one that is shipped, and everything is compiled twice. These cost one
-//! relaxed load each, and none lies on the path of a row. Nothing but the calls below can arm one.
+//! They are always compiled. The `fail` crate costs a lock and a hash lookup at every point unless
+//! a feature switches it off, and with a feature the program that is tested is not the one that is
+//! shipped, and everything is compiled twice. These cost one relaxed load each, and none lies on
+//! the path of a row. Nothing but the calls below can arm one.
 
 use crate::error::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -67,7 +69,8 @@ pub enum Action {
     Hold,
 }
 
-/// How many times the armed point is passed before something happens there, then the action, then the point; 0 is unarmed.
+/// How many times the armed point is passed before something happens there, then the action, then
+/// the point; 0 is unarmed.
 static ARMED: AtomicU64 = AtomicU64::new(0);
 const ARM: u64 = 1 << 63;
 
@@ -78,7 +81,10 @@ impl Failpoint {
     /// The next time but `passed` that this point is reached, the action happens.
     pub fn arm(self, action: Action, passed: u32) {
         HELD.store(action == Action::Hold, Ordering::SeqCst);
-        ARMED.store(ARM | u64::from(passed) << 16 | (action as u64) << 8 | self as u64, Ordering::SeqCst);
+        ARMED.store(
+            ARM | u64::from(passed) << 16 | (action as u64) << 8 | self as u64,
+            Ordering::SeqCst,
+        );
     }
 
     /// Disarms; false if an armed point has not been reached.
@@ -98,7 +104,11 @@ impl Failpoint {
 
     #[inline]
     pub(crate) fn reached(self) -> Result<()> {
-        if ARMED.load(Ordering::Relaxed) == 0 { Ok(()) } else { self.act() }
+        if ARMED.load(Ordering::Relaxed) == 0 {
+            Ok(())
+        } else {
+            self.act()
+        }
     }
 
     #[cold]
@@ -110,7 +120,11 @@ impl Failpoint {
         let passed = (armed & !ARM) >> 16;
         let next = if passed == 0 { 0 } else { armed - (1 << 16) };
         // Of two threads that reach it at once, one acts.
-        if ARMED.compare_exchange(armed, next, Ordering::SeqCst, Ordering::SeqCst).is_err() || passed > 0 {
+        if ARMED
+            .compare_exchange(armed, next, Ordering::SeqCst, Ordering::SeqCst)
+            .is_err()
+            || passed > 0
+        {
             return Ok(());
         }
         match (armed >> 8) as u8 {
@@ -122,7 +136,9 @@ impl Failpoint {
                 }
                 Ok(())
             }
-            action if action == Action::Panic as u8 => std::panic::panic_any(format!("failpoint {self:?}")),
+            action if action == Action::Panic as u8 => {
+                std::panic::panic_any(format!("failpoint {self:?}"))
+            }
             _ => Err(Error::new(ErrorKind::Io, format!("failpoint {self:?}"))),
         }
     }

@@ -1,16 +1,19 @@
-//! Transactional, versioned stores over RocksDB: the engine of Holdfast. It knows neither Python nor Spark nor the network.
+//! Transactional, versioned stores over RocksDB: the engine of Holdfast. It knows neither Python
+//! nor Spark nor the network.
 //!
-//! A [`Task`] is one database with many stores and one transaction that spans them; a commit is one atomic write of all
-//! stores' changes with their changelog offsets.
+//! A [`Task`] is one database with many stores and one transaction that spans them; a commit is one
+//! atomic write of all stores' changes with their changelog offsets.
 //!
-//! `# Errors` leave out what all that reaches a task's database may fail with: `StoreClosed`, `ForkedProcess` in a child of the
-//! process that opened it, `StoreCorrupted` where it meets a damaged file, `Io` where the operating system refuses.
+//! `# Errors` leave out what all that reaches a task's database may fail with: `StoreClosed`,
+//! `ForkedProcess` in a child of the process that opened it, `StoreCorrupted` where it meets a
+//! damaged file, `Io` where the operating system refuses.
 //!
 //! ```
 //! use holdfast_core::{Commit, StoreKind, StoreSpec, Task, TaskOptions, Timestamp};
 //!
 //! let dir = tempfile::tempdir()?;
-//! let rates = StoreSpec::new("rates", StoreKind::Versioned { history_retention: 1_000, segment_interval: 100 });
+//! let kind = StoreKind::Versioned { history_retention: 1_000, segment_interval: 100 };
+//! let rates = StoreSpec::new("rates", kind);
 //! let task = Task::open(dir.path(), &[rates], TaskOptions::default())?;
 //! let rates = task.versioned("rates")?;
 //!
@@ -20,7 +23,9 @@
 //! task.commit_transaction(tx, Commit::default())?;
 //!
 //! let mut tx = task.begin()?;
-//! let found = rates.get_as_of(&mut tx, b"EUR", Timestamp(15), |version| version.map(|v| (v.value.to_vec(), v.valid_to)))?;
+//! let found = rates.get_as_of(&mut tx, b"EUR", Timestamp(15), |version| {
+//!     version.map(|v| (v.value.to_vec(), v.valid_to))
+//! })?;
 //! assert_eq!(found, Some((b"1.08".to_vec(), Some(Timestamp(20)))));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -47,13 +52,16 @@ pub use position::Position;
 pub use store::key_value::KeyValueStore;
 pub use store::session::{SessionQuery, SessionScan, SessionStore};
 pub use store::timestamped::{NO_TIMESTAMP, Stamped, StampedScan, TimestampedKeyValueStore};
-pub use store::versioned::{Applied, Op, PutResult, Version, VersionRow, VersionScan, VersionedStore};
+pub use store::versioned::{
+    Applied, Op, PutResult, Version, VersionRow, VersionScan, VersionedStore,
+};
 pub use store::window::{WindowPut, WindowScan, WindowStore};
 pub use store::windowed::WindowedKey;
 pub use store::{StoreKind, StoreSpec, default_segment_interval};
 pub use task::{
-    Commit, Durability, LongCall, Offsets, OpenTransaction, ProcessingGuarantee, StoreMetrics, Task, TaskMetrics, TaskOptions,
-    TransactionMechanism, check_store_name, check_topic, read_offsets, remove_offsets, write_offsets,
+    Commit, Durability, LongCall, Offsets, OpenTransaction, ProcessingGuarantee, StoreMetrics,
+    Task, TaskMetrics, TaskOptions, TransactionMechanism, check_store_name, check_topic,
+    read_offsets, remove_offsets, write_offsets,
 };
 pub use time::Timestamp;
 pub use transaction::{Scan, Step, Transaction};

@@ -15,7 +15,10 @@ impl TopicPartition {
     /// Fails for a topic that cannot be stored.
     pub(crate) fn check(&self) -> Result<()> {
         if self.topic.contains('\0') {
-            return Err(Error::new(ErrorKind::InvalidValue, format!("topic {:?} has a NUL character in it", self.topic)));
+            return Err(Error::new(
+                ErrorKind::InvalidValue,
+                format!("topic {:?} has a NUL character in it", self.topic),
+            ));
         }
         Ok(())
     }

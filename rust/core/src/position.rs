@@ -1,4 +1,5 @@
-//! Input positions: how far the input had been read when a state was written (`stores.md` section 4).
+//! Input positions: how far the input had been read when a state was written (`stores.md` section
+//! 4).
 
 use crate::offset::{Offset, TopicPartition};
 use std::collections::BTreeMap;
@@ -37,15 +38,24 @@ impl Position {
     }
 
     /// The first partition in which this position has not reached the other, with both offsets.
-    pub fn behind<'a>(&self, bound: &'a Self) -> Option<(&'a TopicPartition, Option<Offset>, Offset)> {
-        bound.0.iter().map(|(tp, wanted)| (tp, self.get(tp), *wanted)).find(|(_, known, wanted)| known.is_none_or(|known| known < *wanted))
+    pub fn behind<'a>(
+        &self,
+        bound: &'a Self,
+    ) -> Option<(&'a TopicPartition, Option<Offset>, Offset)> {
+        bound
+            .0
+            .iter()
+            .map(|(tp, wanted)| (tp, self.get(tp), *wanted))
+            .find(|(_, known, wanted)| known.is_none_or(|known| known < *wanted))
     }
 }
 
 impl FromIterator<(TopicPartition, Offset)> for Position {
     fn from_iter<I: IntoIterator<Item = (TopicPartition, Offset)>>(offsets: I) -> Self {
         let mut position = Self::default();
-        offsets.into_iter().for_each(|(tp, offset)| position.observe(tp, offset));
+        offsets
+            .into_iter()
+            .for_each(|(tp, offset)| position.observe(tp, offset));
         position
     }
 }
@@ -55,7 +65,18 @@ mod tests {
     use super::*;
 
     fn position(offsets: &[(i32, i64)]) -> Position {
-        offsets.iter().map(|(partition, offset)| (TopicPartition { topic: "in".into(), partition: *partition }, Offset(*offset))).collect()
+        offsets
+            .iter()
+            .map(|(partition, offset)| {
+                (
+                    TopicPartition {
+                        topic: "in".into(),
+                        partition: *partition,
+                    },
+                    Offset(*offset),
+                )
+            })
+            .collect()
     }
 
     #[test]
@@ -71,9 +92,14 @@ mod tests {
         assert_eq!(seen.behind(&position(&[(1, 7)])), None);
         assert_eq!(seen.behind(&position(&[])), None);
         assert_eq!(
-            seen.behind(&position(&[(0, 5), (1, 8)])).map(|(tp, known, wanted)| (tp.partition, known, wanted)),
+            seen.behind(&position(&[(0, 5), (1, 8)]))
+                .map(|(tp, known, wanted)| (tp.partition, known, wanted)),
             Some((1, Some(Offset(7)), Offset(8)))
         );
-        assert_eq!(seen.behind(&position(&[(2, 0)])).map(|(tp, known, _)| (tp.partition, known)), Some((2, None)));
+        assert_eq!(
+            seen.behind(&position(&[(2, 0)]))
+                .map(|(tp, known, _)| (tp.partition, known)),
+            Some((2, None))
+        );
     }
 }

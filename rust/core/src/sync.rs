@@ -1,12 +1,15 @@
-//! The locks at which readers and the writer meet. With the feature `shuttle` they are those of a scheduler that tries one order
-//! of the threads after the other (`rust/proof/tests/schedules.rs`); everything else is the code that is shipped.
+//! The locks at which readers and the writer meet. With the feature `shuttle` they are those of a
+//! scheduler that tries one order of the threads after the other (`rust/proof/tests/schedules.rs`);
+//! everything else is the code that is shipped.
 //!
 //! Locks that are held over no other lock need not be here.
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use parking_lot::{MappedMutexGuard, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 #[cfg(feature = "shuttle")]
-pub(crate) use shuttle_parking_lot::{MappedMutexGuard, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+pub(crate) use shuttle_parking_lot::{
+    MappedMutexGuard, Mutex, MutexGuard, RwLock, RwLockReadGuard,
+};
 
 /// How long a thread waits for a lock before it looks for another way on.
 #[cfg(not(feature = "shuttle"))]

@@ -1,16 +1,28 @@
 //! What a transaction changed, applied to another task, makes it answer alike: every kind of store.
 
 use holdfast_core::{
-    Commit, SessionQuery, Stamped, Step, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, VersionRow, WindowPut, WindowedKey,
+    Commit, SessionQuery, Stamped, Step, StoreKind, StoreSpec, Task, TaskOptions, Timestamp,
+    VersionRow, WindowPut, WindowedKey,
 };
 use std::sync::Arc;
 
 fn task() -> Arc<Task> {
-    let window = |timestamped, retain_duplicates| StoreKind::Window { retention: 100, window_size: 10, retain_duplicates, timestamped };
+    let window = |timestamped, retain_duplicates| StoreKind::Window {
+        retention: 100,
+        window_size: 10,
+        retain_duplicates,
+        timestamped,
+    };
     let stores = [
         StoreSpec::new("kv", StoreKind::KeyValue),
         StoreSpec::new("stamped", StoreKind::TimestampedKeyValue),
-        StoreSpec::new("versions", StoreKind::Versioned { history_retention: 100, segment_interval: 10 }),
+        StoreSpec::new(
+            "versions",
+            StoreKind::Versioned {
+                history_retention: 100,
+                segment_interval: 10,
+            },
+        ),
         StoreSpec::new("window", window(false, false)),
         StoreSpec::new("stamped_window", window(true, false)),
         StoreSpec::new("duplicates", window(false, true)),
@@ -27,14 +39,22 @@ fn contents(task: &Task) -> Vec<(&'static str, Vec<Row>, Option<Timestamp>)> {
     let mut all = Vec::new();
     let mut rows = Vec::new();
     let row = |key: &[u8], a: i64, b: i64, value: &[u8]| (key.to_vec(), a, b, value.to_vec());
-    let mut scan = task.key_value("kv").expect("there").range(&mut tx, None, None, false).expect("scans");
+    let mut scan = task
+        .key_value("kv")
+        .expect("there")
+        .range(&mut tx, None, None, false)
+        .expect("scans");
     scan.for_each(&mut |key, value| {
         rows.push(row(key, 0, 0, value));
         Step::Next
     })
     .expect("reads");
     all.push(("kv", std::mem::take(&mut rows), None));
-    let mut scan = task.timestamped_key_value("stamped").expect("there").range(&mut tx, None, None, false).expect("scans");
+    let mut scan = task
+        .timestamped_key_value("stamped")
+        .expect("there")
+        .range(&mut tx, None, None, false)
+        .expect("scans");
     scan.for_each(&mut |key, Stamped { value, timestamp }| {
         rows.push(row(key, timestamp.0, 0, value));
         true
@@ -42,16 +62,36 @@ fn contents(task: &Task) -> Vec<(&'static str, Vec<Row>, Option<Timestamp>)> {
     .expect("reads");
     all.push(("stamped", std::mem::take(&mut rows), None));
     let versions = task.versioned("versions").expect("there");
-    let mut scan = versions.versions_range(&mut tx, None, None, Timestamp(0), Timestamp(1_000)).expect("scans");
+    let mut scan = versions
+        .versions_range(&mut tx, None, None, Timestamp(0), Timestamp(1_000))
+        .expect("scans");
     scan.for_each(&mut |key, version| {
-        rows.push(row(key, version.timestamp.0, version.valid_to.map_or(0, |t| t.0), version.value));
+        rows.push(row(
+            key,
+            version.timestamp.0,
+            version.valid_to.map_or(0, |t| t.0),
+            version.value,
+        ));
         true
     })
     .expect("reads");
-    all.push(("versions", std::mem::take(&mut rows), versions.stream_time(&tx)));
+    all.push((
+        "versions",
+        std::mem::take(&mut rows),
+        versions.stream_time(&tx),
+    ));
     for name in ["window", "stamped_window", "duplicates"] {
         let store = task.window(name).expect("there");
-        let mut scan = store.fetch_range(&mut tx, None, None, Timestamp(i64::MIN), Timestamp(i64::MAX), false).expect("scans");
+        let mut scan = store
+            .fetch_range(
+                &mut tx,
+                None,
+                None,
+                Timestamp(i64::MIN),
+                Timestamp(i64::MAX),
+                false,
+            )
+            .expect("scans");
         scan.for_each(&mut |window, Stamped { value, timestamp }| {
             rows.push(row(window.key, window.start.0, timestamp.0, value));
             true
@@ -60,7 +100,13 @@ fn contents(task: &Task) -> Vec<(&'static str, Vec<Row>, Option<Timestamp>)> {
         all.push((name, std::mem::take(&mut rows), store.stream_time(&tx)));
     }
     let store = task.session("session").expect("there");
-    let query = SessionQuery { key_from: None, key_to: None, earliest_end: Timestamp(0), latest_start: Timestamp(1_000), reverse: false };
+    let query = SessionQuery {
+        key_from: None,
+        key_to: None,
+        earliest_end: Timestamp(0),
+        latest_start: Timestamp(1_000),
+        reverse: false,
+    };
     let mut scan = store.find_sessions(&mut tx, query).expect("scans");
     scan.for_each(&mut |session, value| {
         rows.push(row(session.key, session.start.0, session.end.0, value));
@@ -71,26 +117,99 @@ fn contents(task: &Task) -> Vec<(&'static str, Vec<Row>, Option<Timestamp>)> {
     all
 }
 
-fn write(task: &Task, tx: &mut holdfast_core::Transaction, round: i64) -> holdfast_core::Result<()> {
+fn write(
+    task: &Task,
+    tx: &mut holdfast_core::Transaction,
+    round: i64,
+) -> holdfast_core::Result<()> {
     let at = |n: i64| Timestamp(round * 20 + n);
     // Keys with zeros and of different length: a change has the user's key, not the row's.
-    for (n, key) in [b"a".as_slice(), b"a\0", b"\0\xff", b"longer"].into_iter().enumerate() {
+    for (n, key) in [b"a".as_slice(), b"a\0", b"\0\xff", b"longer"]
+        .into_iter()
+        .enumerate()
+    {
         let value = [round as u8, n as u8];
         let value = (n as i64 != round).then_some(value.as_slice());
         task.key_value("kv")?.put(tx, key, value)?;
-        task.timestamped_key_value("stamped")?.put(tx, key, value, at(n as i64))?;
-        task.versioned("versions")?.put(tx, key, value, at(n as i64))?;
-        task.window("window")?.put(tx, WindowPut { key, value, start: at(n as i64), timestamp: None })?;
-        task.window("window")?.put(tx, WindowPut { key, value, start: at(0), timestamp: None })?;
-        task.window("stamped_window")?.put(tx, WindowPut { key, value, start: at(n as i64), timestamp: Some(Timestamp(round)) })?;
-        task.window("duplicates")?.put(tx, WindowPut { key, value: Some(b"first"), start: at(0), timestamp: None })?;
-        task.window("duplicates")?.put(tx, WindowPut { key, value: Some(b"second"), start: at(0), timestamp: None })?;
-        task.session("session")?.put(tx, WindowedKey { key, start: at(0), end: at(n as i64) }, Some(b"s"))?;
-        task.session("session")?.put(tx, WindowedKey { key, start: at(0), end: at(1) }, value)?;
+        task.timestamped_key_value("stamped")?
+            .put(tx, key, value, at(n as i64))?;
+        task.versioned("versions")?
+            .put(tx, key, value, at(n as i64))?;
+        task.window("window")?.put(
+            tx,
+            WindowPut {
+                key,
+                value,
+                start: at(n as i64),
+                timestamp: None,
+            },
+        )?;
+        task.window("window")?.put(
+            tx,
+            WindowPut {
+                key,
+                value,
+                start: at(0),
+                timestamp: None,
+            },
+        )?;
+        task.window("stamped_window")?.put(
+            tx,
+            WindowPut {
+                key,
+                value,
+                start: at(n as i64),
+                timestamp: Some(Timestamp(round)),
+            },
+        )?;
+        task.window("duplicates")?.put(
+            tx,
+            WindowPut {
+                key,
+                value: Some(b"first"),
+                start: at(0),
+                timestamp: None,
+            },
+        )?;
+        task.window("duplicates")?.put(
+            tx,
+            WindowPut {
+                key,
+                value: Some(b"second"),
+                start: at(0),
+                timestamp: None,
+            },
+        )?;
+        task.session("session")?.put(
+            tx,
+            WindowedKey {
+                key,
+                start: at(0),
+                end: at(n as i64),
+            },
+            Some(b"s"),
+        )?;
+        task.session("session")?.put(
+            tx,
+            WindowedKey {
+                key,
+                start: at(0),
+                end: at(1),
+            },
+            value,
+        )?;
     }
     // Deletes of rows of the round before.
     task.key_value("kv")?.put(tx, b"a", None)?;
-    task.window("window")?.put(tx, WindowPut { key: b"a\0", value: None, start: Timestamp(round * 20 - 19), timestamp: None })
+    task.window("window")?.put(
+        tx,
+        WindowPut {
+            key: b"a\0",
+            value: None,
+            start: Timestamp(round * 20 - 19),
+            timestamp: None,
+        },
+    )
 }
 
 #[test]
@@ -104,20 +223,44 @@ fn changes_applied_elsewhere_give_the_same_contents() {
             let mut rows = Vec::new();
             original
                 .for_each_change(&store.name, &mut tx, &mut |row| {
-                    rows.push((row.key.to_vec(), row.value.map(<[u8]>::to_vec), row.timestamp));
+                    rows.push((
+                        row.key.to_vec(),
+                        row.value.map(<[u8]>::to_vec),
+                        row.timestamp,
+                    ));
                     Ok(())
                 })
                 .expect("reads");
-            let rows: Vec<_> = rows.iter().map(|(key, value, at)| VersionRow { key, value: value.as_deref(), timestamp: *at }).collect();
+            let rows: Vec<_> = rows
+                .iter()
+                .map(|(key, value, at)| VersionRow {
+                    key,
+                    value: value.as_deref(),
+                    timestamp: *at,
+                })
+                .collect();
             let time = original.stream_time(&store.name, &tx).expect("there");
             // Half of the rows at a time: batch borders do not matter.
             let (a, b) = rows.split_at(rows.len() / 2);
-            replica.apply_changes(&store.name, &mut copy, a, None).expect("applies");
-            replica.apply_changes(&store.name, &mut copy, b, time).expect("applies");
+            replica
+                .apply_changes(&store.name, &mut copy, a, None)
+                .expect("applies");
+            replica
+                .apply_changes(&store.name, &mut copy, b, time)
+                .expect("applies");
         }
-        original.commit_transaction(tx, Commit::default()).expect("commits");
-        replica.commit_transaction(copy, Commit::default()).expect("commits");
+        original
+            .commit_transaction(tx, Commit::default())
+            .expect("commits");
+        replica
+            .commit_transaction(copy, Commit::default())
+            .expect("commits");
         assert_eq!(contents(&original), contents(&replica), "round {round}");
-        assert!(contents(&original).iter().all(|(_, rows, _)| !rows.is_empty()), "round {round}");
+        assert!(
+            contents(&original)
+                .iter()
+                .all(|(_, rows, _)| !rows.is_empty()),
+            "round {round}"
+        );
     }
 }

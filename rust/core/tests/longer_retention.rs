@@ -1,5 +1,5 @@
-//! A versioned store that is opened with a longer history retention: of what had ended before the shorter one some versions may
-//! be left and some not, so nothing from before it is shown.
+//! A versioned store that is opened with a longer history retention: of what had ended before the
+//! shorter one some versions may be left and some not, so nothing from before it is shown.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod killed;
@@ -10,13 +10,28 @@ use std::path::Path;
 use std::sync::Arc;
 
 fn open(path: &Path, history_retention: i64, durability: Durability) -> Arc<Task> {
-    let kind = StoreKind::Versioned { history_retention, segment_interval: 10 };
-    Task::open(path, &[StoreSpec::new("rates", kind)], TaskOptions { durability, ..TaskOptions::default() }).unwrap()
+    let kind = StoreKind::Versioned {
+        history_retention,
+        segment_interval: 10,
+    };
+    Task::open(
+        path,
+        &[StoreSpec::new("rates", kind)],
+        TaskOptions {
+            durability,
+            ..TaskOptions::default()
+        },
+    )
+    .unwrap()
 }
 
 fn put(task: &Task, key: &[u8], time: i64) -> bool {
     let mut tx = task.transaction().unwrap();
-    let put = task.versioned("rates").unwrap().put(&mut tx, key, Some(b"v"), Timestamp(time)).unwrap();
+    let put = task
+        .versioned("rates")
+        .unwrap()
+        .put(&mut tx, key, Some(b"v"), Timestamp(time))
+        .unwrap();
     drop(tx);
     task.commit(OffsetChange::Keep).unwrap();
     put.accepted
@@ -26,7 +41,11 @@ fn put(task: &Task, key: &[u8], time: i64) -> bool {
 fn at(task: &Task, key: &[u8], time: i64) -> Option<i64> {
     let mut tx = task.begin().unwrap();
     let rates = task.versioned("rates").unwrap();
-    let found = rates.get_as_of(&mut tx, key, Timestamp(time), |found| found.map(|version| version.timestamp.0)).unwrap();
+    let found = rates
+        .get_as_of(&mut tx, key, Timestamp(time), |found| {
+            found.map(|version| version.timestamp.0)
+        })
+        .unwrap();
     let mut scanned = None;
     let mut scan = rates.scan(&mut tx, Some(Timestamp(time))).unwrap();
     scan.for_each(&mut |scanned_key, version| {
@@ -43,7 +62,11 @@ fn at(task: &Task, key: &[u8], time: i64) -> Option<i64> {
 fn versions(task: &Task, key: &[u8]) -> Vec<i64> {
     let mut begins = Vec::new();
     let mut tx = task.begin().unwrap();
-    let mut scan = task.versioned("rates").unwrap().versions(&mut tx, key, Timestamp::MIN, Timestamp::MAX, true).unwrap();
+    let mut scan = task
+        .versioned("rates")
+        .unwrap()
+        .versions(&mut tx, key, Timestamp::MIN, Timestamp::MAX, true)
+        .unwrap();
     scan.for_each(&mut |_, version| {
         begins.push(version.timestamp.0);
         true
@@ -52,7 +75,8 @@ fn versions(task: &Task, key: &[u8]) -> Vec<i64> {
     begins
 }
 
-/// Versions of a key that change at 100, 400, 600 and 950, and one of another key, which never changes.
+/// Versions of a key that change at 100, 400, 600 and 950, and one of another key, which never
+/// changes.
 fn filled(path: &Path, history_retention: i64, durability: Durability) {
     let task = open(path, history_retention, durability);
     put(&task, b"still", 50);
@@ -70,18 +94,34 @@ fn nothing_is_shown_from_before_the_shorter_retention() {
         // Also when it is opened again, and when the retention is raised again.
         for history_retention in [10_000, 10_000, 20_000] {
             let task = open(dir.path(), history_retention, durability);
-            assert_eq!([150, 500, 899].map(|time| at(&task, b"EUR", time)), [None; 3]);
-            assert_eq!([900, 949, 950].map(|time| at(&task, b"EUR", time)), [Some(600), Some(600), Some(950)]);
-            assert_eq!(at(&task, b"still", 500), Some(50), "the newest version has no end");
+            assert_eq!(
+                [150, 500, 899].map(|time| at(&task, b"EUR", time)),
+                [None; 3]
+            );
+            assert_eq!(
+                [900, 949, 950].map(|time| at(&task, b"EUR", time)),
+                [Some(600), Some(600), Some(950)]
+            );
+            assert_eq!(
+                at(&task, b"still", 500),
+                Some(50),
+                "the newest version has no end"
+            );
             assert_eq!(versions(&task, b"EUR"), [600, 950]);
-            assert!(!put(&task, b"EUR", 899), "its end may be among what is gone");
+            assert!(
+                !put(&task, b"EUR", 899),
+                "its end may be among what is gone"
+            );
             assert!(put(&task, b"late", 900));
             task.close().unwrap();
         }
         // Until the longer retention catches up.
         let task = open(dir.path(), 20_000, durability);
         assert!(put(&task, b"other", 20_950));
-        assert_eq!([949, 950].map(|time| at(&task, b"EUR", time)), [None, Some(950)]);
+        assert_eq!(
+            [949, 950].map(|time| at(&task, b"EUR", time)),
+            [None, Some(950)]
+        );
         assert!(put(&task, b"EUR", 960) && !put(&task, b"EUR", 949));
     }
 }
@@ -90,7 +130,12 @@ fn nothing_is_shown_from_before_the_shorter_retention() {
 fn a_retention_that_was_shorter_for_a_while_counts() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path(), 10_000, Durability::Sync);
-    for (history_retention, found) in [(10_000, Some(400)), (300, None), (500, None), (10_000, None)] {
+    for (history_retention, found) in [
+        (10_000, Some(400)),
+        (300, None),
+        (500, None),
+        (10_000, None),
+    ] {
         let task = open(dir.path(), history_retention, Durability::Sync);
         assert_eq!(at(&task, b"EUR", 500), found, "{history_retention}");
         assert_eq!(at(&task, b"EUR", 700), Some(600), "{history_retention}");
@@ -98,11 +143,14 @@ fn a_retention_that_was_shorter_for_a_while_counts() {
     }
     // From 700 on all is there, and the retention that lasts longest is known, whichever came last.
     let task = open(dir.path(), 10_000, Durability::Sync);
-    assert_eq!([699, 700].map(|time| at(&task, b"EUR", time)), [None, Some(600)]);
+    assert_eq!(
+        [699, 700].map(|time| at(&task, b"EUR", time)),
+        [None, Some(600)]
+    );
 }
 
-/// Without a log of its own a database may fall back behind the open that made the retention shorter, but files that this open
-/// has rewritten stay as they are.
+/// Without a log of its own a database may fall back behind the open that made the retention
+/// shorter, but files that this open has rewritten stay as they are.
 #[test]
 fn a_crash_does_not_forget_that_the_retention_was_shorter() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,11 @@
-//! Expired rows of stores in memory are freed whatever becomes of files: a crash forgets such a store whole.
+//! Expired rows of stores in memory are freed whatever becomes of files: a crash forgets such a
+//! store whole.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use holdfast_core::{Durability, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Value, WindowPut, WindowedKey};
+use holdfast_core::{
+    Durability, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Value, WindowPut,
+    WindowedKey,
+};
 use std::sync::Arc;
 
 const RETENTION: i64 = 100;
@@ -12,11 +16,24 @@ const STORES: [&str; 3] = ["versioned", "window", "session"];
 
 fn specs() -> Vec<StoreSpec> {
     let kinds = [
-        StoreKind::Versioned { history_retention: RETENTION, segment_interval: 10 },
-        StoreKind::Window { retention: RETENTION, window_size: 1, retain_duplicates: false, timestamped: false },
-        StoreKind::Session { retention: RETENTION },
+        StoreKind::Versioned {
+            history_retention: RETENTION,
+            segment_interval: 10,
+        },
+        StoreKind::Window {
+            retention: RETENTION,
+            window_size: 1,
+            retain_duplicates: false,
+            timestamped: false,
+        },
+        StoreKind::Session {
+            retention: RETENTION,
+        },
     ];
-    let memory = STORES.iter().zip(kinds).map(|(name, kind)| StoreSpec { persistent: false, ..StoreSpec::new(*name, kind) });
+    let memory = STORES.iter().zip(kinds).map(|(name, kind)| StoreSpec {
+        persistent: false,
+        ..StoreSpec::new(*name, kind)
+    });
     memory.collect()
 }
 
@@ -24,11 +41,29 @@ fn put(task: &Task, prefix: &str, time: i64) {
     let (key, at) = ((time % 10).to_be_bytes(), Timestamp(time));
     let mut tx = task.transaction().unwrap();
     let name = |kind: &str| format!("{prefix}{kind}");
-    task.versioned(&name("versioned")).unwrap().put(&mut tx, &key, Some(b"v"), at).unwrap();
-    let window = WindowPut { key: &key, value: Some(b"v"), start: at, timestamp: None };
-    task.window(&name("window")).unwrap().put(&mut tx, window).unwrap();
-    let session = WindowedKey { key: &key, start: at, end: at };
-    task.session(&name("session")).unwrap().put(&mut tx, session, Some(b"v")).unwrap();
+    task.versioned(&name("versioned"))
+        .unwrap()
+        .put(&mut tx, &key, Some(b"v"), at)
+        .unwrap();
+    let window = WindowPut {
+        key: &key,
+        value: Some(b"v"),
+        start: at,
+        timestamp: None,
+    };
+    task.window(&name("window"))
+        .unwrap()
+        .put(&mut tx, window)
+        .unwrap();
+    let session = WindowedKey {
+        key: &key,
+        start: at,
+        end: at,
+    };
+    task.session(&name("session"))
+        .unwrap()
+        .put(&mut tx, session, Some(b"v"))
+        .unwrap();
 }
 
 fn figure(task: &Task, store: &str, name: &str) -> u64 {
@@ -40,7 +75,11 @@ fn figure(task: &Task, store: &str, name: &str) -> u64 {
 
 fn windows(task: &Task, tx: &mut holdfast_core::Transaction) -> Vec<i64> {
     let mut starts = Vec::new();
-    let mut scan = task.window("window").unwrap().fetch_range(tx, None, None, Timestamp::MIN, Timestamp::MAX, false).unwrap();
+    let mut scan = task
+        .window("window")
+        .unwrap()
+        .fetch_range(tx, None, None, Timestamp::MIN, Timestamp::MAX, false)
+        .unwrap();
     scan.for_each(&mut |window, _| {
         starts.push(window.start.0);
         true
@@ -58,12 +97,19 @@ fn check_freed(task: &Arc<Task>, commit: impl Fn(i64)) {
             put(task, "", 10 * COMMITS * ROWS);
             task.rollback().unwrap();
             let now = (n + 1) * ROWS - 1;
-            assert!(windows(task, &mut task.begin().unwrap()).into_iter().eq(now - RETENTION + 1..=now));
+            assert!(
+                windows(task, &mut task.begin().unwrap())
+                    .into_iter()
+                    .eq(now - RETENTION + 1..=now)
+            );
         }
     }
     for store in STORES {
         let rows = figure(task, store, "rows");
-        assert!(rows < (COMMITS * ROWS / 4) as u64, "{store} holds {rows} rows");
+        assert!(
+            rows < (COMMITS * ROWS / 4) as u64,
+            "{store} holds {rows} rows"
+        );
         assert!(figure(task, store, "expired-segments-total") > 0, "{store}");
     }
 }
@@ -77,9 +123,16 @@ fn a_task_in_memory_frees_what_has_expired() {
 #[test]
 fn stores_in_memory_do_not_wait_for_the_files_of_their_neighbours() {
     let dir = tempfile::tempdir().unwrap();
-    let files = specs().into_iter().map(|spec| StoreSpec { persistent: true, name: format!("files-{}", spec.name), ..spec });
+    let files = specs().into_iter().map(|spec| StoreSpec {
+        persistent: true,
+        name: format!("files-{}", spec.name),
+        ..spec
+    });
     let stores: Vec<StoreSpec> = specs().into_iter().chain(files).collect();
-    let options = TaskOptions { durability: Durability::Changelog, ..TaskOptions::default() };
+    let options = TaskOptions {
+        durability: Durability::Changelog,
+        ..TaskOptions::default()
+    };
     let task = Task::open(dir.path(), &stores, options).unwrap();
     check_freed(&task, |n| {
         put(&task, "files-", (n + 1) * ROWS);

@@ -1,12 +1,13 @@
-//! Databases that go back to an older layout: a plain opener of RocksDB opens them with the stores' families alone, and coming
-//! back nothing is lost; what somebody has gone on to write there counts.
+//! Databases that go back to an older layout: a plain opener of RocksDB opens them with the stores'
+//! families alone, and coming back nothing is lost; what somebody has gone on to write there
+//! counts.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod killed;
 
 use holdfast_core::{
-    Commit, Durability, ErrorKind, Offset, OffsetChange, Offsets, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, TopicPartition,
-    VersionRow, read_offsets, write_offsets,
+    Commit, Durability, ErrorKind, Offset, OffsetChange, Offsets, StoreKind, StoreSpec, Task,
+    TaskOptions, Timestamp, TopicPartition, VersionRow, read_offsets, write_offsets,
 };
 use killed::copy_as_killed;
 use rust_rocksdb::{DB, Options};
@@ -16,48 +17,127 @@ use std::sync::Arc;
 fn specs() -> Vec<StoreSpec> {
     vec![
         StoreSpec::new("kv", StoreKind::KeyValue),
-        StoreSpec::new("rates", StoreKind::Versioned { history_retention: 100, segment_interval: 10 }),
-        StoreSpec::new("windows", StoreKind::Window { retention: 50, window_size: 5, retain_duplicates: true, timestamped: false }),
+        StoreSpec::new(
+            "rates",
+            StoreKind::Versioned {
+                history_retention: 100,
+                segment_interval: 10,
+            },
+        ),
+        StoreSpec::new(
+            "windows",
+            StoreKind::Window {
+                retention: 50,
+                window_size: 5,
+                retain_duplicates: true,
+                timestamped: false,
+            },
+        ),
     ]
 }
 
 fn open(path: &Path, durability: Durability, older_layout: bool) -> Arc<Task> {
-    Task::open(path, &specs(), TaskOptions { durability, older_layout, ..TaskOptions::default() }).unwrap()
+    Task::open(
+        path,
+        &specs(),
+        TaskOptions {
+            durability,
+            older_layout,
+            ..TaskOptions::default()
+        },
+    )
+    .unwrap()
 }
 
 fn tp(topic: &str, partition: i32) -> TopicPartition {
-    TopicPartition { topic: topic.to_owned(), partition }
+    TopicPartition {
+        topic: topic.to_owned(),
+        partition,
+    }
 }
 
 fn offsets(rows: &[(&str, i32, i64)]) -> Offsets {
-    rows.iter().map(|(topic, partition, offset)| (tp(topic, *partition), Offset(*offset))).collect()
+    rows.iter()
+        .map(|(topic, partition, offset)| (tp(topic, *partition), Offset(*offset)))
+        .collect()
 }
 
 /// Rows, offsets by store, an input position, a property and a stream time.
 fn write(task: &Task) {
     let mut tx = task.begin().unwrap();
-    task.key_value("kv").unwrap().put(&mut tx, b"k", Some(b"v")).unwrap();
-    task.versioned("rates").unwrap().put(&mut tx, b"EUR", Some(b"1"), Timestamp(1_000)).unwrap();
+    task.key_value("kv")
+        .unwrap()
+        .put(&mut tx, b"k", Some(b"v"))
+        .unwrap();
+    task.versioned("rates")
+        .unwrap()
+        .put(&mut tx, b"EUR", Some(b"1"), Timestamp(1_000))
+        .unwrap();
     tx.observe(tp("orders", 3), Offset(99)).unwrap();
-    let set = OffsetChange::Set(vec![(tp("log", 0), Some(Offset(7))), (tp("log", 1), Some(Offset(3)))]);
-    task.commit_transaction(tx, Commit { offsets: set, properties: vec![("p".into(), b"x".to_vec())] }).unwrap();
-    let row = VersionRow { key: b"l", value: Some(b"w"), timestamp: Timestamp(0) };
-    task.restore("kv", &[row], OffsetChange::Set(vec![(tp("log", 0), Some(Offset(9)))])).unwrap();
+    let set = OffsetChange::Set(vec![
+        (tp("log", 0), Some(Offset(7))),
+        (tp("log", 1), Some(Offset(3))),
+    ]);
+    task.commit_transaction(
+        tx,
+        Commit {
+            offsets: set,
+            properties: vec![("p".into(), b"x".to_vec())],
+        },
+    )
+    .unwrap();
+    let row = VersionRow {
+        key: b"l",
+        value: Some(b"w"),
+        timestamp: Timestamp(0),
+    };
+    task.restore(
+        "kv",
+        &[row],
+        OffsetChange::Set(vec![(tp("log", 0), Some(Offset(9)))]),
+    )
+    .unwrap();
 }
 
 fn check(task: &Task) {
     let mut tx = task.begin().unwrap();
-    assert!(task.key_value("kv").unwrap().get(&mut tx, b"k", |value| value == Some(b"v")).unwrap());
-    assert_eq!(task.stream_time("rates", &tx).unwrap(), Some(Timestamp(1_000)));
+    assert!(
+        task.key_value("kv")
+            .unwrap()
+            .get(&mut tx, b"k", |value| value == Some(b"v"))
+            .unwrap()
+    );
+    assert_eq!(
+        task.stream_time("rates", &tx).unwrap(),
+        Some(Timestamp(1_000))
+    );
     assert_eq!(task.position().get(&tp("orders", 3)), Some(Offset(99)));
     assert_eq!(task.property("p").unwrap(), Some(b"x".to_vec()));
-    let stored = |store: &str| (0..2).map(|n| task.store_offset(store, &tp("log", n)).unwrap().map(|offset| offset.0)).collect::<Vec<_>>();
-    assert_eq!((stored("kv"), stored("rates")), (vec![Some(9), Some(3)], vec![Some(9), Some(3)]));
+    let stored = |store: &str| {
+        (0..2)
+            .map(|n| {
+                task.store_offset(store, &tp("log", n))
+                    .unwrap()
+                    .map(|offset| offset.0)
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (stored("kv"), stored("rates")),
+        (vec![Some(9), Some(3)], vec![Some(9), Some(3)])
+    );
 }
 
 /// Opens as older layouts do: the stores' families and the default one, nothing else.
 fn plain(path: &Path) -> DB {
-    let families = ["default", "kv:kv", "versions:rates", "latest:rates", "windowed:windows", "times:windows"];
+    let families = [
+        "default",
+        "kv:kv",
+        "versions:rates",
+        "latest:rates",
+        "windowed:windows",
+        "times:windows",
+    ];
     DB::open_cf(&Options::default(), path, families).unwrap()
 }
 
@@ -71,13 +151,22 @@ fn a_round_trip_loses_nothing() {
         check(&task);
         task.close().unwrap();
         drop(task);
-        assert_eq!(read_offsets(&path.join(".checkpoint")).unwrap(), Some(offsets(&[("log", 0, 9), ("log", 1, 3)])));
+        assert_eq!(
+            read_offsets(&path.join(".checkpoint")).unwrap(),
+            Some(offsets(&[("log", 0, 9), ("log", 1, 3)]))
+        );
         for store in ["kv", "rates", "windows"] {
-            assert_eq!(read_offsets(&path.join(format!("{store}.position"))).unwrap(), Some(offsets(&[("orders", 3, 99)])));
+            assert_eq!(
+                read_offsets(&path.join(format!("{store}.position"))).unwrap(),
+                Some(offsets(&[("orders", 3, 99)]))
+            );
         }
         for _ in 0..2 {
             let db = plain(&path);
-            assert_eq!(db.get_cf(&db.cf_handle("kv:kv").unwrap(), b"k").unwrap(), Some(b"v".to_vec()));
+            assert_eq!(
+                db.get_cf(&db.cf_handle("kv:kv").unwrap(), b"k").unwrap(),
+                Some(b"v".to_vec())
+            );
         }
         // There and back again, and then without.
         for older_layout in [true, false, false] {
@@ -93,39 +182,78 @@ fn a_round_trip_loses_nothing() {
 fn stores_keep_their_own_offsets() {
     let dir = tempfile::tempdir().unwrap();
     let task = open(dir.path(), Durability::Sync, true);
-    task.commit(OffsetChange::Set(vec![(tp("log", 0), Some(Offset(4)))])).unwrap();
+    task.commit(OffsetChange::Set(vec![(tp("log", 0), Some(Offset(4)))]))
+        .unwrap();
     task.close().unwrap();
     let more = [specs(), vec![StoreSpec::new("new", StoreKind::KeyValue)]].concat();
-    let options = || TaskOptions { older_layout: true, ..TaskOptions::default() };
+    let options = || TaskOptions {
+        older_layout: true,
+        ..TaskOptions::default()
+    };
     let task = Task::open(dir.path(), &more, options()).unwrap();
     assert_eq!(task.store_offset("new", &tp("log", 0)).unwrap(), None);
-    let row = VersionRow { key: b"l", value: Some(b"w"), timestamp: Timestamp(0) };
-    task.restore("new", &[row], OffsetChange::Set(vec![(tp("log", 0), Some(Offset(2)))])).unwrap();
+    let row = VersionRow {
+        key: b"l",
+        value: Some(b"w"),
+        timestamp: Timestamp(0),
+    };
+    task.restore(
+        "new",
+        &[row],
+        OffsetChange::Set(vec![(tp("log", 0), Some(Offset(2)))]),
+    )
+    .unwrap();
     task.close().unwrap();
     let task = Task::open(dir.path(), &more, options()).unwrap();
     let stored = |store: &str| task.store_offset(store, &tp("log", 0)).unwrap();
-    assert_eq!((stored("kv"), stored("new")), (Some(Offset(4)), Some(Offset(2))));
+    assert_eq!(
+        (stored("kv"), stored("new")),
+        (Some(Offset(4)), Some(Offset(2)))
+    );
 }
 
 #[test]
 fn what_an_older_layout_went_on_to_write_counts() {
-    for (found, expected) in [(Some(offsets(&[("log", 0, 12), ("other", 1, 5)])), vec![("log", 0, 12), ("other", 1, 5)]), (None, vec![])] {
+    for (found, expected) in [
+        (
+            Some(offsets(&[("log", 0, 12), ("other", 1, 5)])),
+            vec![("log", 0, 12), ("other", 1, 5)],
+        ),
+        (None, vec![]),
+    ] {
         let dir = tempfile::tempdir().unwrap();
         let task = open(dir.path(), Durability::Sync, true);
         write(&task);
         task.close().unwrap();
         let db = plain(dir.path());
-        db.put_cf(&db.cf_handle("kv:kv").unwrap(), b"k", b"newer").unwrap();
+        db.put_cf(&db.cf_handle("kv:kv").unwrap(), b"k", b"newer")
+            .unwrap();
         drop(db);
         match &found {
             Some(found) => write_offsets(&dir.path().join(".checkpoint"), found).unwrap(),
             None => std::fs::remove_file(dir.path().join(".checkpoint")).unwrap(),
         }
-        write_offsets(&dir.path().join("kv.position"), &offsets(&[("orders", 3, 120)])).unwrap();
+        write_offsets(
+            &dir.path().join("kv.position"),
+            &offsets(&[("orders", 3, 120)]),
+        )
+        .unwrap();
         for _ in 0..2 {
             let task = open(dir.path(), Durability::Sync, false);
-            assert!(task.key_value("kv").unwrap().get(&mut task.begin().unwrap(), b"k", |value| value == Some(b"newer")).unwrap());
-            assert_eq!(task.committed_offsets().unwrap().into_iter().collect::<Offsets>(), offsets(&expected));
+            assert!(
+                task.key_value("kv")
+                    .unwrap()
+                    .get(&mut task.begin().unwrap(), b"k", |value| value
+                        == Some(b"newer"))
+                    .unwrap()
+            );
+            assert_eq!(
+                task.committed_offsets()
+                    .unwrap()
+                    .into_iter()
+                    .collect::<Offsets>(),
+                offsets(&expected)
+            );
             assert_eq!(task.position().get(&tp("orders", 3)), Some(Offset(120)));
             task.close().unwrap();
         }
@@ -144,7 +272,13 @@ fn what_was_moved_in_is_on_disk_before_its_files_go() {
         assert!(!path.join(".checkpoint").exists() && !path.join("kv.position").exists());
         copy_as_killed(&path, &copy);
         let task = open(&copy, durability, false);
-        assert_eq!(task.committed_offsets().unwrap().into_iter().collect::<Offsets>(), offsets(&[("log", 0, 41)]));
+        assert_eq!(
+            task.committed_offsets()
+                .unwrap()
+                .into_iter()
+                .collect::<Offsets>(),
+            offsets(&[("log", 0, 41)])
+        );
         assert_eq!(task.position().get(&tp("orders", 3)), Some(Offset(99)));
     }
 }
@@ -155,11 +289,25 @@ fn files_change_nothing_that_the_database_knows() {
     let task = open(dir.path(), Durability::Sync, false);
     write(&task);
     task.close().unwrap();
-    write_offsets(&dir.path().join(".checkpoint"), &offsets(&[("log", 0, 1), ("log", 2, 5)])).unwrap();
-    write_offsets(&dir.path().join("kv.position"), &offsets(&[("orders", 3, 500), ("orders", 4, 1)])).unwrap();
+    write_offsets(
+        &dir.path().join(".checkpoint"),
+        &offsets(&[("log", 0, 1), ("log", 2, 5)]),
+    )
+    .unwrap();
+    write_offsets(
+        &dir.path().join("kv.position"),
+        &offsets(&[("orders", 3, 500), ("orders", 4, 1)]),
+    )
+    .unwrap();
     let task = open(dir.path(), Durability::Sync, false);
     check(&task);
-    assert_eq!(task.committed_offsets().unwrap().into_iter().collect::<Offsets>(), offsets(&[("log", 0, 9), ("log", 1, 3), ("log", 2, 5)]));
+    assert_eq!(
+        task.committed_offsets()
+            .unwrap()
+            .into_iter()
+            .collect::<Offsets>(),
+        offsets(&[("log", 0, 9), ("log", 1, 3), ("log", 2, 5)])
+    );
     assert_eq!(task.position().get(&tp("orders", 4)), Some(Offset(1)));
 }
 
@@ -176,9 +324,14 @@ fn a_malformed_file_is_an_error_that_names_the_line_and_changes_nothing() {
         assert_ne!(good, bad);
         std::fs::write(&file, &bad).unwrap();
         for _ in 0..2 {
-            let error = Task::open(dir.path(), &specs(), TaskOptions::default()).err().unwrap();
+            let error = Task::open(dir.path(), &specs(), TaskOptions::default())
+                .err()
+                .unwrap();
             assert_eq!(error.kind(), ErrorKind::StoreCorrupted);
-            assert!(error.to_string().contains("line ") && error.to_string().contains(name), "{error}");
+            assert!(
+                error.to_string().contains("line ") && error.to_string().contains(name),
+                "{error}"
+            );
             assert_eq!(std::fs::read_to_string(&file).unwrap(), bad);
         }
         std::fs::write(&file, &good).unwrap();
@@ -193,15 +346,26 @@ fn an_offset_that_was_forgotten_does_not_come_back_with_the_next_round_trip() {
     write(&task);
     task.close().unwrap();
     let task = open(dir.path(), Durability::Sync, true);
-    task.commit(OffsetChange::Set(vec![(tp("log", 1), None)])).unwrap();
+    task.commit(OffsetChange::Set(vec![(tp("log", 1), None)]))
+        .unwrap();
     task.close().unwrap();
     let task = open(dir.path(), Durability::Sync, false);
-    assert_eq!(task.committed_offsets().unwrap(), [(tp("log", 0), Offset(9))]);
+    assert_eq!(
+        task.committed_offsets().unwrap(),
+        [(tp("log", 0), Offset(9))]
+    );
 }
 
 #[test]
 fn a_task_in_memory_has_no_files() {
-    let task = Task::open_in_memory(&specs(), TaskOptions { older_layout: true, ..TaskOptions::default() }).unwrap();
+    let task = Task::open_in_memory(
+        &specs(),
+        TaskOptions {
+            older_layout: true,
+            ..TaskOptions::default()
+        },
+    )
+    .unwrap();
     write(&task);
     task.close().unwrap();
     assert!(!task.path().exists(), "{}", task.path().display());

@@ -1,8 +1,11 @@
-//! READ_UNCOMMITTED readers do not wait for the writer's long calls, and see what had returned before them (`stores.md` section 3).
+//! READ_UNCOMMITTED readers do not wait for the writer's long calls, and see what had returned
+//! before them (`stores.md` section 3).
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::failpoint::{Action, Failpoint};
-use holdfast_core::{Durability, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Transaction};
+use holdfast_core::{
+    Durability, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Transaction,
+};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -18,23 +21,46 @@ const LIMIT: i64 = 1 << 20;
 
 fn open(path: &std::path::Path) -> Arc<Task> {
     let kv = |name: &str| StoreSpec::new(name, StoreKind::KeyValue);
-    let specs = [kv("kv"), StoreSpec { persistent: false, ..kv("memory") }, StoreSpec { transactional: false, ..kv("direct") }];
-    let options = TaskOptions { durability: Durability::Sync, uncommitted_max_bytes: LIMIT, ..TaskOptions::default() };
+    let specs = [
+        kv("kv"),
+        StoreSpec {
+            persistent: false,
+            ..kv("memory")
+        },
+        StoreSpec {
+            transactional: false,
+            ..kv("direct")
+        },
+    ];
+    let options = TaskOptions {
+        durability: Durability::Sync,
+        uncommitted_max_bytes: LIMIT,
+        ..TaskOptions::default()
+    };
     Task::open(path, &specs, options).unwrap()
 }
 
 fn put(task: &Task, tx: &mut Transaction, store: &str, key: &[u8], value: &[u8]) {
-    task.key_value(store).unwrap().put(tx, key, Some(value)).unwrap();
+    task.key_value(store)
+        .unwrap()
+        .put(tx, key, Some(value))
+        .unwrap();
 }
 
 fn write(task: &Task, key: &[u8], value: &[u8]) {
     for store in ["kv", "memory"] {
-        task.write(|tx| task.key_value(store)?.put(tx, key, Some(value))).unwrap();
+        task.write(|tx| task.key_value(store)?.put(tx, key, Some(value)))
+            .unwrap();
     }
 }
 
 fn get(task: &Task, view: &mut Transaction, key: &[u8]) -> Option<Vec<u8>> {
-    let mut found = ["kv", "memory"].map(|store| task.key_value(store).unwrap().get(view, key, |v| v.map(<[u8]>::to_vec)).unwrap());
+    let mut found = ["kv", "memory"].map(|store| {
+        task.key_value(store)
+            .unwrap()
+            .get(view, key, |v| v.map(<[u8]>::to_vec))
+            .unwrap()
+    });
     assert_eq!(found[0], found[1]);
     found[0].take()
 }
@@ -47,7 +73,9 @@ fn seen(task: &Arc<Task>) -> Option<Vec<u8>> {
         let mut view = task.read_uncommitted().unwrap();
         send.send(get(&task, &mut view, b"k")).unwrap();
     });
-    receive.recv_timeout(Duration::from_secs(20)).expect("a reader waits for the writer")
+    receive
+        .recv_timeout(Duration::from_secs(20))
+        .expect("a reader waits for the writer")
 }
 
 /// Does a call that stays at a point, and looks meanwhile.
@@ -92,7 +120,9 @@ fn a_batch_shows_what_was_there_before_it() {
     // A call that is refused, and one that panics, end as any other.
     let refused = task.write_batch(|tx| task.key_value("none")?.put(tx, b"k", None));
     refused.unwrap_err();
-    let torn = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| task.write_batch::<()>(|_| panic!("on purpose"))));
+    let torn = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        task.write_batch::<()>(|_| panic!("on purpose"))
+    }));
     assert!(torn.is_err());
     task.rollback().unwrap();
     assert_eq!(seen(&task).unwrap(), b"old");
@@ -110,10 +140,16 @@ fn a_put_that_spills_shows_what_was_there_before_it() {
     write(&task, b"k", b"staged");
     let fill = || {
         for n in 0..100u8 {
-            task.write(|tx| task.key_value("kv")?.put(tx, &[b'f', n], Some(&[0; 100_000]))).unwrap();
+            task.write(|tx| {
+                task.key_value("kv")?
+                    .put(tx, &[b'f', n], Some(&[0; 100_000]))
+            })
+            .unwrap();
         }
     };
-    while_at(Failpoint::BeforeSpill, fill, || assert_eq!(seen(&task).unwrap(), b"staged"));
+    while_at(Failpoint::BeforeSpill, fill, || {
+        assert_eq!(seen(&task).unwrap(), b"staged")
+    });
     assert_eq!(seen(&task).unwrap(), b"staged");
 }
 
@@ -125,36 +161,58 @@ fn commits_copies_restores_and_closes_show_what_was_there_before_them() {
     task.expect_uncommitted_readers();
     let commit = || task.commit(OffsetChange::Keep).unwrap();
     write(&task, b"k", b"1");
-    while_at(Failpoint::BeforeCommit, commit, || assert_eq!(seen(&task).unwrap(), b"1"));
+    while_at(Failpoint::BeforeCommit, commit, || {
+        assert_eq!(seen(&task).unwrap(), b"1")
+    });
     assert_eq!(seen(&task).unwrap(), b"1");
 
     write(&task, b"k", b"2");
     let mut tx = task.transaction().unwrap();
     tx.spill().unwrap();
     drop(tx);
-    while_at(Failpoint::BeforeCommitFile, commit, || assert_eq!(seen(&task).unwrap(), b"2"));
+    while_at(Failpoint::BeforeCommitFile, commit, || {
+        assert_eq!(seen(&task).unwrap(), b"2")
+    });
     assert_eq!(seen(&task).unwrap(), b"2");
 
     write(&task, b"k", b"3");
     let copy = || task.checkpoint(&folder.path().join("copy")).unwrap();
-    while_at(Failpoint::BeforeCheckpoint, copy, || assert_eq!(seen(&task).unwrap(), b"3"));
+    while_at(Failpoint::BeforeCheckpoint, copy, || {
+        assert_eq!(seen(&task).unwrap(), b"3")
+    });
     commit();
 
     let restore = || {
-        let row = |key| holdfast_core::VersionRow { key, value: Some(&b"4"[..]), timestamp: holdfast_core::Timestamp(0) };
-        task.restore("kv", &[row(b"other")], OffsetChange::Keep).unwrap();
+        let row = |key| holdfast_core::VersionRow {
+            key,
+            value: Some(&b"4"[..]),
+            timestamp: holdfast_core::Timestamp(0),
+        };
+        task.restore("kv", &[row(b"other")], OffsetChange::Keep)
+            .unwrap();
     };
-    while_at(Failpoint::BeforeCommit, restore, || assert_eq!(seen(&task).unwrap(), b"3"));
+    while_at(Failpoint::BeforeCommit, restore, || {
+        assert_eq!(seen(&task).unwrap(), b"3")
+    });
 
     let mut other = task.begin().unwrap();
     put(&task, &mut other, "kv", b"k", b"5");
     put(&task, &mut other, "memory", b"k", b"5");
-    let private = || task.commit_transaction(other, holdfast_core::Commit::default()).unwrap();
-    while_at(Failpoint::BeforeCommit, private, || assert_eq!(seen(&task).unwrap(), b"3"));
+    let private = || {
+        task.commit_transaction(other, holdfast_core::Commit::default())
+            .unwrap()
+    };
+    while_at(Failpoint::BeforeCommit, private, || {
+        assert_eq!(seen(&task).unwrap(), b"3")
+    });
     assert_eq!(seen(&task).unwrap(), b"5");
 
     write(&task, b"k", b"6");
-    while_at(Failpoint::BeforeFlush, || task.close().unwrap(), || assert_eq!(seen(&task).unwrap(), b"6"));
+    while_at(
+        Failpoint::BeforeFlush,
+        || task.close().unwrap(),
+        || assert_eq!(seen(&task).unwrap(), b"6"),
+    );
 }
 
 /// A put into a store without transactions is a commit of its own.
@@ -162,19 +220,46 @@ fn commits_copies_restores_and_closes_show_what_was_there_before_them() {
 fn a_put_that_is_written_through_shows_what_was_there_before_it() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
-    let kind = StoreKind::Versioned { history_retention: 10, segment_interval: 5 };
+    let kind = StoreKind::Versioned {
+        history_retention: 10,
+        segment_interval: 5,
+    };
     let specs = [
         StoreSpec::new("kv", StoreKind::KeyValue),
-        StoreSpec { persistent: false, ..StoreSpec::new("memory", StoreKind::KeyValue) },
-        StoreSpec { transactional: false, ..StoreSpec::new("direct", kind) },
+        StoreSpec {
+            persistent: false,
+            ..StoreSpec::new("memory", StoreKind::KeyValue)
+        },
+        StoreSpec {
+            transactional: false,
+            ..StoreSpec::new("direct", kind)
+        },
     ];
-    let task = Task::open(folder.path(), &specs, TaskOptions { durability: Durability::Sync, ..TaskOptions::default() }).unwrap();
+    let task = Task::open(
+        folder.path(),
+        &specs,
+        TaskOptions {
+            durability: Durability::Sync,
+            ..TaskOptions::default()
+        },
+    )
+    .unwrap();
     task.expect_uncommitted_readers();
     let direct = task.versioned("direct").unwrap();
-    let put = |at| assert!(task.write(|tx| direct.put(tx, b"d", Some(b"v"), Timestamp(at))).unwrap().accepted);
+    let put = |at| {
+        assert!(
+            task.write(|tx| direct.put(tx, b"d", Some(b"v"), Timestamp(at)))
+                .unwrap()
+                .accepted
+        )
+    };
     let times = || {
         let mut view = task.read_uncommitted().unwrap();
-        let newest = direct.get(&mut view, b"d", |found| found.map(|version| version.timestamp)).unwrap();
+        let newest = direct
+            .get(&mut view, b"d", |found| {
+                found.map(|version| version.timestamp)
+            })
+            .unwrap();
         (newest, direct.stream_time(&view))
     };
     put(100);
@@ -198,14 +283,24 @@ fn a_store_without_transactions_is_read_alike_at_both_levels() {
     let task = open(folder.path());
     task.expect_uncommitted_readers();
     let direct = task.key_value("direct").unwrap();
-    let value = |mut view: Transaction| direct.get(&mut view, b"k", |found| found.is_some()).unwrap();
+    let value = |mut view: Transaction| {
+        direct
+            .get(&mut view, b"k", |found| found.is_some())
+            .unwrap()
+    };
     // The write is there for new views of the last commit, and its call has not returned.
-    let batch = || task.write_batch(|tx| direct.put(tx, b"k", Some(b"v"))).unwrap();
+    let batch = || {
+        task.write_batch(|tx| direct.put(tx, b"k", Some(b"v")))
+            .unwrap()
+    };
     let (send, receive) = mpsc::channel();
     while_at(Failpoint::BeforeExpiry, batch, || {
         assert!(value(task.begin().unwrap()));
         let task = Arc::clone(&task);
         std::thread::spawn(move || send.send(task.read_uncommitted().unwrap()).unwrap());
     });
-    assert!(value(receive.recv_timeout(Duration::from_secs(20)).unwrap()), "behind a reader of the last commit");
+    assert!(
+        value(receive.recv_timeout(Duration::from_secs(20)).unwrap()),
+        "behind a reader of the last commit"
+    );
 }

@@ -6,8 +6,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 fn open(path: &Path) -> Arc<Task> {
-    let kind = StoreKind::Versioned { history_retention: 100, segment_interval: 10 };
-    Task::open(path, &[StoreSpec::new("kv", StoreKind::KeyValue), StoreSpec::new("rates", kind)], TaskOptions::default()).unwrap()
+    let kind = StoreKind::Versioned {
+        history_retention: 100,
+        segment_interval: 10,
+    };
+    Task::open(
+        path,
+        &[
+            StoreSpec::new("kv", StoreKind::KeyValue),
+            StoreSpec::new("rates", kind),
+        ],
+        TaskOptions::default(),
+    )
+    .unwrap()
 }
 
 #[test]
@@ -17,7 +28,10 @@ fn keys_and_values_that_do_not_fit_are_refused_and_nothing_is_staged() {
     let huge = vec![0; (1 << 30) + 1];
     let mut tx = task.begin().unwrap();
     let store = task.key_value("kv").unwrap();
-    for refused in [store.put(&mut tx, &huge, Some(b"v")), store.put(&mut tx, b"k", Some(&huge))] {
+    for refused in [
+        store.put(&mut tx, &huge, Some(b"v")),
+        store.put(&mut tx, b"k", Some(&huge)),
+    ] {
         let error = refused.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidValue);
         assert!(error.to_string().contains("1073741825 bytes"), "{error}");
@@ -31,13 +45,23 @@ fn a_batch_that_failed_half_way_is_not_committed() {
     let task = open(dir.path());
     let rates = task.versioned("rates").unwrap();
     let huge = vec![0; (1 << 30) + 1];
-    let put = |value| Op::Put { key: b"k", value: Some(value), timestamp: Timestamp(1) };
+    let put = |value| Op::Put {
+        key: b"k",
+        value: Some(value),
+        timestamp: Timestamp(1),
+    };
     let mut tx = task.begin().unwrap();
-    rates.apply_batch(&mut tx, &[put(b"v"), put(&huge)], true, &mut |_, _| {}).unwrap_err();
+    rates
+        .apply_batch(&mut tx, &[put(b"v"), put(&huge)], true, &mut |_, _| {})
+        .unwrap_err();
     let error = task.commit_transaction(tx, Commit::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidState);
     assert!(error.to_string().contains("half-way"), "{error}");
-    assert!(rates.get(&mut task.begin().unwrap(), b"k", |found| found.is_none()).unwrap());
+    assert!(
+        rates
+            .get(&mut task.begin().unwrap(), b"k", |found| found.is_none())
+            .unwrap()
+    );
 }
 
 #[test]
@@ -47,7 +71,18 @@ fn a_batch_that_failed_before_its_first_write_leaves_the_transaction_whole() {
     let rates = task.versioned("rates").unwrap();
     let huge = vec![0; (1 << 30) + 1];
     let mut tx = task.begin().unwrap();
-    rates.apply_batch(&mut tx, &[Op::Put { key: b"k", value: Some(&huge), timestamp: Timestamp(1) }], true, &mut |_, _| {}).unwrap_err();
+    rates
+        .apply_batch(
+            &mut tx,
+            &[Op::Put {
+                key: b"k",
+                value: Some(&huge),
+                timestamp: Timestamp(1),
+            }],
+            true,
+            &mut |_, _| {},
+        )
+        .unwrap_err();
     task.commit_transaction(tx, Commit::default()).unwrap();
 }
 
@@ -56,11 +91,22 @@ fn a_path_with_lock_in_it_is_not_a_lock_that_is_held() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("While lock file LOCK");
     open(&path).close().unwrap();
-    let manifest = std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().path()).find(|p| p.to_string_lossy().contains("MANIFEST"));
+    let manifest = std::fs::read_dir(&path)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .find(|p| p.to_string_lossy().contains("MANIFEST"));
     std::fs::remove_file(manifest.unwrap()).unwrap();
-    let kind = StoreKind::Versioned { history_retention: 100, segment_interval: 10 };
-    let stores = [StoreSpec::new("kv", StoreKind::KeyValue), StoreSpec::new("rates", kind)];
-    let error = Task::open(&path, &stores, TaskOptions::default()).err().unwrap();
+    let kind = StoreKind::Versioned {
+        history_retention: 100,
+        segment_interval: 10,
+    };
+    let stores = [
+        StoreSpec::new("kv", StoreKind::KeyValue),
+        StoreSpec::new("rates", kind),
+    ];
+    let error = Task::open(&path, &stores, TaskOptions::default())
+        .err()
+        .unwrap();
     assert_eq!(error.kind(), ErrorKind::StoreCorrupted, "{error}");
 }
 
@@ -68,12 +114,18 @@ fn a_path_with_lock_in_it_is_not_a_lock_that_is_held() {
 fn a_directory_that_is_open_names_its_holder() {
     let dir = tempfile::tempdir().unwrap();
     let _task = open(dir.path());
-    let error = Task::open(dir.path(), &[], TaskOptions::default()).err().unwrap();
+    let error = Task::open(dir.path(), &[], TaskOptions::default())
+        .err()
+        .unwrap();
     assert_eq!(error.kind(), ErrorKind::StoreLocked);
-    assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
+    assert!(
+        error.to_string().contains(&std::process::id().to_string()),
+        "{error}"
+    );
 }
 
-/// RocksDB knows its own locks by the path as it was spelled: two spellings once were two writers of one directory.
+/// RocksDB knows its own locks by the path as it was spelled: two spellings once were two writers
+/// of one directory.
 #[test]
 fn a_directory_is_open_once_however_its_path_is_spelled() {
     let dir = tempfile::tempdir().unwrap();
@@ -82,15 +134,32 @@ fn a_directory_is_open_once_however_its_path_is_spelled() {
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(dir.path().join("real"), &link).unwrap();
     // From the working folder up to the root and down again.
-    let up = std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect::<std::path::PathBuf>();
+    let up = std::env::current_dir()
+        .unwrap()
+        .components()
+        .skip(1)
+        .map(|_| "..")
+        .collect::<std::path::PathBuf>();
     let relative = up.join(path.strip_prefix("/").unwrap());
     let spelled = format!("{}/./real/../real//db/", dir.path().display());
     for other in [link.join("db"), relative, spelled.into()] {
-        let error = Task::open(&other, &[StoreSpec::new("kv", StoreKind::KeyValue)], TaskOptions::default()).err().unwrap();
+        let error = Task::open(
+            &other,
+            &[StoreSpec::new("kv", StoreKind::KeyValue)],
+            TaskOptions::default(),
+        )
+        .err()
+        .unwrap();
         assert_eq!(error.kind(), ErrorKind::StoreLocked, "{}", other.display());
         let told = error.to_string();
-        assert!(told.contains(&format!("process {} (this one)", std::process::id())), "{told}");
-        assert!(told.contains(&path.canonicalize().unwrap().display().to_string()), "{told}");
+        assert!(
+            told.contains(&format!("process {} (this one)", std::process::id())),
+            "{told}"
+        );
+        assert!(
+            told.contains(&path.canonicalize().unwrap().display().to_string()),
+            "{told}"
+        );
     }
     task.close().unwrap();
     open(&link.join("db")).close().unwrap();

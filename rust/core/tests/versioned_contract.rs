@@ -1,7 +1,10 @@
-//! The contract's versioned cases, as data: each also with a commit, and with a close and reopen, after every operation.
+//! The contract's versioned cases, as data: each also with a commit, and with a close and reopen,
+//! after every operation.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use holdfast_core::{Commit, PutResult, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, VersionedStore};
+use holdfast_core::{
+    Commit, PutResult, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, VersionedStore,
+};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -38,7 +41,12 @@ impl Case {
         let task = if after.in_memory() {
             Task::open_in_memory(std::slice::from_ref(&spec), TaskOptions::default()).unwrap()
         } else {
-            Task::open(dir.path(), std::slice::from_ref(&spec), TaskOptions::default()).unwrap()
+            Task::open(
+                dir.path(),
+                std::slice::from_ref(&spec),
+                TaskOptions::default(),
+            )
+            .unwrap()
         };
         Self { dir, spec, task }
     }
@@ -54,7 +62,12 @@ impl Case {
         self.task.commit(Commit::default().offsets).unwrap();
         if after == After::Reopen {
             self.task.close().unwrap();
-            self.task = Task::open(self.dir.path(), std::slice::from_ref(&self.spec), TaskOptions::default()).unwrap();
+            self.task = Task::open(
+                self.dir.path(),
+                std::slice::from_ref(&self.spec),
+                TaskOptions::default(),
+            )
+            .unwrap();
         }
     }
 }
@@ -63,7 +76,11 @@ type Found = Option<(Vec<u8>, i64, Option<i64>)>;
 
 fn expected(result: &Value) -> Found {
     (!result.is_null()).then(|| {
-        (result["value"].as_str().unwrap().as_bytes().to_vec(), result["timestamp"].as_i64().unwrap(), result["valid_to"].as_i64())
+        (
+            result["value"].as_str().unwrap().as_bytes().to_vec(),
+            result["timestamp"].as_i64().unwrap(),
+            result["valid_to"].as_i64(),
+        )
     })
 }
 
@@ -75,7 +92,13 @@ fn time(value: &Value) -> Timestamp {
 fn every_case_of_the_contract_holds() {
     for line in include_str!("versioned.jsonl").lines() {
         let case: Value = serde_json::from_str(line).unwrap();
-        for after in [After::Nothing, After::Commit, After::Reopen, After::NothingInMemory, After::CommitInMemory] {
+        for after in [
+            After::Nothing,
+            After::Commit,
+            After::Reopen,
+            After::NothingInMemory,
+            After::CommitInMemory,
+        ] {
             run(&case, after);
         }
     }
@@ -84,16 +107,34 @@ fn every_case_of_the_contract_holds() {
 fn run(case: &Value, after: After) {
     let mut this = Case::new(case, after);
     for (n, op) in case["operations"].as_array().unwrap().iter().enumerate() {
-        let place = format!("{} operation {n} ({op}) with {after:?} after each", case["id"]);
+        let place = format!(
+            "{} operation {n} ({op}) with {after:?} after each",
+            case["id"]
+        );
         let (store, key) = (this.store(), op["key"].as_str().unwrap().as_bytes());
         let mut tx = this.task.transaction().unwrap();
-        let own = |v: Option<holdfast_core::Version<'_>>| v.map(|v| (v.value.to_vec(), v.timestamp.0, v.valid_to.map(|t| t.0)));
+        let own = |v: Option<holdfast_core::Version<'_>>| {
+            v.map(|v| (v.value.to_vec(), v.timestamp.0, v.valid_to.map(|t| t.0)))
+        };
         match op["op"].as_str().unwrap() {
             "put" => {
-                let result = store.put(&mut tx, key, op["value"].as_str().map(str::as_bytes), time(&op["timestamp"])).unwrap();
+                let result = store
+                    .put(
+                        &mut tx,
+                        key,
+                        op["value"].as_str().map(str::as_bytes),
+                        time(&op["timestamp"]),
+                    )
+                    .unwrap();
                 let expected = match op["valid_to"].as_str() {
-                    Some(_) => PutResult { accepted: false, valid_to: None },
-                    None => PutResult { accepted: true, valid_to: op["valid_to"].as_i64().map(Timestamp) },
+                    Some(_) => PutResult {
+                        accepted: false,
+                        valid_to: None,
+                    },
+                    None => PutResult {
+                        accepted: true,
+                        valid_to: op["valid_to"].as_i64().map(Timestamp),
+                    },
                 };
                 assert_eq!(result, expected, "{place}");
             }
@@ -105,19 +146,28 @@ fn run(case: &Value, after: After) {
                 assert_eq!(found.unwrap(), expected(&op["result"]), "{place}");
             }
             "delete" => {
-                let found = store.delete(&mut tx, key, time(&op["timestamp"]), own).unwrap();
+                let found = store
+                    .delete(&mut tx, key, time(&op["timestamp"]), own)
+                    .unwrap();
                 assert_eq!(found, expected(&op["result"]), "{place}");
             }
             "versions" => {
                 let ascending = op["descending"].as_bool() == Some(false);
-                let mut scan = store.versions(&mut tx, key, time(&op["from"]), time(&op["to"]), ascending).unwrap();
+                let mut scan = store
+                    .versions(&mut tx, key, time(&op["from"]), time(&op["to"]), ascending)
+                    .unwrap();
                 let mut found = Vec::new();
                 scan.for_each(&mut |_, version| {
                     found.extend(own(Some(version)));
                     true
                 })
                 .unwrap();
-                let expected: Vec<_> = op["result"].as_array().unwrap().iter().filter_map(expected).collect();
+                let expected: Vec<_> = op["result"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .filter_map(expected)
+                    .collect();
                 assert_eq!(found, expected, "{place}");
             }
             other => panic!("{place}: unknown operation {other}"),

@@ -1,4 +1,5 @@
-//! The space of versions that no read can ask for: it comes back by itself, and nothing else goes with it.
+//! The space of versions that no read can ask for: it comes back by itself, and nothing else goes
+//! with it.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Value};
@@ -10,7 +11,10 @@ const KEYS: i64 = 1_000;
 const ROWS: i64 = 60_000;
 
 fn open(dir: &Path) -> Arc<Task> {
-    let kind = StoreKind::Versioned { history_retention: ROWS, segment_interval: ROWS / 24 };
+    let kind = StoreKind::Versioned {
+        history_retention: ROWS,
+        segment_interval: ROWS / 24,
+    };
     Task::open(dir, &[StoreSpec::new("v", kind)], TaskOptions::default()).unwrap()
 }
 
@@ -18,14 +22,24 @@ fn open(dir: &Path) -> Arc<Task> {
 fn value(n: i64) -> [u8; 128] {
     let mut state = n as u64;
     std::array::from_fn(|_| {
-        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        state = state
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
         (state >> 56) as u8
     })
 }
 
 fn put(task: &Task, n: i64, time: i64) {
     let mut tx = task.transaction().unwrap();
-    task.versioned("v").unwrap().put(&mut tx, &(n % KEYS).to_be_bytes(), Some(&value(n)), Timestamp(time)).unwrap();
+    task.versioned("v")
+        .unwrap()
+        .put(
+            &mut tx,
+            &(n % KEYS).to_be_bytes(),
+            Some(&value(n)),
+            Timestamp(time),
+        )
+        .unwrap();
 }
 
 /// A retention's worth of versions, in files.
@@ -47,9 +61,19 @@ fn check_newest(task: &Task, later: i64) {
     let mut tx = task.begin().unwrap();
     let store = task.versioned("v").unwrap();
     for key in 0..KEYS {
-        let newest = if key == 0 { (value(0), later) } else { (value(ROWS - KEYS + key), ROWS - KEYS + key) };
-        let found = |found: Option<holdfast_core::Version<'_>>| found.map(|version| (version.value.to_vec(), version.timestamp.0));
-        assert_eq!(store.get(&mut tx, &key.to_be_bytes(), found).unwrap(), Some((newest.0.to_vec(), newest.1)), "key {key}");
+        let newest = if key == 0 {
+            (value(0), later)
+        } else {
+            (value(ROWS - KEYS + key), ROWS - KEYS + key)
+        };
+        let found = |found: Option<holdfast_core::Version<'_>>| {
+            found.map(|version| (version.value.to_vec(), version.timestamp.0))
+        };
+        assert_eq!(
+            store.get(&mut tx, &key.to_be_bytes(), found).unwrap(),
+            Some((newest.0.to_vec(), newest.1)),
+            "key {key}"
+        );
     }
 }
 
@@ -67,7 +91,8 @@ fn expired_versions_give_their_space_back_by_themselves() {
     let before = file_bytes(&task);
     assert!(before > 5 << 20, "{before}");
     put_later(&task, 10 * ROWS);
-    // Nobody compacts anything. How long it takes is the machine's affair; without the thread it never comes.
+    // Nobody compacts anything. How long it takes is the machine's affair; without the thread it
+    // never comes.
     let begin = Instant::now();
     let mut after = before;
     while after > before / 10 && begin.elapsed() < Duration::from_secs(120) {
@@ -88,8 +113,15 @@ fn small_files_that_do_not_overlap_become_one() {
         task.commit(OffsetChange::Keep).unwrap();
         task.flush(true).unwrap();
     }
-    let is_table = |file: &std::path::PathBuf| file.extension().is_some_and(|extension| extension == "sst");
-    let tables = || std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().path()).filter(is_table).count();
+    let is_table =
+        |file: &std::path::PathBuf| file.extension().is_some_and(|extension| extension == "sst");
+    let tables = || {
+        std::fs::read_dir(dir.path())
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .filter(is_table)
+            .count()
+    };
     let (before, begin) = (tables(), Instant::now());
     assert!(before > 64, "{before}");
     let mut later = ROWS;
@@ -101,7 +133,12 @@ fn small_files_that_do_not_overlap_become_one() {
     }
     assert!(tables() <= 40, "{} of {before} files", tables());
     let mut tx = task.begin().unwrap();
-    let newest = task.versioned("v").unwrap().get(&mut tx, &0_i64.to_be_bytes(), |found| found.map(|version| version.value.to_vec()));
+    let newest = task
+        .versioned("v")
+        .unwrap()
+        .get(&mut tx, &0_i64.to_be_bytes(), |found| {
+            found.map(|version| version.value.to_vec())
+        });
     assert_eq!(newest.unwrap(), Some(value(0).to_vec()));
 }
 

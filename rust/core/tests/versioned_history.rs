@@ -1,8 +1,10 @@
-//! Versions of a key oldest first: the same as newest first turned round, also where a key has more of them than are held.
+//! Versions of a key oldest first: the same as newest first turned round, also where a key has more
+//! of them than are held.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
-    Durability, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Transaction, VersionScan, VersionedStore,
+    Durability, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Transaction,
+    VersionScan, VersionedStore,
 };
 use proptest::prelude::*;
 use std::path::Path;
@@ -26,7 +28,8 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        12 => (0..KEYS.len(), 0..100i64, prop_oneof![1 => Just(None), 2 => Just(Some(false)), 6 => Just(Some(true))])
+        12 => (0..KEYS.len(), 0..100i64,
+            prop_oneof![1 => Just(None), 2 => Just(Some(false)), 6 => Just(Some(true))])
             .prop_map(|(key, at, value)| Step::Put(key, at, value)),
         1 => Just(Step::Commit),
         1 => Just(Step::Flush),
@@ -34,10 +37,25 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn open(dir: &Path, in_memory: bool, spills: bool) -> Arc<Task> {
-    let kind = StoreKind::Versioned { history_retention: RETENTION, segment_interval: 10 };
-    let spec = StoreSpec { persistent: !in_memory, ..StoreSpec::new("v", kind) };
+    let kind = StoreKind::Versioned {
+        history_retention: RETENTION,
+        segment_interval: 10,
+    };
+    let spec = StoreSpec {
+        persistent: !in_memory,
+        ..StoreSpec::new("v", kind)
+    };
     let uncommitted_max_bytes = if spills { 0 } else { 64 << 20 };
-    Task::open(dir, &[spec], TaskOptions { uncommitted_max_bytes, durability: Durability::Changelog, ..TaskOptions::default() }).unwrap()
+    Task::open(
+        dir,
+        &[spec],
+        TaskOptions {
+            uncommitted_max_bytes,
+            durability: Durability::Changelog,
+            ..TaskOptions::default()
+        },
+    )
+    .unwrap()
 }
 
 /// The rest of a scan that pauses after every so many versions.
@@ -46,7 +64,13 @@ fn rows(mut scan: VersionScan, pause: usize) -> Vec<Row> {
     loop {
         let mut left = pause;
         let paused = scan.for_each(&mut |key, version| {
-            let row = (key.to_vec(), version.timestamp.0, version.valid_to.map(|end| end.0), version.value[0], version.value.len());
+            let row = (
+                key.to_vec(),
+                version.timestamp.0,
+                version.valid_to.map(|end| end.0),
+                version.value[0],
+                version.value.len(),
+            );
             rows.push(row);
             left -= 1;
             left > 0
@@ -62,15 +86,35 @@ fn check(store: &VersionedStore, tx: &mut Transaction, pause: usize) -> Result<(
         let (from, to) = (Timestamp(from), Timestamp(to));
         let mut all = Vec::new();
         for key in KEYS {
-            let mut expected = rows(store.versions(tx, key, from, to, false).unwrap(), usize::MAX);
+            let mut expected = rows(
+                store.versions(tx, key, from, to, false).unwrap(),
+                usize::MAX,
+            );
             expected.reverse();
             let ascending = rows(store.versions(tx, key, from, to, true).unwrap(), pause);
             prop_assert_eq!(&ascending, &expected);
             all.extend(expected);
         }
-        prop_assert_eq!(&rows(store.versions_range(tx, None, None, from, to).unwrap(), pause), &all);
-        let inner: Vec<Row> = all.into_iter().filter(|row| row.0 == b"a" || row.0 == b"a\0").collect();
-        prop_assert_eq!(&rows(store.versions_range(tx, Some(b"a"), Some(b"a\0"), from, to).unwrap(), pause), &inner);
+        prop_assert_eq!(
+            &rows(
+                store.versions_range(tx, None, None, from, to).unwrap(),
+                pause
+            ),
+            &all
+        );
+        let inner: Vec<Row> = all
+            .into_iter()
+            .filter(|row| row.0 == b"a" || row.0 == b"a\0")
+            .collect();
+        prop_assert_eq!(
+            &rows(
+                store
+                    .versions_range(tx, Some(b"a"), Some(b"a\0"), from, to)
+                    .unwrap(),
+                pause
+            ),
+            &inner
+        );
     }
     Ok(())
 }
@@ -79,7 +123,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn oldest_first_is_newest_first_turned_round(
-        steps in prop::collection::vec(step(), 1..40), in_memory in any::<bool>(), spills in prop::bool::weighted(0.2), pause in 1..4usize,
+        steps in prop::collection::vec(step(), 1..40), in_memory in any::<bool>(),
+        spills in prop::bool::weighted(0.2), pause in 1..4usize,
     ) {
         let dir = tempfile::tempdir().unwrap();
         let task = open(dir.path(), in_memory, spills);
@@ -87,8 +132,10 @@ proptest! {
         for (n, step) in steps.iter().enumerate() {
             match *step {
                 Step::Put(key, at, value) => {
-                    let value = value.map(|is_large| vec![n as u8; if is_large { LARGE } else { 1 + n }]);
-                    store.put(&mut task.transaction().unwrap(), KEYS[key], value.as_deref(), Timestamp(at)).unwrap();
+                    let value =
+                        value.map(|is_large| vec![n as u8; if is_large { LARGE } else { 1 + n }]);
+                    store.put(&mut task.transaction().unwrap(), KEYS[key], value.as_deref(),
+                        Timestamp(at)).unwrap();
                 }
                 Step::Commit => task.commit(OffsetChange::Keep).unwrap(),
                 Step::Flush => task.flush(true).unwrap(),
@@ -108,19 +155,43 @@ fn a_key_larger_than_what_is_held_comes_in_order_with_its_ends() {
     let store = task.versioned("v").unwrap();
     for at in 0..20 {
         let mut tx = task.transaction().unwrap();
-        store.put(&mut tx, b"a", Some(&vec![at as u8; LARGE]), Timestamp(at)).unwrap();
-        store.put(&mut tx, b"b", Some(&[at as u8]), Timestamp(at)).unwrap();
+        store
+            .put(&mut tx, b"a", Some(&vec![at as u8; LARGE]), Timestamp(at))
+            .unwrap();
+        store
+            .put(&mut tx, b"b", Some(&[at as u8]), Timestamp(at))
+            .unwrap();
         drop(tx);
         if at == 12 {
             task.commit(OffsetChange::Keep).unwrap();
         }
     }
-    let row = |key: &[u8], at: i64, len| (key.to_vec(), at, (at < 19).then_some(at + 1), at as u8, len);
-    let expected: Vec<Row> = (0..20).map(|at| row(b"a", at, LARGE)).chain((0..20).map(|at| row(b"b", at, 1))).collect();
-    let scan = store.versions_range(&mut task.transaction().unwrap(), None, None, Timestamp(0), Timestamp(99)).unwrap();
+    let row =
+        |key: &[u8], at: i64, len| (key.to_vec(), at, (at < 19).then_some(at + 1), at as u8, len);
+    let expected: Vec<Row> = (0..20)
+        .map(|at| row(b"a", at, LARGE))
+        .chain((0..20).map(|at| row(b"b", at, 1)))
+        .collect();
+    let scan = store
+        .versions_range(
+            &mut task.transaction().unwrap(),
+            None,
+            None,
+            Timestamp(0),
+            Timestamp(99),
+        )
+        .unwrap();
     assert_eq!(rows(scan, 3), expected);
     // A scan shows what was there when it was opened.
-    let scan = store.versions_range(&mut task.transaction().unwrap(), None, None, Timestamp(0), Timestamp(99)).unwrap();
+    let scan = store
+        .versions_range(
+            &mut task.transaction().unwrap(),
+            None,
+            None,
+            Timestamp(0),
+            Timestamp(99),
+        )
+        .unwrap();
     task.rollback().unwrap();
     assert_eq!(rows(scan, 3), expected);
 }

@@ -1,13 +1,20 @@
 //! What windows and sessions leave on disk once they are too old, and who still sees them.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use holdfast_core::{OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Value, WindowPut};
+use holdfast_core::{
+    OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Value, WindowPut,
+};
 use std::sync::Arc;
 
 const ROWS: i64 = 20_000;
 
 fn spec() -> StoreSpec {
-    let kind = StoreKind::Window { retention: ROWS, window_size: 1, retain_duplicates: false, timestamped: false };
+    let kind = StoreKind::Window {
+        retention: ROWS,
+        window_size: 1,
+        retain_duplicates: false,
+        timestamped: false,
+    };
     StoreSpec::new("w", kind)
 }
 
@@ -16,9 +23,19 @@ fn open(dir: &std::path::Path) -> Arc<Task> {
 }
 
 fn put(task: &Task, start: i64) {
-    let key = start.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64).to_be_bytes();
-    let put = WindowPut { key: &key, value: Some(b"value"), start: Timestamp(start), timestamp: None };
-    task.window("w").unwrap().put(&mut task.transaction().unwrap(), put).unwrap();
+    let key = start
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64)
+        .to_be_bytes();
+    let put = WindowPut {
+        key: &key,
+        value: Some(b"value"),
+        start: Timestamp(start),
+        timestamp: None,
+    };
+    task.window("w")
+        .unwrap()
+        .put(&mut task.transaction().unwrap(), put)
+        .unwrap();
 }
 
 fn filled(dir: &std::path::Path) -> Arc<Task> {
@@ -47,7 +64,10 @@ fn expired_windows_give_their_space_back() {
     task.commit(OffsetChange::Keep).unwrap();
     // The rows by time were dropped as a file; nobody has compacted anything.
     let without_times = file_bytes(&task);
-    assert!(without_times < before * 3 / 4, "{without_times} of {before}");
+    assert!(
+        without_times < before * 3 / 4,
+        "{without_times} of {before}"
+    );
     task.compact("w").unwrap();
     let after = file_bytes(&task);
     assert!(after < before / 50, "{after} of {before}");
@@ -59,7 +79,9 @@ fn a_scan_keeps_its_windows_while_they_expire_and_are_compacted() {
     let task = filled(dir.path());
     let window = task.window("w").unwrap();
     let mut tx = task.begin().unwrap();
-    let mut scan = window.fetch_range(&mut tx, None, None, Timestamp::MIN, Timestamp::MAX, false).unwrap();
+    let mut scan = window
+        .fetch_range(&mut tx, None, None, Timestamp::MIN, Timestamp::MAX, false)
+        .unwrap();
     drop(tx);
     put(&task, 10 * ROWS);
     task.commit(OffsetChange::Keep).unwrap();
@@ -75,11 +97,15 @@ fn a_scan_keeps_its_windows_while_they_expire_and_are_compacted() {
     assert!(starts.into_iter().eq(0..ROWS));
 }
 
-/// An epoch of which nothing but its time is left (a heartbeat's): the windows that it ends must not come back.
+/// An epoch of which nothing but its time is left (a heartbeat's): the windows that it ends must
+/// not come back.
 #[test]
 fn a_stream_time_that_moves_without_a_row_is_committed() {
     let dir = tempfile::tempdir().unwrap();
-    for task in [open(dir.path()), Task::open_in_memory(&[spec()], TaskOptions::default()).unwrap()] {
+    for task in [
+        open(dir.path()),
+        Task::open_in_memory(&[spec()], TaskOptions::default()).unwrap(),
+    ] {
         let window = task.window("w").unwrap();
         put(&task, 0);
         task.commit(OffsetChange::Keep).unwrap();
@@ -88,6 +114,10 @@ fn a_stream_time_that_moves_without_a_row_is_committed() {
         let mut tx = task.begin().unwrap();
         assert_eq!(window.stream_time(&tx), Some(Timestamp(ROWS)));
         let key = 0_i64.to_be_bytes();
-        assert!(!window.fetch(&mut tx, &key, Timestamp(0), |found| found.is_some()).unwrap());
+        assert!(
+            !window
+                .fetch(&mut tx, &key, Timestamp(0), |found| found.is_some())
+                .unwrap()
+        );
     }
 }

@@ -1,13 +1,21 @@
-//! Write calls on the task's own transaction, which are one unit, beside a commit on another thread.
+//! Write calls on the task's own transaction, which are one unit, beside a commit on another
+//! thread.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use holdfast_core::{ErrorKind, KeyValueStore, OffsetChange, Result, StoreKind, StoreSpec, Task, TaskOptions, Transaction};
+use holdfast_core::{
+    ErrorKind, KeyValueStore, OffsetChange, Result, StoreKind, StoreSpec, Task, TaskOptions,
+    Transaction,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 fn open() -> (Arc<Task>, KeyValueStore) {
-    let task = Task::open_in_memory(&[StoreSpec::new("kv", StoreKind::KeyValue)], TaskOptions::default()).unwrap();
+    let task = Task::open_in_memory(
+        &[StoreSpec::new("kv", StoreKind::KeyValue)],
+        TaskOptions::default(),
+    )
+    .unwrap();
     let store = task.key_value("kv").unwrap();
     (task, store)
 }
@@ -17,29 +25,47 @@ fn is_there(store: &KeyValueStore, tx: &mut Transaction, key: &[u8]) -> bool {
 }
 
 fn refused(_: &mut Transaction) -> Result<()> {
-    Err(holdfast_core::Error::new(ErrorKind::InvalidValue, "refused"))
+    Err(holdfast_core::Error::new(
+        ErrorKind::InvalidValue,
+        "refused",
+    ))
 }
 
 #[test]
 fn a_write_that_failed_with_a_part_of_it_staged_can_only_be_rolled_back() {
     let (task, store) = open();
-    task.write(|tx| store.put(tx, b"before", Some(b"1"))).unwrap();
-    task.write(|tx| store.put(tx, b"half", Some(b"1")).and_then(|()| refused(tx))).unwrap_err();
-    for error in [task.commit(OffsetChange::Keep).unwrap_err(), task.write(|tx| store.put(tx, b"after", Some(b"1"))).unwrap_err()] {
+    task.write(|tx| store.put(tx, b"before", Some(b"1")))
+        .unwrap();
+    task.write(|tx| {
+        store
+            .put(tx, b"half", Some(b"1"))
+            .and_then(|()| refused(tx))
+    })
+    .unwrap_err();
+    for error in [
+        task.commit(OffsetChange::Keep).unwrap_err(),
+        task.write(|tx| store.put(tx, b"after", Some(b"1")))
+            .unwrap_err(),
+    ] {
         assert_eq!(error.kind(), ErrorKind::InvalidState);
         assert!(error.to_string().contains("half-way (refused)"), "{error}");
     }
     task.rollback().unwrap();
-    task.write(|tx| store.put(tx, b"after", Some(b"1"))).unwrap();
+    task.write(|tx| store.put(tx, b"after", Some(b"1")))
+        .unwrap();
     task.commit(OffsetChange::Keep).unwrap();
     let mut view = task.begin().unwrap();
-    assert_eq!([b"before".as_slice(), b"half", b"after"].map(|key| is_there(&store, &mut view, key)), [false, false, true]);
+    assert_eq!(
+        [b"before".as_slice(), b"half", b"after"].map(|key| is_there(&store, &mut view, key)),
+        [false, false, true]
+    );
 }
 
 #[test]
 fn a_write_that_staged_nothing_before_its_error_changes_nothing() {
     let (task, store) = open();
-    task.write(|tx| store.put(tx, b"before", Some(b"1"))).unwrap();
+    task.write(|tx| store.put(tx, b"before", Some(b"1")))
+        .unwrap();
     task.write(refused).unwrap_err();
     task.commit(OffsetChange::Keep).unwrap();
     assert!(is_there(&store, &mut task.begin().unwrap(), b"before"));
@@ -48,14 +74,20 @@ fn a_write_that_staged_nothing_before_its_error_changes_nothing() {
 #[test]
 fn a_write_that_panicked_can_only_be_rolled_back() {
     let (task, _) = open();
-    let panicked = catch_unwind(AssertUnwindSafe(|| task.write(|_| -> Result<()> { std::panic::resume_unwind(Box::new(())) })));
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        task.write(|_| -> Result<()> { std::panic::resume_unwind(Box::new(())) })
+    }));
     assert!(panicked.is_err());
-    assert_eq!(task.commit(OffsetChange::Keep).unwrap_err().kind(), ErrorKind::InvalidState);
+    assert_eq!(
+        task.commit(OffsetChange::Keep).unwrap_err().kind(),
+        ErrorKind::InvalidState
+    );
     task.rollback().unwrap();
     task.commit(OffsetChange::Keep).unwrap();
 }
 
-/// A commit that is called while a write runs waits for its end, and is refused exactly if the write has failed half-way.
+/// A commit that is called while a write runs waits for its end, and is refused exactly if the
+/// write has failed half-way.
 #[test]
 fn a_commit_waits_for_the_write_that_runs() {
     for fails in [false, true] {
@@ -67,7 +99,8 @@ fn a_commit_waits_for_the_write_that_runs() {
                 task.write(|tx| {
                     store.put(tx, b"k", Some(b"1"))?;
                     begun.send(()).unwrap();
-                    // Time for the commit to come as far as it can: the test holds without it, and shows less.
+                    // Time for the commit to come as far as it can: the test holds without it, and
+                    // shows less.
                     std::thread::sleep(std::time::Duration::from_millis(50));
                     if fails { refused(tx) } else { Ok(()) }
                 })
@@ -77,7 +110,14 @@ fn a_commit_waits_for_the_write_that_runs() {
             assert_eq!(writer.join().unwrap().is_err(), fails);
             committed
         });
-        assert_eq!(committed.map_err(|error| error.kind()), if fails { Err(ErrorKind::InvalidState) } else { Ok(()) });
+        assert_eq!(
+            committed.map_err(|error| error.kind()),
+            if fails {
+                Err(ErrorKind::InvalidState)
+            } else {
+                Ok(())
+            }
+        );
         assert_eq!(is_there(&store, &mut task.begin().unwrap(), b"k"), !fails);
     }
 }

@@ -1,8 +1,14 @@
-//! A host's memory over a load, against its setting: partitions that take turns on two threads, a state that outgrows all caches.
+//! A host's memory over a load, against its setting: partitions that take turns on two threads, a
+//! state that outgrows all caches.
 //!
-//! `cargo bench --profile release --locked --workspace --bench memory -- 600` runs for 600 seconds (60 without a number). The load runs in a
-//! process of its own, started as the Spark layer starts a host; its resident memory is looked at all the time.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot go on stops")]
+//! `cargo bench --profile release --locked --workspace --bench memory -- 600` runs for 600 seconds
+//! (60 without a number). The load runs in a process of its own, started as the Spark layer starts
+//! a host; its resident memory is looked at all the time.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a benchmark that cannot go on stops"
+)]
 
 mod support;
 
@@ -25,15 +31,24 @@ const ARROW_ROWS: usize = 10_000;
 const MEMORY: u64 = 512 << 20;
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let arguments: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--bench")
+        .collect();
     if let [word, root, seconds] = arguments.as_slice()
         && word == "load"
     {
-        return load(Path::new(root), Duration::from_secs(seconds.parse().unwrap()));
+        return load(
+            Path::new(root),
+            Duration::from_secs(seconds.parse().unwrap()),
+        );
     }
     let quick = std::env::var_os("HOLDFAST_BENCH_QUICK").is_some();
     let default = if quick { 10 } else { 60 };
-    let seconds: u64 = arguments.iter().find_map(|argument| argument.parse().ok()).unwrap_or(default);
+    let seconds: u64 = arguments
+        .iter()
+        .find_map(|argument| argument.parse().ok())
+        .unwrap_or(default);
     let root = Root::new();
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["load", root.path().to_str().unwrap(), &seconds.to_string()])
@@ -48,13 +63,24 @@ fn main() {
         }
     }
     let most = |from: u32, to: u32| {
-        let part = |at: Duration| at >= started.elapsed() * from / 4 && at < started.elapsed() * to / 4;
-        seen.iter().filter(|(at, _)| part(*at)).map(|(_, bytes)| *bytes).max().unwrap_or(0) >> 20
+        let part =
+            |at: Duration| at >= started.elapsed() * from / 4 && at < started.elapsed() * to / 4;
+        seen.iter()
+            .filter(|(at, _)| part(*at))
+            .map(|(_, bytes)| *bytes)
+            .max()
+            .unwrap_or(0)
+            >> 20
     };
     let quarters: Vec<u64> = (0..4).map(|quarter| most(quarter, quarter + 1)).collect();
-    let epochs = fs::read_dir(root.path().join("query/commits")).unwrap().count();
+    let epochs = fs::read_dir(root.path().join("query/commits"))
+        .unwrap()
+        .count();
     let figure = json!({
-        "measured": format!("resident memory of a state host, {PARTITIONS} partitions, {seconds} s, {epochs} epochs of {EPOCH_ROWS} rows in each"),
+        "measured": format!(
+            "resident memory of a state host, {PARTITIONS} partitions, {seconds} s, {epochs} \
+             epochs of {EPOCH_ROWS} rows in each"
+        ),
         "against": format!("its setting, {} MiB", MEMORY >> 20),
         "ratio": most(0, 4) as f64 / (MEMORY >> 20) as f64,
         "reach": "<= 1.1",
@@ -91,11 +117,15 @@ fn load(root: &Path, time: Duration) {
 fn run(host: &Arc<Host>, root: &Path, epoch: usize, partition: usize) {
     let settings = json!({"memory": MEMORY, "snapshot_interval": 20_000_000, "retain_epochs": 5});
     let request = request_of(&Root::at(root), epoch, (partition, PARTITIONS), &settings);
-    let Opening::Here(mut session, _) = Session::open(host, request.as_bytes()).unwrap() else { panic!("no other host") };
+    let Opening::Here(mut session, _) = Session::open(host, request.as_bytes()).unwrap() else {
+        panic!("no other host")
+    };
     let rows = |start: usize| batch_of(partition, epoch, start, ARROW_ROWS, true);
     session.columns(&rows(0).schema()).unwrap();
     for start in (0..EPOCH_ROWS).step_by(ARROW_ROWS) {
         session.push(rows(start)).unwrap();
     }
-    session.finish(Some(&rows(0).schema()), &mut |_| Ok(())).unwrap();
+    session
+        .finish(Some(&rows(0).schema()), &mut |_| Ok(()))
+        .unwrap();
 }

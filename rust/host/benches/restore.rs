@@ -1,9 +1,15 @@
-//! How long a partition's state takes to be there again: restart on the same disk after SIGKILL, and a new disk.
+//! How long a partition's state takes to be there again: restart on the same disk after SIGKILL,
+//! and a new disk.
 //!
-//! `cargo bench --profile release --locked --workspace --bench restore`; arguments are numbers of records. Everything that is timed runs in
-//! a process of its own, so that nothing is open or in memory yet. A new disk is compared with plain copies of the
-//! snapshot's files in as many threads, each file fsynced, in turns.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot go on stops")]
+//! `cargo bench --profile release --locked --workspace --bench restore`; arguments are numbers of
+//! records. Everything that is timed runs in a process of its own, so that nothing is open or in
+//! memory yet. A new disk is compared with plain copies of the snapshot's files in as many threads,
+//! each file fsynced, in turns.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a benchmark that cannot go on stops"
+)]
 
 mod support;
 
@@ -34,8 +40,16 @@ const LANES: usize = 4;
 const FIRST_ROWS: usize = 1_000;
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+    let arguments: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--bench")
+        .collect();
+    match arguments
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
         ["load", root, records] => load(Path::new(root), records.parse().unwrap()),
         ["restart", root, epoch] => restart(Path::new(root), epoch.parse().unwrap()),
         ["fetch", root, to] => fetch(Path::new(root), Path::new(to)),
@@ -43,7 +57,10 @@ fn main() {
         _ => {
             let quick = std::env::var_os("HOLDFAST_BENCH_QUICK").is_some();
             let full = std::env::var_os("HOLDFAST_BENCH_FULL").is_some();
-            let given: Vec<usize> = arguments.iter().filter_map(|argument| argument.parse().ok()).collect();
+            let given: Vec<usize> = arguments
+                .iter()
+                .filter_map(|argument| argument.parse().ok())
+                .collect();
             let default = match (quick, full) {
                 (true, _) => vec![200_000],
                 (false, false) => vec![1_000_000, 10_000_000],
@@ -59,7 +76,9 @@ fn measure(records: usize) {
     let folder = tempfile::tempdir().unwrap();
     let (root, to) = (folder.path().join("root"), folder.path().join("to"));
     Place::at(&root);
-    let mut epoch: usize = child(&["load", root.to_str().unwrap(), &records.to_string()])["epochs"].as_u64().unwrap() as usize;
+    let mut epoch: usize = child(&["load", root.to_str().unwrap(), &records.to_string()])["epochs"]
+        .as_u64()
+        .unwrap() as usize;
     let bytes = size(&root.join("snapshots"));
     let mut again = |wipe: bool| {
         if wipe {
@@ -72,14 +91,23 @@ fn measure(records: usize) {
     };
     let restarts: Vec<Value> = (0..ROUNDS).map(|_| again(false)).collect();
     let what = format!("the state host, {records} records ({} MiB)", bytes >> 20);
-    let middle = |times: &[Value], of: &str| median(times.iter().map(|time| time[of].as_f64().unwrap()).collect());
+    let middle = |times: &[Value], of: &str| {
+        median(
+            times
+                .iter()
+                .map(|time| time[of].as_f64().unwrap())
+                .collect(),
+        )
+    };
     let note = format!(
         "from the start of the host's process {:.3} s; state ready in {:.3} s of it",
         middle(&restarts, "process"),
         middle(&restarts, "state")
     );
     figure(
-        &format!("{what}, restart after SIGKILL on the same disk: from the request to the first row"),
+        &format!(
+            "{what}, restart after SIGKILL on the same disk: from the request to the first row"
+        ),
         "nothing (absolute)",
         middle(&restarts, "row"),
         "< 1",
@@ -89,12 +117,24 @@ fn measure(records: usize) {
     let (mut copied, mut fetched, mut whole) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         for (command, times) in [("copy", &mut copied), ("fetch", &mut fetched)] {
-            times.push(child(&[command, root.to_str().unwrap(), to.to_str().unwrap()])["seconds"].as_f64().unwrap());
+            times.push(
+                child(&[command, root.to_str().unwrap(), to.to_str().unwrap()])["seconds"]
+                    .as_f64()
+                    .unwrap(),
+            );
             fs::remove_dir_all(&to).unwrap();
         }
         whole.push(again(true)["state"].as_f64().unwrap());
     }
-    let shares = |times: &[f64]| median(copied.iter().zip(times).map(|(copy, time)| copy / time).collect());
+    let shares = |times: &[f64]| {
+        median(
+            copied
+                .iter()
+                .zip(times)
+                .map(|(copy, time)| copy / time)
+                .collect(),
+        )
+    };
     let note = format!(
         "{:.2} s against {:.2} s to copy the files; files alone {:.2} of its speed",
         median(whole.clone()),
@@ -112,7 +152,11 @@ fn measure(records: usize) {
 }
 
 fn figure(measured: &str, against: &str, ratio: f64, reach: &str, unit: &str, note: &str) {
-    println!("FIGURE {}", json!({"measured": measured, "against": against, "ratio": ratio, "reach": reach, "unit": unit, "note": note}));
+    println!(
+        "FIGURE {}",
+        json!({"measured": measured, "against": against, "ratio": ratio, "reach": reach,
+            "unit": unit, "note": note})
+    );
 }
 
 fn median(mut times: Vec<f64>) -> f64 {
@@ -122,31 +166,58 @@ fn median(mut times: Vec<f64>) -> f64 {
 
 /// Runs this program in another process; what it printed.
 fn child(arguments: &[&str]) -> Value {
-    let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros().to_string();
-    let output =
-        Command::new(std::env::current_exe().unwrap()).args(arguments).env("STARTED", started).stderr(Stdio::inherit()).output().unwrap();
+    let started = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap()
+        .as_micros()
+        .to_string();
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(arguments)
+        .env("STARTED", started)
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// Says what was measured, and ends as SIGKILL would: nothing is flushed or closed.
 fn done(message: &Value) {
     println!("{message}");
-    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL).unwrap();
+    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
+        .unwrap();
 }
 
 /// Runs one epoch; the seconds until the state was there, and until the first row.
-fn epoch(host: &Arc<Host>, root: &Path, epoch: usize, rows: usize, orders: bool, snapshot: bool) -> (f64, f64) {
+fn epoch(
+    host: &Arc<Host>,
+    root: &Path,
+    epoch: usize,
+    rows: usize,
+    orders: bool,
+    snapshot: bool,
+) -> (f64, f64) {
     fs::write(root.join(format!("query/offsets/{epoch}")), "v1").unwrap();
     let interval: u64 = if snapshot { 0 } else { 1 << 50 };
-    let batches: Vec<RecordBatch> =
-        (0..rows).step_by(ARROW_ROWS).map(|start| batch_of(0, epoch, start, ARROW_ROWS.min(rows - start), orders)).collect();
-    let request = request_of(&Place::at(root), epoch, (0, 1), &json!({"snapshot_interval": interval}));
+    let batches: Vec<RecordBatch> = (0..rows)
+        .step_by(ARROW_ROWS)
+        .map(|start| batch_of(0, epoch, start, ARROW_ROWS.min(rows - start), orders))
+        .collect();
+    let request = request_of(
+        &Place::at(root),
+        epoch,
+        (0, 1),
+        &json!({"snapshot_interval": interval}),
+    );
     let started = Instant::now();
-    let Opening::Here(mut session, _) = Session::open(host, request.as_bytes()).unwrap() else { panic!("no other host") };
+    let Opening::Here(mut session, _) = Session::open(host, request.as_bytes()).unwrap() else {
+        panic!("no other host")
+    };
     session.columns(&batches[0].schema()).unwrap();
     let state = started.elapsed().as_secs_f64();
     let schema = batches[0].schema();
-    batches.into_iter().for_each(|batch| session.push(batch).unwrap());
+    batches
+        .into_iter()
+        .for_each(|batch| session.push(batch).unwrap());
     let mut first = None;
     session
         .finish(Some(&schema), &mut |_| {
@@ -182,7 +253,11 @@ fn load(root: &Path, records: usize) {
 
 fn restart(root: &Path, number: usize) {
     let started = Duration::from_micros(std::env::var("STARTED").unwrap().parse().unwrap());
-    let begun = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().saturating_sub(started).as_secs_f64();
+    let begun = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap()
+        .saturating_sub(started)
+        .as_secs_f64();
     let host = Arc::new(Host::new(None, None));
     let (state, row) = epoch(&host, root, number, FIRST_ROWS, true, false);
     done(&json!({"state": state, "row": row, "process": begun + row}));
@@ -190,14 +265,19 @@ fn restart(root: &Path, number: usize) {
 
 fn fetch(root: &Path, to: &Path) {
     let root = Root::open(root.to_str().unwrap(), &StorageOptions::default()).unwrap();
-    let snapshots = root.snapshots(&OperatorName::new("join").unwrap(), Partition(0)).unwrap();
+    let snapshots = root
+        .snapshots(&OperatorName::new("join").unwrap(), Partition(0))
+        .unwrap();
     let started = Instant::now();
     root.fetch_snapshot(&snapshots[0], to, &|_| ()).unwrap();
     done(&json!({"seconds": started.elapsed().as_secs_f64()}));
 }
 
 fn copy(root: &Path, to: &Path) {
-    let files: Vec<PathBuf> = fs::read_dir(root.join("snapshots/join/0/files")).unwrap().map(|file| file.unwrap().path()).collect();
+    let files: Vec<PathBuf> = fs::read_dir(root.join("snapshots/join/0/files"))
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
     let started = Instant::now();
     fs::create_dir_all(to).unwrap();
     let next = AtomicUsize::new(0);
@@ -217,11 +297,23 @@ fn copy(root: &Path, to: &Path) {
 }
 
 fn manifests(root: &Path) -> usize {
-    let Ok(folder) = fs::read_dir(root.join("snapshots/join/0")) else { return 0 };
-    folder.filter(|file| file.as_ref().unwrap().path().is_file()).count()
+    let Ok(folder) = fs::read_dir(root.join("snapshots/join/0")) else {
+        return 0;
+    };
+    folder
+        .filter(|file| file.as_ref().unwrap().path().is_file())
+        .count()
 }
 
 fn size(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
-    entries.map(|entry| if entry.path().is_dir() { size(&entry.path()) } else { entry.metadata().unwrap().len() }).sum()
+    entries
+        .map(|entry| {
+            if entry.path().is_dir() {
+                size(&entry.path())
+            } else {
+                entry.metadata().unwrap().len()
+            }
+        })
+        .sum()
 }

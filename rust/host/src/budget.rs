@@ -1,8 +1,8 @@
 //! Memory of a host that its sessions and partitions share.
 //!
-//! Whoever holds memory has a share. It may use what the others leave, and at least its fair part, one of as many as there
-//! are shares; whoever is above that when more is wanted goes to disk. So what is held stays near the limit, whoever comes
-//! first, and one partition alone has all of it.
+//! Whoever holds memory has a share. It may use what the others leave, and at least its fair part,
+//! one of as many as there are shares; whoever is above that when more is wanted goes to disk. So
+//! what is held stays near the limit, whoever comes first, and one partition alone has all of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,11 @@ impl Budget {
     /// A budget of which nothing is held.
     #[must_use]
     pub fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit: AtomicUsize::new(limit), held: AtomicUsize::new(0), shares: AtomicUsize::new(0) })
+        Arc::new(Self {
+            limit: AtomicUsize::new(limit),
+            held: AtomicUsize::new(0),
+            shares: AtomicUsize::new(0),
+        })
     }
 
     /// Sets the limit, in bytes.
@@ -37,7 +41,10 @@ impl Budget {
     #[must_use]
     pub fn share(self: &Arc<Self>) -> Share {
         self.shares.fetch_add(1, Ordering::Relaxed);
-        Share { budget: Arc::clone(self), held: 0 }
+        Share {
+            budget: Arc::clone(self),
+            held: 0,
+        }
     }
 }
 
@@ -97,7 +104,10 @@ mod tests {
         let mut second = budget.share();
         assert_eq!(second.room(), 50, "its fair part, whatever the first has");
         assert!(!second.add(50) && second.add(1));
-        assert!(first.add(1), "above its fair part while the second has its own");
+        assert!(
+            first.add(1),
+            "above its fair part while the second has its own"
+        );
         second.set(5);
         assert_eq!(first.room(), 95, "what the second leaves");
         second.set(60);

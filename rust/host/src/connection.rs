@@ -50,7 +50,9 @@ impl From<Error> for Ended {
 
 /// Serves one connection to its end. Never panics: a panic of the session becomes its error.
 pub fn serve(stream: Stream, host: &Arc<Host>, token: &str) {
-    let result = catch_unwind(AssertUnwindSafe(|| Connection::new(stream.try_clone()?)?.run(host, token)));
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        Connection::new(stream.try_clone()?)?.run(host, token)
+    }));
     let error = match result {
         Ok(Ok(())) => return,
         Ok(Err(Ended::Gone(error))) => {
@@ -60,7 +62,11 @@ pub fn serve(stream: Stream, host: &Arc<Host>, token: &str) {
         Ok(Err(Ended::Failed(error))) => error,
         Err(panic) => Error::new(
             ErrorKind::InvalidState,
-            format!("this is a bug in Holdfast's state host, please report it; a retry of the task may pass: {}", words(&*panic)),
+            format!(
+                "this is a bug in Holdfast's state host, please report it; a retry of the task \
+                 may pass: {}",
+                words(&*panic)
+            ),
         ),
     };
     log::warn!("a session failed: {error}");
@@ -80,7 +86,11 @@ fn answer(mut stream: &Stream, error: &Error) -> io::Result<()> {
         match stream.read(&mut sink) {
             Ok(0) => return Ok(()),
             Ok(_) => {}
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) => {}
             Err(error) => return Err(error),
         }
     }
@@ -114,7 +124,10 @@ impl Connection {
                 Kind::Batch | Kind::End => {}
                 _ => return Err(unexpected(kind, "Columns, Batch or End")),
             }
-            for batch in batches.receive(payload).map_err(|error| session.told(error))? {
+            for batch in batches
+                .receive(payload)
+                .map_err(|error| session.told(error))?
+            {
                 session.push(batch)?;
             }
             if kind == Kind::End {
@@ -122,9 +135,15 @@ impl Connection {
             }
         }
         let schema = batches.schema();
-        let mut worker = Serving { connection: self, output: BatchSender::default(), gone: None };
+        let mut worker = Serving {
+            connection: self,
+            output: BatchSender::default(),
+            gone: None,
+        };
         let staged = session.finish(schema.as_deref(), &mut worker);
-        let Serving { connection, gone, .. } = worker;
+        let Serving {
+            connection, gone, ..
+        } = worker;
         match (gone, staged) {
             (Some(error), _) => Err(Ended::Gone(error)),
             (None, staged) => Ok(connection.send_json(Kind::Staged, &staged?)?),
@@ -165,12 +184,17 @@ impl Connection {
     }
 
     fn receive(&mut self) -> Result<(Kind, Vec<u8>), Ended> {
-        wire::receive(&mut self.reader, MAX_PAYLOAD)?.ok_or_else(|| Ended::Gone(io::ErrorKind::UnexpectedEof.into()))
+        wire::receive(&mut self.reader, MAX_PAYLOAD)?
+            .ok_or_else(|| Ended::Gone(io::ErrorKind::UnexpectedEof.into()))
     }
 
     fn send_json(&mut self, kind: Kind, message: &impl serde::Serialize) -> Result<(), Ended> {
-        let json = serde_json::to_vec(message)
-            .map_err(|error| Error::new(ErrorKind::Serialization, format!("an answer cannot be written as JSON: {error}")))?;
+        let json = serde_json::to_vec(message).map_err(|error| {
+            Error::new(
+                ErrorKind::Serialization,
+                format!("an answer cannot be written as JSON: {error}"),
+            )
+        })?;
         Ok(wire::send(&mut self.writer, kind, &json)?)
     }
 }
@@ -185,7 +209,10 @@ struct Serving<'a> {
 
 impl Serving<'_> {
     fn hung_up(&mut self, error: io::Error) -> Error {
-        let told = Error::new(ErrorKind::InvalidState, format!("the worker is gone: {error}"));
+        let told = Error::new(
+            ErrorKind::InvalidState,
+            format!("the worker is gone: {error}"),
+        );
         self.gone = Some(error);
         told
     }
@@ -201,7 +228,10 @@ impl Serving<'_> {
 impl Worker for Serving<'_> {
     fn emit(&mut self, batch: RecordBatch) -> holdfast_core::Result<()> {
         let writer = &mut self.connection.writer;
-        let sent = self.output.send(writer, Kind::Output, &batch).and_then(|()| writer.flush().map_err(SendError::Stream));
+        let sent = self
+            .output
+            .send(writer, Kind::Output, &batch)
+            .and_then(|()| writer.flush().map_err(SendError::Stream));
         self.sent(sent)
     }
 
@@ -223,21 +253,30 @@ impl Worker for Serving<'_> {
     }
 
     fn refuse(&mut self, error: &Error) -> holdfast_core::Result<()> {
-        wire::send_error(&mut self.connection.writer, Kind::Refused, error).map_err(|error| self.hung_up(error))
+        wire::send_error(&mut self.connection.writer, Kind::Refused, error)
+            .map_err(|error| self.hung_up(error))
     }
 
     fn check_alive(&mut self) -> holdfast_core::Result<()> {
-        still_there(&mut self.connection.reader)
-            .map_err(|error| Error::new(ErrorKind::InvalidState, format!("the worker is gone: {error}")))
+        still_there(&mut self.connection.reader).map_err(|error| {
+            Error::new(
+                ErrorKind::InvalidState,
+                format!("the worker is gone: {error}"),
+            )
+        })
     }
 }
 
 fn unexpected(kind: Kind, wanted: &str) -> Ended {
-    let text = format!("the worker sent {kind:?} where {wanted} belongs: worker and host are of different versions");
+    let text = format!(
+        "the worker sent {kind:?} where {wanted} belongs: worker and host are of different \
+         versions"
+    );
     Ended::Failed(Error::new(ErrorKind::InvalidState, text))
 }
 
-/// Whether the worker still waits for its answer: it has nothing more to say, so anything but silence is its end.
+/// Whether the worker still waits for its answer: it has nothing more to say, so anything but
+/// silence is its end.
 fn still_there(reader: &mut BufReader<Stream>) -> io::Result<()> {
     reader.get_ref().set_nonblocking(true)?;
     let read = reader.read(&mut [0]);

@@ -1,4 +1,5 @@
-//! The executor whose state a host serves: a process, told from later ones of the same id by its start time.
+//! The executor whose state a host serves: a process, told from later ones of the same id by its
+//! start time.
 
 use std::fmt;
 use std::fs;
@@ -27,12 +28,17 @@ impl Executor {
 
     /// Watches it: the watch is ready to read as soon as it ends.
     pub fn watch(self) -> Watch {
-        let pidfd = Pid::from_raw(self.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        Watch { executor: self, pidfd }
+        let pidfd =
+            Pid::from_raw(self.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        Watch {
+            executor: self,
+            pidfd,
+        }
     }
 }
 
-/// A watched executor. Without pidfds (old kernels, some containers) [`Watch::is_alive`] must be asked.
+/// A watched executor. Without pidfds (old kernels, some containers) [`Watch::is_alive`] must be
+/// asked.
 #[derive(Debug)]
 pub struct Watch {
     executor: Executor,
@@ -62,7 +68,10 @@ impl FromStr for Executor {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let (pid, start) = text.trim().split_once(' ').ok_or(())?;
-        Ok(Self { pid: pid.parse().map_err(|_| ())?, start: start.parse().map_err(|_| ())? })
+        Ok(Self {
+            pid: pid.parse().map_err(|_| ())?,
+            start: start.parse().map_err(|_| ())?,
+        })
     }
 }
 
@@ -91,12 +100,21 @@ mod tests {
         let own = Executor::of(std::process::id().cast_signed()).expect("this process is alive");
         assert!(own.is_alive());
         assert_eq!(own.to_string().parse(), Ok(own));
-        assert!(!Executor { start: own.start + 1, ..own }.is_alive());
+        assert!(
+            !Executor {
+                start: own.start + 1,
+                ..own
+            }
+            .is_alive()
+        );
     }
 
     #[test]
     fn a_zombie_is_dead() {
-        let mut child = Command::new("sleep").arg("60").spawn().expect("sleep is there");
+        let mut child = Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("sleep is there");
         let executor = Executor::of(child.id().cast_signed()).expect("alive");
         child.kill().expect("killed");
         for _ in 0..1_000 {

@@ -1,4 +1,5 @@
-//! What a state host keeps between sessions: roots, partitions with their databases, who called what.
+//! What a state host keeps between sessions: roots, partitions with their databases, who called
+//! what.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -14,7 +15,9 @@ use crate::budget::Budget;
 use crate::executor::Executor;
 use crate::operator::Counts;
 use crate::partition::Partition;
-use crate::protocol::{Attempt, Epoch, HostId, OperatorName, Owner, Partition as Number, RunNumber, Term};
+use crate::protocol::{
+    Attempt, Epoch, HostId, OperatorName, Owner, Partition as Number, RunNumber, Term,
+};
 use crate::request::Request;
 use crate::root::{Asking, Ownership, Root, StorageOptions};
 use crate::tally::Tally;
@@ -63,7 +66,10 @@ impl PartitionKey {
     fn of(request: &Request, root: &Root, query_id: &str) -> Self {
         Self {
             root: root.path().to_owned(),
-            local_dir: request.local_dir.as_ref().map_or_else(|| root.local_dir(), |shared| shared.join(folder_of(query_id))),
+            local_dir: request.local_dir.as_ref().map_or_else(
+                || root.local_dir(),
+                |shared| shared.join(folder_of(query_id)),
+            ),
             query_id: query_id.to_owned(),
             operator: request.operator.name.clone(),
             number: request.partition,
@@ -71,9 +77,19 @@ impl PartitionKey {
     }
 }
 
-/// A folder for a query's databases, since several may share a `local_dir`. Spark's ids are fit for one as they are.
+/// A folder for a query's databases, since several may share a `local_dir`. Spark's ids are fit for
+/// one as they are.
 fn folder_of(query_id: &str) -> String {
-    query_id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
+    query_id
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '-' {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect()
 }
 
 struct Slot {
@@ -91,12 +107,18 @@ struct Instance {
 
 impl Instance {
     fn new(request: &Request, run: RunNumber, epoch: Epoch) -> Self {
-        Self { run, epoch, id: request.instance.clone(), attempts: HashSet::new() }
+        Self {
+            run,
+            epoch,
+            id: request.instance.clone(),
+            attempts: HashSet::new(),
+        }
     }
 }
 
 impl Host {
-    /// A host without sessions. `executor`: whose state it serves, if somebody's; `reach`: how others come here, if they can.
+    /// A host without sessions. `executor`: whose state it serves, if somebody's; `reach`: how
+    /// others come here, if they can.
     pub fn new(executor: Option<Executor>, reach: Option<Reach>) -> Self {
         let chance = RandomState::new().build_hasher().finish();
         Self {
@@ -123,7 +145,10 @@ impl Host {
 
     /// Writes what has been counted into the log, if it is time; `all`: in any case.
     pub fn tell_counts(&self, all: bool) {
-        self.tally.lines(Instant::now(), all).iter().for_each(|line| log::info!("{line}"));
+        self.tally
+            .lines(Instant::now(), all)
+            .iter()
+            .for_each(|line| log::info!("{line}"));
     }
 
     /// Whose state this is.
@@ -139,7 +164,9 @@ impl Host {
             return Ok(root);
         }
         let root = Arc::new(Root::open(name, options)?);
-        Ok(Arc::clone(self.roots.lock().entry(name.to_owned()).or_insert(root)))
+        Ok(Arc::clone(
+            self.roots.lock().entry(name.to_owned()).or_insert(root),
+        ))
     }
 
     /// Has a root open under a name.
@@ -148,24 +175,43 @@ impl Host {
         self.roots.lock().insert(name.to_owned(), Arc::new(root));
     }
 
-    /// Which host serves the partition of a request: this one, also where nobody does any more, or another. What this host
-    /// has of another one's partition is closed: it would go stale, and holds a directory.
+    /// Which host serves the partition of a request: this one, also where nobody does any more, or
+    /// another. What this host has of another one's partition is closed: it would go stale, and
+    /// holds a directory.
     ///
     /// # Errors
     /// `Fenced` if the run is not the newest; the root's own.
-    pub(crate) fn own(&self, request: &Request, root: &Root, run: RunNumber, query_id: &str) -> Result<Ownership> {
+    pub(crate) fn own(
+        &self,
+        request: &Request,
+        root: &Root,
+        run: RunNumber,
+        query_id: &str,
+    ) -> Result<Ownership> {
         let host = Owner {
             term: Term::first(run),
             host: self.id.clone(),
             endpoint: self.reach.as_ref().map(|reach| reach.endpoint.clone()),
-            token: self.reach.as_ref().map_or_else(String::new, |reach| reach.token.clone()),
+            token: self
+                .reach
+                .as_ref()
+                .map_or_else(String::new, |reach| reach.token.clone()),
             application: request.application.clone(),
         };
         let gone = self.hear(&request.gone);
-        let asking = Asking { operator: &request.operator.name, partition: request.partition, run, host: &host, gone: &gone };
+        let asking = Asking {
+            operator: &request.operator.name,
+            partition: request.partition,
+            run,
+            host: &host,
+            gone: &gone,
+        };
         let ownership = root.own(&asking)?;
         if let Ownership::Elsewhere(owner) = &ownership {
-            let ours = self.partitions.lock().remove(&PartitionKey::of(request, root, query_id));
+            let ours = self
+                .partitions
+                .lock()
+                .remove(&PartitionKey::of(request, root, query_id));
             if let Some(Slot { partition, .. }) = ours {
                 log::info!("{partition}: closed, it is owned by {owner:?} now");
                 partition.close();
@@ -174,38 +220,63 @@ impl Host {
         Ok(ownership)
     }
 
-    /// All hosts that are known to be gone, with what a worker has just found out. It is remembered for a while, so that
-    /// the tasks of a lost machine's partitions need not each wait for it.
+    /// All hosts that are known to be gone, with what a worker has just found out. It is remembered
+    /// for a while, so that the tasks of a lost machine's partitions need not each wait for it.
     fn hear(&self, news: &HashMap<HostId, String>) -> HashMap<HostId, String> {
         let mut gone = self.gone.lock();
         gone.retain(|_, (heard, _)| heard.elapsed() < REMEMBERED);
-        gone.extend(news.iter().map(|(host, how)| (host.clone(), (Instant::now(), how.clone()))));
-        gone.iter().map(|(host, (_, how))| (host.clone(), how.clone())).collect()
+        gone.extend(
+            news.iter()
+                .map(|(host, how)| (host.clone(), (Instant::now(), how.clone()))),
+        );
+        gone.iter()
+            .map(|(host, (_, how))| (host.clone(), how.clone()))
+            .collect()
     }
 
     /// The partition that a request is about; its database opens with the first view.
-    pub(crate) fn partition(&self, request: &Request, root: &Arc<Root>, query_id: &str) -> Arc<Partition> {
+    pub(crate) fn partition(
+        &self,
+        request: &Request,
+        root: &Arc<Root>,
+        query_id: &str,
+    ) -> Arc<Partition> {
         let key = PartitionKey::of(request, root, query_id);
         let (operator, local_dir) = (key.operator.clone(), key.local_dir.clone());
         let mut partitions = self.partitions.lock();
         let slot = partitions.entry(key).or_insert_with(|| Slot {
-            partition: Arc::new(Partition::new(Arc::clone(root), query_id, operator, request.partition, &local_dir)),
+            partition: Arc::new(Partition::new(
+                Arc::clone(root),
+                query_id,
+                operator,
+                request.partition,
+                &local_dir,
+            )),
             used: Instant::now(),
         });
         slot.used = Instant::now();
         Arc::clone(&slot.partition)
     }
 
-    /// Checks that one call of an operator serves an epoch, and that no attempt at a task comes to it twice. Two calls of
-    /// one name would overwrite each other's objects; a task that comes twice computes another task's partition, too, and
-    /// would take its own object for that one's.
+    /// Checks that one call of an operator serves an epoch, and that no attempt at a task comes to
+    /// it twice. Two calls of one name would overwrite each other's objects; a task that comes
+    /// twice computes another task's partition, too, and would take its own object for that one's.
     ///
     /// # Errors
     /// `InvalidState` names the operator and what to do.
-    pub(crate) fn check_in(&self, root: &Root, request: &Request, run: RunNumber, epoch: Epoch) -> Result<()> {
+    pub(crate) fn check_in(
+        &self,
+        root: &Root,
+        request: &Request,
+        run: RunNumber,
+        epoch: Epoch,
+    ) -> Result<()> {
         let mut instances = self.instances.lock();
-        let (operator, partition, attempt) = (&request.operator.name, request.partition, request.attempt);
-        let newest = instances.entry((root.path().to_owned(), operator.clone())).or_insert_with(|| Instance::new(request, run, epoch));
+        let (operator, partition, attempt) =
+            (&request.operator.name, request.partition, request.attempt);
+        let newest = instances
+            .entry((root.path().to_owned(), operator.clone()))
+            .or_insert_with(|| Instance::new(request, run, epoch));
         if (newest.run, newest.epoch) > (run, epoch) {
             // A stale task of an older epoch must not make the newest epoch's call forgotten.
             return Ok(());
@@ -217,8 +288,9 @@ impl Host {
             return Err(Error::new(
                 ErrorKind::InvalidState,
                 format!(
-                    "two operators of this query are named {operator}, so epoch {epoch} would mix their state: give each its \
-                     own name=..., and call an operator once in an epoch (keep its DataFrame to use it twice)"
+                    "two operators of this query are named {operator}, so epoch {epoch} would mix \
+                     their state: give each its own name=..., and call an operator once in an \
+                     epoch (keep its DataFrame to use it twice)"
                 ),
             ));
         }
@@ -226,8 +298,9 @@ impl Host {
             return Err(Error::new(
                 ErrorKind::InvalidState,
                 format!(
-                    "operator {operator}, epoch {epoch}: one task (attempt {attempt}) computes partition {partition} twice, so \
-                     another partition is not computed: a coalesce above the operator runs several of its tasks in one. Use \
+                    "operator {operator}, epoch {epoch}: one task (attempt {attempt}) computes \
+                     partition {partition} twice, so another partition is not computed: a \
+                     coalesce above the operator runs several of its tasks in one. Use \
                      repartition() instead, or put one between them"
                 ),
             ));
@@ -242,38 +315,63 @@ impl Host {
         format!("{:016x}", hasher.finish())
     }
 
-    /// Closes partitions that nobody has used for a while: their query has ended, or they have moved.
+    /// Closes partitions that nobody has used for a while: their query has ended, or they have
+    /// moved.
     pub fn close_unused(&self, idle: Duration) {
         let unused: Vec<Arc<Partition>> = {
             let mut partitions = self.partitions.lock();
             let keys: Vec<PartitionKey> = partitions
                 .iter()
-                .filter(|(_, slot)| slot.used.elapsed() > idle && Arc::strong_count(&slot.partition) == 1)
+                .filter(|(_, slot)| {
+                    slot.used.elapsed() > idle && Arc::strong_count(&slot.partition) == 1
+                })
                 .map(|(key, _)| key.clone())
                 .collect();
-            keys.iter().filter_map(|key| partitions.remove(key)).map(|slot| slot.partition).collect()
+            keys.iter()
+                .filter_map(|key| partitions.remove(key))
+                .map(|slot| slot.partition)
+                .collect()
         };
         for partition in unused {
-            log::info!("{partition}: closed, nobody has used it for {} s", idle.as_secs());
+            log::info!(
+                "{partition}: closed, nobody has used it for {} s",
+                idle.as_secs()
+            );
             partition.close();
         }
     }
 
     /// Whether a snapshot is being taken.
     pub fn is_uploading(&self) -> bool {
-        self.partitions.lock().values().any(|slot| slot.partition.is_uploading())
+        self.partitions
+            .lock()
+            .values()
+            .any(|slot| slot.partition.is_uploading())
     }
 
     /// Flushes and closes all databases.
     pub fn close(&self) {
-        let partitions: Vec<Slot> = self.partitions.lock().drain().map(|(_, slot)| slot).collect();
+        let partitions: Vec<Slot> = self
+            .partitions
+            .lock()
+            .drain()
+            .map(|(_, slot)| slot)
+            .collect();
         partitions.iter().for_each(|slot| slot.partition.close());
         self.tell_counts(true);
     }
 
     /// How often local databases of open partitions were thrown away and made anew from the log.
     pub fn rebuilds(&self) -> u64 {
-        let partitions: Vec<Arc<Partition>> = self.partitions.lock().values().map(|slot| Arc::clone(&slot.partition)).collect();
-        partitions.iter().map(|partition| partition.rebuilds()).sum()
+        let partitions: Vec<Arc<Partition>> = self
+            .partitions
+            .lock()
+            .values()
+            .map(|slot| Arc::clone(&slot.partition))
+            .collect();
+        partitions
+            .iter()
+            .map(|partition| partition.rebuilds())
+            .sum()
     }
 }

@@ -1,7 +1,8 @@
-//! Arrow IPC streams from files and objects, which may be damaged: that is an error then, whatever lengths they claim.
+//! Arrow IPC streams from files and objects, which may be damaged: that is an error then, whatever
+//! lengths they claim.
 //!
-//! Arrow's own reader reserves what a length says before it looks whether so much is there. Where there is no such memory the process
-//! ends, and all sessions of the host with it.
+//! Arrow's own reader reserves what a length says before it looks whether so much is there. Where
+//! there is no such memory the process ends, and all sessions of the host with it.
 
 use std::io::Read;
 
@@ -34,7 +35,12 @@ pub struct IpcReader<R> {
 impl<R: Read> IpcReader<R> {
     /// Reads from the start of a stream.
     pub fn new(from: R) -> Self {
-        Self { from, decoder: StreamDecoder::new(), rest: Buffer::default(), ended: false }
+        Self {
+            from,
+            decoder: StreamDecoder::new(),
+            rest: Buffer::default(),
+            ended: false,
+        }
     }
 
     /// The next batch; none at the end.
@@ -44,7 +50,9 @@ impl<R: Read> IpcReader<R> {
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         loop {
             if self.rest.is_empty() {
-                let Some(message) = self.message()? else { return Ok(None) };
+                let Some(message) = self.message()? else {
+                    return Ok(None);
+                };
                 self.rest = Buffer::from_vec(message);
             }
             let Self { decoder, rest, .. } = self;
@@ -59,7 +67,8 @@ impl<R: Read> IpcReader<R> {
         self.decoder.schema()
     }
 
-    /// The next message as it lies there: head, metadata, body. The last one is the mark of the end, a head alone.
+    /// The next message as it lies there: head, metadata, body. The last one is the mark of the
+    /// end, a head alone.
     fn message(&mut self) -> Result<Option<Vec<u8>>, ArrowError> {
         let mut bytes = Vec::new();
         if self.ended {
@@ -68,7 +77,9 @@ impl<R: Read> IpcReader<R> {
         if self.append(HEAD as u64, &mut bytes)? == 0 {
             return Err(damaged("its end is missing"));
         }
-        let &[0xff, 0xff, 0xff, 0xff, a, b, c, d] = bytes.as_slice() else { return Err(damaged("a message does not begin there")) };
+        let &[0xff, 0xff, 0xff, 0xff, a, b, c, d] = bytes.as_slice() else {
+            return Err(damaged("a message does not begin there"));
+        };
         let length = u32::from_le_bytes([a, b, c, d]);
         self.ended = length == 0;
         if self.ended {
@@ -77,7 +88,10 @@ impl<R: Read> IpcReader<R> {
         self.append_all(length.into(), &mut bytes)?;
         let body = bytes.len();
         let length = metadata(&bytes[HEAD..])?.bodyLength();
-        self.append_all(u64::try_from(length).map_err(|_| damaged("a length is negative"))?, &mut bytes)?;
+        self.append_all(
+            u64::try_from(length).map_err(|_| damaged("a length is negative"))?,
+            &mut bytes,
+        )?;
         let (head, body) = bytes.split_at(body);
         check_claims(&metadata(&head[HEAD..])?, body)?;
         Ok(Some(bytes))
@@ -90,7 +104,11 @@ impl<R: Read> IpcReader<R> {
     }
 
     fn append_all(&mut self, length: u64, bytes: &mut Vec<u8>) -> Result<(), ArrowError> {
-        if self.append(length, bytes)? == length { Ok(()) } else { Err(damaged("it ends in the middle of a message")) }
+        if self.append(length, bytes)? == length {
+            Ok(())
+        } else {
+            Err(damaged("it ends in the middle of a message"))
+        }
     }
 }
 
@@ -98,17 +116,39 @@ fn metadata(bytes: &[u8]) -> Result<Message<'_>, ArrowError> {
     root_as_message(bytes).map_err(|error| damaged(&error.to_string()))
 }
 
-/// Refuses compressed buffers that were larger than lz4 can have made them, by what they say: so much would be reserved.
+/// Refuses compressed buffers that were larger than lz4 can have made them, by what they say: so
+/// much would be reserved.
 fn check_claims(message: &Message<'_>, body: &[u8]) -> Result<(), ArrowError> {
-    let of_dictionary = || message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data());
-    let batch = message.header_as_record_batch().or_else(of_dictionary).filter(|batch| batch.compression().is_some());
-    for buffer in batch.and_then(|batch| batch.buffers()).into_iter().flatten() {
+    let of_dictionary = || {
+        message
+            .header_as_dictionary_batch()
+            .and_then(|dictionary| dictionary.data())
+    };
+    let batch = message
+        .header_as_record_batch()
+        .or_else(of_dictionary)
+        .filter(|batch| batch.compression().is_some());
+    for buffer in batch
+        .and_then(|batch| batch.buffers())
+        .into_iter()
+        .flatten()
+    {
         // What lies outside of the body the decoder finds.
-        let (start, length) = (usize::try_from(buffer.offset()), usize::try_from(buffer.length()));
-        let compressed = start.ok().and_then(|start| body.get(start..)?.get(..length.ok()?));
-        let claim = compressed.and_then(|bytes| bytes.first_chunk()).map_or(0, |claim| i64::from_le_bytes(*claim));
+        let (start, length) = (
+            usize::try_from(buffer.offset()),
+            usize::try_from(buffer.length()),
+        );
+        let compressed = start
+            .ok()
+            .and_then(|start| body.get(start..)?.get(..length.ok()?));
+        let claim = compressed
+            .and_then(|bytes| bytes.first_chunk())
+            .map_or(0, |claim| i64::from_le_bytes(*claim));
         if claim > buffer.length().saturating_mul(EXPANSION) {
-            return Err(damaged(&format!("{} compressed bytes claim to have been {claim}", buffer.length())));
+            return Err(damaged(&format!(
+                "{} compressed bytes claim to have been {claim}",
+                buffer.length()
+            )));
         }
     }
     Ok(())
@@ -132,44 +172,76 @@ mod tests {
     fn stream() -> Vec<u8> {
         let zeros: ArrayRef = Arc::new(Int64Array::from(vec![0; 1_000]));
         let batch = RecordBatch::try_from_iter([("n", zeros)]).expect("a column");
-        let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME)).expect("lz4");
-        let mut writer = StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), options).expect("a writer");
+        let options = IpcWriteOptions::default()
+            .try_with_compression(Some(CompressionType::LZ4_FRAME))
+            .expect("lz4");
+        let mut writer = StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), options)
+            .expect("a writer");
         writer.write(&batch).expect("writes");
         writer.into_inner().expect("ends")
     }
 
     fn rows(bytes: &[u8]) -> Result<usize, ArrowError> {
         let mut reader = IpcReader::new(bytes);
-        std::iter::from_fn(|| reader.next_batch().transpose()).map(|batch| batch.map(|batch| batch.num_rows())).sum()
+        std::iter::from_fn(|| reader.next_batch().transpose())
+            .map(|batch| batch.map(|batch| batch.num_rows()))
+            .sum()
     }
 
     #[test]
     fn a_length_that_is_a_lie_is_an_error_before_so_much_is_reserved() {
         let bytes = stream();
         assert_eq!(rows(&bytes).expect("as it was written"), 1_000);
-        assert!(rows(&bytes[..bytes.len() - HEAD]).expect_err("no end").to_string().contains("end is missing"));
+        assert!(
+            rows(&bytes[..bytes.len() - HEAD])
+                .expect_err("no end")
+                .to_string()
+                .contains("end is missing")
+        );
         let lie = |at: usize, length: &[u8]| {
             let mut bytes = bytes.clone();
             bytes[at..at + length.len()].copy_from_slice(length);
             rows(&bytes).expect_err("a lie").to_string()
         };
-        assert!(lie(4, &i32::MAX.to_le_bytes()).contains("in the middle"), "metadata");
-        let claim = bytes.windows(8).position(|bytes| bytes == 8_000_i64.to_le_bytes()).expect("what the zeros were");
-        assert!(lie(claim, &i64::MAX.to_le_bytes()).contains("claim"), "a column");
+        assert!(
+            lie(4, &i32::MAX.to_le_bytes()).contains("in the middle"),
+            "metadata"
+        );
+        let claim = bytes
+            .windows(8)
+            .position(|bytes| bytes == 8_000_i64.to_le_bytes())
+            .expect("what the zeros were");
+        assert!(
+            lie(claim, &i64::MAX.to_le_bytes()).contains("claim"),
+            "a column"
+        );
         // The second message, which ends where the mark of the end begins.
-        let length = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize;
+        let length = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize
+        };
         let second = HEAD + length(4);
         let body = second + HEAD + length(second + 4);
         let body_length = ((bytes.len() - HEAD - body) as i64).to_le_bytes();
-        let place = second + bytes[second..body].windows(8).position(|bytes| bytes == body_length).expect("the body's length");
-        assert!(lie(place, &(i64::MAX >> 8).to_le_bytes()).contains("in the middle"), "a body");
+        let place = second
+            + bytes[second..body]
+                .windows(8)
+                .position(|bytes| bytes == body_length)
+                .expect("the body's length");
+        assert!(
+            lie(place, &(i64::MAX >> 8).to_le_bytes()).contains("in the middle"),
+            "a body"
+        );
     }
 
     #[test]
     fn a_stream_without_rows_has_columns() {
         let column: ArrayRef = Arc::new(Int64Array::from(vec![0; 0]));
-        let schema = RecordBatch::try_from_iter([("n", column)]).expect("a column").schema();
-        let bytes = StreamWriter::try_new(Vec::<u8>::new(), &schema).and_then(StreamWriter::into_inner).expect("a stream");
+        let schema = RecordBatch::try_from_iter([("n", column)])
+            .expect("a column")
+            .schema();
+        let bytes = StreamWriter::try_new(Vec::<u8>::new(), &schema)
+            .and_then(StreamWriter::into_inner)
+            .expect("a stream");
         let mut reader = IpcReader::new(bytes.as_slice());
         assert!(reader.next_batch().expect("as it was written").is_none());
         assert_eq!(reader.schema(), Some(schema));

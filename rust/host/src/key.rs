@@ -1,4 +1,5 @@
-//! Keys as bytes: the arrow-row encoding of the key columns, whose byte order is SQL's order of the rows.
+//! Keys as bytes: the arrow-row encoding of the key columns, whose byte order is SQL's order of the
+//! rows.
 
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
@@ -18,7 +19,9 @@ impl KeyCodec {
     /// # Errors
     /// `InvalidType` names the column whose type cannot be encoded.
     pub fn new<'a>(fields: impl IntoIterator<Item = &'a Field>) -> Result<Self> {
-        Ok(Self { rows: RowCodec::new(fields)? })
+        Ok(Self {
+            rows: RowCodec::new(fields)?,
+        })
     }
 
     /// Encodes the keys of these columns.
@@ -27,7 +30,9 @@ impl KeyCodec {
     /// `Serialization` if a column cannot be encoded.
     pub fn encode(&self, columns: &[ArrayRef]) -> Result<Keys> {
         let rows = self.rows.encode(columns)?;
-        let nulls = columns.iter().fold(None, |nulls, column| NullBuffer::union(nulls.as_ref(), column.logical_nulls().as_ref()));
+        let nulls = columns.iter().fold(None, |nulls, column| {
+            NullBuffer::union(nulls.as_ref(), column.logical_nulls().as_ref())
+        });
         Ok(Keys { rows, nulls })
     }
 
@@ -78,30 +83,52 @@ mod tests {
     use super::*;
 
     fn keys(words: Vec<Option<&str>>, numbers: Vec<Option<i32>>) -> Keys {
-        let fields = [Field::new("k0", DataType::Utf8, true), Field::new("k1", DataType::Int32, true)];
-        let columns: [ArrayRef; 2] = [Arc::new(StringArray::from(words)), Arc::new(Int32Array::from(numbers))];
-        KeyCodec::new(&fields).expect("supported types").encode(&columns).expect("encoded")
+        let fields = [
+            Field::new("k0", DataType::Utf8, true),
+            Field::new("k1", DataType::Int32, true),
+        ];
+        let columns: [ArrayRef; 2] = [
+            Arc::new(StringArray::from(words)),
+            Arc::new(Int32Array::from(numbers)),
+        ];
+        KeyCodec::new(&fields)
+            .expect("supported types")
+            .encode(&columns)
+            .expect("encoded")
     }
 
     /// The stored format: see `row.rs`.
     #[test]
     fn golden_bytes_of_a_compound_key() {
         let keys = keys(vec![Some("EUR")], vec![Some(-1)]);
-        let hex: String = keys.get(0).expect("no nulls").iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex: String = keys
+            .get(0)
+            .expect("no nulls")
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         assert_eq!(hex, "02455552000000000003017fffffff");
     }
 
     #[test]
     fn a_null_in_any_column_is_no_key() {
-        let keys = keys(vec![None, Some("a"), Some("a")], vec![Some(1), None, Some(1)]);
+        let keys = keys(
+            vec![None, Some("a"), Some("a")],
+            vec![Some(1), None, Some(1)],
+        );
         assert_eq!((keys.get(0), keys.get(1)), (None, None));
         assert!(keys.get(2).is_some());
     }
 
     #[test]
     fn bytes_order_as_rows_do() {
-        let sorted = keys(vec![Some(""), Some("a"), Some("a"), Some("ab")], vec![Some(9), Some(-9), Some(9), Some(-9)]);
-        let bytes: Vec<_> = (0..4).map(|row| sorted.get(row).expect("no nulls")).collect();
+        let sorted = keys(
+            vec![Some(""), Some("a"), Some("a"), Some("ab")],
+            vec![Some(9), Some(-9), Some(9), Some(-9)],
+        );
+        let bytes: Vec<_> = (0..4)
+            .map(|row| sorted.get(row).expect("no nulls"))
+            .collect();
         assert!(bytes.is_sorted(), "{bytes:?}");
     }
 }

@@ -1,8 +1,9 @@
 //! The worker's connection to one host: greeted, and watched while it waits.
 //!
-//! A host may take its time over a session; one that is stopped, or whose machine is gone, must not be waited for. So when
-//! nothing has come for a while, the worker greets the host over a second connection: a host that answers is at work, one
-//! that does not answer within the patience is gone.
+//! A host may take its time over a session; one that is stopped, or whose machine is gone, must not
+//! be waited for. So when nothing has come for a while, the worker greets the host over a second
+//! connection: a host that answers is at work, one that does not answer within the patience is
+//! gone.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::time::Duration;
@@ -30,11 +31,16 @@ pub struct Peer {
 impl Peer {
     /// A connection whose greeting was answered.
     fn greet(&self) -> io::Result<Stream> {
-        let Self { endpoint, token, patience } = self;
+        let Self {
+            endpoint,
+            token,
+            patience,
+        } = self;
         let late = |error: io::Error| match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {:.1} s", patience.as_secs_f64()))
-            }
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("no answer within {:.1} s", patience.as_secs_f64()),
+            ),
             _ => error,
         };
         let stream = endpoint.connect(*patience).map_err(late)?;
@@ -44,13 +50,21 @@ impl Peer {
         wire::send(&mut &stream, Kind::Hello, token.as_bytes()).map_err(late)?;
         match wire::receive(&mut &stream, MAX_GREETING).map_err(late)? {
             Some((Kind::Welcome, _)) => Ok(stream),
-            Some((Kind::Error, payload)) => Err(io::Error::new(io::ErrorKind::PermissionDenied, wire::decode_error(&payload).to_string())),
+            Some((Kind::Error, payload)) => Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                wire::decode_error(&payload).to_string(),
+            )),
             Some((kind, _)) => {
-                let text = format!("{endpoint} answers a greeting with {kind:?}: not a state host of this version");
+                let text = format!(
+                    "{endpoint} answers a greeting with {kind:?}: not a state host of this version"
+                );
                 Err(io::Error::new(io::ErrorKind::InvalidData, text))
             }
             // A host that is about to end takes no new session: the same as none.
-            None => Err(io::Error::new(io::ErrorKind::ConnectionRefused, format!("the state host at {endpoint} is ending"))),
+            None => Err(io::Error::new(
+                io::ErrorKind::ConnectionRefused,
+                format!("the state host at {endpoint} is ending"),
+            )),
         }
     }
 }
@@ -65,10 +79,19 @@ impl Watched {
     fn patiently<T>(&self, mut attempt: impl FnMut(&Stream) -> io::Result<T>) -> io::Result<T> {
         loop {
             match attempt(&self.stream) {
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+                    ) =>
+                {
                     self.peer.greet().map_err(|error| {
-                        // Never an interruption or a timeout of its own: whoever reads would try again.
-                        io::Error::new(io::ErrorKind::ConnectionAborted, format!("it keeps silent, and a second connection finds: {error}"))
+                        // Never an interruption or a timeout of its own: whoever reads would try
+                        // again.
+                        io::Error::new(
+                            io::ErrorKind::ConnectionAborted,
+                            format!("it keeps silent, and a second connection finds: {error}"),
+                        )
                     })?;
                 }
                 result => return result,
@@ -112,11 +135,15 @@ impl Line {
     /// Connects and shows the token.
     ///
     /// # Errors
-    /// Plain I/O errors, since what to do about them is the caller's: `NotFound` and `ConnectionRefused` mean that no host listens,
-    /// `TimedOut` that it does not answer, `PermissionDenied` that the token is wrong.
+    /// Plain I/O errors, since what to do about them is the caller's: `NotFound` and
+    /// `ConnectionRefused` mean that no host listens, `TimedOut` that it does not answer,
+    /// `PermissionDenied` that the token is wrong.
     pub fn connect(peer: Peer) -> io::Result<Self> {
         let stream = peer.greet()?;
-        let reader = Watched { stream: stream.try_clone()?, peer: peer.clone() };
+        let reader = Watched {
+            stream: stream.try_clone()?,
+            peer: peer.clone(),
+        };
         Ok(Self {
             reader: BufReader::with_capacity(BUFFER_BYTES, reader),
             writer: BufWriter::with_capacity(BUFFER_BYTES, Watched { stream, peer }),
@@ -136,16 +163,16 @@ impl Line {
     /// The next message of the host.
     ///
     /// # Errors
-    /// `Failed::Said` for an `Error` message, with the error that it carries, and for one that is unknown or too long; else
-    /// `Failed::Gone`.
+    /// `Failed::Said` for an `Error` message, with the error that it carries, and for one that is
+    /// unknown or too long; else `Failed::Gone`.
     pub fn receive(&mut self) -> Result<(Kind, Vec<u8>), Failed> {
         match wire::receive(&mut self.reader, MAX_PAYLOAD) {
             Ok(Some((Kind::Error, payload))) => Err(Failed::Said(wire::decode_error(&payload))),
             Ok(Some(message)) => Ok(message),
             Ok(None) => Err(Failed::Gone("it closed the connection".into())),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                Err(Failed::Said(Error::new(ErrorKind::InvalidState, error.to_string())))
-            }
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(Failed::Said(
+                Error::new(ErrorKind::InvalidState, error.to_string()),
+            )),
             Err(error) => Err(Failed::Gone(error.to_string())),
         }
     }
@@ -170,8 +197,9 @@ impl Line {
             Failed::Gone(how) => Error::new(
                 ErrorKind::InvalidState,
                 format!(
-                    "the state host at {} is gone ({how}); nothing is lost: Spark retries the task, and the retry finds or starts \
-                     another host (in local mode retries need a master like local[2,4])",
+                    "the state host at {} is gone ({how}); nothing is lost: Spark retries the \
+                     task, and the retry finds or starts another host (in local mode retries need \
+                     a master like local[2,4])",
                     self.peer().endpoint
                 ),
             ),
@@ -180,10 +208,14 @@ impl Line {
 }
 
 impl Drop for Line {
-    /// An unsent rest in the buffer is of no use to anyone: the host drops the session when the connection ends.
+    /// An unsent rest in the buffer is of no use to anyone: the host drops the session when the
+    /// connection ends.
     fn drop(&mut self) {
         if let Err(error) = self.writer.flush() {
-            log::debug!("closing the connection to {}: {error}", self.peer().endpoint);
+            log::debug!(
+                "closing the connection to {}: {error}",
+                self.peer().endpoint
+            );
         }
     }
 }
@@ -203,7 +235,14 @@ mod tests {
     fn place(folder: &tempfile::TempDir, patience: Duration) -> (UnixListener, Peer) {
         let socket = folder.path().join("host.sock");
         let listener = UnixListener::bind(&socket).expect("binds");
-        (listener, Peer { endpoint: Endpoint::Unix(socket), token: "a token".to_owned(), patience })
+        (
+            listener,
+            Peer {
+                endpoint: Endpoint::Unix(socket),
+                token: "a token".to_owned(),
+                patience,
+            },
+        )
     }
 
     /// Takes the next connection and answers its greeting.
@@ -254,9 +293,14 @@ mod tests {
             session.read(&mut [0])
         });
         let mut line = Line::connect(peer).expect("a connection");
-        let Err(failed) = line.receive() else { panic!("it was silent") };
+        let Err(failed) = line.receive() else {
+            panic!("it was silent")
+        };
         let error = line.error(failed).to_string();
-        assert!(error.contains("keeps silent") && error.contains("no answer within 0.1 s"), "{error}");
+        assert!(
+            error.contains("keeps silent") && error.contains("no answer within 0.1 s"),
+            "{error}"
+        );
         drop(line);
         assert_eq!(host.join().expect("ends").expect("the worker hangs up"), 0);
     }

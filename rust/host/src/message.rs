@@ -1,4 +1,5 @@
-//! A batch with words: what a worker's own code asks of its session (`Call`), and what it hears (`Answer`).
+//! A batch with words: what a worker's own code asks of its session (`Call`), and what it hears
+//! (`Answer`).
 //!
 //! As bytes it is one Arrow IPC stream of no or one batch, the words being its schema's metadata.
 
@@ -28,7 +29,10 @@ impl Message {
     /// A batch without words.
     #[must_use]
     pub fn of(batch: RecordBatch) -> Self {
-        Self { words: HashMap::new(), batch }
+        Self {
+            words: HashMap::new(),
+            batch,
+        }
     }
 
     /// Words without a batch.
@@ -55,10 +59,15 @@ impl Message {
     /// # Errors
     /// `InvalidState` for one that is missing or not of this type.
     pub fn parsed<T: std::str::FromStr>(&self, name: &str) -> Result<T> {
-        self.word(name).and_then(|word| word.parse().ok()).ok_or_else(|| {
-            let words = format!("a call says {:?} for {name}: worker and host are of different versions", self.word(name));
-            Error::new(ErrorKind::InvalidState, words)
-        })
+        self.word(name)
+            .and_then(|word| word.parse().ok())
+            .ok_or_else(|| {
+                let words = format!(
+                    "a call says {:?} for {name}: worker and host are of different versions",
+                    self.word(name)
+                );
+                Error::new(ErrorKind::InvalidState, words)
+            })
     }
 
     /// A word that may be missing.
@@ -72,15 +81,23 @@ impl Message {
     /// Sends it and flushes it out.
     ///
     /// # Errors
-    /// [`SendError::Batch`] for more than a frame takes, or what Arrow IPC cannot write; else [`SendError::Stream`].
+    /// [`SendError::Batch`] for more than a frame takes, or what Arrow IPC cannot write; else
+    /// [`SendError::Stream`].
     pub fn send(&self, stream: &mut impl Write, kind: Kind) -> std::result::Result<(), SendError> {
-        let schema = Schema::new(self.batch.schema_ref().fields().clone()).with_metadata(self.words.clone());
+        let schema =
+            Schema::new(self.batch.schema_ref().fields().clone()).with_metadata(self.words.clone());
         let mut encoder = StreamEncoder::try_new(&schema).map_err(encoding)?;
         // A batch without a body would keep the receiver waiting for one.
-        let mut buffers = if self.batch.num_rows() == 0 { Vec::new() } else { encoder.encode(&self.batch).map_err(encoding)? };
+        let mut buffers = if self.batch.num_rows() == 0 {
+            Vec::new()
+        } else {
+            encoder.encode(&self.batch).map_err(encoding)?
+        };
         buffers.extend(encoder.finish().map_err(encoding)?);
-        let too_large = "what a call gives or asks for is more than can be sent at once, so give or ask for fewer rows at once";
-        frame::write_buffers(stream, kind as u8, &buffers).map_err(|error| unsent(too_large, error))?;
+        let too_large = "what a call gives or asks for is more than can be sent at once, so give \
+                         or ask for fewer rows at once";
+        frame::write_buffers(stream, kind as u8, &buffers)
+            .map_err(|error| unsent(too_large, error))?;
         stream.flush().map_err(SendError::Stream)
     }
 
@@ -91,11 +108,21 @@ impl Message {
     pub fn decode(payload: Vec<u8>) -> Result<Self> {
         let mut stream = BatchReceiver::default();
         let batch = stream.receive(payload)?.pop();
-        let schema = stream.schema().ok_or_else(|| Error::new(ErrorKind::Serialization, "a message has no columns and no words"))?;
+        let schema = stream.schema().ok_or_else(|| {
+            Error::new(
+                ErrorKind::Serialization,
+                "a message has no columns and no words",
+            )
+        })?;
         let words = schema.metadata().clone();
         // Columns that are damaged may be none that there are rows of, not even no rows.
         let batch = batch.map_or_else(|| caught(|| Ok(RecordBatch::new_empty(schema))), Ok);
-        let batch = batch.map_err(|error| Error::new(ErrorKind::Serialization, format!("a message's columns cannot be read: {error}")))?;
+        let batch = batch.map_err(|error| {
+            Error::new(
+                ErrorKind::Serialization,
+                format!("a message's columns cannot be read: {error}"),
+            )
+        })?;
         Ok(Self { words, batch })
     }
 }
@@ -110,21 +137,37 @@ mod tests {
     fn through_the_wire(message: &Message) -> Message {
         let mut bytes = Vec::new();
         message.send(&mut bytes, Kind::Call).expect("sent");
-        let (kind, payload) = wire::receive(&mut bytes.as_slice(), frame::MAX_PAYLOAD).expect("a whole frame").expect("not the end");
+        let (kind, payload) = wire::receive(&mut bytes.as_slice(), frame::MAX_PAYLOAD)
+            .expect("a whole frame")
+            .expect("not the end");
         assert_eq!(kind, Kind::Call);
         Message::decode(payload).expect("readable")
     }
 
     #[test]
     fn words_and_rows_arrive_also_without_each_other() {
-        let rows = RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from(vec![1, 2])) as ArrayRef)]).expect("one column");
+        let rows =
+            RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from(vec![1, 2])) as ArrayRef)])
+                .expect("one column");
         let arrived = through_the_wire(&Message::of(rows.clone()).with("method", "get"));
-        assert_eq!((arrived.word("method"), arrived.batch.columns()), (Some("get"), rows.columns()));
+        assert_eq!(
+            (arrived.word("method"), arrived.batch.columns()),
+            (Some("get"), rows.columns())
+        );
         let arrived = through_the_wire(&Message::of(rows.slice(0, 0)));
-        assert_eq!((arrived.batch.num_rows(), arrived.batch.num_columns()), (0, 1));
+        assert_eq!(
+            (arrived.batch.num_rows(), arrived.batch.num_columns()),
+            (0, 1)
+        );
         let arrived = through_the_wire(&Message::empty().with("cursor", 7));
         assert_eq!(arrived.parsed::<u64>("cursor").expect("a number"), 7);
-        assert!(arrived.parsed::<u64>("rows").expect_err("no such word").to_string().contains("rows"));
+        assert!(
+            arrived
+                .parsed::<u64>("rows")
+                .expect_err("no such word")
+                .to_string()
+                .contains("rows")
+        );
     }
 
     #[test]
@@ -132,11 +175,16 @@ mod tests {
         // The columns share their bytes, so they are only many on the wire.
         let large: ArrayRef = Arc::new(BinaryArray::from_iter_values([vec![0; 64 << 20]]));
         let columns = (0..17).map(|column| (column.to_string(), Arc::clone(&large)));
-        let message = Message::of(RecordBatch::try_from_iter(columns).expect("columns of one length"));
+        let message =
+            Message::of(RecordBatch::try_from_iter(columns).expect("columns of one length"));
         match message.send(&mut std::io::sink(), Kind::Answer) {
             Err(SendError::Batch(error)) => {
                 assert_eq!(error.kind(), ErrorKind::Serialization);
-                assert!(error.to_string().contains("fewer rows") && error.to_string().contains("limit of"), "{error}");
+                assert!(
+                    error.to_string().contains("fewer rows")
+                        && error.to_string().contains("limit of"),
+                    "{error}"
+                );
             }
             other => panic!("{other:?}"),
         }

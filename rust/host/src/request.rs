@@ -25,7 +25,8 @@ pub struct Request {
     /// How the root's object store is reached. Not in files: it may hold secrets.
     #[serde(default)]
     pub storage_options: StorageOptions,
-    /// Where local databases lie, in a folder for each query; [`crate::root::Root::local_dir`] if not given.
+    /// Where local databases lie, in a folder for each query; [`crate::root::Root::local_dir`] if
+    /// not given.
     pub local_dir: Option<PathBuf>,
     /// Nothing is kept: the session begins with empty state and stages nothing.
     #[serde(default)]
@@ -61,7 +62,8 @@ pub struct Request {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Memory of a host for what is staged and not committed, in bytes; what is above it goes to disk. -1: without a limit.
+    /// Memory of a host for what is staged and not committed, in bytes; what is above it goes to
+    /// disk. -1: without a limit.
     pub uncommitted_max_bytes: i64,
     /// Memory of a host, in bytes.
     pub memory: i64,
@@ -86,27 +88,39 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Divides the host's memory: a quarter each for blocks of files, for rows that are not in files yet, and for rows that are
-    /// being put in order; what is left, for what is staged and what a session works with. The last request wins; queries of one
-    /// executor share one host.
+    /// Divides the host's memory: a quarter each for blocks of files, for rows that are not in
+    /// files yet, and for rows that are being put in order; what is left, for what is staged and
+    /// what a session works with. The last request wins; queries of one executor share one host.
     pub(crate) fn apply_memory(&self, host: &Host) {
         let quarter = usize::try_from(self.memory / 4).unwrap_or(0);
-        let wanted = SharedMemory { block_cache: quarter.max(MIN_CACHE), write_buffers: quarter.max(MIN_CACHE) };
+        let wanted = SharedMemory {
+            block_cache: quarter.max(MIN_CACHE),
+            write_buffers: quarter.max(MIN_CACHE),
+        };
         if shared_memory() != wanted {
             configure_shared_memory(wanted);
         }
         host.sorting.set_limit(quarter);
-        host.uncommitted.set_limit(usize::try_from(self.uncommitted_max_bytes).unwrap_or(usize::MAX));
+        host.uncommitted
+            .set_limit(usize::try_from(self.uncommitted_max_bytes).unwrap_or(usize::MAX));
     }
 
     /// When snapshots are taken, and how much log is kept.
     pub fn snapshots(&self) -> SnapshotPolicy {
-        SnapshotPolicy { interval: Duration::from_micros(self.snapshot_interval), retain_epochs: self.retain_epochs }
+        SnapshotPolicy {
+            interval: Duration::from_micros(self.snapshot_interval),
+            retain_epochs: self.retain_epochs,
+        }
     }
 
-    /// How the databases are opened: without a log of their own, since the state's log brings back what a crash loses.
+    /// How the databases are opened: without a log of their own, since the state's log brings back
+    /// what a crash loses.
     pub fn task_options(&self) -> TaskOptions {
-        TaskOptions { durability: Durability::Changelog, uncommitted_max_bytes: self.uncommitted_max_bytes, ..TaskOptions::default() }
+        TaskOptions {
+            durability: Durability::Changelog,
+            uncommitted_max_bytes: self.uncommitted_max_bytes,
+            ..TaskOptions::default()
+        }
     }
 }
 
@@ -129,11 +143,16 @@ impl Request {
     /// # Errors
     /// `InvalidValue` says what is missing or wrong.
     pub fn parse(json: &[u8]) -> Result<Self> {
-        let wrong = |what: String| Error::new(ErrorKind::InvalidValue, format!("session request: {what}"));
-        let request: Self = serde_json::from_slice(json).map_err(|error| wrong(error.to_string()))?;
+        let wrong =
+            |what: String| Error::new(ErrorKind::InvalidValue, format!("session request: {what}"));
+        let request: Self =
+            serde_json::from_slice(json).map_err(|error| wrong(error.to_string()))?;
         let partition = u32::try_from(request.partition.0).ok();
         if partition.is_none_or(|partition| partition >= request.partitions) {
-            return Err(wrong(format!("partition {} of {} partitions", request.partition, request.partitions)));
+            return Err(wrong(format!(
+                "partition {} of {} partitions",
+                request.partition, request.partitions
+            )));
         }
         Ok(request)
     }
@@ -141,17 +160,26 @@ impl Request {
     /// Where the session's state belongs; none for a scratch session.
     ///
     /// # Errors
-    /// `InvalidValue` names what is missing: a persistent state without an epoch is never silently an empty one.
+    /// `InvalidValue` names what is missing: a persistent state without an epoch is never silently
+    /// an empty one.
     pub fn place(&self) -> Result<Option<Place>> {
         if self.scratch {
             return Ok(None);
         }
-        let missing = |what: &str| Error::new(ErrorKind::InvalidValue, format!("session request: a persistent state needs {what}"));
+        let missing = |what: &str| {
+            Error::new(
+                ErrorKind::InvalidValue,
+                format!("session request: a persistent state needs {what}"),
+            )
+        };
         Ok(Some(Place {
             root: self.root.clone().ok_or_else(|| missing("a root"))?,
             query_id: self.query_id.clone().ok_or_else(|| missing("a query_id"))?,
             run_id: self.run_id.clone().ok_or_else(|| missing("a run_id"))?,
-            epoch: self.epoch.filter(|epoch| epoch.0 >= 0).ok_or_else(|| missing("an epoch"))?,
+            epoch: self
+                .epoch
+                .filter(|epoch| epoch.0 >= 0)
+                .ok_or_else(|| missing("an epoch"))?,
         }))
     }
 }
@@ -161,7 +189,8 @@ impl Request {
 pub struct Opened {
     /// The epoch; none in a scratch session.
     pub epoch: Option<Epoch>,
-    /// The epoch that the session stands on; none before the first one. It is made final by the time the input has ended.
+    /// The epoch that the session stands on; none before the first one. It is made final by the
+    /// time the input has ended.
     pub state_epoch: Option<Epoch>,
     /// The run's number; none in a scratch session.
     pub run: Option<RunNumber>,
@@ -176,7 +205,8 @@ pub struct Staged {
     pub epoch: Option<Epoch>,
     /// The digest of the changes and output that are staged; none in a scratch session.
     pub digest: Option<Digest>,
-    /// An earlier session had staged before; under at-least-once it may have come to other results, which then count.
+    /// An earlier session had staged before; under at-least-once it may have come to other results,
+    /// which then count.
     pub adopted: bool,
     /// Records in the log object.
     pub records: u64,

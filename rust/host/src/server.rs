@@ -1,4 +1,5 @@
-//! The state host as a process: listens, serves each connection in a thread of its own, ends with its executor.
+//! The state host as a process: listens, serves each connection in a thread of its own, ends with
+//! its executor.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -23,7 +24,8 @@ use crate::executor::{Executor, Watch};
 use crate::host::{Host, Reach};
 use crate::stream::Stream;
 
-/// How often the executor is looked at where the kernel does not tell, and everything else that is due.
+/// How often the executor is looked at where the kernel does not tell, and everything else that is
+/// due.
 const TICK: Duration = Duration::from_millis(100);
 /// How long sessions may take to notice that the host ends.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -61,17 +63,28 @@ pub struct TcpPlace {
 pub fn serve(options: &ServerOptions) -> Result<()> {
     let (listener, lock) = listen(&options.socket)?;
     let (tcp, reach) = match &options.tcp {
-        Some(place) => listen_to_others(place, &options.token).map(|(listener, reach)| (Some(listener), Some(reach)))?,
+        Some(place) => listen_to_others(place, &options.token)
+            .map(|(listener, reach)| (Some(listener), Some(reach)))?,
         None => (None, None),
     };
-    let elsewhere = reach.as_ref().map_or_else(String::new, |reach| format!(" and {}", reach.endpoint));
+    let elsewhere = reach
+        .as_ref()
+        .map_or_else(String::new, |reach| format!(" and {}", reach.endpoint));
     let host = Arc::new(Host::new(options.executor, reach));
     let watch = options.executor.map(Executor::watch);
     let sessions = Sessions::default();
-    log::info!("state host {} listens at {}{elsewhere}", std::process::id(), options.socket.display());
-    let listeners = Listeners { own: listener, others: tcp };
+    log::info!(
+        "state host {} listens at {}{elsewhere}",
+        std::process::id(),
+        options.socket.display()
+    );
+    let listeners = Listeners {
+        own: listener,
+        others: tcp,
+    };
     let result = accept_all(options, &listeners, watch.as_ref(), &host, &sessions);
-    // From here on a worker finds no host and starts the next one, which waits for the locks of our databases.
+    // From here on a worker finds no host and starts the next one, which waits for the locks of our
+    // databases.
     if let Err(error) = fs::remove_file(&options.socket) {
         log::debug!("removing {}: {error}", options.socket.display());
     }
@@ -86,7 +99,13 @@ pub fn serve(options: &ServerOptions) -> Result<()> {
     result
 }
 
-fn accept_all(options: &ServerOptions, listeners: &Listeners, watch: Option<&Watch>, host: &Arc<Host>, sessions: &Sessions) -> Result<()> {
+fn accept_all(
+    options: &ServerOptions,
+    listeners: &Listeners,
+    watch: Option<&Watch>,
+    host: &Arc<Host>,
+    sessions: &Sessions,
+) -> Result<()> {
     let mut busy = Instant::now();
     let (mut swept, mut sweep) = (Instant::now(), Sweep::default());
     loop {
@@ -104,7 +123,8 @@ fn accept_all(options: &ServerOptions, listeners: &Listeners, watch: Option<&Wat
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // One connection that failed, or no file handles left for a moment: the next one may come through.
+                // One connection that failed, or no file handles left for a moment: the next one
+                // may come through.
                 Err(error) => {
                     log::warn!("a connection could not be taken: {error}");
                     thread::sleep(TICK);
@@ -113,7 +133,9 @@ fn accept_all(options: &ServerOptions, listeners: &Listeners, watch: Option<&Wat
         }
         if sessions.any() {
             busy = Instant::now();
-        } else if busy.elapsed() > options.idle && (!host.is_uploading() || busy.elapsed() > options.idle + UPLOAD) {
+        } else if busy.elapsed() > options.idle
+            && (!host.is_uploading() || busy.elapsed() > options.idle + UPLOAD)
+        {
             log::info!("no session for {} s", options.idle.as_secs());
             return Ok(());
         }
@@ -128,14 +150,18 @@ fn accept_all(options: &ServerOptions, listeners: &Listeners, watch: Option<&Wat
     }
 }
 
-/// Work beside the accepting of connections, one at a time: a host that does not accept for long is taken to be gone.
-/// Dropped, it waits for what is under way.
+/// Work beside the accepting of connections, one at a time: a host that does not accept for long is
+/// taken to be gone. Dropped, it waits for what is under way.
 #[derive(Default)]
 struct Sweep(Option<JoinHandle<()>>);
 
 impl Sweep {
     fn begin(&mut self, work: impl FnOnce() + Send + 'static) {
-        if self.0.as_ref().is_some_and(|running| !running.is_finished()) {
+        if self
+            .0
+            .as_ref()
+            .is_some_and(|running| !running.is_finished())
+        {
             return;
         }
         match thread::Builder::new().name("sweep".to_owned()).spawn(work) {
@@ -161,13 +187,22 @@ struct Listeners {
 
 impl Listeners {
     fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        [Some(self.own.as_fd()), self.others.as_ref().map(AsFd::as_fd)].into_iter().flatten()
+        [
+            Some(self.own.as_fd()),
+            self.others.as_ref().map(AsFd::as_fd),
+        ]
+        .into_iter()
+        .flatten()
     }
 
     /// A connection of each, if one is there.
     fn accept(&self) -> impl Iterator<Item = io::Result<Stream>> {
         let own = self.own.accept().map(|(stream, _)| Stream::Unix(stream));
-        let others = self.others.as_ref().map(|listener| listener.accept().and_then(|(stream, _)| Stream::tcp(stream)));
+        let others = self.others.as_ref().map(|listener| {
+            listener
+                .accept()
+                .and_then(|(stream, _)| Stream::tcp(stream))
+        });
         [Some(own), others].into_iter().flatten()
     }
 }
@@ -175,11 +210,19 @@ impl Listeners {
 /// Waits for a connection, the executor's end, or the next tick.
 fn wait(listeners: &Listeners, watch: Option<&Watch>) -> Result<()> {
     let fds = listeners.fds().chain(watch.and_then(Watch::fd));
-    let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-    let tick = Timespec { tv_sec: 0, tv_nsec: TICK.subsec_nanos().into() };
+    let mut fds: Vec<PollFd<'_>> = fds
+        .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+        .collect();
+    let tick = Timespec {
+        tv_sec: 0,
+        tv_nsec: TICK.subsec_nanos().into(),
+    };
     match poll(&mut fds, Some(&tick)) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(error) => Err(Error::new(ErrorKind::Io, format!("the state host cannot wait for connections: {error}"))),
+        Err(error) => Err(Error::new(
+            ErrorKind::Io,
+            format!("the state host cannot wait for connections: {error}"),
+        )),
     }
 }
 
@@ -197,8 +240,15 @@ struct Open {
 
 impl Sessions {
     fn start(&self, stream: Stream, host: &Arc<Host>, token: &str) -> Result<()> {
-        let failed = |error: &io::Error| Error::new(ErrorKind::Io, format!("a connection cannot be served: {error}"));
-        stream.set_nonblocking(false).map_err(|error| failed(&error))?;
+        let failed = |error: &io::Error| {
+            Error::new(
+                ErrorKind::Io,
+                format!("a connection cannot be served: {error}"),
+            )
+        };
+        stream
+            .set_nonblocking(false)
+            .map_err(|error| failed(&error))?;
         let handle = stream.try_clone().map_err(|error| failed(&error))?;
         let number = {
             let mut open = self.open.lock();
@@ -214,10 +264,14 @@ impl Sessions {
             drop(host);
             sessions.open.lock().streams.remove(&number);
         };
-        thread::Builder::new().name(format!("session-{number}")).spawn(work).map(drop).map_err(|error| {
-            self.open.lock().streams.remove(&number);
-            failed(&error)
-        })
+        thread::Builder::new()
+            .name(format!("session-{number}"))
+            .spawn(work)
+            .map(drop)
+            .map_err(|error| {
+                self.open.lock().streams.remove(&number);
+                failed(&error)
+            })
     }
 
     fn any(&self) -> bool {
@@ -243,13 +297,13 @@ fn wait_until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// Listens for workers of other executors. An address that is not this machine's own (it is translated on the way) is no
-/// reason to give up: then at all of the machine's.
+/// Listens for workers of other executors. An address that is not this machine's own (it is
+/// translated on the way) is no reason to give up: then at all of the machine's.
 fn listen_to_others(place: &TcpPlace, token: &str) -> Result<(TcpListener, Reach)> {
     let failed = |error: io::Error| {
         let text = format!(
-            "the state host cannot listen for other executors at {place:?} ({error}): check spark.executor.bindAddress, SPARK_LOCAL_IP \
-             and SPARK_LOCAL_HOSTNAME of this machine"
+            "the state host cannot listen for other executors at {place:?} ({error}): check \
+             spark.executor.bindAddress, SPARK_LOCAL_IP and SPARK_LOCAL_HOSTNAME of this machine"
         );
         Error::new(ErrorKind::Io, text)
     };
@@ -261,29 +315,59 @@ fn listen_to_others(place: &TcpPlace, token: &str) -> Result<(TcpListener, Reach
     let listener = listener.map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     let port = listener.local_addr().map_err(failed)?.port();
-    let name = if place.name.contains(':') { format!("[{}]", place.name.trim_matches(['[', ']'])) } else { place.name.clone() };
-    Ok((listener, Reach { endpoint: format!("{name}:{port}"), token: token.to_owned() }))
+    let name = if place.name.contains(':') {
+        format!("[{}]", place.name.trim_matches(['[', ']']))
+    } else {
+        place.name.clone()
+    };
+    Ok((
+        listener,
+        Reach {
+            endpoint: format!("{name}:{port}"),
+            token: token.to_owned(),
+        },
+    ))
 }
 
-/// Binds the socket. The lock beside it is held by the one host that serves it, so a socket that is there is a dead one's.
+/// Binds the socket. The lock beside it is held by the one host that serves it, so a socket that is
+/// there is a dead one's.
 fn listen(socket: &Path) -> Result<(UnixListener, File)> {
     let failed = |error: io::Error| {
-        let text = format!("the state host cannot listen at {} ({error}): check TMPDIR's permissions", socket.display());
+        let text = format!(
+            "the state host cannot listen at {} ({error}): check TMPDIR's permissions",
+            socket.display()
+        );
         Error::new(ErrorKind::Io, text)
     };
     if let Some(folder) = socket.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(failed)?;
     }
     let lock_path = socket.with_extension("host");
-    let mut lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&lock_path).map_err(failed)?;
+    let mut lock = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(&lock_path)
+        .map_err(failed)?;
     flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
-        Errno::WOULDBLOCK => {
-            Error::new(ErrorKind::StoreLocked, format!("another state host serves {}: connect to that one", socket.display()))
-        }
+        Errno::WOULDBLOCK => Error::new(
+            ErrorKind::StoreLocked,
+            format!(
+                "another state host serves {}: connect to that one",
+                socket.display()
+            ),
+        ),
         other => failed(other.into()),
     })?;
     // Whoever finds the host without an answer knows whom to end.
-    lock.set_len(0).and_then(|()| write!(lock, "{}", std::process::id())).map_err(failed)?;
+    lock.set_len(0)
+        .and_then(|()| write!(lock, "{}", std::process::id()))
+        .map_err(failed)?;
     match fs::remove_file(socket) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
@@ -306,7 +390,8 @@ mod tests {
         let first = tell.clone();
         sweep.begin(move || {
             // Nobody lets it go before it has been begun.
-            let let_go = waits.recv_timeout(Duration::from_secs(20)) != Err(RecvTimeoutError::Timeout);
+            let let_go =
+                waits.recv_timeout(Duration::from_secs(20)) != Err(RecvTimeoutError::Timeout);
             first.send(let_go).expect("somebody listens");
         });
         let second = tell.clone();

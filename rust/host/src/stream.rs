@@ -34,10 +34,13 @@ impl Endpoint {
             Self::Unix(path) => UnixStream::connect(path).map(Stream::Unix),
             Self::Tcp(address) => {
                 let until = Instant::now() + timeout;
-                let mut failed = io::Error::new(io::ErrorKind::NotFound, format!("{address} has no address"));
+                let mut failed =
+                    io::Error::new(io::ErrorKind::NotFound, format!("{address} has no address"));
                 for address in address.to_socket_addrs()? {
                     // Zero is refused as a timeout.
-                    let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+                    let left = until
+                        .saturating_duration_since(Instant::now())
+                        .max(Duration::from_millis(1));
                     match TcpStream::connect_timeout(&address, left) {
                         Ok(stream) => return Stream::tcp(stream),
                         Err(error) => failed = error,
@@ -68,7 +71,8 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// A TCP connection as it is used here: a message goes out at once, and a peer whose machine is gone is noticed.
+    /// A TCP connection as it is used here: a message goes out at once, and a peer whose machine is
+    /// gone is noticed.
     pub fn tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         sockopt::set_socket_keepalive(&stream, true)?;

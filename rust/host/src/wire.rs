@@ -5,7 +5,7 @@
 //! Hello(token)         ------->
 //!                      <-------   Welcome
 //! Open(JSON)           ------->
-//!                      <-------   Opened(JSON), or Moved(JSON): the worker opens there, or here once more
+//!                      <-------   Opened(JSON), or Moved(JSON): open there, or here again
 //! Columns(Arrow IPC) ? ------->
 //! Batch(Arrow IPC) *   ------->
 //! End                  ------->
@@ -15,14 +15,16 @@
 //!                      <-------   Staged(JSON)
 //! ```
 //!
-//! Calls are of an operator whose code runs in the worker (`crate::message`); the last of them ends the work.
+//! Calls are of an operator whose code runs in the worker (`crate::message`); the last of them ends
+//! the work.
 //!
 //! A call that was wrong is answered by `Refused(kind, message)`, and the session goes on.
 //!
-//! `Error(kind, message)` may take the place of any answer of the host and ends the session. The Batch frames of a
-//! session together are one Arrow IPC stream (schema message first), so are its Output frames. `Columns` is a stream of its
-//! own without batches: with it the host brings the state up while the worker still waits for its first rows. A connection
-//! that drops drops the session, which leaves nothing.
+//! `Error(kind, message)` may take the place of any answer of the host and ends the session. The
+//! Batch frames of a session together are one Arrow IPC stream (schema message first), so are its
+//! Output frames. `Columns` is a stream of its own without batches: with it the host brings the
+//! state up while the worker still waits for its first rows. A connection that drops drops the
+//! session, which leaves nothing.
 
 use std::io::{self, Read, Write};
 
@@ -115,7 +117,9 @@ pub fn receive(stream: &mut impl Read, limit: u32) -> io::Result<Option<(Kind, V
     let kind = Kind::from_byte(kind).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidData,
-            format!("message type {kind} is unknown: worker and state host are of different versions"),
+            format!(
+                "message type {kind} is unknown: worker and state host are of different versions"
+            ),
         )
     })?;
     Ok(Some((kind, payload)))
@@ -135,7 +139,10 @@ pub fn send(stream: &mut impl Write, kind: Kind, payload: &[u8]) -> io::Result<(
 /// # Errors
 /// As [`send`].
 pub fn send_error(stream: &mut impl Write, kind: Kind, error: &Error) -> io::Result<()> {
-    let error = WireError { kind: error.kind().name().to_owned(), message: error.to_string() };
+    let error = WireError {
+        kind: error.kind().name().to_owned(),
+        message: error.to_string(),
+    };
     send(stream, kind, &serde_json::to_vec(&error)?)
 }
 
@@ -143,8 +150,13 @@ pub fn send_error(stream: &mut impl Write, kind: Kind, error: &Error) -> io::Res
 ///
 /// # Errors
 /// [`SendError::Batch`] for what Arrow IPC cannot write; else [`SendError::Stream`].
-pub fn send_columns(stream: &mut impl Write, schema: &Schema) -> std::result::Result<(), SendError> {
-    let buffers = StreamEncoder::try_new(schema).and_then(StreamEncoder::finish).map_err(encoding)?;
+pub fn send_columns(
+    stream: &mut impl Write,
+    schema: &Schema,
+) -> std::result::Result<(), SendError> {
+    let buffers = StreamEncoder::try_new(schema)
+        .and_then(StreamEncoder::finish)
+        .map_err(encoding)?;
     frame::write_buffers(stream, Kind::Columns as u8, &buffers).map_err(SendError::Stream)?;
     stream.flush().map_err(SendError::Stream)
 }
@@ -156,14 +168,22 @@ pub fn send_columns(stream: &mut impl Write, schema: &Schema) -> std::result::Re
 pub fn decode_columns(payload: Vec<u8>) -> Result<SchemaRef> {
     let mut stream = BatchReceiver::default();
     stream.receive(payload)?;
-    stream.schema().ok_or_else(|| Error::new(ErrorKind::Serialization, "a message of columns has none"))
+    stream
+        .schema()
+        .ok_or_else(|| Error::new(ErrorKind::Serialization, "a message of columns has none"))
 }
 
 /// The error that an `Error` message carries.
 pub fn decode_error(payload: &[u8]) -> Error {
     match serde_json::from_slice::<WireError>(payload) {
-        Ok(error) => Error::new(ErrorKind::from_name(&error.kind).unwrap_or(ErrorKind::InvalidState), error.message),
-        Err(error) => Error::new(ErrorKind::InvalidState, format!("the state host sent an error that could not be read: {error}")),
+        Ok(error) => Error::new(
+            ErrorKind::from_name(&error.kind).unwrap_or(ErrorKind::InvalidState),
+            error.message,
+        ),
+        Err(error) => Error::new(
+            ErrorKind::InvalidState,
+            format!("the state host sent an error that could not be read: {error}"),
+        ),
     }
 }
 
@@ -176,12 +196,22 @@ pub struct BatchSender {
 impl BatchSender {
     /// Sends one batch. Of an empty one only the columns are kept, for the end of the stream.
     ///
-    /// Columns go to the stream from where they lie, without a copy and uncompressed: both ends share a machine, mostly, or a fast network.
+    /// Columns go to the stream from where they lie, without a copy and uncompressed: both ends
+    /// share a machine, mostly, or a fast network.
     ///
     /// # Errors
-    /// [`SendError::Batch`] for a row that no frame takes, or what Arrow IPC cannot write; else [`SendError::Stream`].
-    pub fn send(&mut self, stream: &mut impl Write, kind: Kind, batch: &RecordBatch) -> std::result::Result<(), SendError> {
-        if batch.num_rows() > 1 && batch.get_array_memory_size() > SPLIT_BYTES && sliced_size(batch) > SPLIT_BYTES {
+    /// [`SendError::Batch`] for a row that no frame takes, or what Arrow IPC cannot write; else
+    /// [`SendError::Stream`].
+    pub fn send(
+        &mut self,
+        stream: &mut impl Write,
+        kind: Kind,
+        batch: &RecordBatch,
+    ) -> std::result::Result<(), SendError> {
+        if batch.num_rows() > 1
+            && batch.get_array_memory_size() > SPLIT_BYTES
+            && sliced_size(batch) > SPLIT_BYTES
+        {
             let half = batch.num_rows() / 2;
             self.send(stream, kind, &batch.slice(0, half))?;
             return self.send(stream, kind, &batch.slice(half, batch.num_rows() - half));
@@ -195,14 +225,19 @@ impl BatchSender {
             return Ok(());
         }
         let buffers = encoder.encode(batch).map_err(encoding)?;
-        frame::write_buffers(stream, kind as u8, &buffers).map_err(|error| unsent("one row is more than can be sent at once", error))
+        frame::write_buffers(stream, kind as u8, &buffers)
+            .map_err(|error| unsent("one row is more than can be sent at once", error))
     }
 
     /// Ends the stream, so that the receiver knows its columns even if it had no rows.
     ///
     /// # Errors
     /// As `send`.
-    pub fn finish(&mut self, stream: &mut impl Write, kind: Kind) -> std::result::Result<(), SendError> {
+    pub fn finish(
+        &mut self,
+        stream: &mut impl Write,
+        kind: Kind,
+    ) -> std::result::Result<(), SendError> {
         let buffers = match self.encoder.take() {
             Some(encoder) => encoder.finish().map_err(encoding)?,
             None => Vec::new(),
@@ -222,20 +257,32 @@ pub enum SendError {
 }
 
 pub(crate) fn encoding(error: arrow_schema::ArrowError) -> SendError {
-    SendError::Batch(Error::new(ErrorKind::Serialization, format!("a batch could not be written as Arrow IPC: {error}")))
+    SendError::Batch(Error::new(
+        ErrorKind::Serialization,
+        format!("a batch could not be written as Arrow IPC: {error}"),
+    ))
 }
 
-/// Why a frame was not sent; `too_large` says what to think of one that is larger than its limit, of which nothing was sent.
+/// Why a frame was not sent; `too_large` says what to think of one that is larger than its limit,
+/// of which nothing was sent.
 pub(crate) fn unsent(too_large: &str, error: io::Error) -> SendError {
     match error.kind() {
-        io::ErrorKind::InvalidInput => SendError::Batch(Error::new(ErrorKind::Serialization, format!("{too_large}: {error}"))),
+        io::ErrorKind::InvalidInput => SendError::Batch(Error::new(
+            ErrorKind::Serialization,
+            format!("{too_large}: {error}"),
+        )),
         _ => SendError::Stream(error),
     }
 }
 
-/// Bytes of the rows in sight: a slice shares its parent's buffers, so their size says nothing about what is sent.
+/// Bytes of the rows in sight: a slice shares its parent's buffers, so their size says nothing
+/// about what is sent.
 fn sliced_size(batch: &RecordBatch) -> usize {
-    batch.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap_or(0)).sum()
+    batch
+        .columns()
+        .iter()
+        .map(|column| column.to_data().get_slice_memory_size().unwrap_or(0))
+        .sum()
 }
 
 /// The receiving half of an Arrow IPC stream in frames.
@@ -245,7 +292,8 @@ pub struct BatchReceiver {
 }
 
 impl BatchReceiver {
-    /// The batches of one frame (one, unless a sender of another version packs more), without a copy of their columns.
+    /// The batches of one frame (one, unless a sender of another version packs more), without a
+    /// copy of their columns.
     ///
     /// # Errors
     /// `Serialization` for what is no Arrow IPC.
@@ -258,11 +306,15 @@ impl BatchReceiver {
                 let lower = error.to_ascii_lowercase();
                 // Spark's strings are any bytes, Arrow's are not.
                 let hint = if lower.contains("utf8") || lower.contains("utf-8") {
-                    "; a string column has bytes that are not UTF-8: give it make_valid_utf8(column), or cast it to binary"
+                    "; a string column has bytes that are not UTF-8: give it \
+                     make_valid_utf8(column), or cast it to binary"
                 } else {
                     ""
                 };
-                let words = format!("a batch that came over the connection is not readable Arrow IPC: {error}{hint}");
+                let words = format!(
+                    "a batch that came over the connection is not readable Arrow IPC: \
+                     {error}{hint}"
+                );
                 Error::new(ErrorKind::Serialization, words)
             })?;
             batches.extend(batch);
@@ -285,10 +337,23 @@ mod tests {
     use super::*;
 
     fn batch() -> RecordBatch {
-        let words: DictionaryArray<Int32Type> = vec![Some("a"), None, Some("b"), Some("a")].into_iter().collect();
+        let words: DictionaryArray<Int32Type> = vec![Some("a"), None, Some("b"), Some("a")]
+            .into_iter()
+            .collect();
         RecordBatch::try_from_iter([
-            ("n", Arc::new(Int64Array::from(vec![Some(1), None, Some(3), Some(4)])) as ArrayRef),
-            ("s", Arc::new(StringArray::from(vec![Some("x"), Some(""), None, Some("long enough")]))),
+            (
+                "n",
+                Arc::new(Int64Array::from(vec![Some(1), None, Some(3), Some(4)])) as ArrayRef,
+            ),
+            (
+                "s",
+                Arc::new(StringArray::from(vec![
+                    Some("x"),
+                    Some(""),
+                    None,
+                    Some("long enough"),
+                ])),
+            ),
             ("d", Arc::new(words)),
         ])
         .expect("columns of one length")
@@ -303,7 +368,9 @@ mod tests {
         let mut stream = bytes.as_slice();
         let mut receiver = BatchReceiver::default();
         let mut out = Vec::new();
-        while let Some((kind, payload)) = receive(&mut stream, frame::MAX_PAYLOAD).expect("whole frames") {
+        while let Some((kind, payload)) =
+            receive(&mut stream, frame::MAX_PAYLOAD).expect("whole frames")
+        {
             assert_eq!(kind, Kind::Batch);
             out.extend(receiver.receive(payload).expect("readable"));
         }
@@ -320,34 +387,56 @@ mod tests {
     #[test]
     fn empty_batches_are_not_sent() {
         let whole = batch();
-        assert_eq!(through_the_wire(&[whole.slice(0, 0), whole.clone(), whole.slice(2, 0)]), [whole]);
+        assert_eq!(
+            through_the_wire(&[whole.slice(0, 0), whole.clone(), whole.slice(2, 0)]),
+            [whole]
+        );
     }
 
     #[test]
     fn the_columns_of_a_stream_without_rows_arrive_at_its_end() {
         let (mut bytes, mut sender) = (Vec::new(), BatchSender::default());
-        sender.send(&mut bytes, Kind::Batch, &batch().slice(0, 0)).expect("sent");
+        sender
+            .send(&mut bytes, Kind::Batch, &batch().slice(0, 0))
+            .expect("sent");
         sender.finish(&mut bytes, Kind::End).expect("sent");
-        let (kind, payload) = receive(&mut bytes.as_slice(), frame::MAX_PAYLOAD).expect("whole frames").expect("not the end");
+        let (kind, payload) = receive(&mut bytes.as_slice(), frame::MAX_PAYLOAD)
+            .expect("whole frames")
+            .expect("not the end");
         let mut receiver = BatchReceiver::default();
         assert_eq!(receiver.receive(payload).expect("readable"), []);
-        assert_eq!((kind, receiver.schema()), (Kind::End, Some(batch().schema())));
+        assert_eq!(
+            (kind, receiver.schema()),
+            (Kind::End, Some(batch().schema()))
+        );
     }
 
     #[test]
     fn columns_arrive_ahead_of_the_first_batch() {
         let mut bytes = Vec::new();
         send_columns(&mut bytes, &batch().schema()).expect("sent");
-        let (kind, payload) = receive(&mut bytes.as_slice(), frame::MAX_PAYLOAD).expect("a whole frame").expect("not the end");
-        assert_eq!((kind, decode_columns(payload).expect("readable")), (Kind::Columns, batch().schema()));
+        let (kind, payload) = receive(&mut bytes.as_slice(), frame::MAX_PAYLOAD)
+            .expect("a whole frame")
+            .expect("not the end");
+        assert_eq!(
+            (kind, decode_columns(payload).expect("readable")),
+            (Kind::Columns, batch().schema())
+        );
         assert!(decode_columns(Vec::new()).is_err(), "no columns");
     }
 
     #[test]
     fn an_error_keeps_its_kind_and_its_words() {
         let mut bytes = Vec::new();
-        send_error(&mut bytes, Kind::Error, &Error::new(ErrorKind::Fenced, "run 7 is newer")).expect("a Vec takes everything");
-        let (kind, payload) = receive(&mut bytes.as_slice(), frame::MAX_PAYLOAD).expect("a whole frame").expect("not the end");
+        send_error(
+            &mut bytes,
+            Kind::Error,
+            &Error::new(ErrorKind::Fenced, "run 7 is newer"),
+        )
+        .expect("a Vec takes everything");
+        let (kind, payload) = receive(&mut bytes.as_slice(), frame::MAX_PAYLOAD)
+            .expect("a whole frame")
+            .expect("not the end");
         assert_eq!(kind, Kind::Error);
         let error = decode_error(&payload);
         assert_eq!(error.kind().name(), ErrorKind::Fenced.name());
@@ -357,7 +446,9 @@ mod tests {
     #[test]
     fn damaged_ipc_is_an_error_of_ours() {
         let mut receiver = BatchReceiver::default();
-        let error = receiver.receive(b"\xff\xff\xff\xff\x08\x00\x00\x00nonsense!".to_vec()).expect_err("not Arrow IPC");
+        let error = receiver
+            .receive(b"\xff\xff\xff\xff\x08\x00\x00\x00nonsense!".to_vec())
+            .expect_err("not Arrow IPC");
         assert_eq!(error.kind().name(), ErrorKind::Serialization.name());
     }
 }

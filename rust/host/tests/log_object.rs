@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use holdfast_core::{ErrorKind, Timestamp};
 use holdfast_host::log::{
-    CHUNK_BYTES, ChunkHeader, HeadHeader, Record, Records, RecordsWriter, decode_chunk, decode_head, decode_header, encode_chunk,
-    encode_head,
+    CHUNK_BYTES, ChunkHeader, HeadHeader, Record, Records, RecordsWriter, decode_chunk,
+    decode_head, decode_header, encode_chunk, encode_head,
 };
 use holdfast_host::protocol::{Attempt, Digest, Epoch, OperatorName, Partition, RunNumber};
 use proptest::prelude::*;
@@ -33,20 +33,48 @@ fn header(records: u64, digest: Digest) -> HeadHeader {
 
 fn sample() -> Vec<Record<'static>> {
     vec![
-        Record { store: "rates", key: b"EUR", value: Some(b"1.1"), timestamp: Some(Timestamp(1_000_000)) },
-        Record { store: "rates", key: b"EUR", value: None, timestamp: Some(Timestamp(-5)) },
-        Record { store: "plain", key: b"", value: Some(b""), timestamp: None },
-        Record { store: "rates", key: b"USD", value: Some(b"\x00\xff"), timestamp: Some(Timestamp(0)) },
+        Record {
+            store: "rates",
+            key: b"EUR",
+            value: Some(b"1.1"),
+            timestamp: Some(Timestamp(1_000_000)),
+        },
+        Record {
+            store: "rates",
+            key: b"EUR",
+            value: None,
+            timestamp: Some(Timestamp(-5)),
+        },
+        Record {
+            store: "plain",
+            key: b"",
+            value: Some(b""),
+            timestamp: None,
+        },
+        Record {
+            store: "rates",
+            key: b"USD",
+            value: Some(b"\x00\xff"),
+            timestamp: Some(Timestamp(0)),
+        },
     ]
 }
 
 fn encode(records: &[Record<'_>]) -> Vec<u8> {
     let mut writer = RecordsWriter::new().expect("a writer");
     for record in records {
-        writer.push(record.store, record.key, record.value, record.timestamp).expect("pushes");
+        writer
+            .push(record.store, record.key, record.value, record.timestamp)
+            .expect("pushes");
     }
-    let collected = writer.finish(&BTreeMap::new(), Digest::ZERO).expect("finishes");
-    encode_head(&header(collected.records, collected.digest), &collected.payload).expect("encodes")
+    let collected = writer
+        .finish(&BTreeMap::new(), Digest::ZERO)
+        .expect("finishes");
+    encode_head(
+        &header(collected.records, collected.digest),
+        &collected.payload,
+    )
+    .expect("encodes")
 }
 
 fn list(records: &Records) -> Vec<Record<'_>> {
@@ -62,7 +90,13 @@ fn with_checksum(mut body: Vec<u8>) -> Vec<u8> {
 #[test]
 fn the_frame_is_these_bytes() {
     let json = r#"{"name":"log/x"}"#;
-    let bytes = encode_chunk(&ChunkHeader { name: "log/x".into() }, b"payload").expect("encodes");
+    let bytes = encode_chunk(
+        &ChunkHeader {
+            name: "log/x".into(),
+        },
+        b"payload",
+    )
+    .expect("encodes");
     let mut expected = b"HFLC\x01\x00\x10\x00\x00\x00".to_vec();
     expected.extend_from_slice(json.as_bytes());
     expected.extend_from_slice(b"payload");
@@ -74,8 +108,10 @@ fn the_header_is_this_json() {
     let json = serde_json::to_string(&header(4, Digest::of(b"d"))).expect("serializes");
     let expected = format!(
         concat!(
-            r#"{{"operator":"join","epoch":7,"partition":3,"run":2,"attempt":11,"base":"00000000000000000000000000000000","#,
-            r#""digest":"{}","input":"{}","input_rows":3,"output_rows":2,"stream_times":{{"rates":1000000}},"records":4,"chunks":[]}}"#
+            r#"{{"operator":"join","epoch":7,"partition":3,"run":2,"attempt":11,"#,
+            r#""base":"00000000000000000000000000000000","#,
+            r#""digest":"{}","input":"{}","input_rows":3,"output_rows":2,"#,
+            r#""stream_times":{{"rates":1000000}},"records":4,"chunks":[]}}"#
         ),
         Digest::of(b"d"),
         Digest::of(b"input")
@@ -83,14 +119,21 @@ fn the_header_is_this_json() {
     assert_eq!(json, expected);
 }
 
-/// The object as the first version wrote it: every later one must read it, and come to the same digest.
+/// The object as the first version wrote it: every later one must read it, and come to the same
+/// digest.
 #[test]
 fn the_first_versions_object_can_be_read() {
     let bytes = std::fs::read(FIXTURE).expect("the fixture");
     let (header, records) = decode_head("head-v1.bin", &bytes).expect("reads");
     assert_eq!(list(&records), sample());
-    assert_eq!(header, decode_header("new", &encode(&sample())).expect("reads"));
-    assert_eq!(header.digest.to_string(), "490913c1d33781efc42507a15b59dd15");
+    assert_eq!(
+        header,
+        decode_header("new", &encode(&sample())).expect("reads")
+    );
+    assert_eq!(
+        header.digest.to_string(),
+        "490913c1d33781efc42507a15b59dd15"
+    );
 }
 
 #[test]
@@ -105,7 +148,10 @@ fn an_object_cut_anywhere_is_damaged() {
     for end in 0..bytes.len() {
         let error = decode_head("log/7/join.3.2", &bytes[..end]).expect_err("cut");
         assert_eq!(error.kind(), ErrorKind::Restore, "{end}: {error}");
-        assert!(error.to_string().contains("log/7/join.3.2") && error.to_string().contains("backup"), "{error}");
+        assert!(
+            error.to_string().contains("log/7/join.3.2") && error.to_string().contains("backup"),
+            "{error}"
+        );
     }
 }
 
@@ -115,8 +161,16 @@ fn an_object_with_a_flipped_bit_anywhere_is_damaged() {
     for place in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[place / 8] ^= 1 << (place % 8);
-        assert_eq!(decode_head("x", &flipped).expect_err("flipped").kind(), ErrorKind::Restore, "{place}");
-        assert_eq!(decode_header("x", &flipped).expect_err("flipped").kind(), ErrorKind::Restore, "{place}");
+        assert_eq!(
+            decode_head("x", &flipped).expect_err("flipped").kind(),
+            ErrorKind::Restore,
+            "{place}"
+        );
+        assert_eq!(
+            decode_header("x", &flipped).expect_err("flipped").kind(),
+            ErrorKind::Restore,
+            "{place}"
+        );
     }
 }
 
@@ -132,22 +186,48 @@ fn another_format_version_says_so() {
 
 #[test]
 fn a_chunk_is_not_a_head_nor_another_chunk() {
-    let chunk = encode_chunk(&ChunkHeader { name: "log/7/a.0.1.5-aa.0".into() }, b"").expect("encodes");
-    assert!(decode_chunk("/the/root/log/7/a.0.1.5-aa.0", "log/7/a.0.1.5-aa.0", &chunk).expect("reads").is_empty());
-    let error = decode_chunk("/the/root/log/7/a.0.1.6-bb.0", "log/7/a.0.1.6-bb.0", &chunk).expect_err("a twin's");
-    for part in ["log/7/a.0.1.5-aa.0", "log/7/a.0.1.6-bb.0", "`holdfast epoch drop /the/root 7`"] {
-        assert!(error.to_string().contains(part), "{part:?} is not in {error}");
+    let chunk = encode_chunk(
+        &ChunkHeader {
+            name: "log/7/a.0.1.5-aa.0".into(),
+        },
+        b"",
+    )
+    .expect("encodes");
+    assert!(
+        decode_chunk("/the/root/log/7/a.0.1.5-aa.0", "log/7/a.0.1.5-aa.0", &chunk)
+            .expect("reads")
+            .is_empty()
+    );
+    let error = decode_chunk("/the/root/log/7/a.0.1.6-bb.0", "log/7/a.0.1.6-bb.0", &chunk)
+        .expect_err("a twin's");
+    for part in [
+        "log/7/a.0.1.5-aa.0",
+        "log/7/a.0.1.6-bb.0",
+        "`holdfast epoch drop /the/root 7`",
+    ] {
+        assert!(
+            error.to_string().contains(part),
+            "{part:?} is not in {error}"
+        );
     }
-    assert_eq!(decode_head("x", &chunk).expect_err("not a head").kind(), ErrorKind::Restore);
+    assert_eq!(
+        decode_head("x", &chunk).expect_err("not a head").kind(),
+        ErrorKind::Restore
+    );
 }
 
 #[test]
 fn a_head_with_too_few_records_is_damaged() {
     let mut writer = RecordsWriter::new().expect("a writer");
     writer.push("s", b"k", None, None).expect("pushes");
-    let collected = writer.finish(&BTreeMap::new(), Digest::ZERO).expect("finishes");
+    let collected = writer
+        .finish(&BTreeMap::new(), Digest::ZERO)
+        .expect("finishes");
     let bytes = encode_head(&header(2, collected.digest), &collected.payload).expect("encodes");
-    assert_eq!(decode_head("x", &bytes).expect_err("one is missing").kind(), ErrorKind::Restore);
+    assert_eq!(
+        decode_head("x", &bytes).expect_err("one is missing").kind(),
+        ErrorKind::Restore
+    );
 }
 
 #[test]
@@ -155,25 +235,61 @@ fn the_digest_sees_everything_and_where_it_stands() {
     let digest = |records: &[Record<'_>], times: &[(&str, i64)], output: &[u8]| {
         let mut writer = RecordsWriter::new().expect("a writer");
         for record in records {
-            writer.push(record.store, record.key, record.value, record.timestamp).expect("pushes");
+            writer
+                .push(record.store, record.key, record.value, record.timestamp)
+                .expect("pushes");
         }
-        let times = times.iter().map(|(store, time)| ((*store).to_owned(), *time)).collect();
-        writer.finish(&times, Digest::of(output)).expect("finishes").digest
+        let times = times
+            .iter()
+            .map(|(store, time)| ((*store).to_owned(), *time))
+            .collect();
+        writer
+            .finish(&times, Digest::of(output))
+            .expect("finishes")
+            .digest
     };
-    let one = Record { store: "s", key: b"ab", value: Some(b"c"), timestamp: Some(Timestamp(1)) };
+    let one = Record {
+        store: "s",
+        key: b"ab",
+        value: Some(b"c"),
+        timestamp: Some(Timestamp(1)),
+    };
     let others: [Content<'_>; 10] = [
         (&[one], &[("s", 1)], b"o"),
         (&[], &[("s", 1)], b"o"),
-        (&[Record { key: b"a", value: Some(b"bc"), ..one }], &[("s", 1)], b"o"),
+        (
+            &[Record {
+                key: b"a",
+                value: Some(b"bc"),
+                ..one
+            }],
+            &[("s", 1)],
+            b"o",
+        ),
         (&[Record { store: "t", ..one }], &[("s", 1)], b"o"),
         (&[Record { value: None, ..one }], &[("s", 1)], b"o"),
-        (&[Record { value: Some(b""), ..one }], &[("s", 1)], b"o"),
-        (&[Record { timestamp: None, ..one }], &[("s", 1)], b"o"),
+        (
+            &[Record {
+                value: Some(b""),
+                ..one
+            }],
+            &[("s", 1)],
+            b"o",
+        ),
+        (
+            &[Record {
+                timestamp: None,
+                ..one
+            }],
+            &[("s", 1)],
+            b"o",
+        ),
         (&[one, one], &[("s", 1)], b"o"),
         (&[one], &[("s", 2)], b"o"),
         (&[one], &[("s", 1)], b"p"),
     ];
-    let digests: std::collections::HashSet<Digest> = others.iter().map(|(r, t, o)| digest(r, t, o)).collect();
+    let digests: std::collections::HashSet<Digest> =
+        others.iter().map(|(r, t, o)| digest(r, t, o)).collect();
     assert_eq!(digests.len(), others.len());
 }
 
@@ -186,30 +302,54 @@ fn records_beyond_16_mib_go_into_chunks() {
     let mut chunks = Vec::new();
     for number in 0..10_000_u64 {
         for word in value.chunks_exact_mut(8) {
-            noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            noise = noise
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             word.copy_from_slice(&(noise ^ noise >> 29).to_le_bytes());
         }
-        writer.push("s", &number.to_be_bytes(), Some(&value), None).expect("pushes");
+        writer
+            .push("s", &number.to_be_bytes(), Some(&value), None)
+            .expect("pushes");
         chunks.extend(writer.sealed());
     }
-    let collected = writer.finish(&BTreeMap::new(), Digest::ZERO).expect("finishes");
+    let collected = writer
+        .finish(&BTreeMap::new(), Digest::ZERO)
+        .expect("finishes");
     chunks.extend(collected.chunks);
     assert_eq!(chunks.len(), 2, "40 MiB");
     let mut keys = Vec::new();
     for (k, chunk) in chunks.iter().enumerate() {
-        assert!((CHUNK_BYTES..CHUNK_BYTES + (2 << 20)).contains(&chunk.len()), "{}", chunk.len());
+        assert!(
+            (CHUNK_BYTES..CHUNK_BYTES + (2 << 20)).contains(&chunk.len()),
+            "{}",
+            chunk.len()
+        );
         let name = format!("log/7/a.0.1.5-aa.{k}");
         let bytes = encode_chunk(&ChunkHeader { name: name.clone() }, chunk).expect("encodes");
-        keys.extend(decode_chunk(&name, &name, &bytes).expect("reads").iter().map(|record| record.key.to_vec()));
+        keys.extend(
+            decode_chunk(&name, &name, &bytes)
+                .expect("reads")
+                .iter()
+                .map(|record| record.key.to_vec()),
+        );
     }
-    let chunked = HeadHeader { chunks: vec!["a".into(), "b".into()], ..header(10_000, collected.digest) };
+    let chunked = HeadHeader {
+        chunks: vec!["a".into(), "b".into()],
+        ..header(10_000, collected.digest)
+    };
     let head = encode_head(&chunked, &collected.payload).expect("encodes");
     let (_, records) = decode_head("x", &head).expect("reads");
     keys.extend(records.iter().map(|record| record.key.to_vec()));
-    assert_eq!(keys, (0..10_000_u64).map(|number| number.to_be_bytes().to_vec()).collect::<Vec<_>>());
+    assert_eq!(
+        keys,
+        (0..10_000_u64)
+            .map(|number| number.to_be_bytes().to_vec())
+            .collect::<Vec<_>>()
+    );
 }
 
-/// Not a test of speed: prints what a record costs here. `cargo test --release -- --ignored --nocapture`
+/// Not a test of speed: prints what a record costs here.
+/// `cargo test --release -- --ignored --nocapture`
 #[test]
 #[ignore = "prints times"]
 fn what_a_record_costs() {
@@ -217,11 +357,28 @@ fn what_a_record_costs() {
     let mut writer = RecordsWriter::new().expect("a writer");
     let value = [7; 60];
     for number in 0..500_000_u64 {
-        writer.push("rates", &number.to_be_bytes(), Some(&value), Some(Timestamp(number as i64))).expect("pushes");
+        writer
+            .push(
+                "rates",
+                &number.to_be_bytes(),
+                Some(&value),
+                Some(Timestamp(number as i64)),
+            )
+            .expect("pushes");
     }
-    let collected = writer.finish(&BTreeMap::new(), Digest::ZERO).expect("finishes");
-    println!("write: {} ns a record, {} bytes", start.elapsed().as_nanos() / 500_000, collected.payload.len());
-    let bytes = encode_head(&header(collected.records, collected.digest), &collected.payload).expect("encodes");
+    let collected = writer
+        .finish(&BTreeMap::new(), Digest::ZERO)
+        .expect("finishes");
+    println!(
+        "write: {} ns a record, {} bytes",
+        start.elapsed().as_nanos() / 500_000,
+        collected.payload.len()
+    );
+    let bytes = encode_head(
+        &header(collected.records, collected.digest),
+        &collected.payload,
+    )
+    .expect("encodes");
     let start = std::time::Instant::now();
     let (_, records) = decode_head("x", &bytes).expect("reads");
     assert_eq!(records.iter().count(), 500_000);
@@ -235,7 +392,15 @@ type Owned = (bool, Vec<u8>, Option<Vec<u8>>, Option<i64>);
 
 fn owned() -> impl Strategy<Value = Vec<Owned>> {
     let bytes = || proptest::collection::vec(any::<u8>(), 0..20);
-    proptest::collection::vec((any::<bool>(), bytes(), proptest::option::of(bytes()), any::<Option<i64>>()), 0..50)
+    proptest::collection::vec(
+        (
+            any::<bool>(),
+            bytes(),
+            proptest::option::of(bytes()),
+            any::<Option<i64>>(),
+        ),
+        0..50,
+    )
 }
 
 proptest! {
@@ -257,15 +422,18 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(),
+        0..300)) {
         prop_assert_eq!(decode_head("x", &bytes).expect_err("noise").kind(), ErrorKind::Restore);
-        prop_assert_eq!(decode_chunk("x", "x", &bytes).expect_err("noise").kind(), ErrorKind::Restore);
+        prop_assert_eq!(decode_chunk("x", "x", &bytes).expect_err("noise").kind(),
+            ErrorKind::Restore);
     }
 
     /// A checksum that fits does not make noise an object: lengths and header are looked at too.
     #[test]
     fn noise_with_a_checksum_is_refused_without_a_panic(
-        version in 0_u16..3, length in any::<u32>(), rest in proptest::collection::vec(any::<u8>(), 0..200)
+        version in 0_u16..3, length in any::<u32>(),
+        rest in proptest::collection::vec(any::<u8>(), 0..200)
     ) {
         let mut body = b"HFLG".to_vec();
         body.extend_from_slice(&version.to_le_bytes());

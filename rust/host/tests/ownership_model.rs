@@ -1,17 +1,20 @@
 //! Every interleaving of ownership, for three hosts and a few tasks of two runs.
 //!
-//! The model walks through all states (depth first, each state once) and asks the real [`owner_step`] at each step. What is
-//! modelled:
+//! The model walks through all states (depth first, each state once) and asks the real
+//! [`owner_step`] at each step. What is modelled:
 //!
-//! - A task asks the host of its own executor; each host reads the claims, then acts on what it read: two steps that
-//!   anything may come between. A put is followed by another read, whatever came of it.
-//! - Sent elsewhere, the task asks there; a host that is stopped or dead does not answer, and the task goes back with that.
-//!   Sent elsewhere by that one too, it goes back and asks anew.
-//! - Hosts stop, wake and die at any time. A task may also take a live host to be gone, which is wrong.
+//! - A task asks the host of its own executor; each host reads the claims, then acts on what it
+//!   read: two steps that anything may come between. A put is followed by another read, whatever
+//!   came of it.
+//! - Sent elsewhere, the task asks there; a host that is stopped or dead does not answer, and the
+//!   task goes back with that. Sent elsewhere by that one too, it goes back and asks anew.
+//! - Hosts stop, wake and die at any time. A task may also take a live host to be gone, which is
+//!   wrong.
 //!
-//! What must hold (`check`): who serves a task was the newest owner when it last looked; nobody serves a run after it read
-//! the claim of a newer one; a partition moves within a run only if somebody found its owner gone; every task comes to an
-//! end within a few moves. `each_rule_is_needed` takes one rule away at a time and sees the model find it out.
+//! What must hold (`check`): who serves a task was the newest owner when it last looked; nobody
+//! serves a run after it read the claim of a newer one; a partition moves within a run only if
+//! somebody found its owner gone; every task comes to an end within a few moves.
+//! `each_rule_is_needed` takes one rule away at a time and sees the model find it out.
 
 use std::collections::HashSet;
 
@@ -89,8 +92,13 @@ fn id(host: u8) -> HostId {
 }
 
 fn owners(claims: &Claims) -> Vec<Owner> {
-    let owner =
-        |&(term, host): &(Term, u8)| Owner { term, host: id(host), endpoint: Some(String::new()), token: String::new(), application: None };
+    let owner = |&(term, host): &(Term, u8)| Owner {
+        term,
+        host: id(host),
+        endpoint: Some(String::new()),
+        token: String::new(),
+        application: None,
+    };
     claims.iter().map(owner).collect()
 }
 
@@ -110,15 +118,24 @@ impl Model {
         let newest = claims.iter().max();
         match (self.broken, newest) {
             (Broken::GenerationNotCompared, Some(_)) => {
-                if let Some((term, _)) = claims.iter().filter(|(term, host)| term.run == run && *host == me).max() {
+                if let Some((term, _)) = claims
+                    .iter()
+                    .filter(|(term, host)| term.run == run && *host == me)
+                    .max()
+                {
                     return Step::Held(*term);
                 }
             }
             (Broken::RunsNotOrdered, Some((term, _))) if term.run > run => {
-                let older: Vec<Owner> = all.into_iter().filter(|owner| owner.term.run <= run).collect();
+                let older: Vec<Owner> = all
+                    .into_iter()
+                    .filter(|owner| owner.term.run <= run)
+                    .collect();
                 return translate(owner_step(&older, &id(me), run, None, &gone));
             }
-            (Broken::TakesFromTheLiving, Some((term, host))) if term.run == run && *host != me => return Step::Put(term.next()),
+            (Broken::TakesFromTheLiving, Some((term, host))) if term.run == run && *host != me => {
+                return Step::Put(term.next());
+            }
             _ => {}
         }
         translate(owner_step(&all, &id(me), run, None, &gone))
@@ -181,7 +198,8 @@ impl Model {
                         Phase::Served(*host)
                     }
                     Step::Superseded => Phase::Refused,
-                    // Only the host of its own executor sends it on; from elsewhere it comes back first.
+                    // Only the host of its own executor sends it on; from elsewhere it comes back
+                    // first.
                     Step::Ask(other) => {
                         acted.tasks[number].moves += 1;
                         Phase::Asking(if *host == task.home { other } else { task.home })
@@ -210,14 +228,21 @@ impl Model {
     fn check_served(&mut self, claims: &Claims, host: u8, task: &Task, term: Term) {
         let newest = claims.iter().max();
         if newest != Some(&(term, host)) || term.run.0 != task.run {
-            self.damage = Some(format!("host {host} serves run {} under {term}, and has read {newest:?}", task.run));
+            self.damage = Some(format!(
+                "host {host} serves run {} under {term}, and has read {newest:?}",
+                task.run
+            ));
         }
     }
 
     fn check_moved(&mut self, state: &State, host: u8, term: Term) {
-        let Some((newest, owner)) = state.claims.iter().max() else { return };
+        let Some((newest, owner)) = state.claims.iter().max() else {
+            return;
+        };
         if newest.run == term.run && *owner != host && state.found_gone & (1 << owner) == 0 {
-            self.damage = Some(format!("{term} takes the partition from host {owner}, which nobody found gone"));
+            self.damage = Some(format!(
+                "{term} takes the partition from host {owner}, which nobody found gone"
+            ));
         }
     }
 }
@@ -261,9 +286,28 @@ fn troubles(state: &State, next: &mut Vec<State>) {
 }
 
 /// Explores; the damage that was found, and the number of states.
-fn explore(broken: Broken, tasks: &[(u64, u8)], claims: &[(u64, u64, u8)], troubles: u8) -> (Option<String>, usize) {
-    let task = |&(run, home): &(u64, u8)| Task { run, home, phase: Phase::Asking(home), gone: 0, moves: 0 };
-    let claim = |&(run, generation, host): &(u64, u64, u8)| (Term { run: RunNumber(run), generation: Generation(generation) }, host);
+fn explore(
+    broken: Broken,
+    tasks: &[(u64, u8)],
+    claims: &[(u64, u64, u8)],
+    troubles: u8,
+) -> (Option<String>, usize) {
+    let task = |&(run, home): &(u64, u8)| Task {
+        run,
+        home,
+        phase: Phase::Asking(home),
+        gone: 0,
+        moves: 0,
+    };
+    let claim = |&(run, generation, host): &(u64, u64, u8)| {
+        (
+            Term {
+                run: RunNumber(run),
+                generation: Generation(generation),
+            },
+            host,
+        )
+    };
     let start = State {
         claims: claims.iter().map(claim).collect(),
         hosts: [Life::Up; HOSTS],
@@ -271,7 +315,11 @@ fn explore(broken: Broken, tasks: &[(u64, u8)], claims: &[(u64, u64, u8)], troub
         troubles,
         found_gone: 0,
     };
-    let mut model = Model { broken, seen: HashSet::new(), damage: None };
+    let mut model = Model {
+        broken,
+        seen: HashSet::new(),
+        damage: None,
+    };
     model.explore(start);
     (model.damage, model.seen.len())
 }
@@ -296,14 +344,24 @@ fn ownership_holds_in_every_interleaving() {
     for (tasks, claims, troubles) in WORLDS {
         let (damage, states) = explore(Broken::Nothing, tasks, claims, troubles);
         assert_eq!(damage, None, "{tasks:?} over {claims:?}");
-        assert!(states > 100, "only {states} states of {tasks:?} over {claims:?}: the model does not move");
+        assert!(
+            states > 100,
+            "only {states} states of {tasks:?} over {claims:?}: the model does not move"
+        );
     }
 }
 
 #[test]
 fn each_rule_is_needed() {
-    for broken in [Broken::GenerationNotCompared, Broken::PutTakenForDone, Broken::RunsNotOrdered, Broken::TakesFromTheLiving] {
-        let found = WORLDS.iter().any(|(tasks, claims, troubles)| explore(broken, tasks, claims, *troubles).0.is_some());
+    for broken in [
+        Broken::GenerationNotCompared,
+        Broken::PutTakenForDone,
+        Broken::RunsNotOrdered,
+        Broken::TakesFromTheLiving,
+    ] {
+        let found = WORLDS
+            .iter()
+            .any(|(tasks, claims, troubles)| explore(broken, tasks, claims, *troubles).0.is_some());
         assert!(found, "{broken:?} goes unnoticed");
     }
 }

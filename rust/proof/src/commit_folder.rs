@@ -1,4 +1,5 @@
-//! What a loss of power leaves of a commit file, which is written outside of RocksDB and so past its simulated disk.
+//! What a loss of power leaves of a commit file, which is written outside of RocksDB and so past
+//! its simulated disk.
 
 use crate::faults::Kept;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +32,10 @@ fn files(folder: &Path) -> Result<BTreeMap<OsString, (u64, Vec<u8>)>> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         if path.extension().is_none_or(|extension| extension != "sst") {
-            files.insert(path.file_name().unwrap_or_default().to_owned(), (std::fs::metadata(&path)?.ino(), std::fs::read(&path)?));
+            files.insert(
+                path.file_name().unwrap_or_default().to_owned(),
+                (std::fs::metadata(&path)?.ino(), std::fs::read(&path)?),
+            );
         }
     }
     Ok(files)
@@ -48,7 +52,9 @@ impl CommitFolder {
             if path.ends_with(FOLDER) {
                 synced.entries = files(path)?;
             } else if path.is_dir() {
-                synced.folder = std::fs::metadata(path.join(FOLDER)).ok().map(|folder| folder.ino());
+                synced.folder = std::fs::metadata(path.join(FOLDER))
+                    .ok()
+                    .map(|folder| folder.ino());
             } else if path.is_file() {
                 synced.files.insert(std::fs::metadata(path)?.ino());
             }
@@ -58,8 +64,9 @@ impl CommitFolder {
         let _ = self.of(note);
     }
 
-    /// Takes away what was not synced; with `entries` names go, and come back, as they were at the folder's last sync, or
-    /// (by the seed) those of RocksDB's files alone do: the disk need not have written names in their order.
+    /// Takes away what was not synced; with `entries` names go, and come back, as they were at the
+    /// folder's last sync, or (by the seed) those of RocksDB's files alone do: the disk need not
+    /// have written names in their order.
     pub(crate) fn lose(&self, task: &Path, kept: Kept, entries: bool, seed: u64) {
         let folder = task.join(FOLDER);
         let synced = self.of(std::mem::take);
@@ -70,14 +77,27 @@ impl CommitFolder {
             let entries = entries && seed.is_multiple_of(2);
             let now = files(&folder)?;
             for (name, (inode, bytes)) in &now {
-                if entries && synced.entries.get(name).is_none_or(|(before, _)| before != inode) {
+                if entries
+                    && synced
+                        .entries
+                        .get(name)
+                        .is_none_or(|(before, _)| before != inode)
+                {
                     std::fs::remove_file(folder.join(name))?;
                 } else if kept != Kept::All && !synced.files.contains(inode) {
-                    let half = if kept == Kept::Nothing { 0 } else { bytes.len() / 2 };
+                    let half = if kept == Kept::Nothing {
+                        0
+                    } else {
+                        bytes.len() / 2
+                    };
                     std::fs::write(folder.join(name), &bytes[..half])?;
                 }
             }
-            for (name, (_, bytes)) in synced.entries.iter().filter(|(name, _)| entries && !now.contains_key(*name)) {
+            for (name, (_, bytes)) in synced
+                .entries
+                .iter()
+                .filter(|(name, _)| entries && !now.contains_key(*name))
+            {
                 std::fs::write(folder.join(name), bytes)?;
             }
             Ok(())

@@ -25,10 +25,17 @@ unsafe extern "C" {
     fn holdfast_faults_fail(faults: *mut Raw, operation: c_int, after: i64, keeps_failing: c_int);
     fn holdfast_faults_seen(faults: *mut Raw, operation: c_int) -> u64;
     fn holdfast_faults_failed(faults: *mut Raw) -> u64;
-    fn holdfast_faults_lose(faults: *mut Raw, directory: *const c_char, kept: c_int, entries: c_int, seed: u32) -> c_int;
+    fn holdfast_faults_lose(
+        faults: *mut Raw,
+        directory: *const c_char,
+        kept: c_int,
+        entries: c_int,
+        seed: u32,
+    ) -> c_int;
 }
 
-/// The real disk, on which RocksDB does not sleep for a second when it met an error in the background.
+/// The real disk, on which RocksDB does not sleep for a second when it met an error in the
+/// background.
 pub fn impatient() -> Environment {
     // SAFETY: the pointer is alive; the environment is new and has no other owner.
     unsafe { Environment::from_raw(holdfast_impatient_env()) }
@@ -58,7 +65,8 @@ pub enum Kept {
     PartThenZeros = 3,
 }
 
-/// A simulated disk. What it keeps lies in the real file system; what was not synced lies in its memory.
+/// A simulated disk. What it keeps lies in the real file system; what was not synced lies in its
+/// memory.
 pub struct Faults {
     disk: Arc<Disk>,
 }
@@ -84,7 +92,9 @@ impl Disk {
     /// What a sync does outside of RocksDB.
     fn sync(&self, path: &Path) -> bool {
         let synced = if path.is_dir() {
-            let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return false };
+            let Ok(name) = CString::new(path.as_os_str().as_bytes()) else {
+                return false;
+            };
             // SAFETY: the pointer is alive, `name` ends with a NUL.
             unsafe { holdfast_faults_sync_directory(self.raw, name.as_ptr()) == 0 }
         } else {
@@ -101,14 +111,20 @@ impl Disk {
 impl Default for Faults {
     fn default() -> Self {
         // SAFETY: no preconditions.
-        Self { disk: Arc::new(Disk { raw: unsafe { holdfast_faults_new() }, commit: CommitFolder::default() }) }
+        Self {
+            disk: Arc::new(Disk {
+                raw: unsafe { holdfast_faults_new() },
+                commit: CommitFolder::default(),
+            }),
+        }
     }
 }
 
 impl Faults {
     /// For [`holdfast_core::TaskOptions`].
     pub fn environment(&self) -> Environment {
-        // SAFETY: the pointer is alive; the environment is new and has no other owner, and shares in the disk that it needs.
+        // SAFETY: the pointer is alive; the environment is new and has no other owner, and shares
+        // in the disk that it needs.
         let environment = unsafe { Environment::from_raw(holdfast_faults_env(self.disk.raw)) };
         let disk = Arc::clone(&self.disk);
         environment.with_sync(move |path| disk.sync(path))
@@ -135,7 +151,14 @@ impl Faults {
     /// The n-th operation of a kind from here fails, and with `keeps_failing` all that follow.
     pub fn fail(&self, operation: Operation, after: u64, keeps_failing: bool) {
         // SAFETY: the pointer is alive.
-        unsafe { holdfast_faults_fail(self.disk.raw, operation as c_int, after as i64, c_int::from(keeps_failing)) }
+        unsafe {
+            holdfast_faults_fail(
+                self.disk.raw,
+                operation as c_int,
+                after as i64,
+                c_int::from(keeps_failing),
+            )
+        }
     }
 
     /// No more errors.
@@ -158,13 +181,29 @@ impl Faults {
         unsafe { holdfast_faults_failed(self.disk.raw) }
     }
 
-    /// Makes a database's directory what a machine finds that lost its power, and switches it on again. The database must be
-    /// closed. With `entries`, directory entries that were made since the directory's last sync are lost too.
+    /// Makes a database's directory what a machine finds that lost its power, and switches it on
+    /// again. The database must be closed. With `entries`, directory entries that were made since
+    /// the directory's last sync are lost too.
     pub fn lose(&self, directory: &Path, kept: Kept, entries: bool, seed: u64) {
-        let Ok(name) = CString::new(directory.as_os_str().as_bytes()) else { return };
+        let Ok(name) = CString::new(directory.as_os_str().as_bytes()) else {
+            return;
+        };
         // SAFETY: the pointer is alive, `name` ends with a NUL.
-        let failed = unsafe { holdfast_faults_lose(self.disk.raw, name.as_ptr(), kept as c_int, c_int::from(entries), seed as u32) };
+        let failed = unsafe {
+            holdfast_faults_lose(
+                self.disk.raw,
+                name.as_ptr(),
+                kept as c_int,
+                c_int::from(entries),
+                seed as u32,
+            )
+        };
         self.disk.commit.lose(directory, kept, entries, seed);
-        assert_eq!(failed, 0, "the loss of power could not be simulated in {}", directory.display());
+        assert_eq!(
+            failed,
+            0,
+            "the loss of power could not be simulated in {}",
+            directory.display()
+        );
     }
 }

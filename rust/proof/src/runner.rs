@@ -37,7 +37,11 @@ pub struct Reached {
 impl Reached {
     /// A run that begins behind transaction `n`.
     pub fn start(n: u64) -> Self {
-        Self { attempting: n, durable: n, open: false }
+        Self {
+            attempting: n,
+            durable: n,
+            open: false,
+        }
     }
 
     /// What a note says.
@@ -95,20 +99,48 @@ pub struct Runner<'a> {
 /// Memory of a transaction, in bytes, at which it spills: few do.
 const SPILLS_AT: i64 = 24 << 10;
 
-/// Options that make a small workload do what a large one does: files are written and merged all the time.
+/// Options that make a small workload do what a large one does: files are written and merged all
+/// the time.
 pub fn options(durability: Durability) -> TaskOptions {
-    let small = [("write_buffer_size", "65536"), ("target_file_size_base", "65536"), ("level0_file_num_compaction_trigger", "2")];
-    let rocksdb_options = small.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    TaskOptions { durability, rocksdb_options, uncommitted_max_bytes: SPILLS_AT, ..TaskOptions::default() }
+    let small = [
+        ("write_buffer_size", "65536"),
+        ("target_file_size_base", "65536"),
+        ("level0_file_num_compaction_trigger", "2"),
+    ];
+    let rocksdb_options = small
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    TaskOptions {
+        durability,
+        rocksdb_options,
+        uncommitted_max_bytes: SPILLS_AT,
+        ..TaskOptions::default()
+    }
 }
 
 impl<'a> Runner<'a> {
-    /// Opens the task; `world` is what it must hold already. `seed` draws what happens between transactions.
-    pub fn open(path: &Path, options: TaskOptions, world: World, seed: u64, note: &'a mut dyn FnMut(Note)) -> Result<Self, Fault> {
+    /// Opens the task; `world` is what it must hold already. `seed` draws what happens between
+    /// transactions.
+    pub fn open(
+        path: &Path,
+        options: TaskOptions,
+        world: World,
+        seed: u64,
+        note: &'a mut dyn FnMut(Note),
+    ) -> Result<Self, Fault> {
         let task = Task::open(path, &world.specs(), options.clone())?;
         note(Note::Opened);
         let rng = crate::generator(seed, u64::MAX);
-        Ok(Self { world, task, path: path.to_owned(), options, rng, views: Vec::new(), note })
+        Ok(Self {
+            world,
+            task,
+            path: path.to_owned(),
+            options,
+            rng,
+            views: Vec::new(),
+            note,
+        })
     }
 
     /// The task.
@@ -142,7 +174,8 @@ impl<'a> Runner<'a> {
             3 => {
                 (self.note)(Note::Upkeep("compaction"));
                 let specs = self.world.specs();
-                self.task.compact(&specs[self.rng.usize(..specs.len())].name)?;
+                self.task
+                    .compact(&specs[self.rng.usize(..specs.len())].name)?;
             }
             4 => {
                 (self.note)(Note::Upkeep("reopen"));
@@ -172,9 +205,11 @@ impl<'a> Runner<'a> {
         self.task.close()?;
         (self.note)(Note::Durable(self.world.n()));
         self.world.lose(true);
-        // Text files do not lie on the simulated disk; and a close that fails between two openings would leave the wrong stores.
+        // Text files do not lie on the simulated disk; and a close that fails between two openings
+        // would leave the wrong stores.
         let for_long = specs.iter().any(|spec| !spec.transactional);
-        self.options.older_layout = for_long && self.options.environment.is_none() && self.rng.u8(..3) == 0;
+        self.options.older_layout =
+            for_long && self.options.environment.is_none() && self.rng.u8(..3) == 0;
         self.task = Task::open(&self.path, specs, self.options.clone())?;
         if specs.iter().any(|spec| !spec.transactional) {
             (self.note)(Note::Opened);

@@ -1,27 +1,40 @@
-//! A few rows in two stores, committed by transactions that spill: small enough to stop such a commit at each of its steps in
-//! turn.
+//! A few rows in two stores, committed by transactions that spill: small enough to stop such a
+//! commit at each of its steps in turn.
 
 use crate::world::Fault;
-use holdfast_core::{Error, Offset, OffsetChange, StoreKind, StoreSpec, Task, Timestamp, TopicPartition};
+use holdfast_core::{
+    Error, Offset, OffsetChange, StoreKind, StoreSpec, Task, Timestamp, TopicPartition,
+};
 
 const ROWS: u8 = 20;
 
 /// The task's stores.
 pub fn specs() -> Vec<StoreSpec> {
-    let versioned = StoreKind::Versioned { history_retention: 1_000_000, segment_interval: 1_000 };
-    vec![StoreSpec::new("kv", StoreKind::KeyValue), StoreSpec::new("rates", versioned)]
+    let versioned = StoreKind::Versioned {
+        history_retention: 1_000_000,
+        segment_interval: 1_000,
+    };
+    vec![
+        StoreSpec::new("kv", StoreKind::KeyValue),
+        StoreSpec::new("rates", versioned),
+    ]
 }
 
 fn counter() -> TopicPartition {
-    TopicPartition { topic: "log".into(), partition: 0 }
+    TopicPartition {
+        topic: "log".into(),
+        partition: 0,
+    }
 }
 
 /// Stages transaction `n`, and spills it.
 pub fn spill(task: &Task, n: i64) -> Result<(), Error> {
     let mut tx = task.transaction()?;
     for row in 0..ROWS {
-        task.key_value("kv")?.put(&mut tx, &[row], Some(&n.to_be_bytes()))?;
-        task.versioned("rates")?.put(&mut tx, &[row], Some(&n.to_be_bytes()), Timestamp(n))?;
+        task.key_value("kv")?
+            .put(&mut tx, &[row], Some(&n.to_be_bytes()))?;
+        task.versioned("rates")?
+            .put(&mut tx, &[row], Some(&n.to_be_bytes()), Timestamp(n))?;
     }
     tx.spill()
 }
@@ -31,22 +44,41 @@ pub fn commit(task: &Task, n: i64) -> Result<(), Error> {
     task.commit(OffsetChange::Set(vec![(counter(), Some(Offset(n)))]))
 }
 
-/// The transaction that the task says it stands at, of which and of those before everything must be there.
+/// The transaction that the task says it stands at, of which and of those before everything must be
+/// there.
 pub fn last_commit(task: &Task) -> Result<i64, Fault> {
-    let n = task.committed_offset(&counter())?.map_or(0, |offset| offset.0);
+    let n = task
+        .committed_offset(&counter())?
+        .map_or(0, |offset| offset.0);
     let same = |what: String, found: Option<Vec<u8>>, written: i64| {
         let expected = Some(written.to_be_bytes().to_vec());
-        if found == expected { Ok(()) } else { Err(Fault::wrong(format!("{what} of commit {n}"), &found, &expected)) }
+        if found == expected {
+            Ok(())
+        } else {
+            Err(Fault::wrong(
+                format!("{what} of commit {n}"),
+                &found,
+                &expected,
+            ))
+        }
     };
     let mut tx = task.begin()?;
     for row in 0..ROWS {
-        let found = task.key_value("kv")?.get(&mut tx, &[row], |value| value.map(<[u8]>::to_vec))?;
+        let found = task
+            .key_value("kv")?
+            .get(&mut tx, &[row], |value| value.map(<[u8]>::to_vec))?;
         same(format!("row {row}"), found, n)?;
         for at in 1..=n {
-            let found = task.versioned("rates")?.get_as_of(&mut tx, &[row], Timestamp(at), |v| v.map(|v| v.value.to_vec()))?;
+            let found =
+                task.versioned("rates")?
+                    .get_as_of(&mut tx, &[row], Timestamp(at), |v| {
+                        v.map(|v| v.value.to_vec())
+                    })?;
             same(format!("version {row} as of {at}"), found, at)?;
         }
-        let found = task.versioned("rates")?.get(&mut tx, &[row], |v| v.map(|v| v.value.to_vec()))?;
+        let found = task
+            .versioned("rates")?
+            .get(&mut tx, &[row], |v| v.map(|v| v.value.to_vec()))?;
         same(format!("newest version {row}"), found, n)?;
     }
     Ok(n)

@@ -1,10 +1,12 @@
-//! What the stores of a task must hold after transaction n of a seed: a pure function of both, but for the stores that an
-//! unclean stop empties ([`Keeping`]), which hold what was written since.
+//! What the stores of a task must hold after transaction n of a seed: a pure function of both, but
+//! for the stores that an unclean stop empties ([`Keeping`]), which hold what was written since.
 
 use crate::runner::{Note, Reached};
 use crate::subject::{self, Keeping, Open, Store};
 use fastrand::Rng;
-use holdfast_core::{Commit, Error, Offset, OffsetChange, StoreSpec, Task, TopicPartition, Transaction};
+use holdfast_core::{
+    Commit, Error, Offset, OffsetChange, StoreSpec, Task, TopicPartition, Transaction,
+};
 use std::collections::BTreeMap;
 
 /// Why a step did not do what the model says.
@@ -24,9 +26,24 @@ impl Fault {
     pub fn wrong(what: String, store: &impl std::fmt::Debug, model: &impl std::fmt::Debug) -> Self {
         let (store, model) = (format!("{store:?}"), format!("{model:?}"));
         // Both may be a whole store: show them from shortly before where they part.
-        let same = store.bytes().zip(model.bytes()).take_while(|(a, b)| a == b).count().saturating_sub(100);
-        let part = |text: &str| text.bytes().skip(same).take(400).map(char::from).collect::<String>();
-        Self::Wrong(format!("{what}:\n  the store: … {}\n  the model: … {}", part(&store), part(&model)))
+        let same = store
+            .bytes()
+            .zip(model.bytes())
+            .take_while(|(a, b)| a == b)
+            .count()
+            .saturating_sub(100);
+        let part = |text: &str| {
+            text.bytes()
+                .skip(same)
+                .take(400)
+                .map(char::from)
+                .collect::<String>()
+        };
+        Self::Wrong(format!(
+            "{what}:\n  the store: … {}\n  the model: … {}",
+            part(&store),
+            part(&model)
+        ))
     }
 
     /// A wrong answer, with the store that gave it.
@@ -55,7 +72,10 @@ impl std::fmt::Display for Fault {
 
 /// The changelog partition whose offset is the number of the last transaction.
 fn counter() -> TopicPartition {
-    TopicPartition { topic: "transactions".into(), partition: 0 }
+    TopicPartition {
+        topic: "transactions".into(),
+        partition: 0,
+    }
 }
 
 const PROPERTY: &str = "last private transaction";
@@ -75,18 +95,30 @@ pub struct World {
     property: Option<Vec<u8>>,
     /// The transaction behind which the stores without transactions were last emptied.
     emptied: u64,
-    /// What the world is if the commit or the write that was last attempted has happened, and has not returned.
+    /// What the world is if the commit or the write that was last attempted has happened, and has
+    /// not returned.
     attempted: Option<Box<World>>,
 }
 
 impl World {
     /// Before the first transaction.
     pub fn new(seed: u64) -> Self {
-        let stores = subject::all().into_iter().map(|store| (store, Offsets::new())).collect();
-        Self { seed, n: 0, stores, property: None, emptied: 0, attempted: None }
+        let stores = subject::all()
+            .into_iter()
+            .map(|store| (store, Offsets::new()))
+            .collect();
+        Self {
+            seed,
+            n: 0,
+            stores,
+            property: None,
+            emptied: 0,
+            attempted: None,
+        }
     }
 
-    /// After transaction `n`, just opened; the stores without transactions were last emptied behind `emptied`.
+    /// After transaction `n`, just opened; the stores without transactions were last emptied behind
+    /// `emptied`.
     pub fn at(seed: u64, n: u64, emptied: u64) -> Self {
         let mut world = Self::new(seed);
         world.advance_to(emptied);
@@ -113,13 +145,28 @@ impl World {
 
     /// The same, with transactions for all of them.
     pub fn transactional_specs(&self) -> Vec<StoreSpec> {
-        self.specs().into_iter().map(|spec| StoreSpec { transactional: true, ..spec }).collect()
+        self.specs()
+            .into_iter()
+            .map(|spec| StoreSpec {
+                transactional: true,
+                ..spec
+            })
+            .collect()
     }
 
     /// The same world again.
     pub fn copy(&self) -> Self {
-        let stores = self.stores.iter().map(|(store, offsets)| (store.copy(), offsets.clone())).collect();
-        Self { stores, property: self.property.clone(), attempted: None, ..*self }
+        let stores = self
+            .stores
+            .iter()
+            .map(|(store, offsets)| (store.copy(), offsets.clone()))
+            .collect();
+        Self {
+            stores,
+            property: self.property.clone(),
+            attempted: None,
+            ..*self
+        }
     }
 
     /// The world after transaction `n`, which must not lie behind.
@@ -133,8 +180,8 @@ impl World {
         }
     }
 
-    /// The task was stopped, cleanly or not: what is in memory is gone, and after an unclean stop also what was written without
-    /// transactions (T19).
+    /// The task was stopped, cleanly or not: what is in memory is gone, and after an unclean stop
+    /// also what was written without transactions (T19).
     pub fn lose(&mut self, cleanly: bool) {
         for ((store, offsets), empty) in self.stores.iter_mut().zip(subject::all()) {
             let lost = match store.keeping {
@@ -152,8 +199,8 @@ impl World {
         }
     }
 
-    /// As `lose`, after a stop at any moment; `task` is the one opened behind it. A stop within a reopen, between the close and
-    /// the opening, may have been a clean one.
+    /// As `lose`, after a stop at any moment; `task` is the one opened behind it. A stop within a
+    /// reopen, between the close and the opening, may have been a clean one.
     pub fn lose_as_stopped(&mut self, task: &Task, reached: &Reached) {
         let mut cleanly = self.copy();
         cleanly.lose(true);
@@ -164,8 +211,8 @@ impl World {
         }
     }
 
-    /// Does the next transaction, in the task and here. After a fault, also after a panic, this world is as before, except for
-    /// what went into stores without transactions.
+    /// Does the next transaction, in the task and here. After a fault, also after a panic, this
+    /// world is as before, except for what went into stores without transactions.
     pub fn commit_next(&mut self, task: &Task, note: &mut dyn FnMut(Note)) -> Outcome {
         self.roll_back_something(Some(task))?;
         let mut next = self.copy();
@@ -175,12 +222,29 @@ impl World {
             let mut tx = task.begin()?;
             next.writes(&mut rng, Some(&mut Open { task, tx: &mut tx }), None)?;
             let offsets = next.offset_changes(&mut rng);
-            let properties = next.property.iter().map(|value| (PROPERTY.to_owned(), value.clone())).collect();
+            let properties = next
+                .property
+                .iter()
+                .map(|value| (PROPERTY.to_owned(), value.clone()))
+                .collect();
             note(Note::Attempting(n));
             self.attempted = Some(Box::new(next));
-            task.commit_transaction(tx, Commit { offsets, properties })?;
+            task.commit_transaction(
+                tx,
+                Commit {
+                    offsets,
+                    properties,
+                },
+            )?;
         } else {
-            next.writes(&mut rng, Some(&mut Open { task, tx: &mut *task.transaction()? }), Some(self))?;
+            next.writes(
+                &mut rng,
+                Some(&mut Open {
+                    task,
+                    tx: &mut *task.transaction()?,
+                }),
+                Some(self),
+            )?;
             let offsets = next.offset_changes(&mut rng);
             note(Note::Attempting(n));
             self.attempted = Some(Box::new(next));
@@ -191,14 +255,16 @@ impl World {
         Ok(())
     }
 
-    /// The commit that was last attempted, or the write past it, has happened, whatever it returned.
+    /// The commit that was last attempted, or the write past it, has happened, whatever it
+    /// returned.
     pub fn go_forward(&mut self) {
         if let Some(attempted) = self.attempted.take() {
             *self = *attempted;
         }
     }
 
-    /// Now and then a transaction that is rolled back leaves nothing, but for what was written without transactions.
+    /// Now and then a transaction that is rolled back leaves nothing, but for what was written
+    /// without transactions.
     fn roll_back_something(&mut self, task: Option<&Task>) -> Outcome {
         let mut rng = crate::generator(self.seed, ROLLED_BACK + self.n);
         if rng.u8(..6) > 0 {
@@ -206,8 +272,17 @@ impl World {
         }
         let mut never = self.copy();
         never.n += 1;
-        let Some(task) = task else { return never.writes(&mut rng, None, Some(self)) };
-        never.writes(&mut rng, Some(&mut Open { task, tx: &mut *task.transaction()? }), Some(self))?;
+        let Some(task) = task else {
+            return never.writes(&mut rng, None, Some(self));
+        };
+        never.writes(
+            &mut rng,
+            Some(&mut Open {
+                task,
+                tx: &mut *task.transaction()?,
+            }),
+            Some(self),
+        )?;
         task.rollback()?;
         Ok(())
     }
@@ -224,11 +299,25 @@ impl World {
     }
 
     /// A transaction's writes. `through` is the world that keeps what goes straight through.
-    fn writes(&mut self, rng: &mut Rng, mut open: Option<&mut Open<'_>>, mut through: Option<&mut Self>) -> Outcome {
-        // The uncommitted state is read and spilled now and then; those draws must not disturb the writes'.
+    fn writes(
+        &mut self,
+        rng: &mut Rng,
+        mut open: Option<&mut Open<'_>>,
+        mut through: Option<&mut Self>,
+    ) -> Outcome {
+        // The uncommitted state is read and spilled now and then; those draws must not disturb the
+        // writes'.
         let mut reads = crate::generator(self.seed, READS + self.n);
-        let count = if rng.u8(..20) == 0 { rng.usize(200..800) } else { rng.usize(1..40) };
-        let spills = if reads.u8(..12) == 0 { reads.usize(..count) } else { usize::MAX };
+        let count = if rng.u8(..20) == 0 {
+            rng.usize(200..800)
+        } else {
+            rng.usize(1..40)
+        };
+        let spills = if reads.u8(..12) == 0 {
+            reads.usize(..count)
+        } else {
+            usize::MAX
+        };
         for write in 0..count {
             if write == spills
                 && let Some(open) = &mut open
@@ -237,10 +326,16 @@ impl World {
             }
             let n = rng.usize(..self.stores.len());
             let store = &mut self.stores[n].0;
-            // What one store draws may hang on what it holds, which must not change what the next one draws.
-            store.subject.write(&mut rng.fork(), self.n, open.as_deref_mut()).map_err(|fault| fault.of(store))?;
+            // What one store draws may hang on what it holds, which must not change what the next
+            // one draws.
+            store
+                .subject
+                .write(&mut rng.fork(), self.n, open.as_deref_mut())
+                .map_err(|fault| fault.of(store))?;
             if let Some(through) = &mut through {
-                let written = open.as_deref_mut().map_or(Ok(()), |open| open.task.write_through(open.tx));
+                let written = open
+                    .as_deref_mut()
+                    .map_or(Ok(()), |open| open.task.write_through(open.tx));
                 if store.keeping == Keeping::Direct {
                     match written {
                         Ok(()) => through.stores[n].0 = store.copy(),
@@ -257,7 +352,10 @@ impl World {
             if let Some(open) = &mut open
                 && reads.u8(..12) == 0
             {
-                store.subject.read(&mut reads, open).map_err(|fault| fault.of(store))?;
+                store
+                    .subject
+                    .read(&mut reads, open)
+                    .map_err(|fault| fault.of(store))?;
             }
         }
         Ok(())
@@ -266,7 +364,10 @@ impl World {
     fn offset_changes(&mut self, rng: &mut Rng) -> OffsetChange {
         let mut changes = vec![(counter(), Some(Offset(self.n as i64)))];
         if rng.u8(..3) == 0 {
-            let tp = TopicPartition { topic: format!("changelog-{}", rng.u8(..3)), partition: rng.i32(0..4) };
+            let tp = TopicPartition {
+                topic: format!("changelog-{}", rng.u8(..3)),
+                partition: rng.i32(0..4),
+            };
             changes.push((tp, (rng.u8(..4) > 0).then(|| Offset(rng.i64(..)))));
         }
         for (_, offsets) in &mut self.stores {
@@ -282,8 +383,13 @@ impl World {
 
     /// The transaction that a task says it stands at.
     pub fn transaction_of(task: &Task) -> Result<u64, Fault> {
-        let store = subject::all().into_iter().find(|store| store.keeping == Keeping::Transactional);
-        let offset = store.map(|store| task.store_offset(&store.spec().name, &counter())).transpose()?.flatten();
+        let store = subject::all()
+            .into_iter()
+            .find(|store| store.keeping == Keeping::Transactional);
+        let offset = store
+            .map(|store| task.store_offset(&store.spec().name, &counter()))
+            .transpose()?
+            .flatten();
         Ok(offset.map_or(0, |offset| offset.0 as u64))
     }
 
@@ -292,7 +398,11 @@ impl World {
         for (store, offsets) in &self.stores {
             let name = store.spec().name;
             for (tp, offset) in offsets {
-                subject::same(|| format!("offset of {name} in {tp:?}"), &task.store_offset(&name, tp)?, offset)?;
+                subject::same(
+                    || format!("offset of {name} in {tp:?}"),
+                    &task.store_offset(&name, tp)?,
+                    offset,
+                )?;
             }
         }
         // The task's own: the least of all stores', and none where one has lost its data.
@@ -302,14 +412,30 @@ impl World {
             let known = least.entry(tp.clone()).or_insert(*offset);
             *known = (*known).min(*offset);
         }
-        let least: BTreeMap<_, _> = least.into_iter().filter_map(|(tp, offset)| Some((tp, offset?))).collect();
-        subject::same(|| "offsets".into(), &task.committed_offsets()?.into_iter().collect(), &least)?;
-        subject::same(|| "property".into(), &task.property(PROPERTY)?, &self.property)?;
+        let least: BTreeMap<_, _> = least
+            .into_iter()
+            .filter_map(|(tp, offset)| Some((tp, offset?)))
+            .collect();
+        subject::same(
+            || "offsets".into(),
+            &task.committed_offsets()?.into_iter().collect(),
+            &least,
+        )?;
+        subject::same(
+            || "property".into(),
+            &task.property(PROPERTY)?,
+            &self.property,
+        )?;
         self.check_view(task, &mut task.begin()?)
     }
 
     /// Compares everything that a view of the task holds.
     pub fn check_view(&self, task: &Task, view: &mut Transaction) -> Outcome {
-        self.stores.iter().try_for_each(|(store, _)| store.subject.check(&mut Open { task, tx: view }).map_err(|fault| fault.of(store)))
+        self.stores.iter().try_for_each(|(store, _)| {
+            store
+                .subject
+                .check(&mut Open { task, tx: view })
+                .map_err(|fault| fault.of(store))
+        })
     }
 }

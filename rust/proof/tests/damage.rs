@@ -1,5 +1,5 @@
-//! One byte flipped, or a file cut short or gone: the right state or a clear error, never a wrong answer, never silently an
-//! earlier commit.
+//! One byte flipped, or a file cut short or gone: the right state or a clear error, never a wrong
+//! answer, never silently an earlier commit.
 
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{Durability, ErrorKind, ProcessingGuarantee, Task, TaskOptions};
@@ -23,9 +23,18 @@ enum Damage {
 
 /// A kind of file by its name: numbers left out.
 fn kind(file: &Path) -> String {
-    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = |path: &Path| {
+        path.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
     let folder = file.parent().map(name).filter(|folder| folder == COMMIT);
-    let name = folder.into_iter().chain([name(file)]).collect::<Vec<_>>().join("/");
+    let name = folder
+        .into_iter()
+        .chain([name(file)])
+        .collect::<Vec<_>>()
+        .join("/");
     name.chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 
@@ -39,18 +48,34 @@ struct Original {
     files: BTreeMap<String, Vec<PathBuf>>,
 }
 
-/// Under at-least-once what was written without transactions stays after any stop, so that it can be compared. Compactions meet what
-/// is damaged.
+/// Under at-least-once what was written without transactions stays after any stop, so that it can
+/// be compared. Compactions meet what is damaged.
 fn options(durability: Durability) -> TaskOptions {
-    TaskOptions { guarantee: ProcessingGuarantee::AtLeastOnce, environment: Some(impatient()), ..runner::options(durability) }
+    TaskOptions {
+        guarantee: ProcessingGuarantee::AtLeastOnce,
+        environment: Some(impatient()),
+        ..runner::options(durability)
+    }
 }
 
 fn original(path: PathBuf, seed: u64) -> Original {
     let mut rng = generator(seed, 1);
-    // A crash without a log may lose commits, so only a closed database says which one it must stand at.
-    let (durability, closed) = [(Durability::Sync, false), (Durability::Sync, true), (Durability::Changelog, true)][rng.usize(..3)];
+    // A crash without a log may lose commits, so only a closed database says which one it must
+    // stand at.
+    let (durability, closed) = [
+        (Durability::Sync, false),
+        (Durability::Sync, true),
+        (Durability::Changelog, true),
+    ][rng.usize(..3)];
     let mut note = |_| {};
-    let mut runner = Runner::open(&path, options(durability), World::new(seed), seed, &mut note).expect("a new database");
+    let mut runner = Runner::open(
+        &path,
+        options(durability),
+        World::new(seed),
+        seed,
+        &mut note,
+    )
+    .expect("a new database");
     for _ in 0..rng.u64(20..150) {
         runner.step().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     }
@@ -61,7 +86,10 @@ fn original(path: PathBuf, seed: u64) -> Original {
     if interrupted {
         Failpoint::AfterCommitFile.arm(Action::Error, 0);
         let stopped = (0..WITHIN).find_map(|_| runner.step().err());
-        assert!(Failpoint::disarm() && stopped.is_some(), "seed {seed}: no transaction was spilled");
+        assert!(
+            Failpoint::disarm() && stopped.is_some(),
+            "seed {seed}: no transaction was spilled"
+        );
         runner.world.go_forward();
     }
     let mut world = runner.world.copy();
@@ -73,18 +101,35 @@ fn original(path: PathBuf, seed: u64) -> Original {
             files.entry(kind(&file)).or_default().push(file);
         }
     }
-    Original { path, world, durability, closed, files }
+    Original {
+        path,
+        world,
+        durability,
+        closed,
+        files,
+    }
 }
 
-/// Text without a checksum, in which whatever it says counts: an older program may have gone on from there, and who deletes
-/// the file asks for a restore from the changelog. A malformed one is an error: `older_layout.rs` of core's tests.
+/// Text without a checksum, in which whatever it says counts: an older program may have gone on
+/// from there, and who deletes the file asks for a restore from the changelog. A malformed one is
+/// an error: `older_layout.rs` of core's tests.
 fn is_of_an_older_layout(file: &Path) -> bool {
-    file.file_name().is_some_and(|name| name == ".checkpoint") || file.extension().is_some_and(|extension| extension == "position")
+    file.file_name().is_some_and(|name| name == ".checkpoint")
+        || file
+            .extension()
+            .is_some_and(|extension| extension == "position")
 }
 
 /// All files that the next open looks at.
 fn files_below(path: &Path) -> Vec<PathBuf> {
-    let entries = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect::<Vec<_>>();
+    let entries = |path: &Path| {
+        std::fs::read_dir(path)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .collect::<Vec<_>>()
+    };
     let mut files = entries(path);
     files.extend(entries(&path.join(COMMIT)));
     files.retain(|file| file.is_file());
@@ -104,10 +149,16 @@ fn copied(from: &Path, to: &Path) {
 /// What became of a damaged database: a clear error's message, or nothing and the right state.
 fn opened(path: &Path, original: &Original) -> Result<Option<String>, String> {
     let right = |fault: Fault| match fault {
-        Fault::Store(e) if e.kind() == ErrorKind::StoreCorrupted && e.to_string().contains(&path.display().to_string()) => {
+        Fault::Store(e)
+            if e.kind() == ErrorKind::StoreCorrupted
+                && e.to_string().contains(&path.display().to_string()) =>
+        {
             Ok(Some(e.to_string()))
         }
-        Fault::Store(e) => Err(format!("an error of a kind that says something else, {:?}: {e}", e.kind())),
+        Fault::Store(e) => Err(format!(
+            "an error of a kind that says something else, {:?}: {e}",
+            e.kind()
+        )),
         wrong => Err(wrong.to_string()),
     };
     let task = match Task::open(path, &original.world.specs(), options(original.durability)) {
@@ -116,7 +167,9 @@ fn opened(path: &Path, original: &Original) -> Result<Option<String>, String> {
     };
     let answer = World::transaction_of(&task).and_then(|n| {
         if n != original.world.n() {
-            return Err(Fault::Wrong(format!("the task silently stands at transaction {n}")));
+            return Err(Fault::Wrong(format!(
+                "the task silently stands at transaction {n}"
+            )));
         }
         original.world.check(&task)
     });
@@ -146,10 +199,14 @@ fn damage_is_an_error_or_changes_nothing() {
             let mut bytes = std::fs::read(file).expect("the file");
             let damage = match rng.u8(..10) {
                 // Of the kinds that are tried seldom, every other database loses each once.
-                _ if place % 4 == 3 && seed % 2 == 1 && place / 4 < kinds.len() as u64 => Damage::Gone,
+                _ if place % 4 == 3 && seed % 2 == 1 && place / 4 < kinds.len() as u64 => {
+                    Damage::Gone
+                }
                 0 => Damage::Gone,
                 1..=3 if !bytes.is_empty() => Damage::Cut(rng.usize(..bytes.len())),
-                _ if !bytes.is_empty() => Damage::Flipped(rng.usize(..bytes.len()), 1 << rng.u8(..8)),
+                _ if !bytes.is_empty() => {
+                    Damage::Flipped(rng.usize(..bytes.len()), 1 << rng.u8(..8))
+                }
                 _ => Damage::Gone,
             };
             let copy = dir.path().join("copy");
@@ -164,7 +221,8 @@ fn damage_is_an_error_or_changes_nothing() {
                 Damage::Gone => std::fs::remove_file(&damaged).expect("a removal"),
             }
             let told = format!(
-                "DAMAGE_SEED={seed}, place {place}: {} of {} bytes, {damage:?}; {:?}, closed: {}, at {}",
+                "DAMAGE_SEED={seed}, place {place}: {} of {} bytes, {damage:?}; {:?}, closed: {}, \
+                 at {}",
                 damaged.display(),
                 bytes.len(),
                 original.durability,
@@ -173,10 +231,17 @@ fn damage_is_an_error_or_changes_nothing() {
             );
             let first = opened(&copy, &original).unwrap_or_else(|e| panic!("{told}: {e}"));
             // An error must not heal itself into an earlier state.
-            let again = opened(&copy, &original).unwrap_or_else(|e| panic!("{told}: opened again: {e}"));
-            assert!(again.is_some() || first.is_none(), "{told}: an error that is gone when the database is opened again: {first:?}");
+            let again =
+                opened(&copy, &original).unwrap_or_else(|e| panic!("{told}: opened again: {e}"));
+            assert!(
+                again.is_some() || first.is_none(),
+                "{told}: an error that is gone when the database is opened again: {first:?}"
+            );
             if let Some(message) = first.as_ref().filter(|_| kind == ".log") {
-                assert!(message.contains("the last good commit"), "{told}: the last good commit is not named: {message}");
+                assert!(
+                    message.contains("the last good commit"),
+                    "{told}: the last good commit is not named: {message}"
+                );
             }
             let counts = seen.entry(kind.to_owned()).or_default();
             counts.0 += 1;
@@ -186,14 +251,28 @@ fn damage_is_an_error_or_changes_nothing() {
     for (kind, (tried, noticed)) in &seen {
         println!("damage: {kind}: {tried} places, {noticed} errors");
     }
-    for kind in
-        [".sst", ".log", "MANIFEST-", "CURRENT", "OPTIONS-", "IDENTITY", "HOLDER", "LOCK", "COMMITTED", "+commit/COMMIT", "+commit/-.sst"]
-    {
-        assert!(seen.contains_key(kind) || places < 100, "no {kind} was damaged");
+    for kind in [
+        ".sst",
+        ".log",
+        "MANIFEST-",
+        "CURRENT",
+        "OPTIONS-",
+        "IDENTITY",
+        "HOLDER",
+        "LOCK",
+        "COMMITTED",
+        "+commit/COMMIT",
+        "+commit/-.sst",
+    ] {
+        assert!(
+            seen.contains_key(kind) || places < 100,
+            "no {kind} was damaged"
+        );
     }
 }
 
-/// The places of the types of a log's or a manifest's records: checksum, 4 bytes | length, 2 | type, 1, in blocks of 32 KiB.
+/// The places of the types of a log's or a manifest's records: checksum, 4 bytes | length, 2 |
+/// type, 1, in blocks of 32 KiB.
 fn types_of_records(file: &[u8]) -> Vec<usize> {
     const BLOCK: usize = 32 * 1024;
     let (mut types, mut at) = (Vec::new(), 0);
@@ -219,7 +298,9 @@ fn an_open_ends_whatever_type_a_record_has() {
     let mut world = World::new(8);
     let task = Task::open(&path, &world.specs(), options.clone()).expect("a new database");
     for n in 0..20 {
-        world.commit_next(&task, &mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
+        world
+            .commit_next(&task, &mut |_| {})
+            .unwrap_or_else(|e| panic!("{e}"));
         if n == 10 {
             task.flush(true).expect("a flush");
         }
@@ -227,25 +308,39 @@ fn an_open_ends_whatever_type_a_record_has() {
     drop(task);
     let copy = dir.path().join("copy");
     let mut tried = BTreeMap::<String, u64>::new();
-    for file in files_below(&path).into_iter().filter(|file| ["MANIFEST-", ".log"].contains(&&*kind(file))) {
+    for file in files_below(&path)
+        .into_iter()
+        .filter(|file| ["MANIFEST-", ".log"].contains(&&*kind(file)))
+    {
         let bytes = std::fs::read(&file).expect("the file");
         for (record, place) in types_of_records(&bytes).into_iter().enumerate() {
             copied(&path, &copy);
             let mut damaged = bytes.clone();
             damaged[place] ^= 4;
-            std::fs::write(copy.join(file.file_name().expect("a name")), &damaged).expect("a write");
+            std::fs::write(copy.join(file.file_name().expect("a name")), &damaged)
+                .expect("a write");
             let (ends, ended) = std::sync::mpsc::channel();
             let (specs, options, copy) = (world.specs(), options.clone(), copy.clone());
             std::thread::spawn(move || ends.send(Task::open(&copy, &specs, options).map(drop)));
             let told = format!("record {record} of {}", file.display());
-            let opened = ended.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{told}: the open does not end"));
-            let Err(error) = opened else { panic!("{told}: damage that nobody notices") };
+            let opened = ended
+                .recv_timeout(PATIENCE)
+                .unwrap_or_else(|_| panic!("{told}: the open does not end"));
+            let Err(error) = opened else {
+                panic!("{told}: damage that nobody notices")
+            };
             assert_eq!(error.kind(), ErrorKind::StoreCorrupted, "{told}: {error}");
-            assert!(kind(&file) != ".log" || error.to_string().contains("the last good commit"), "{told}: {error}");
+            assert!(
+                kind(&file) != ".log" || error.to_string().contains("the last good commit"),
+                "{told}: {error}"
+            );
             *tried.entry(kind(&file)).or_default() += 1;
         }
     }
-    assert!(tried.values().all(|records| *records > 5) && tried.len() == 2, "{tried:?}");
+    assert!(
+        tried.values().all(|records| *records > 5) && tried.len() == 2,
+        "{tried:?}"
+    );
 }
 
 /// The logs behind a manifest that is cut would be replayed onto the state of an older time.
@@ -255,31 +350,52 @@ fn a_manifest_cut_short_is_never_a_state_with_a_hole() {
     let path = dir.path().join("task");
     let mut options = options(Durability::Sync);
     // With compactions the older state's files would be gone, and that is noticed anyway.
-    options.rocksdb_options.push(("disable_auto_compactions".into(), "true".into()));
+    options
+        .rocksdb_options
+        .push(("disable_auto_compactions".into(), "true".into()));
     // The other test's failpoint is none of this one's.
     options.uncommitted_max_bytes = -1;
     let mut world = World::new(7);
     let task = Task::open(&path, &world.specs(), options).expect("a new database");
     for n in 0..25 {
-        world.commit_next(&task, &mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
+        world
+            .commit_next(&task, &mut |_| {})
+            .unwrap_or_else(|e| panic!("{e}"));
         if n % 5 == 2 {
             task.flush(true).expect("a flush");
         }
     }
     drop(task);
     world.lose(true);
-    let original = Original { path, world, durability: Durability::Sync, closed: false, files: BTreeMap::new() };
+    let original = Original {
+        path,
+        world,
+        durability: Durability::Sync,
+        closed: false,
+        files: BTreeMap::new(),
+    };
     let copy = dir.path().join("copy");
     let mut noticed = 0;
     for part in 1..=32 {
         copied(&original.path, &copy);
-        let manifests = std::fs::read_dir(&copy).expect("the files").flatten().map(|entry| entry.path());
-        let manifest = manifests.into_iter().find(|path| kind(path) == "MANIFEST-").expect("a manifest");
+        let manifests = std::fs::read_dir(&copy)
+            .expect("the files")
+            .flatten()
+            .map(|entry| entry.path());
+        let manifest = manifests
+            .into_iter()
+            .find(|path| kind(path) == "MANIFEST-")
+            .expect("a manifest");
         let bytes = std::fs::read(&manifest).expect("the manifest");
         let cut = bytes.len() * part / 33;
         std::fs::write(&manifest, &bytes[..cut]).expect("a write");
-        let error = opened(&copy, &original).unwrap_or_else(|e| panic!("{cut} of {} bytes: {e}", bytes.len()));
+        let error = opened(&copy, &original)
+            .unwrap_or_else(|e| panic!("{cut} of {} bytes: {e}", bytes.len()));
         noticed += usize::from(error.is_some());
     }
-    assert!(noticed > 20, "a manifest that is cut is the right one {} times of 32", 32 - noticed);
+    assert!(
+        noticed > 20,
+        "a manifest that is cut is the right one {} times of 32",
+        32 - noticed
+    );
 }

@@ -1,8 +1,11 @@
-//! A disk that refuses a read, a write or a sync, once or until it is mended: an error that says so, nothing of it committed,
-//! and after a rollback or a reopen everything as it was.
+//! A disk that refuses a read, a write or a sync, once or until it is mended: an error that says
+//! so, nothing of it committed, and after a rollback or a reopen everything as it was.
 
 use holdfast_core::{Durability, ErrorKind, Task, TaskOptions};
-use holdfast_proof::{Fault, Faults, Kept, Note, Operation, Reached, Runner, World, directory, generator, rounds, runner, spilled};
+use holdfast_proof::{
+    Fault, Faults, Kept, Note, Operation, Reached, Runner, World, directory, generator, rounds,
+    runner, spilled,
+};
 use std::path::Path;
 
 /// Errors in one database, one after the other.
@@ -20,8 +23,15 @@ struct Counts {
 fn refuse(seed: u64, counts: &mut Counts) {
     let mut rng = generator(seed, 0);
     let faults = Faults::default();
-    let durability = if rng.bool() { Durability::Sync } else { Durability::Changelog };
-    let options = TaskOptions { environment: Some(faults.environment()), ..runner::options(durability) };
+    let durability = if rng.bool() {
+        Durability::Sync
+    } else {
+        Durability::Changelog
+    };
+    let options = TaskOptions {
+        environment: Some(faults.environment()),
+        ..runner::options(durability)
+    };
     let dir = directory().expect("a temporary directory");
     let path = dir.path().join("task");
     let mut world = World::new(seed);
@@ -29,8 +39,10 @@ fn refuse(seed: u64, counts: &mut Counts) {
         let operation = [Operation::Read, Operation::Write, Operation::Sync][rng.usize(..3)];
         let (within, keeps_failing) = (1 << rng.u32(1..9), rng.bool());
         let after = rng.u64(..within);
-        let told =
-            format!("ERROR_SEED={seed}, error {error}: {operation:?} {after} from here, again and again: {keeps_failing}; {durability:?}");
+        let told = format!(
+            "ERROR_SEED={seed}, error {error}: {operation:?} {after} from here, again and again: \
+             {keeps_failing}; {durability:?}"
+        );
         let mut reached = Reached::start(world.n());
         let mut note = |note| reached.note(note);
         let (failed_before, refused_before) = (faults.failed(), counts.refused);
@@ -40,11 +52,21 @@ fn refuse(seed: u64, counts: &mut Counts) {
             faults.fail(operation, after, keeps_failing);
         }
         let refused = |fault: Fault, what: &str| match fault {
-            Fault::Store(e) if matches!(e.kind(), ErrorKind::Io | ErrorKind::StoreClosed | ErrorKind::InvalidState) => {}
+            Fault::Store(e)
+                if matches!(
+                    e.kind(),
+                    ErrorKind::Io | ErrorKind::StoreClosed | ErrorKind::InvalidState
+                ) => {}
             fault => panic!("{told}: {what}: {fault}"),
         };
         let mut left = None;
-        match Runner::open(&path, options.clone(), world.copy(), seed * 1_000 + error, &mut note) {
+        match Runner::open(
+            &path,
+            options.clone(),
+            world.copy(),
+            seed * 1_000 + error,
+            &mut note,
+        ) {
             Err(fault) => {
                 refused(fault, "opening");
                 counts.refused += 1;
@@ -60,19 +82,26 @@ fn refuse(seed: u64, counts: &mut Counts) {
                     Err(fault) => {
                         refused(fault, "working");
                         counts.refused += 1;
-                        // The state of before the failed call, readable at once; unless the task had just been closed.
+                        // The state of before the failed call, readable at once; unless the task
+                        // had just been closed.
                         let open = match runner.task().rollback() {
                             Ok(()) => {
-                                if World::transaction_of(runner.task()).is_ok_and(|n| n > runner.world.n()) {
+                                if World::transaction_of(runner.task())
+                                    .is_ok_and(|n| n > runner.world.n())
+                                {
                                     // The commit of a spilled transaction, with its commit file.
                                     runner.world.go_forward();
                                 }
-                                runner.world.check(runner.task()).unwrap_or_else(|e| panic!("{told}: after the rollback: {e}"));
+                                runner
+                                    .world
+                                    .check(runner.task())
+                                    .unwrap_or_else(|e| panic!("{told}: after the rollback: {e}"));
                                 true
                             }
                             // A close that failed has closed: without a log that is as a crash.
                             Err(e) if e.kind() == ErrorKind::StoreClosed => false,
-                            // RocksDB refuses writes, and a commit that was interrupted waits for the next open.
+                            // RocksDB refuses writes, and a commit that was interrupted waits for
+                            // the next open.
                             Err(e) if e.kind() == ErrorKind::Io => false,
                             Err(e) => panic!("{told}: {e}"),
                         };
@@ -81,7 +110,10 @@ fn refuse(seed: u64, counts: &mut Counts) {
                         match (0..steps).try_for_each(|_| runner.step()) {
                             Ok(()) if !open => {}
                             Ok(()) => {
-                                runner.world.check(runner.task()).unwrap_or_else(|e| panic!("{told}: going on: {e}"));
+                                runner
+                                    .world
+                                    .check(runner.task())
+                                    .unwrap_or_else(|e| panic!("{told}: going on: {e}"));
                                 counts.went_on += 1;
                             }
                             Err(fault) => refused(fault, "going on"),
@@ -91,20 +123,29 @@ fn refuse(seed: u64, counts: &mut Counts) {
                 left = Some(runner.world.copy());
             }
         }
-        assert!(faults.failed() > failed_before || counts.refused == refused_before, "{told}: refused without an error of the disk");
+        assert!(
+            faults.failed() > failed_before || counts.refused == refused_before,
+            "{told}: refused without an error of the disk"
+        );
         // A process that ends, not a machine: what was written is there.
         faults.lose(&path, Kept::All, false, seed);
-        let task = Task::open(&path, &world.specs(), options.clone()).unwrap_or_else(|e| panic!("{told}: reopened: {:?} {e}", e.kind()));
+        let task = Task::open(&path, &world.specs(), options.clone())
+            .unwrap_or_else(|e| panic!("{told}: reopened: {:?} {e}", e.kind()));
         let n = World::transaction_of(&task).unwrap_or_else(|e| panic!("{told}: {e}"));
         let (durable, attempting) = (reached.durable, reached.attempting);
-        assert!(durable <= n && n <= attempting, "{told}: the task stands at {n}, of {durable} durable and {attempting} attempted");
+        assert!(
+            durable <= n && n <= attempting,
+            "{told}: the task stands at {n}, of {durable} durable and {attempting} attempted"
+        );
         world.advance_to(n);
         // Writes past a transaction that failed are not a matter of the seed alone.
         if let Some(left) = left.filter(|left| !reached.open && left.n() == n) {
             world = left;
         }
         world.lose_as_stopped(&task, &reached);
-        world.check(&task).unwrap_or_else(|e| panic!("{told}: reopened at {n}: {e}"));
+        world
+            .check(&task)
+            .unwrap_or_else(|e| panic!("{told}: reopened at {n}: {e}"));
         task.close().unwrap_or_else(|e| panic!("{told}: {e}"));
         world.lose(true);
         counts.came_back += 1;
@@ -120,7 +161,10 @@ fn an_error_of_the_disk_loses_nothing_and_commits_nothing() {
         refuse(seed, &mut counts);
     }
     println!("disk errors: {counts:?}");
-    assert!(counts.refused > seeds, "most of the errors were never met: {counts:?}");
+    assert!(
+        counts.refused > seeds,
+        "most of the errors were never met: {counts:?}"
+    );
 }
 
 /// Errors until one comes too late for the close; how many there were.
@@ -129,13 +173,19 @@ fn refuse_closes(durability: Durability, operation: Operation) -> u64 {
     for after in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233] {
         let told = format!("{operation:?} {after} from the close on; {durability:?}");
         let faults = Faults::default();
-        let options = TaskOptions { environment: Some(faults.environment()), ..runner::options(durability) };
+        let options = TaskOptions {
+            environment: Some(faults.environment()),
+            ..runner::options(durability)
+        };
         let dir = directory().expect("a temporary directory");
         let path = dir.path().join("task");
         let mut reached = Reached::default();
         let mut note = |note| reached.note(note);
-        let mut runner = Runner::open(&path, options.clone(), World::new(after), after, &mut note).expect("a new database");
-        (0..8).try_for_each(|_| runner.step()).unwrap_or_else(|e| panic!("{told}: {e}"));
+        let mut runner = Runner::open(&path, options.clone(), World::new(after), after, &mut note)
+            .expect("a new database");
+        (0..8)
+            .try_for_each(|_| runner.step())
+            .unwrap_or_else(|e| panic!("{told}: {e}"));
         let last = runner.world.n();
         faults.fail(operation, after, true);
         let closed = runner.task().close();
@@ -151,7 +201,10 @@ fn refuse_closes(durability: Durability, operation: Operation) -> u64 {
             assert!(error.to_string().contains(says), "{told}: {error}");
             refused += 1;
         }
-        runner.task().close().unwrap_or_else(|e| panic!("{told}: closed again: {e}"));
+        runner
+            .task()
+            .close()
+            .unwrap_or_else(|e| panic!("{told}: closed again: {e}"));
         let error = runner.task().begin().err().map(|e| e.kind());
         assert_eq!(error, Some(ErrorKind::StoreClosed), "{told}");
         drop(runner);
@@ -159,17 +212,23 @@ fn refuse_closes(durability: Durability, operation: Operation) -> u64 {
         reached.note(Note::Closing);
         faults.lose(&path, Kept::All, false, after);
         let mut world = World::new(after);
-        let task = Task::open(&path, &world.specs(), options).unwrap_or_else(|e| panic!("{told}: reopened: {e}"));
+        let task = Task::open(&path, &world.specs(), options)
+            .unwrap_or_else(|e| panic!("{told}: reopened: {e}"));
         let n = World::transaction_of(&task).unwrap_or_else(|e| panic!("{told}: {e}"));
         let least = if is_refused { reached.durable } else { last };
-        assert!(least <= n && n <= last, "{told}: the task stands at {n}, of {least} durable and {last} attempted");
+        assert!(
+            least <= n && n <= last,
+            "{told}: the task stands at {n}, of {least} durable and {last} attempted"
+        );
         world.advance_to(n);
         if is_refused {
             world.lose_as_stopped(&task, &reached);
         } else {
             world.lose(true);
         }
-        world.check(&task).unwrap_or_else(|e| panic!("{told}: reopened at {n}: {e}"));
+        world
+            .check(&task)
+            .unwrap_or_else(|e| panic!("{told}: reopened at {n}: {e}"));
         if !met {
             break;
         }
@@ -182,38 +241,71 @@ fn a_close_that_the_disk_refuses_is_an_error_and_loses_nothing() {
     for durability in [Durability::Sync, Durability::Changelog] {
         for operation in [Operation::Write, Operation::Sync] {
             let refused = refuse_closes(durability, operation);
-            assert!(refused > 1, "{durability:?}, {operation:?}: {refused} closes were refused");
+            assert!(
+                refused > 1,
+                "{durability:?}, {operation:?}: {refused} closes were refused"
+            );
         }
     }
 }
 
-/// A spilled commit that meets an error, as a process leaves it that then ends; whether the commit succeeded.
-fn refused_commit(path: &Path, options: &TaskOptions, faults: &Faults, (operation, after, keeps_failing): (Operation, u64, bool)) -> bool {
+/// A spilled commit that meets an error, as a process leaves it that then ends; whether the commit
+/// succeeded.
+fn refused_commit(
+    path: &Path,
+    options: &TaskOptions,
+    faults: &Faults,
+    (operation, after, keeps_failing): (Operation, u64, bool),
+) -> bool {
     let task = Task::open(path, &spilled::specs(), options.clone()).expect("a new database");
-    spilled::spill(&task, 1).and_then(|()| spilled::commit(&task, 1)).and_then(|()| spilled::spill(&task, 2)).expect("nothing fails yet");
+    spilled::spill(&task, 1)
+        .and_then(|()| spilled::commit(&task, 1))
+        .and_then(|()| spilled::spill(&task, 2))
+        .expect("nothing fails yet");
     faults.fail(operation, after, keeps_failing);
     let committed = spilled::commit(&task, 2).is_ok();
     faults.heal();
     if after % 2 == 1 && task.rollback().is_ok() {
         let n = spilled::last_commit(&task).expect("after the rollback");
-        assert!(n == 2 || !committed && n == 1, "the rolled back task stands at {n}");
+        assert!(
+            n == 2 || !committed && n == 1,
+            "the rolled back task stands at {n}"
+        );
     }
     drop(task);
     faults.lose(path, Kept::All, false, after);
     committed
 }
 
-/// Refuses each write or sync of a spilled commit in turn; the last one behind which the commit was there though it had failed.
+/// Refuses each write or sync of a spilled commit in turn; the last one behind which the commit was
+/// there though it had failed.
 fn refuse_commits(durability: Durability, operation: Operation, keeps_failing: bool) -> u64 {
     let mut forward = None;
     for after in 0.. {
-        let told = format!("{operation:?} {after} of the commit, again and again: {keeps_failing}; {durability:?}");
-        let (faults, dir) = (Faults::default(), directory().expect("a temporary directory"));
-        let options = TaskOptions { environment: Some(faults.environment()), ..runner::options(durability) };
-        let committed = refused_commit(dir.path(), &options, &faults, (operation, after, keeps_failing));
-        let task = Task::open(dir.path(), &spilled::specs(), options).unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
+        let told = format!(
+            "{operation:?} {after} of the commit, again and again: {keeps_failing}; {durability:?}"
+        );
+        let (faults, dir) = (
+            Faults::default(),
+            directory().expect("a temporary directory"),
+        );
+        let options = TaskOptions {
+            environment: Some(faults.environment()),
+            ..runner::options(durability)
+        };
+        let committed = refused_commit(
+            dir.path(),
+            &options,
+            &faults,
+            (operation, after, keeps_failing),
+        );
+        let task = Task::open(dir.path(), &spilled::specs(), options)
+            .unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
         let n = spilled::last_commit(&task).unwrap_or_else(|e| panic!("{told}: {e}"));
-        assert!(n == 2 || !committed && n == 1, "{told}: the task stands at {n}");
+        assert!(
+            n == 2 || !committed && n == 1,
+            "{told}: the task stands at {n}"
+        );
         if !committed && n == 2 {
             forward = Some(after);
         }
@@ -224,12 +316,21 @@ fn refuse_commits(durability: Durability, operation: Operation, keeps_failing: b
     0
 }
 
-/// A commit that met an error, and then each write or sync of the open that is to finish it refused in turn.
+/// A commit that met an error, and then each write or sync of the open that is to finish it refused
+/// in turn.
 fn refuse_recoveries(durability: Durability, operation: Operation, at_commit: u64) {
     for after in 0.. {
-        let told = format!("{operation:?} {at_commit} of the commit and {after} of the open; {durability:?}");
-        let (faults, dir) = (Faults::default(), directory().expect("a temporary directory"));
-        let options = TaskOptions { environment: Some(faults.environment()), ..runner::options(durability) };
+        let told = format!(
+            "{operation:?} {at_commit} of the commit and {after} of the open; {durability:?}"
+        );
+        let (faults, dir) = (
+            Faults::default(),
+            directory().expect("a temporary directory"),
+        );
+        let options = TaskOptions {
+            environment: Some(faults.environment()),
+            ..runner::options(durability)
+        };
         refused_commit(dir.path(), &options, &faults, (operation, at_commit, true));
         let before = faults.failed();
         faults.fail(operation, after, true);
@@ -239,8 +340,13 @@ fn refuse_recoveries(durability: Durability, operation: Operation, at_commit: u6
         }
         faults.heal();
         faults.lose(dir.path(), Kept::All, false, after);
-        let task = Task::open(dir.path(), &spilled::specs(), options).unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
-        assert_eq!(spilled::last_commit(&task).unwrap_or_else(|e| panic!("{told}: {e}")), 2, "{told}");
+        let task = Task::open(dir.path(), &spilled::specs(), options)
+            .unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
+        assert_eq!(
+            spilled::last_commit(&task).unwrap_or_else(|e| panic!("{told}: {e}")),
+            2,
+            "{told}"
+        );
         if faults.failed() == before {
             break;
         }

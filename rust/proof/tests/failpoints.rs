@@ -1,5 +1,5 @@
-//! Every named point of the engine hit with an error, a panic and an abort: what was committed is there, whole, and the task
-//! goes on where it can.
+//! Every named point of the engine hit with an error, a panic and an abort: what was committed is
+//! there, whole, and the task goes on where it can.
 
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{Durability, ErrorKind, Task};
@@ -18,8 +18,17 @@ const WITHIN: u64 = 400;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [_, "child", path, seed, point] => match Failpoint::ALL.iter().copied().find(|p| format!("{p:?}") == *point) {
+    match arguments
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
+        [_, "child", path, seed, point] => match Failpoint::ALL
+            .iter()
+            .copied()
+            .find(|p| format!("{p:?}") == *point)
+        {
             Some(point) => child(Path::new(path), number(seed), point),
             None => ExitCode::FAILURE,
         },
@@ -32,7 +41,8 @@ fn number(argument: &str) -> u64 {
     argument.parse().unwrap_or_default()
 }
 
-/// Each round in a process of its own, since a point is armed for the whole process; a core has one of them at a time.
+/// Each round in a process of its own, since a point is armed for the whole process; a core has one
+/// of them at a time.
 fn rounds_side_by_side() -> ExitCode {
     let first = rounds("FAILPOINT_SEED", 1);
     let seeds = first..first + rounds("FAILPOINT_ROUNDS", 2);
@@ -41,14 +51,22 @@ fn rounds_side_by_side() -> ExitCode {
     let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| seeds.contains(seed));
     let proven = |seed: u64| {
         let program = std::env::current_exe().expect("this program");
-        Command::new(program).args(["round", &seed.to_string()]).stdin(Stdio::null()).status().is_ok_and(|done| done.success())
+        Command::new(program)
+            .args(["round", &seed.to_string()])
+            .stdin(Stdio::null())
+            .status()
+            .is_ok_and(|done| done.success())
     };
     let lane = || std::iter::from_fn(take).all(proven);
     let all_are = std::thread::scope(|scope| {
         let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
         lanes.into_iter().all(|lane| lane.join().unwrap_or(false))
     });
-    if all_are { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if all_are {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 fn round(seed: u64) -> ExitCode {
@@ -58,7 +76,8 @@ fn round(seed: u64) -> ExitCode {
     for point in Failpoint::ALL.iter().copied() {
         for action in [Action::Error, Action::Panic, Action::Abort] {
             let done = std::panic::catch_unwind(|| proven(seed, point, action));
-            let done = done.unwrap_or_else(|_| Err("a panic that is not the point's own".to_owned()));
+            let done =
+                done.unwrap_or_else(|_| Err("a panic that is not the point's own".to_owned()));
             if let Err(why) = done {
                 println!("failpoints FAILED: FAILPOINT_SEED={seed}, {point:?}, {action:?}: {why}");
                 return ExitCode::FAILURE;
@@ -66,39 +85,65 @@ fn round(seed: u64) -> ExitCode {
             hit += 1;
         }
     }
-    println!("failpoints: seed {seed}: {} points, {hit} times hit with an error, a panic or an abort", Failpoint::ALL.len());
+    println!(
+        "failpoints: seed {seed}: {} points, {hit} times hit with an error, a panic or an abort",
+        Failpoint::ALL.len()
+    );
     ExitCode::SUCCESS
 }
 
 fn durability(seed: u64) -> Durability {
-    if seed.is_multiple_of(2) { Durability::Sync } else { Durability::Changelog }
+    if seed.is_multiple_of(2) {
+        Durability::Sync
+    } else {
+        Durability::Changelog
+    }
 }
 
 fn proven(seed: u64, point: Failpoint, action: Action) -> Result<(), String> {
     let dir = directory().map_err(|e| e.to_string())?;
     let path = dir.path().join("task");
     // A panic in a callback of RocksDB's ends the process.
-    let dies = action == Action::Abort || (action == Action::Panic && point == Failpoint::InCompaction);
-    if dies { die(&path, seed, point) } else { survive(&path, seed, point, action) }
+    let dies =
+        action == Action::Abort || (action == Action::Panic && point == Failpoint::InCompaction);
+    if dies {
+        die(&path, seed, point)
+    } else {
+        survive(&path, seed, point, action)
+    }
 }
 
-/// How often a point is passed before it acts: a write is a commit, or one that goes straight through.
+/// How often a point is passed before it acts: a write is a commit, or one that goes straight
+/// through.
 fn passed(seed: u64, point: Failpoint) -> u32 {
-    let often = matches!(point, Failpoint::BeforeCommit | Failpoint::AfterCommit | Failpoint::BeforeExpiry);
-    if often { generator(seed, 5).u32(..20) } else { 0 }
+    let often = matches!(
+        point,
+        Failpoint::BeforeCommit | Failpoint::AfterCommit | Failpoint::BeforeExpiry
+    );
+    if often {
+        generator(seed, 5).u32(..20)
+    } else {
+        0
+    }
 }
 
 /// Reopens and compares; the world that the database stands at.
 fn reopened(path: &Path, seed: u64, reached: &Reached) -> Result<World, String> {
     let mut world = World::new(seed);
-    let task = Task::open(path, &world.specs(), runner::options(durability(seed))).map_err(|e| format!("reopened: {e}"))?;
+    let task = Task::open(path, &world.specs(), runner::options(durability(seed)))
+        .map_err(|e| format!("reopened: {e}"))?;
     let n = World::transaction_of(&task).map_err(|e| e.to_string())?;
     if n < reached.durable || n > reached.attempting {
-        return Err(format!("reopened: the task stands at {n}, of {} durable and {} attempted", reached.durable, reached.attempting));
+        return Err(format!(
+            "reopened: the task stands at {n}, of {} durable and {} attempted",
+            reached.durable, reached.attempting
+        ));
     }
     world.advance_to(n);
     world.lose_as_stopped(&task, reached);
-    world.check(&task).map_err(|e| format!("reopened at {n}: {e}"))?;
+    world
+        .check(&task)
+        .map_err(|e| format!("reopened at {n}: {e}"))?;
     task.close().map_err(|e| e.to_string())?;
     world.lose(true);
     Ok(world)
@@ -115,11 +160,18 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
     let mut exactly = None;
     let went_on;
     {
-        let mut runner =
-            Runner::open(path, runner::options(durability(seed)), World::new(seed), seed, &mut note).map_err(|e| e.to_string())?;
+        let mut runner = Runner::open(
+            path,
+            runner::options(durability(seed)),
+            World::new(seed),
+            seed,
+            &mut note,
+        )
+        .map_err(|e| e.to_string())?;
         steps(&mut runner, STEPS).map_err(|e| e.to_string())?;
         point.arm(action, passed(seed, point));
-        // After a step that failed the point has been hit; a filter cannot fail, so there none does.
+        // After a step that failed the point has been hit; a filter cannot fail, so there none
+        // does.
         let stopped = std::panic::catch_unwind(AssertUnwindSafe(|| {
             for _ in 0..WITHIN {
                 if let Err(fault) = runner.step() {
@@ -131,11 +183,20 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
         if !Failpoint::disarm() {
             return Err(format!("not reached in {WITHIN} transactions"));
         }
-        let in_commit = Failpoint::ALL.iter().skip_while(|p| **p != Failpoint::AfterCommitFile).any(|p| *p == point);
+        let in_commit = Failpoint::ALL
+            .iter()
+            .skip_while(|p| **p != Failpoint::AfterCommitFile)
+            .any(|p| *p == point);
         let stopped_late = match &stopped {
             Ok(Some(fault)) => fault.to_string().contains("a commit was interrupted"),
             Ok(None) => false,
-            Err(_) => in_commit || matches!(point, Failpoint::BeforeCommit | Failpoint::BeforeFlush | Failpoint::AfterFlush),
+            Err(_) => {
+                in_commit
+                    || matches!(
+                        point,
+                        Failpoint::BeforeCommit | Failpoint::BeforeFlush | Failpoint::AfterFlush
+                    )
+            }
         };
         match stopped {
             Ok(Some(Fault::Store(error))) if error.to_string().contains("failpoint") => {}
@@ -146,7 +207,8 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
             Err(_) => {}
         }
         // A panic behind a write leaves a task that does not know of it, until it is opened again.
-        let unknown = action == Action::Panic && matches!(point, Failpoint::AfterCommit | Failpoint::BeforeExpiry);
+        let unknown = action == Action::Panic
+            && matches!(point, Failpoint::AfterCommit | Failpoint::BeforeExpiry);
         let healed = match runner.task().rollback() {
             // The point was hit while the task was being opened again.
             Err(error) if error.kind() == ErrorKind::StoreClosed => false,
@@ -154,7 +216,8 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
             Ok(()) => !unknown,
         };
         if healed && stopped_late {
-            // The commit of a spilled transaction has happened with its commit file: a rollback ends it.
+            // The commit of a spilled transaction has happened with its commit file: a rollback
+            // ends it.
             let n = World::transaction_of(runner.task()).map_err(|e| e.to_string())?;
             if n == runner.world.n() + 1 {
                 runner.world.go_forward();
@@ -164,7 +227,10 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
             runner.world.go_forward();
         }
         if healed {
-            runner.world.check(runner.task()).map_err(|e| format!("after the rollback: {e}"))?;
+            runner
+                .world
+                .check(runner.task())
+                .map_err(|e| format!("after the rollback: {e}"))?;
             if action == Action::Error {
                 // Of what failed nothing is in the files either.
                 runner.task().flush(true).map_err(|e| e.to_string())?;
@@ -173,20 +239,35 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
         }
         if healed && action == Action::Panic {
             steps(&mut runner, STEPS).map_err(|e| format!("going on: {e}"))?;
-            runner.world.check(runner.task()).map_err(|e| format!("going on: {e}"))?;
+            runner
+                .world
+                .check(runner.task())
+                .map_err(|e| format!("going on: {e}"))?;
         }
         went_on = healed && action == Action::Panic;
     }
     let world = reopened(path, seed, &reached)?;
     if exactly.is_some_and(|n| n != world.n()) {
-        return Err(format!("reopened: transaction {} failed, and is there", world.n()));
+        return Err(format!(
+            "reopened: transaction {} failed, and is there",
+            world.n()
+        ));
     }
     if went_on {
         return Ok(());
     }
     let mut note = |_| {};
-    let mut runner = Runner::open(path, runner::options(durability(seed)), world, seed + 1, &mut note).map_err(|e| e.to_string())?;
-    steps(&mut runner, STEPS).and_then(|()| runner.world.check(runner.task())).map_err(|e| format!("going on: {e}"))
+    let mut runner = Runner::open(
+        path,
+        runner::options(durability(seed)),
+        world,
+        seed + 1,
+        &mut note,
+    )
+    .map_err(|e| e.to_string())?;
+    steps(&mut runner, STEPS)
+        .and_then(|()| runner.world.check(runner.task()))
+        .map_err(|e| format!("going on: {e}"))
 }
 
 /// The process dies at the point; nothing is lost.
@@ -200,16 +281,29 @@ fn die(path: &Path, seed: u64, point: Failpoint) -> Result<(), String> {
         .output()
         .map_err(|e| e.to_string())?;
     if done.status.signal() != Some(6) {
-        return Err(format!("the process did not die, {}: {}", done.status, String::from_utf8_lossy(&done.stdout)));
+        return Err(format!(
+            "the process did not die, {}: {}",
+            done.status,
+            String::from_utf8_lossy(&done.stdout)
+        ));
     }
     let mut reached = Reached::default();
-    String::from_utf8_lossy(&done.stdout).lines().for_each(|line| reached.note_line(line));
+    String::from_utf8_lossy(&done.stdout)
+        .lines()
+        .for_each(|line| reached.note_line(line));
     reopened(path, seed, &reached).map(drop)
 }
 
 fn child(path: &Path, seed: u64, point: Failpoint) -> ExitCode {
     let mut note = |note: Note| print!("{}", note.line());
-    let worked = Runner::open(path, runner::options(durability(seed)), World::new(seed), seed, &mut note).and_then(|mut runner| {
+    let worked = Runner::open(
+        path,
+        runner::options(durability(seed)),
+        World::new(seed),
+        seed,
+        &mut note,
+    )
+    .and_then(|mut runner| {
         steps(&mut runner, STEPS)?;
         // A panic where only a panic can show what an abort does.
         point.arm(Action::Abort, passed(seed, point));

@@ -1,9 +1,11 @@
-//! A process killed with SIGKILL at any moment: the parent reopens what it left and compares everything with the model.
+//! A process killed with SIGKILL at any moment: the parent reopens what it left and compares
+//! everything with the model.
 //!
-//! The child is this program again. It works through a seed's transactions and notes beside the database what it attempts and
-//! what has returned; a plain write is enough, since a kill loses no page cache. It kills itself, from a second thread: some time after
-//! it was opened, or at an aimed moment, so long after "attempting n" or after a flush, a compaction or a reopen began, or between the
-//! steps of a spilled transaction's commit.
+//! The child is this program again. It works through a seed's transactions and notes beside the
+//! database what it attempts and what has returned; a plain write is enough, since a kill loses no
+//! page cache. It kills itself, from a second thread: some time after it was opened, or at an aimed
+//! moment, so long after "attempting n" or after a flush, a compaction or a reopen began, or
+//! between the steps of a spilled transaction's commit.
 //!
 //! `make crash N=1000` runs as many kills as one likes and goes on where it was stopped.
 
@@ -28,7 +30,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     if let [_, role, path, numbers @ ..] = arguments.as_slice()
         && role == "child"
-        && let [seed, kill, n, emptied] = *numbers.iter().map(|text| text.parse().unwrap_or_default()).collect::<Vec<u64>>()
+        && let [seed, kill, n, emptied] = *numbers
+            .iter()
+            .map(|text| text.parse().unwrap_or_default())
+            .collect::<Vec<u64>>()
     {
         return child(Path::new(path), seed, kill, World::at(seed, n, emptied));
     }
@@ -36,7 +41,11 @@ fn main() -> ExitCode {
 }
 
 fn durability(seed: u64) -> Durability {
-    if seed.is_multiple_of(2) { Durability::Sync } else { Durability::Changelog }
+    if seed.is_multiple_of(2) {
+        Durability::Sync
+    } else {
+        Durability::Changelog
+    }
 }
 
 /// When a child dies.
@@ -57,9 +66,9 @@ enum Moment {
 /// Families that the commit of a spilled transaction takes files in for.
 const FAMILIES: u32 = 10;
 
-/// The steps of a spill and of the commit of a spilled transaction: rows in sorted files; those merged and the earlier commits in
-/// files; the commit file written; so many families' files taken in, and after the last the write of the metadata; all but the
-/// removal of the commit's folder.
+/// The steps of a spill and of the commit of a spilled transaction: rows in sorted files; those
+/// merged and the earlier commits in files; the commit file written; so many families' files taken
+/// in, and after the last the write of the metadata; all but the removal of the commit's folder.
 fn step_of_a_spilled_commit(rng: &mut fastrand::Rng) -> (Failpoint, u32) {
     match rng.u8(..8) {
         0 => (Failpoint::BeforeSpill, 0),
@@ -102,14 +111,19 @@ fn die_after(delay: Duration) {
         while start.elapsed() < delay {
             std::hint::spin_loop();
         }
-        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        let _ =
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     });
 }
 
 /// Works until it is killed; returns only if something is wrong.
 fn child(path: &Path, seed: u64, kill: u64, world: World) -> ExitCode {
     let (moment, start) = (moment(seed, kill), world.n());
-    let mut notes = match OpenOptions::new().create(true).append(true).open(notes(path)) {
+    let mut notes = match OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(notes(path))
+    {
         Ok(file) => file,
         Err(e) => {
             eprintln!("the notes cannot be written: {e}");
@@ -120,7 +134,9 @@ fn child(path: &Path, seed: u64, kill: u64, world: World) -> ExitCode {
     let mut note = |note: Note| {
         let _ = notes.write_all(note.line().as_bytes());
         match (moment, note) {
-            (Moment::AtCommit(n, delay), Note::Attempting(m)) if m == start + 1 + n => die_after(delay),
+            (Moment::AtCommit(n, delay), Note::Attempting(m)) if m == start + 1 + n => {
+                die_after(delay)
+            }
             (Moment::AtUpkeep(n, delay), Note::Upkeep(_)) => {
                 if upkeep == n {
                     die_after(delay);
@@ -138,7 +154,14 @@ fn child(path: &Path, seed: u64, kill: u64, world: World) -> ExitCode {
         }
         _ => {}
     }
-    let worked = Runner::open(path, runner::options(durability(seed)), world, seed * 1_000 + kill, &mut note).and_then(|mut runner| {
+    let worked = Runner::open(
+        path,
+        runner::options(durability(seed)),
+        world,
+        seed * 1_000 + kill,
+        &mut note,
+    )
+    .and_then(|mut runner| {
         runner.world.check(runner.task())?;
         if let Moment::AfterStart(delay) = moment {
             die_after(delay);
@@ -159,8 +182,13 @@ fn child(path: &Path, seed: u64, kill: u64, world: World) -> ExitCode {
 /// What a child has noted that began behind transaction `start`.
 fn reached(path: &Path, start: u64) -> Reached {
     let mut reached = Reached::start(start);
-    let Ok(file) = std::fs::File::open(notes(path)) else { return reached };
-    std::io::BufReader::new(file).lines().map_while(Result::ok).for_each(|line| reached.note_line(&line));
+    let Ok(file) = std::fs::File::open(notes(path)) else {
+        return reached;
+    };
+    std::io::BufReader::new(file)
+        .lines()
+        .map_while(Result::ok)
+        .for_each(|line| reached.note_line(&line));
     let _ = std::fs::remove_file(notes(path));
     reached
 }
@@ -194,28 +222,51 @@ fn live(path: &Path, seed: u64, kills: u64) -> Result<u64, String> {
             let _ = std::io::Read::read_to_string(&mut stderr, &mut said);
         }
         if status.signal() != Some(9) {
-            return Err(format!("kill {kill} ({:?}): the child ended by itself, {status}: {said}", moment(seed, kill)));
+            return Err(format!(
+                "kill {kill} ({:?}): the child ended by itself, {status}: {said}",
+                moment(seed, kill)
+            ));
         }
         let reached = reached(path, world.n());
-        let told = format!("kill {kill} ({:?}), {:?}, {reached:?}", moment(seed, kill), durability(seed));
+        let told = format!(
+            "kill {kill} ({:?}), {:?}, {reached:?}",
+            moment(seed, kill),
+            durability(seed)
+        );
 
         if reached.open {
-            // What an unclean stop left of a store without transactions is in doubt, and with transactions nothing may be (T19).
-            match Task::open(path, &world.transactional_specs(), runner::options(durability(seed))) {
+            // What an unclean stop left of a store without transactions is in doubt, and with
+            // transactions nothing may be (T19).
+            match Task::open(
+                path,
+                &world.transactional_specs(),
+                runner::options(durability(seed)),
+            ) {
                 Err(e) if e.kind() == ErrorKind::TaskCorrupted => {}
-                Err(e) => return Err(format!("{told}: opened with transactions: {:?} {e}", e.kind())),
-                Ok(_) => return Err(format!("{told}: opened with transactions although its state is in doubt")),
+                Err(e) => {
+                    return Err(format!(
+                        "{told}: opened with transactions: {:?} {e}",
+                        e.kind()
+                    ));
+                }
+                Ok(_) => {
+                    return Err(format!(
+                        "{told}: opened with transactions although its state is in doubt"
+                    ));
+                }
             }
         }
-        let task =
-            Task::open(path, &world.specs(), runner::options(durability(seed))).map_err(|e| format!("{told}: {:?} {e}", e.kind()))?;
+        let task = Task::open(path, &world.specs(), runner::options(durability(seed)))
+            .map_err(|e| format!("{told}: {:?} {e}", e.kind()))?;
         let n = World::transaction_of(&task).map_err(|e| format!("{told}: {e}"))?;
         if n < reached.durable || n > reached.attempting {
             return Err(format!("{told}: the task stands at {n}"));
         }
         world.advance_to(n);
         world.lose_as_stopped(&task, &reached);
-        world.check(&task).map_err(|e| format!("{told}: at {n}: {e}"))?;
+        world
+            .check(&task)
+            .map_err(|e| format!("{told}: at {n}: {e}"))?;
         // Half of the time the next child finds what the recovery left, not what a close wrote.
         let cleanly = generator(seed, (1 << 58) + kill).bool();
         world.lose(cleanly);
@@ -231,14 +282,29 @@ fn live(path: &Path, seed: u64, kills: u64) -> Result<u64, String> {
 /// Where a long run of this very program notes how far it came: kills and the next seed.
 fn progress_file() -> Option<PathBuf> {
     let path = std::env::var_os("CRASH_PROGRESS").map(PathBuf::from)?;
-    let built = std::env::current_exe().and_then(|exe| exe.metadata()?.modified()).ok()?;
-    Some(path.with_extension(built.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs().to_string()))
+    let built = std::env::current_exe()
+        .and_then(|exe| exe.metadata()?.modified())
+        .ok()?;
+    Some(
+        path.with_extension(
+            built
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .ok()?
+                .as_secs()
+                .to_string(),
+        ),
+    )
 }
 
 fn parent() -> ExitCode {
     let wanted = rounds("CRASH_KILLS", 100);
-    let only = std::env::var("CRASH_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
-    let (done, first) = match (progress_file().and_then(|path| std::fs::read_to_string(path).ok()), only) {
+    let only = std::env::var("CRASH_SEED")
+        .ok()
+        .and_then(|seed| seed.parse::<u64>().ok());
+    let (done, first) = match (
+        progress_file().and_then(|path| std::fs::read_to_string(path).ok()),
+        only,
+    ) {
         (Some(text), None) => {
             let mut numbers = text.split_whitespace().map(|n| n.parse().unwrap_or(0));
             (numbers.next().unwrap_or(0), numbers.next().unwrap_or(1))
@@ -260,7 +326,9 @@ fn parent() -> ExitCode {
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
-                while done.load(Ordering::Relaxed) < wanted && failure.lock().is_ok_and(|failure| failure.is_none()) {
+                while done.load(Ordering::Relaxed) < wanted
+                    && failure.lock().is_ok_and(|failure| failure.is_none())
+                {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     let mut dir = match directory() {
                         Ok(dir) => dir,
@@ -271,18 +339,27 @@ fn parent() -> ExitCode {
                         Ok(kills) => {
                             let before = done.fetch_add(kills, Ordering::Relaxed);
                             if (before + kills) * 10 / wanted > before * 10 / wanted {
-                                println!("kill loop: {} of {wanted} kills verified, {:?}", before + kills, started.elapsed());
+                                println!(
+                                    "kill loop: {} of {wanted} kills verified, {:?}",
+                                    before + kills,
+                                    started.elapsed()
+                                );
                             }
                             if let Some(path) = progress_file() {
                                 // The other worker's database is simply done again.
-                                let _ = std::fs::write(path, format!("{} {}", before + kills, seed + 1));
+                                let _ = std::fs::write(
+                                    path,
+                                    format!("{} {}", before + kills, seed + 1),
+                                );
                             }
                         }
                         Err(why) => {
                             dir.disable_cleanup(true);
                             let kept = dir.path().display();
                             let repeat = format!("make crash SEED={seed} N={KILLS_EACH}");
-                            fail(format!("seed {seed}, {why}\n  files: {kept}\n  repeat: {repeat}"));
+                            fail(format!(
+                                "seed {seed}, {why}\n  files: {kept}\n  repeat: {repeat}"
+                            ));
                         }
                     }
                 }
@@ -294,7 +371,11 @@ fn parent() -> ExitCode {
             if let Some(path) = progress_file() {
                 let _ = std::fs::remove_file(path);
             }
-            println!("kill loop: {} kills, all verified, in {:?}", done.into_inner(), started.elapsed());
+            println!(
+                "kill loop: {} kills, all verified, in {:?}",
+                done.into_inner(),
+                started.elapsed()
+            );
             ExitCode::SUCCESS
         }
         Ok(Some(why)) => {

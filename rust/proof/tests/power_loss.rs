@@ -1,7 +1,9 @@
 //! A machine loses its power in the middle of anything: what was committed must be there, whole.
 
 use holdfast_core::{Durability, Task, TaskOptions};
-use holdfast_proof::{Fault, Faults, Kept, Reached, Runner, World, directory, generator, rounds, runner, spilled};
+use holdfast_proof::{
+    Fault, Faults, Kept, Reached, Runner, World, directory, generator, rounds, runner, spilled,
+};
 use std::path::Path;
 
 /// Losses of one database, one after the other.
@@ -11,11 +13,13 @@ const LOSSES_EACH: u64 = 4;
 fn work(path: &Path, options: &TaskOptions, world: &World, faults: &Faults, seed: u64) -> Reached {
     let mut reached = Reached::start(world.n());
     let mut note = |note| reached.note(note);
-    let stopped = Runner::open(path, options.clone(), world.copy(), seed, &mut note).and_then(|mut runner| {
-        loop {
-            runner.step()?;
-        }
-    });
+    let stopped = Runner::open(path, options.clone(), world.copy(), seed, &mut note).and_then(
+        |mut runner| {
+            loop {
+                runner.step()?;
+            }
+        },
+    );
     match stopped {
         Ok(never) => never,
         Err(Fault::Store(_)) if !faults.powered() => reached,
@@ -27,8 +31,15 @@ fn work(path: &Path, options: &TaskOptions, world: &World, faults: &Faults, seed
 fn lose_power(seed: u64) {
     let mut rng = generator(seed, 0);
     let faults = Faults::default();
-    let durability = if rng.bool() { Durability::Sync } else { Durability::Changelog };
-    let options = TaskOptions { environment: Some(faults.environment()), ..runner::options(durability) };
+    let durability = if rng.bool() {
+        Durability::Sync
+    } else {
+        Durability::Changelog
+    };
+    let options = TaskOptions {
+        environment: Some(faults.environment()),
+        ..runner::options(durability)
+    };
     let dir = directory().expect("a temporary directory");
     let path = dir.path().join("task");
     let mut world = World::new(seed);
@@ -40,14 +51,23 @@ fn lose_power(seed: u64) {
         let kept = [Kept::Nothing, Kept::Part, Kept::All][rng.usize(..3)];
         let entries = rng.bool();
         faults.lose(&path, kept, entries, rng.u64(..));
-        let told = format!("seed {seed}, loss {loss}, {durability:?}, {kept:?} kept, entries lost: {entries}, {reached:?}");
+        let told = format!(
+            "seed {seed}, loss {loss}, {durability:?}, {kept:?} kept, entries lost: {entries}, \
+             {reached:?}"
+        );
 
-        let task = Task::open(&path, &world.specs(), options.clone()).unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
+        let task = Task::open(&path, &world.specs(), options.clone())
+            .unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
         let n = World::transaction_of(&task).unwrap_or_else(|e| panic!("{told}: {e}"));
-        assert!(reached.durable <= n && n <= reached.attempting, "{told}: the task stands at {n}");
+        assert!(
+            reached.durable <= n && n <= reached.attempting,
+            "{told}: the task stands at {n}"
+        );
         world.advance_to(n);
         world.lose_as_stopped(&task, &reached);
-        world.check(&task).unwrap_or_else(|e| panic!("{told}: at {n}: {e}"));
+        world
+            .check(&task)
+            .unwrap_or_else(|e| panic!("{told}: at {n}: {e}"));
         // Half of the time the next loss finds what the recovery left, not what a close wrote.
         let cleanly = rng.bool();
         world.lose(cleanly);
@@ -71,24 +91,43 @@ fn no_loss_of_power_loses_a_commit_or_tears_one() {
 /// A spilled commit before each of whose writes and syncs the power goes in turn.
 fn lose_power_in_a_commit(durability: Durability, kept: Kept, entries: bool, seed: u64) {
     for after in 0.. {
-        let told =
-            format!("before write or sync {after} of the commit, {durability:?}, {kept:?} kept, entries lost: {entries}, seed {seed}");
-        let (faults, dir) = (Faults::default(), directory().expect("a temporary directory"));
-        let options = TaskOptions { environment: Some(faults.environment()), ..runner::options(durability) };
-        let task = Task::open(dir.path(), &spilled::specs(), options.clone()).expect("a new database");
-        spilled::spill(&task, 1).and_then(|()| spilled::commit(&task, 1)).and_then(|()| spilled::spill(&task, 2)).expect("there is power");
+        let told = format!(
+            "before write or sync {after} of the commit, {durability:?}, {kept:?} kept, entries \
+             lost: {entries}, seed {seed}"
+        );
+        let (faults, dir) = (
+            Faults::default(),
+            directory().expect("a temporary directory"),
+        );
+        let options = TaskOptions {
+            environment: Some(faults.environment()),
+            ..runner::options(durability)
+        };
+        let task =
+            Task::open(dir.path(), &spilled::specs(), options.clone()).expect("a new database");
+        spilled::spill(&task, 1)
+            .and_then(|()| spilled::commit(&task, 1))
+            .and_then(|()| spilled::spill(&task, 2))
+            .expect("there is power");
         faults.power_off_after(after);
         let committed = spilled::commit(&task, 2).is_ok();
         let ended = faults.powered();
         faults.power_off();
         drop(task);
         faults.lose(dir.path(), kept, entries, seed);
-        let task = Task::open(dir.path(), &spilled::specs(), options).unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
+        let task = Task::open(dir.path(), &spilled::specs(), options)
+            .unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
         let n = spilled::last_commit(&task).unwrap_or_else(|e| panic!("{told}: {e}"));
-        assert!(n == 2 || !committed && n == 1, "{told}: the task stands at {n}");
+        assert!(
+            n == 2 || !committed && n == 1,
+            "{told}: the task stands at {n}"
+        );
         if ended {
             // About 60; what RocksDB writes in the background comes earlier or later.
-            assert!(committed && after > 30, "{told}: ended without the power gone");
+            assert!(
+                committed && after > 30,
+                "{told}: ended without the power gone"
+            );
             break;
         }
     }
@@ -100,7 +139,12 @@ fn the_power_may_go_at_each_step_of_a_spilled_commit() {
     lose_power_in_a_commit(Durability::Sync, Kept::Nothing, true, 0);
     lose_power_in_a_commit(Durability::Sync, Kept::Nothing, true, 1);
     if rounds("POWER_LOSSES", 100) > 100 {
-        for (kept, entries) in [(Kept::Nothing, false), (Kept::Part, false), (Kept::Part, true), (Kept::All, true)] {
+        for (kept, entries) in [
+            (Kept::Nothing, false),
+            (Kept::Part, false),
+            (Kept::Part, true),
+            (Kept::All, true),
+        ] {
             lose_power_in_a_commit(Durability::Sync, kept, entries, 2);
             lose_power_in_a_commit(Durability::Changelog, kept, entries, 3);
         }

@@ -1,9 +1,10 @@
-//! A disk that refuses one read of those that an answer needs: the answer is an error, or it is whole. Never are
-//! rows missing because a later seek forgot the error.
+//! A disk that refuses one read of those that an answer needs: the answer is an error, or it is
+//! whole. Never are rows missing because a later seek forgot the error.
 
 use holdfast_core::rocks::{SharedMemory, configure_shared_memory};
 use holdfast_core::{
-    Durability, ErrorKind, OffsetChange, Op, Result, Step, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Transaction, WindowPut,
+    Durability, ErrorKind, OffsetChange, Op, Result, Step, StoreKind, StoreSpec, Task, TaskOptions,
+    Timestamp, Transaction, WindowPut,
 };
 use holdfast_proof::{Faults, Operation, directory, runner, subject};
 use std::fmt::Write;
@@ -17,29 +18,68 @@ const VALUE: [u8; 700] = [7; 700];
 fn specs() -> [StoreSpec; 3] {
     [
         subject::spec("plain", StoreKind::KeyValue),
-        subject::spec("versions", StoreKind::Versioned { history_retention: 1_000, segment_interval: 100 }),
-        subject::spec("windows", StoreKind::Window { retention: 1_000, window_size: 5, retain_duplicates: false, timestamped: false }),
+        subject::spec(
+            "versions",
+            StoreKind::Versioned {
+                history_retention: 1_000,
+                segment_interval: 100,
+            },
+        ),
+        subject::spec(
+            "windows",
+            StoreKind::Window {
+                retention: 1_000,
+                window_size: 5,
+                retain_duplicates: false,
+                timestamped: false,
+            },
+        ),
     ]
 }
 
 /// Writes every second key of all stores, and deletes some rows of the others.
 fn write(task: &Task, parity: u8) {
-    let (plain, versions, windows) = (task.key_value("plain"), task.versioned("versions"), task.window("windows"));
-    let (plain, versions, windows) = (plain.expect("a store"), versions.expect("a store"), windows.expect("a store"));
+    let (plain, versions, windows) = (
+        task.key_value("plain"),
+        task.versioned("versions"),
+        task.window("windows"),
+    );
+    let (plain, versions, windows) = (
+        plain.expect("a store"),
+        versions.expect("a store"),
+        windows.expect("a store"),
+    );
     let mut tx = task.transaction().expect("a transaction");
     for key in (0..KEYS).filter(|key| key % 2 == parity) {
         let name = [b'k', key];
         for n in 0..VERSIONS {
             let row = [&name[..], &[n as u8]].concat();
             plain.put(&mut tx, &row, Some(&VALUE)).expect("a put");
-            let ops = [Op::Put { key: &name, value: Some(&VALUE), timestamp: Timestamp(n * 2 + i64::from(parity)) }];
-            versions.apply_batch(&mut tx, &ops, true, &mut |_, _| {}).expect("a put");
-            let put = WindowPut { key: &name, value: Some(&VALUE), start: Timestamp(n), timestamp: None };
+            let ops = [Op::Put {
+                key: &name,
+                value: Some(&VALUE),
+                timestamp: Timestamp(n * 2 + i64::from(parity)),
+            }];
+            versions
+                .apply_batch(&mut tx, &ops, true, &mut |_, _| {})
+                .expect("a put");
+            let put = WindowPut {
+                key: &name,
+                value: Some(&VALUE),
+                start: Timestamp(n),
+                timestamp: None,
+            };
             windows.put(&mut tx, put).expect("a put");
         }
         if parity == 1 && key % 3 == 0 {
             // The committed rows of the key before.
-            plain.delete_range(&mut tx, Some(&[b'k', key - 1, 10]), Some(&[b'k', key - 1, 50])).expect("a deletion");
+            plain
+                .delete_range(
+                    &mut tx,
+                    Some(&[b'k', key - 1, 10]),
+                    Some(&[b'k', key - 1, 50]),
+                )
+                .expect("a deletion");
         }
     }
 }
@@ -48,17 +88,25 @@ type Read = fn(&Task, &mut Transaction) -> Result<String>;
 
 fn plain_rows(task: &Task, tx: &mut Transaction, reverse: bool) -> Result<String> {
     let mut rows = String::new();
-    task.key_value("plain")?.range(tx, None, None, reverse)?.for_each(&mut |key, value| {
-        let _ = write!(rows, "{key:?} {} ", value.len());
-        Step::Next
-    })?;
+    task.key_value("plain")?
+        .range(tx, None, None, reverse)?
+        .for_each(&mut |key, value| {
+            let _ = write!(rows, "{key:?} {} ", value.len());
+            Step::Next
+        })?;
     Ok(rows)
 }
 
 fn version_rows(mut scan: holdfast_core::VersionScan) -> Result<String> {
     let mut rows = String::new();
     scan.for_each(&mut |key, v| {
-        let _ = write!(rows, "{key:?} {} {:?} {:?} ", v.value.len(), v.timestamp, v.valid_to);
+        let _ = write!(
+            rows,
+            "{key:?} {} {:?} {:?} ",
+            v.value.len(),
+            v.timestamp,
+            v.valid_to
+        );
         true
     })?;
     Ok(rows)
@@ -70,9 +118,10 @@ const READS: [(&str, Read); 9] = [
     ("gets", |task, tx| {
         let mut rows = String::new();
         for key in 0..KEYS {
-            task.key_value("plain")?.get(tx, &[b'k', key, 20], |value| {
-                let _ = write!(rows, "{:?} ", value.map(<[u8]>::len));
-            })?;
+            task.key_value("plain")?
+                .get(tx, &[b'k', key, 20], |value| {
+                    let _ = write!(rows, "{:?} ", value.map(<[u8]>::len));
+                })?;
         }
         Ok(rows)
     }),
@@ -80,22 +129,40 @@ const READS: [(&str, Read); 9] = [
         let keys: Vec<_> = (0..KEYS).map(|key| [b'k', key, 20]).collect();
         let keys: Vec<_> = keys.iter().map(|key| key.as_slice()).collect();
         let mut rows = vec![None; keys.len()];
-        task.key_value("plain")?.get_batch(tx, &keys, |n, value| rows[n] = value.map(<[u8]>::len))?;
+        task.key_value("plain")?
+            .get_batch(tx, &keys, |n, value| rows[n] = value.map(<[u8]>::len))?;
         Ok(format!("{rows:?}"))
     }),
     // One version of each key, and then on to the next key.
-    ("a scan as of a moment", |task, tx| version_rows(task.versioned("versions")?.scan(tx, Some(Timestamp(90)))?)),
+    ("a scan as of a moment", |task, tx| {
+        version_rows(task.versioned("versions")?.scan(tx, Some(Timestamp(90)))?)
+    }),
     ("all versions", |task, tx| {
-        version_rows(task.versioned("versions")?.versions_range(tx, None, None, Timestamp(0), Timestamp(1_000))?)
+        version_rows(task.versioned("versions")?.versions_range(
+            tx,
+            None,
+            None,
+            Timestamp(0),
+            Timestamp(1_000),
+        )?)
     }),
     // Near the first version, so that many newer ones are walked over.
     ("gets as of a moment", |task, tx| {
         let mut rows = String::new();
         for key in 0..KEYS {
             for at in [1, 6, 7] {
-                task.versioned("versions")?.get_as_of(tx, &[b'k', key], Timestamp(at), |found| {
-                    let _ = write!(rows, "{:?} ", found.map(|v| (v.value.len(), v.timestamp, v.valid_to)));
-                })?;
+                task.versioned("versions")?.get_as_of(
+                    tx,
+                    &[b'k', key],
+                    Timestamp(at),
+                    |found| {
+                        let _ = write!(
+                            rows,
+                            "{:?} ",
+                            found.map(|v| (v.value.len(), v.timestamp, v.valid_to))
+                        );
+                    },
+                )?;
             }
         }
         Ok(rows)
@@ -104,8 +171,16 @@ const READS: [(&str, Read); 9] = [
         let mut rows = String::new();
         let table = task.versioned("versions")?;
         for key in 0..KEYS {
-            let _ = write!(rows, "{:?} ", table.next_change(tx, &[b'k', key], Timestamp(2))?);
-            let _ = write!(rows, "{:?} ", table.last_change(tx, &[b'k', key], Timestamp(2))?);
+            let _ = write!(
+                rows,
+                "{:?} ",
+                table.next_change(tx, &[b'k', key], Timestamp(2))?
+            );
+            let _ = write!(
+                rows,
+                "{:?} ",
+                table.last_change(tx, &[b'k', key], Timestamp(2))?
+            );
         }
         Ok(rows)
     }),
@@ -113,9 +188,22 @@ const READS: [(&str, Read); 9] = [
     ("windows of some keys", |task, tx| {
         let mut rows = String::new();
         let (low, high) = ([b'k', 9], [b'k', 12]);
-        let mut scan = task.window("windows")?.fetch_range(tx, Some(&low), Some(&high), Timestamp(5), Timestamp(50), false)?;
+        let mut scan = task.window("windows")?.fetch_range(
+            tx,
+            Some(&low),
+            Some(&high),
+            Timestamp(5),
+            Timestamp(50),
+            false,
+        )?;
         scan.for_each(&mut |window, found| {
-            let _ = write!(rows, "{:?} {:?} {} ", window.key, window.start, found.value.len());
+            let _ = write!(
+                rows,
+                "{:?} {:?} {} ",
+                window.key,
+                window.start,
+                found.value.len()
+            );
             true
         })?;
         Ok(rows)
@@ -125,19 +213,29 @@ const READS: [(&str, Read); 9] = [
 /// Refuses the reads that an answer takes, one at a time.
 fn refuse_each(spills_at: i64) {
     let faults = Faults::default();
-    let mut options = TaskOptions { environment: Some(faults.environment()), ..runner::options(Durability::Changelog) };
+    let mut options = TaskOptions {
+        environment: Some(faults.environment()),
+        ..runner::options(Durability::Changelog)
+    };
     options.uncommitted_max_bytes = spills_at;
     // Nobody but the test reads.
-    options.rocksdb_options.push(("disable_auto_compactions".into(), "true".into()));
+    options
+        .rocksdb_options
+        .push(("disable_auto_compactions".into(), "true".into()));
     // Rows of one value would be nothing on the disk.
-    options.rocksdb_options.push(("compression".into(), "kNoCompression".into()));
+    options
+        .rocksdb_options
+        .push(("compression".into(), "kNoCompression".into()));
     let dir = directory().expect("a temporary directory");
     let task = Task::open(&dir.path().join("task"), &specs(), options).expect("a new database");
     write(&task, 0);
     task.commit(OffsetChange::Keep).expect("a commit");
     task.flush(true).expect("a flush");
     write(&task, 1);
-    assert_eq!(task.transaction().expect("a transaction").has_spilled(), spills_at >= 0);
+    assert_eq!(
+        task.transaction().expect("a transaction").has_spilled(),
+        spills_at >= 0
+    );
     for (what, read) in READS {
         let mut tx = task.transaction().expect("a transaction").reader();
         let whole = read(&task, &mut tx).unwrap_or_else(|e| panic!("{what}: {e}"));
@@ -145,7 +243,9 @@ fn refuse_each(spills_at: i64) {
         let (mut n, mut attempts) = (0, 0);
         loop {
             // The cache keeps what a batch read until something else is read.
-            task.key_value("plain").and_then(|store| store.get(&mut tx, b"k\0\0", |_| ())).expect("a read");
+            task.key_value("plain")
+                .and_then(|store| store.get(&mut tx, b"k\0\0", |_| ()))
+                .expect("a read");
             let before = faults.failed();
             faults.fail(Operation::Read, n, false);
             // Half of the reads go on with cursors that have met an error.
@@ -156,7 +256,11 @@ fn refuse_each(spills_at: i64) {
             let found = read(&task, &mut tx);
             faults.heal();
             match found {
-                Ok(found) => assert!(found == whole, "{what}, read {n} refused, spilled: {}: a wrong answer", spills_at >= 0),
+                Ok(found) => assert!(
+                    found == whole,
+                    "{what}, read {n} refused, spilled: {}: a wrong answer",
+                    spills_at >= 0
+                ),
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::Io, "{what}, read {n}: {error}");
                     refused += 1;
@@ -170,15 +274,22 @@ fn refuse_each(spills_at: i64) {
         }
         println!("{what}, spilled: {}: {refused} errors", spills_at >= 0);
         assert!(refused > 0, "{what}: the disk was not read");
-        let again = read(&task, &mut tx).unwrap_or_else(|e| panic!("{what}, once the disk is well again: {e}"));
-        assert!(again == whole, "{what}, once the disk is well again: a wrong answer");
+        let again = read(&task, &mut tx)
+            .unwrap_or_else(|e| panic!("{what}, once the disk is well again: {e}"));
+        assert!(
+            again == whole,
+            "{what}, once the disk is well again: a wrong answer"
+        );
     }
 }
 
 #[test]
 fn a_read_that_is_refused_is_an_error_and_never_a_row_less() {
     // What is read comes from the disk, each time.
-    configure_shared_memory(SharedMemory { block_cache: 1, ..SharedMemory::default() });
+    configure_shared_memory(SharedMemory {
+        block_cache: 1,
+        ..SharedMemory::default()
+    });
     refuse_each(-1);
     refuse_each(100_000);
 }

@@ -1,8 +1,10 @@
-//! The publish protocol under shuttle, which decides at every lock who goes on: views of both levels beside a writer that
-//! commits and rolls back, and a close among them. A schedule that fails is printed, and `SCHEDULE_SEED` repeats the run.
+//! The publish protocol under shuttle, which decides at every lock who goes on: views of both
+//! levels beside a writer that commits and rolls back, and a close among them. A schedule that
+//! fails is printed, and `SCHEDULE_SEED` repeats the run.
 
 use holdfast_core::{
-    ErrorKind, KeyValueStore, OffsetChange, Result, Step, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Transaction,
+    ErrorKind, KeyValueStore, OffsetChange, Result, Step, StoreKind, StoreSpec, Task, TaskOptions,
+    Timestamp, Transaction,
 };
 use holdfast_proof::rounds;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
@@ -14,14 +16,23 @@ const EACH: u8 = 10;
 const RETENTION: i64 = 2;
 
 fn open() -> Arc<Task> {
-    let history = StoreKind::Versioned { history_retention: RETENTION, segment_interval: 1 };
-    let specs =
-        [StoreSpec::new("left", StoreKind::KeyValue), StoreSpec::new("right", StoreKind::KeyValue), StoreSpec::new("history", history)];
+    let history = StoreKind::Versioned {
+        history_retention: RETENTION,
+        segment_interval: 1,
+    };
+    let specs = [
+        StoreSpec::new("left", StoreKind::KeyValue),
+        StoreSpec::new("right", StoreKind::KeyValue),
+        StoreSpec::new("history", history),
+    ];
     let task = Task::open_in_memory(&specs, TaskOptions::default()).expect("a task in memory");
     let mut tx = task.transaction().expect("a transaction");
     for n in 0..ACCOUNTS {
         for name in ["left", "right"] {
-            task.key_value(name).expect("a store").put(&mut tx, &[n], Some(&[EACH])).expect("a put");
+            task.key_value(name)
+                .expect("a store")
+                .put(&mut tx, &[n], Some(&[EACH]))
+                .expect("a put");
         }
     }
     drop(tx);
@@ -41,7 +52,9 @@ fn transfer(task: &Task, tx: &mut Transaction, at: i64) -> Result<()> {
         left.put(tx, &[n], Some(&[from]))?;
         right.put(tx, &[n], Some(&[to]))?;
     }
-    task.versioned("history")?.put(tx, b"clock", Some(&[at as u8]), Timestamp(at)).map(drop)
+    task.versioned("history")?
+        .put(tx, b"clock", Some(&[at as u8]), Timestamp(at))
+        .map(drop)
 }
 
 /// Money on the left and on the right, by scans; all accounts of a side have the same.
@@ -49,11 +62,16 @@ fn totals(task: &Task, view: &mut Transaction) -> Result<(u8, u8)> {
     let mut sides = [0; 2];
     for (side, name) in sides.iter_mut().zip(["left", "right"]) {
         let mut amounts = Vec::new();
-        task.key_value(name)?.range(view, None, None, false)?.for_each(&mut |_, value| {
-            amounts.push(value[0]);
-            Step::Next
-        })?;
-        assert_eq!(amounts, [amounts[0]; ACCOUNTS as usize], "a torn transaction");
+        task.key_value(name)?
+            .range(view, None, None, false)?
+            .for_each(&mut |_, value| {
+                amounts.push(value[0]);
+                Step::Next
+            })?;
+        assert_eq!(
+            amounts, [amounts[0]; ACCOUNTS as usize],
+            "a torn transaction"
+        );
         *side = amounts[0];
     }
     Ok((sides[0], sides[1]))
@@ -63,13 +81,25 @@ fn totals(task: &Task, view: &mut Transaction) -> Result<(u8, u8)> {
 fn look(task: &Task, mut view: Transaction, returned: u64) -> Result<()> {
     let seen = totals(task, &mut view)?;
     assert_eq!(seen.0 + seen.1, 2 * EACH, "money made or lost");
-    let time = task.versioned("history")?.get(&mut view, b"clock", |found| found.map(|v| v.timestamp.0))?;
-    assert_eq!(time.unwrap_or(0), i64::from(EACH - seen.0), "stores at different commits");
-    assert!(time.unwrap_or(0) >= returned as i64, "a view without what had returned before it was taken");
+    let time = task
+        .versioned("history")?
+        .get(&mut view, b"clock", |found| found.map(|v| v.timestamp.0))?;
+    assert_eq!(
+        time.unwrap_or(0),
+        i64::from(EACH - seen.0),
+        "stores at different commits"
+    );
+    assert!(
+        time.unwrap_or(0) >= returned as i64,
+        "a view without what had returned before it was taken"
+    );
     shuttle::thread::yield_now();
     assert_eq!(totals(task, &mut view)?, seen, "a view that changed");
     let then = time.map_or(Ok(None), |time| {
-        task.versioned("history")?.get_as_of(&mut view, b"clock", Timestamp(time), |found| found.map(|v| v.timestamp.0))
+        task.versioned("history")?
+            .get_as_of(&mut view, b"clock", Timestamp(time), |found| {
+                found.map(|v| v.timestamp.0)
+            })
     })?;
     assert_eq!(then, time, "history that a view can still read was dropped");
     Ok(())
@@ -84,8 +114,9 @@ fn unless_closed(result: Result<()>) {
 
 fn model(closes: bool) {
     let task = open();
-    // The last of the writer's calls that has returned and was not rolled back, and the last that was committed: a view that is
-    // taken later has it. They are not shuttle's, since they are no part of what is tried.
+    // The last of the writer's calls that has returned and was not rolled back, and the last that
+    // was committed: a view that is taken later has it. They are not shuttle's, since they are no
+    // part of what is tried.
     let returned = [Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0))];
     let mut threads = Vec::new();
     for uncommitted in [true, false] {
@@ -94,21 +125,32 @@ fn model(closes: bool) {
         threads.push(shuttle::thread::spawn(move || {
             for _ in 0..2 {
                 let before = returned.load(Ordering::SeqCst);
-                let view = if uncommitted { task.read_uncommitted() } else { task.begin() };
+                let view = if uncommitted {
+                    task.read_uncommitted()
+                } else {
+                    task.begin()
+                };
                 unless_closed(view.and_then(|view| look(&task, view, before)));
             }
         }));
     }
     if closes {
         let task = Arc::clone(&task);
-        threads.push(shuttle::thread::spawn(move || task.close().expect("a close")));
+        threads.push(shuttle::thread::spawn(move || {
+            task.close().expect("a close")
+        }));
     }
     let work = || -> Result<()> {
         let [uncommitted, committed] = &returned;
         for at in 1..=4 {
             // Calls for one record and for many, which show their readers the state before them.
-            let call =
-                |at| if at % 2 == 0 { task.write_batch(|tx| transfer(&task, tx, at)) } else { task.write(|tx| transfer(&task, tx, at)) };
+            let call = |at| {
+                if at % 2 == 0 {
+                    task.write_batch(|tx| transfer(&task, tx, at))
+                } else {
+                    task.write(|tx| transfer(&task, tx, at))
+                }
+            };
             call(at)?;
             if at == 2 {
                 task.rollback()?;
@@ -135,7 +177,10 @@ fn try_orders(scheduler: impl Scheduler + 'static, closes: bool) {
 
 #[test]
 fn no_order_of_the_threads_shows_a_reader_a_torn_commit() {
-    let (seed, orders) = (rounds("SCHEDULE_SEED", 1), rounds("SCHEDULES", 2_000) as usize);
+    let (seed, orders) = (
+        rounds("SCHEDULE_SEED", 1),
+        rounds("SCHEDULES", 2_000) as usize,
+    );
     for closes in [false, true] {
         try_orders(RandomScheduler::new_from_seed(seed, orders / 4), closes);
         try_orders(PctScheduler::new_from_seed(seed, 3, orders / 4), closes);

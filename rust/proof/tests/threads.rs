@@ -1,7 +1,11 @@
-//! Readers of both levels beside a writer that commits, rolls back, expires and compacts: money moves between two stores, and
-//! no reader ever sees a total that is not the bank's, nor a state without what had returned before.
+//! Readers of both levels beside a writer that commits, rolls back, expires and compacts: money
+//! moves between two stores, and no reader ever sees a total that is not the bank's, nor a state
+//! without what had returned before.
 
-use holdfast_core::{Durability, KeyValueStore, OffsetChange, Step, StoreKind, StoreSpec, Task, Timestamp, Transaction, VersionedStore};
+use holdfast_core::{
+    Durability, KeyValueStore, OffsetChange, Step, StoreKind, StoreSpec, Task, Timestamp,
+    Transaction, VersionedStore,
+};
 use holdfast_proof::{directory, generator, runner, subject};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -27,22 +31,41 @@ struct Bank {
 
 impl Bank {
     fn of(task: &Task) -> Self {
-        Self { cash: task.key_value("cash").expect("a store"), history: task.versioned("history").expect("a store") }
+        Self {
+            cash: task.key_value("cash").expect("a store"),
+            history: task.versioned("history").expect("a store"),
+        }
     }
 
     fn cash(&self, tx: &mut Transaction, n: u64) -> i64 {
-        self.cash.get(tx, &account(n), |found| found.map_or(0, amount)).expect("a read")
+        self.cash
+            .get(tx, &account(n), |found| found.map_or(0, amount))
+            .expect("a read")
     }
 
     fn history(&self, tx: &mut Transaction, n: u64) -> i64 {
-        self.history.get(tx, &account(n), |found| found.map_or(0, |v| amount(v.value))).expect("a read")
+        self.history
+            .get(tx, &account(n), |found| {
+                found.map_or(0, |v| amount(v.value))
+            })
+            .expect("a read")
     }
 
-    /// Moves money from an account's cash to another's history, in one go for whoever holds the transaction.
+    /// Moves money from an account's cash to another's history, in one go for whoever holds the
+    /// transaction.
     fn transfer(&self, tx: &mut Transaction, from: u64, to: u64, sum: i64, at: i64) {
         let (cash, history) = (self.cash(tx, from) - sum, self.history(tx, to) + sum);
-        self.cash.put(tx, &account(from), Some(&cash.to_be_bytes())).expect("a put");
-        self.history.put(tx, &account(to), Some(&history.to_be_bytes()), Timestamp(at)).expect("a put");
+        self.cash
+            .put(tx, &account(from), Some(&cash.to_be_bytes()))
+            .expect("a put");
+        self.history
+            .put(
+                tx,
+                &account(to),
+                Some(&history.to_be_bytes()),
+                Timestamp(at),
+            )
+            .expect("a put");
     }
 
     /// The total, by scans or by single reads.
@@ -82,39 +105,77 @@ impl Drop for Ends<'_> {
 #[test]
 fn no_reader_sees_money_made_or_lost() {
     let dir = directory().expect("a temporary directory");
-    let history = StoreKind::Versioned { history_retention: RETENTION, segment_interval: 50 };
-    let specs: [StoreSpec; 2] = [subject::spec("cash", StoreKind::KeyValue), subject::spec("history", history)];
-    let task = Task::open(&dir.path().join("bank"), &specs, runner::options(Durability::Changelog)).expect("a new database");
+    let history = StoreKind::Versioned {
+        history_retention: RETENTION,
+        segment_interval: 50,
+    };
+    let specs: [StoreSpec; 2] = [
+        subject::spec("cash", StoreKind::KeyValue),
+        subject::spec("history", history),
+    ];
+    let task = Task::open(
+        &dir.path().join("bank"),
+        &specs,
+        runner::options(Durability::Changelog),
+    )
+    .expect("a new database");
     let bank = Bank::of(&task);
     for n in 0..ACCOUNTS {
-        bank.cash.put(&mut task.transaction().expect("a transaction"), &account(n), Some(&EACH.to_be_bytes())).expect("a put");
+        bank.cash
+            .put(
+                &mut task.transaction().expect("a transaction"),
+                &account(n),
+                Some(&EACH.to_be_bytes()),
+            )
+            .expect("a put");
     }
     task.commit(OffsetChange::Keep).expect("a commit");
     let wanted = EACH * ACCOUNTS as i64;
     let (done, views) = (AtomicBool::new(false), AtomicU64::new(0));
-    // The last transfer that has returned and was not rolled back, and the last that was committed: a view that is taken later has
-    // it, unless a rollback has come between.
+    // The last transfer that has returned and was not rolled back, and the last that was committed:
+    // a view that is taken later has it, unless a rollback has come between.
     let (returned, rollbacks) = ([AtomicI64::new(-1), AtomicI64::new(-1)], AtomicU64::new(0));
     std::thread::scope(|scope| {
         for reader in 0..2 * READERS {
-            let (task, done, views, returned, rollbacks) = (&task, &done, &views, &returned, &rollbacks);
+            let (task, done, views, returned, rollbacks) =
+                (&task, &done, &views, &returned, &rollbacks);
             scope.spawn(move || {
                 let (bank, mut rng) = (Bank::of(task), generator(reader, 3));
                 while !done.load(Ordering::Relaxed) {
                     let uncommitted = reader < READERS;
                     let rolled_back = rollbacks.load(Ordering::SeqCst);
                     let returned = returned[usize::from(!uncommitted)].load(Ordering::SeqCst);
-                    let view = if uncommitted { task.read_uncommitted() } else { task.begin() };
+                    let view = if uncommitted {
+                        task.read_uncommitted()
+                    } else {
+                        task.begin()
+                    };
                     let mut view = view.expect("a view");
-                    let level = if uncommitted { "uncommitted" } else { "committed" };
+                    let level = if uncommitted {
+                        "uncommitted"
+                    } else {
+                        "committed"
+                    };
                     let time = bank.history.stream_time(&view).map_or(-1, |time| time.0);
                     if !uncommitted || rollbacks.load(Ordering::SeqCst) == rolled_back {
-                        assert!(time >= returned, "{level}: a view of transfer {time} when {returned} had returned");
+                        assert!(
+                            time >= returned,
+                            "{level}: a view of transfer {time} when {returned} had returned"
+                        );
                     }
                     // The same view, looked at twice in different ways while the writer goes on.
                     let scan = rng.bool();
-                    assert_eq!(bank.total(&mut view, scan), wanted, "{level}, by scans: {scan}");
-                    assert_eq!(bank.total(&mut view, !scan), wanted, "{level}, the second look, by scans: {}", !scan);
+                    assert_eq!(
+                        bank.total(&mut view, scan),
+                        wanted,
+                        "{level}, by scans: {scan}"
+                    );
+                    assert_eq!(
+                        bank.total(&mut view, !scan),
+                        wanted,
+                        "{level}, the second look, by scans: {}",
+                        !scan
+                    );
                     views.fetch_add(1, Ordering::Relaxed);
                 }
             });
@@ -126,13 +187,19 @@ fn no_reader_sees_money_made_or_lost() {
             let mut at = 0;
             for _ in 0..TRANSACTIONS {
                 for _ in 0..rng.u64(1..20) {
-                    let (from, to, sum) = (rng.u64(..ACCOUNTS), rng.u64(..ACCOUNTS), rng.i64(1..100));
+                    let (from, to, sum) =
+                        (rng.u64(..ACCOUNTS), rng.u64(..ACCOUNTS), rng.i64(1..100));
                     at += 1;
                     let transfer = |tx: &mut Transaction| {
                         bank.transfer(tx, from, to, sum, at);
                         Ok(())
                     };
-                    if rng.bool() { task.write(transfer) } else { task.write_batch(transfer) }.expect("a transfer");
+                    if rng.bool() {
+                        task.write(transfer)
+                    } else {
+                        task.write_batch(transfer)
+                    }
+                    .expect("a transfer");
                     uncommitted.store(at, Ordering::SeqCst);
                 }
                 match rng.u8(..20) {

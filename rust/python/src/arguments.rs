@@ -12,16 +12,22 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyList;
 use std::sync::Arc;
 
-/// A column of a call: its name; `key` (bytes, none null), `bytes`, `time` or `flag`; a list of Python's values, or what has
-/// the Arrow PyCapsule interface.
+/// A column of a call: its name; `key` (bytes, none null), `bytes`, `time` or `flag`; a list of
+/// Python's values, or what has the Arrow PyCapsule interface.
 #[derive(FromPyObject)]
 pub struct Argument<'py>(String, String, Bound<'py, PyAny>);
 
-/// The batch of a call: binary, int64 and boolean columns of one length. Errors name the argument and the row.
+/// The batch of a call: binary, int64 and boolean columns of one length. Errors name the argument
+/// and the row.
 pub fn arguments(py: Python<'_>, arguments: &[Argument<'_>]) -> PyResult<RecordBatch> {
-    let columns: Vec<ArrayRef> = arguments.iter().map(Argument::column).collect::<PyResult<_>>()?;
+    let columns: Vec<ArrayRef> = arguments
+        .iter()
+        .map(Argument::column)
+        .collect::<PyResult<_>>()?;
     let check = || {
-        let Some((first, others)) = columns.split_first() else { return Ok(RecordBatch::new_empty(Arc::new(Schema::empty()))) };
+        let Some((first, others)) = columns.split_first() else {
+            return Ok(RecordBatch::new_empty(Arc::new(Schema::empty())));
+        };
         let first = first.len();
         if let Some(other) = others.iter().position(|column| column.len() != first) {
             let words = format!(
@@ -32,8 +38,11 @@ pub fn arguments(py: Python<'_>, arguments: &[Argument<'_>]) -> PyResult<RecordB
             );
             return Err(Error::new(ErrorKind::InvalidValue, words));
         }
-        let fields: Vec<Field> =
-            arguments.iter().zip(&columns).map(|(argument, column)| Field::new(&argument.0, column.data_type().clone(), true)).collect();
+        let fields: Vec<Field> = arguments
+            .iter()
+            .zip(&columns)
+            .map(|(argument, column)| Field::new(&argument.0, column.data_type().clone(), true))
+            .collect();
         batch(Arc::new(Schema::new(fields)), columns)
     };
     check().map_err(|error| to_python(py, &error))
@@ -75,7 +84,13 @@ fn canonical(column: &Column<'_>, kind: &str) -> Result<ArrayRef> {
         _ => None,
     };
     Ok(match kind {
-        "time" => Arc::new(column.times()?.into_iter().map(|time| time.0).collect::<Int64Array>()),
+        "time" => Arc::new(
+            column
+                .times()?
+                .into_iter()
+                .map(|time| time.0)
+                .collect::<Int64Array>(),
+        ),
         "flag" => Arc::new(BooleanArray::from(column.flags()?)),
         kind => {
             let bytes = column.bytes()?;

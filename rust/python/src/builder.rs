@@ -27,7 +27,9 @@ impl Builder {
     /// What the engine opens.
     pub fn spec(self) -> Result<StoreSpec> {
         let wrong = |words: String| Error::new(ErrorKind::InvalidValue, words).store(&self.name);
-        let needed = |what: &str, micros: Option<i64>| micros.ok_or_else(|| wrong(format!("a {} store needs a {what}", self.kind)));
+        let needed = |what: &str, micros: Option<i64>| {
+            micros.ok_or_else(|| wrong(format!("a {} store needs a {what}", self.kind)))
+        };
         let kind = match self.kind.as_str() {
             "key_value" => StoreKind::KeyValue,
             "timestamped_key_value" => StoreKind::TimestampedKeyValue,
@@ -41,9 +43,16 @@ impl Builder {
                 retain_duplicates: self.retain_duplicates,
                 timestamped: self.kind == "timestamped_window",
             },
-            "session" => StoreKind::Session { retention: needed("retention", self.retention)? },
+            "session" => StoreKind::Session {
+                retention: needed("retention", self.retention)?,
+            },
             other => return Err(wrong(format!("there is no store kind {other:?}"))),
         };
-        Ok(StoreSpec { name: self.name, kind, persistent: self.persistent, transactional: self.transactional })
+        Ok(StoreSpec {
+            name: self.name,
+            kind,
+            persistent: self.persistent,
+            transactional: self.transactional,
+        })
     }
 }

@@ -1,4 +1,5 @@
-//! A session whose operator's code runs in this process: what the code asks of its stores, and what it gives.
+//! A session whose operator's code runs in this process: what the code asks of its stores, and what
+//! it gives.
 
 use crate::arguments::{Argument, arguments};
 use crate::error::to_python;
@@ -26,7 +27,11 @@ struct Shared {
 impl Shared {
     fn call(&self, call: Message) -> Result<Message> {
         let closed = std::mem::take(&mut *self.closed.lock());
-        let call = if closed.is_empty() { call } else { call.with("close", closed.join(",")) };
+        let call = if closed.is_empty() {
+            call
+        } else {
+            call.with("close", closed.join(","))
+        };
         self.client.lock().as_mut().ok_or_else(over)?.call(&call)
     }
 }
@@ -42,8 +47,15 @@ pub struct HostCalls {
 impl HostCalls {
     /// For Python; the client's input has ended.
     pub fn new(owner: Owner, client: Client) -> Self {
-        let shared = Shared { client: Mutex::new(Some(client)), closed: Mutex::default() };
-        Self { owner, shared: Arc::new(shared), output: Mutex::default() }
+        let shared = Shared {
+            client: Mutex::new(Some(client)),
+            closed: Mutex::default(),
+        };
+        Self {
+            owner,
+            shared: Arc::new(shared),
+            output: Mutex::default(),
+        }
     }
 
     fn ask(&self, py: Python<'_>, call: Message) -> PyResult<Message> {
@@ -52,14 +64,18 @@ impl HostCalls {
 }
 
 fn message(py: Python<'_>, store: &str, method: &str, given: &[Argument<'_>]) -> PyResult<Message> {
-    Ok(Message::of(arguments(py, given)?).with("store", store).with("method", method))
+    Ok(Message::of(arguments(py, given)?)
+        .with("store", store)
+        .with("method", method))
 }
 
 #[pymethods]
 impl HostCalls {
     fn rows(&self, py: Python<'_>) -> PyResult<(ArrowBatch, Option<i64>)> {
         let answer = self.ask(py, Message::empty().with("method", "rows"))?;
-        let time = answer.parsed_if_there("time").map_err(|error| to_python(py, &error))?;
+        let time = answer
+            .parsed_if_there("time")
+            .map_err(|error| to_python(py, &error))?;
         Ok((ArrowBatch::new(answer.batch), time))
     }
 
@@ -68,26 +84,51 @@ impl HostCalls {
         Ok(answer.word("repeated") == Some("true"))
     }
 
-    /// Says what the last task came to, and hears the next one: its name, the function that it is for, its batch.
-    fn next_task(&self, py: Python<'_>, given: Option<PyRecordBatch>) -> PyResult<(String, Option<usize>, ArrowBatch)> {
+    /// Says what the last task came to, and hears the next one: its name, the function that it is
+    /// for, its batch.
+    fn next_task(
+        &self,
+        py: Python<'_>,
+        given: Option<PyRecordBatch>,
+    ) -> PyResult<(String, Option<usize>, ArrowBatch)> {
         let call = given.map_or_else(Message::empty, |given| Message::of(given.into_inner()));
         let answer = self.ask(py, call)?;
-        let task = answer.parsed("task").map_err(|error| to_python(py, &error))?;
-        let aggregate = answer.parsed_if_there("aggregate").map_err(|error| to_python(py, &error))?;
+        let task = answer
+            .parsed("task")
+            .map_err(|error| to_python(py, &error))?;
+        let aggregate = answer
+            .parsed_if_there("aggregate")
+            .map_err(|error| to_python(py, &error))?;
         Ok((task, aggregate, ArrowBatch::new(answer.batch)))
     }
 
-    fn call(&self, py: Python<'_>, store: &str, method: &str, given: Vec<Argument<'_>>) -> PyResult<ArrowBatch> {
+    fn call(
+        &self,
+        py: Python<'_>,
+        store: &str,
+        method: &str,
+        given: Vec<Argument<'_>>,
+    ) -> PyResult<ArrowBatch> {
         let answer = self.ask(py, message(py, store, method, &given)?)?;
         Ok(ArrowBatch::new(answer.batch))
     }
 
-    fn scan(&self, py: Python<'_>, store: &str, method: &str, given: Vec<Argument<'_>>, batch_rows: i64) -> PyResult<ArrowReader> {
+    fn scan(
+        &self,
+        py: Python<'_>,
+        store: &str,
+        method: &str,
+        given: Vec<Argument<'_>>,
+        batch_rows: i64,
+    ) -> PyResult<ArrowReader> {
         let rows = crate::export::batch_rows(py, batch_rows)?;
         let answer = self.ask(py, message(py, store, method, &given)?.with("rows", rows))?;
         let schema = answer.batch.schema();
         let mut pages = Pages::new(Arc::clone(&self.shared), rows, answer);
-        Ok(ArrowReader::new(schema, Box::new(std::iter::from_fn(move || pages.next().transpose()))))
+        Ok(ArrowReader::new(
+            schema,
+            Box::new(std::iter::from_fn(move || pages.next().transpose())),
+        ))
     }
 
     fn digest(&self, py: Python<'_>, batch: PyRecordBatch) -> PyResult<()> {
@@ -121,7 +162,12 @@ struct Pages {
 
 impl Pages {
     fn new(shared: Arc<Shared>, rows: usize, answer: Message) -> Self {
-        let mut pages = Self { shared, rows, page: None, cursor: None };
+        let mut pages = Self {
+            shared,
+            rows,
+            page: None,
+            cursor: None,
+        };
         pages.take(answer);
         pages
     }
@@ -135,7 +181,12 @@ impl Pages {
         if self.page.is_none()
             && let Some(cursor) = self.cursor.take()
         {
-            let answer = self.shared.call(Message::empty().with("method", "next").with("cursor", cursor).with("rows", self.rows))?;
+            let answer = self.shared.call(
+                Message::empty()
+                    .with("method", "next")
+                    .with("cursor", cursor)
+                    .with("rows", self.rows),
+            )?;
             self.take(answer);
         }
         Ok(self.page.take())

@@ -1,13 +1,16 @@
 //! Arrow in: whatever has `__arrow_c_array__` or `__arrow_c_stream__`, as columns of rows.
 //!
-//! The chunks of a stream are one column: rows are counted through all of them, and a batch is checked whole before
-//! anything is done with it.
+//! The chunks of a stream are one column: rows are counted through all of them, and a batch is
+//! checked whole before anything is done with it.
 
 use crate::error::holdfast_error;
 use crate::run::catch;
 use crate::stream;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType};
+use arrow_array::types::{
+    Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType,
+};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
 use holdfast_core::column::{BytesColumn, bytes_column};
@@ -30,15 +33,15 @@ impl<'a> Column<'a> {
         let py = object.py();
         if !object.hasattr("__arrow_c_array__")? && !object.hasattr("__arrow_c_stream__")? {
             return Err(PyTypeError::new_err(format!(
-                "{what} is a {}; wanted: an Arrow array (anything with __arrow_c_array__ or __arrow_c_stream__, \
-                 such as pyarrow.array or polars.Series)",
+                "{what} is a {}; wanted: an Arrow array (anything with __arrow_c_array__ or \
+                 __arrow_c_stream__, such as pyarrow.array or polars.Series)",
                 object.get_type().name()?
             )));
         }
         let chunks = if object.hasattr("__arrow_c_array__")? {
             // arrow-rs trusts what it is given, and may panic.
-            let array =
-                catch(|| object.extract::<PyArray>()).map_err(|words| holdfast_error(py, "Holdfast", format!("{what}: {words}")))??;
+            let array = catch(|| object.extract::<PyArray>())
+                .map_err(|words| holdfast_error(py, "Holdfast", format!("{what}: {words}")))??;
             vec![array.into_inner().0]
         } else {
             stream::read(object, what)?
@@ -59,23 +62,36 @@ impl<'a> Column<'a> {
         }
         Err(Error::new(
             ErrorKind::InvalidValue,
-            format!("{} has {} rows, {} has {}; a batch's columns are of one length", self.what, self.rows, other.what, other.rows),
+            format!(
+                "{} has {} rows, {} has {}; a batch's columns are of one length",
+                self.what, self.rows, other.what, other.rows
+            ),
         ))
     }
 
-    /// The column as bytes, null where it is null; a row that is larger than a store takes is an error that names it.
+    /// The column as bytes, null where it is null; a row that is larger than a store takes is an
+    /// error that names it.
     pub fn bytes(&self) -> Result<Bytes<'_>> {
-        let chunks = self
+        let chunks =
+            self.chunks
+                .iter()
+                .map(|chunk| match chunk.data_type() {
+                    DataType::Null => Ok((chunk.len(), None)),
+                    _ => bytes_column(chunk.as_ref(), self.what)
+                        .map(|bytes| (chunk.len(), Some(bytes))),
+                })
+                .collect::<Result<_>>()?;
+        let bytes = Bytes {
+            what: self.what,
+            chunks,
+            rows: self.rows,
+        };
+        // Buffers that are no larger than the largest row hold none that is larger.
+        if self
             .chunks
             .iter()
-            .map(|chunk| match chunk.data_type() {
-                DataType::Null => Ok((chunk.len(), None)),
-                _ => bytes_column(chunk.as_ref(), self.what).map(|bytes| (chunk.len(), Some(bytes))),
-            })
-            .collect::<Result<_>>()?;
-        let bytes = Bytes { what: self.what, chunks, rows: self.rows };
-        // Buffers that are no larger than the largest row hold none that is larger.
-        if self.chunks.iter().any(|chunk| chunk.get_buffer_memory_size() > LARGEST) {
+            .any(|chunk| chunk.get_buffer_memory_size() > LARGEST)
+        {
             bytes.check_sizes()?;
         }
         Ok(bytes)
@@ -93,34 +109,59 @@ impl<'a> Column<'a> {
             if let Some(n) = first_null(&chunk) {
                 return Err(Error::new(
                     ErrorKind::InvalidValue,
-                    format!("row {} of {} is null; every row needs its time", row(n), self.what),
+                    format!(
+                        "row {} of {} is null; every row needs its time",
+                        row(n),
+                        self.what
+                    ),
                 ));
             }
             let out_of_range = |n: usize| {
                 Error::new(
                     ErrorKind::InvalidValue,
-                    format!("row {} of {} does not fit 64 bits of microseconds (about 292,000 years)", row(n), self.what),
+                    format!(
+                        "row {} of {} does not fit 64 bits of microseconds (about 292,000 years)",
+                        row(n),
+                        self.what
+                    ),
                 )
             };
             let scaled = |values: &[i64], factor: i64| -> Result<Vec<Timestamp>> {
-                let scale = |(n, value): (usize, &i64)| value.checked_mul(factor).map(Timestamp).ok_or_else(|| out_of_range(n));
+                let scale = |(n, value): (usize, &i64)| {
+                    value
+                        .checked_mul(factor)
+                        .map(Timestamp)
+                        .ok_or_else(|| out_of_range(n))
+                };
                 values.iter().enumerate().map(scale).collect()
             };
             let part = match chunk.data_type() {
                 DataType::Int64 => scaled(chunk.as_primitive::<Int64Type>().values(), 1)?,
-                DataType::Timestamp(TimeUnit::Second, _) => scaled(chunk.as_primitive::<TimestampSecondType>().values(), 1_000_000)?,
-                DataType::Timestamp(TimeUnit::Millisecond, _) => scaled(chunk.as_primitive::<TimestampMillisecondType>().values(), 1_000)?,
-                DataType::Timestamp(TimeUnit::Microsecond, _) => scaled(chunk.as_primitive::<TimestampMicrosecondType>().values(), 1)?,
+                DataType::Timestamp(TimeUnit::Second, _) => scaled(
+                    chunk.as_primitive::<TimestampSecondType>().values(),
+                    1_000_000,
+                )?,
+                DataType::Timestamp(TimeUnit::Millisecond, _) => scaled(
+                    chunk.as_primitive::<TimestampMillisecondType>().values(),
+                    1_000,
+                )?,
+                DataType::Timestamp(TimeUnit::Microsecond, _) => {
+                    scaled(chunk.as_primitive::<TimestampMicrosecondType>().values(), 1)?
+                }
                 // Floors: a nanosecond before 1970 lies in the last microsecond before it.
                 DataType::Timestamp(TimeUnit::Nanosecond, _) => {
                     let values = chunk.as_primitive::<TimestampNanosecondType>().values();
-                    values.iter().map(|value| Timestamp(value.div_euclid(1_000))).collect()
+                    values
+                        .iter()
+                        .map(|value| Timestamp(value.div_euclid(1_000)))
+                        .collect()
                 }
                 other => {
                     return Err(Error::new(
                         ErrorKind::InvalidType,
                         format!(
-                            "column {} has Arrow type {other}; wanted int64 (epoch microseconds) or timestamp of any unit and zone",
+                            "column {} has Arrow type {other}; wanted int64 (epoch microseconds) \
+                             or timestamp of any unit and zone",
                             self.what
                         ),
                     ));
@@ -142,12 +183,19 @@ impl<'a> Column<'a> {
             if *chunk.data_type() != DataType::Boolean {
                 return Err(Error::new(
                     ErrorKind::InvalidType,
-                    format!("column {} has Arrow type {}; wanted bool", self.what, chunk.data_type()),
+                    format!(
+                        "column {} has Arrow type {}; wanted bool",
+                        self.what,
+                        chunk.data_type()
+                    ),
                 ));
             }
             if let Some(n) = first_null(&chunk) {
                 let row = flags.len() + n;
-                return Err(Error::new(ErrorKind::InvalidValue, format!("row {row} of {} is null; wanted: true or false", self.what)));
+                return Err(Error::new(
+                    ErrorKind::InvalidValue,
+                    format!("row {row} of {} is null; wanted: true or false", self.what),
+                ));
             }
             flags.extend(chunk.as_boolean().values().iter());
         }
@@ -166,7 +214,9 @@ pub struct Bytes<'a> {
 impl Bytes<'_> {
     /// All rows in order; they point into the caller's buffers.
     pub fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
-        self.chunks.iter().flat_map(|(rows, column)| (0..*rows).map(move |row| column.as_ref().and_then(|column| column.get(row))))
+        self.chunks.iter().flat_map(|(rows, column)| {
+            (0..*rows).map(move |row| column.as_ref().and_then(|column| column.get(row)))
+        })
     }
 
     /// All rows in order, side by side.
@@ -189,7 +239,13 @@ impl Bytes<'_> {
     pub fn check_keys(&self) -> Result<()> {
         match self.iter().position(|key| key.is_none()) {
             None => Ok(()),
-            Some(row) => Err(Error::new(ErrorKind::InvalidValue, format!("row {row} of {} is null; a key must have a value", self.what))),
+            Some(row) => Err(Error::new(
+                ErrorKind::InvalidValue,
+                format!(
+                    "row {row} of {} is null; a key must have a value",
+                    self.what
+                ),
+            )),
         }
     }
 
@@ -203,10 +259,13 @@ impl Bytes<'_> {
 }
 
 /// Fails for an entry that is larger than a store takes, and names it.
-pub fn check_entries<'a>(entries: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>) -> Result<()> {
+pub fn check_entries<'a>(
+    entries: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+) -> Result<()> {
     for (n, (key, value)) in entries.enumerate() {
         let size = key.len().max(value.map_or(0, <[u8]>::len));
-        check_size(size).map_err(|error| Error::new(error.kind(), format!("entry {n}: {error}")))?;
+        check_size(size)
+            .map_err(|error| Error::new(error.kind(), format!("entry {n}: {error}")))?;
     }
     Ok(())
 }
@@ -219,8 +278,12 @@ fn is_untyped(array: &ArrayRef) -> bool {
 /// A dictionary's values in place of its numbers; other arrays as they are.
 fn decoded(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
-        DataType::Dictionary(_, values) => arrow_cast::cast(array, values)
-            .map_err(|error| Error::new(ErrorKind::InvalidValue, format!("decoding a dictionary failed: {error}"))),
+        DataType::Dictionary(_, values) => arrow_cast::cast(array, values).map_err(|error| {
+            Error::new(
+                ErrorKind::InvalidValue,
+                format!("decoding a dictionary failed: {error}"),
+            )
+        }),
         _ => Ok(array.clone()),
     }
 }

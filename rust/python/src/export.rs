@@ -1,4 +1,5 @@
-//! Arrow out: arrays, batches and streams with the PyCapsule interface, for pyarrow, polars, pandas and all others alike.
+//! Arrow out: arrays, batches and streams with the PyCapsule interface, for pyarrow, polars, pandas
+//! and all others alike.
 
 use crate::error::to_python;
 use crate::run::{Owner, catch, let_go, run};
@@ -8,7 +9,9 @@ use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
-use pyo3_arrow::ffi::{ArrayIterator, to_array_pycapsules, to_schema_pycapsule, to_stream_pycapsule};
+use pyo3_arrow::ffi::{
+    ArrayIterator, to_array_pycapsules, to_schema_pycapsule, to_stream_pycapsule,
+};
 use std::sync::Arc;
 
 /// A column.
@@ -44,8 +47,17 @@ impl ArrowArray {
     }
 
     #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_array__<'py>(&self, py: Python<'py>, requested_schema: Option<Bound<'py, PyCapsule>>) -> PyResult<Bound<'py, PyTuple>> {
-        Ok(to_array_pycapsules(py, self.field(), &self.array, requested_schema)?)
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        Ok(to_array_pycapsules(
+            py,
+            self.field(),
+            &self.array,
+            requested_schema,
+        )?)
     }
 }
 
@@ -75,7 +87,12 @@ impl ArrowBatch {
 
     #[getter]
     fn column_names(&self) -> Vec<String> {
-        self.batch.schema_ref().fields().iter().map(|field| field.name().clone()).collect()
+        self.batch
+            .schema_ref()
+            .fields()
+            .iter()
+            .map(|field| field.name().clone())
+            .collect()
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
@@ -83,15 +100,31 @@ impl ArrowBatch {
     }
 
     #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_array__<'py>(&self, py: Python<'py>, requested_schema: Option<Bound<'py, PyCapsule>>) -> PyResult<Bound<'py, PyTuple>> {
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
         let array = StructArray::from(self.batch.clone());
-        Ok(to_array_pycapsules(py, struct_field(self.batch.schema_ref()), &array, requested_schema)?)
+        Ok(to_array_pycapsules(
+            py,
+            struct_field(self.batch.schema_ref()),
+            &array,
+            requested_schema,
+        )?)
     }
 
     #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_stream__<'py>(&self, py: Python<'py>, requested_schema: Option<Bound<'py, PyCapsule>>) -> PyResult<Bound<'py, PyCapsule>> {
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
         let array: ArrayRef = Arc::new(StructArray::from(self.batch.clone()));
-        let one = ArrayIterator::new(std::iter::once(Ok(array)), struct_field(self.batch.schema_ref()));
+        let one = ArrayIterator::new(
+            std::iter::once(Ok(array)),
+            struct_field(self.batch.schema_ref()),
+        );
         Ok(to_stream_pycapsule(py, Box::new(one), requested_schema)?)
     }
 }
@@ -110,7 +143,11 @@ pub struct ArrowReader {
 impl ArrowReader {
     /// For Python.
     pub fn new(schema: SchemaRef, batches: Batches) -> Self {
-        Self { owner: Owner::current(), schema, batches: Mutex::new(Some(batches)) }
+        Self {
+            owner: Owner::current(),
+            schema,
+            batches: Mutex::new(Some(batches)),
+        }
     }
 
     /// The columns' names and types.
@@ -132,7 +169,8 @@ impl Drop for ArrowReader {
     }
 }
 
-/// The next batch; what made them is let go at the end, and its snapshot with it, however long the reader is kept.
+/// The next batch; what made them is let go at the end, and its snapshot with it, however long the
+/// reader is kept.
 fn next_batch(batches: &mut Batches) -> Option<Result<RecordBatch>> {
     let next = batches.next();
     if next.is_none() {
@@ -142,7 +180,10 @@ fn next_batch(batches: &mut Batches) -> Option<Result<RecordBatch>> {
 }
 
 fn taken() -> Error {
-    Error::new(ErrorKind::InvalidState, "this reader was handed on through __arrow_c_stream__ before; ask the store for another")
+    Error::new(
+        ErrorKind::InvalidState,
+        "this reader was handed on through __arrow_c_stream__ before; ask the store for another",
+    )
 }
 
 #[pymethods]
@@ -152,7 +193,9 @@ impl ArrowReader {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<ArrowBatch>> {
-        let next = run(py, self.owner, || next_batch(self.batches.lock().as_mut().ok_or_else(taken)?).transpose())?;
+        let next = run(py, self.owner, || {
+            next_batch(self.batches.lock().as_mut().ok_or_else(taken)?).transpose()
+        })?;
         Ok(next.map(ArrowBatch::new))
     }
 
@@ -161,30 +204,52 @@ impl ArrowReader {
     }
 
     #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_stream__<'py>(&self, py: Python<'py>, requested_schema: Option<Bound<'py, PyCapsule>>) -> PyResult<Bound<'py, PyCapsule>> {
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
         let mut batches = self.take().map_err(|error| to_python(py, &error))?;
         let owner = self.owner;
         // The consumer calls this from C, where a panic must not arrive.
         let arrays = std::iter::from_fn(move || {
-            let next = catch(|| owner.check().map_or_else(|error| Some(Err(error)), |()| next_batch(&mut batches)));
-            let next = next.unwrap_or_else(|words| Some(Err(Error::new(ErrorKind::InvalidState, words))));
+            let next = catch(|| {
+                owner
+                    .check()
+                    .map_or_else(|error| Some(Err(error)), |()| next_batch(&mut batches))
+            });
+            let next =
+                next.unwrap_or_else(|words| Some(Err(Error::new(ErrorKind::InvalidState, words))));
             next.map(|batch| match batch {
                 Ok(batch) => Ok(Arc::new(StructArray::from(batch)) as ArrayRef),
                 Err(error) => Err(ArrowError::ExternalError(Box::new(error))),
             })
         });
-        Ok(to_stream_pycapsule(py, Box::new(ArrayIterator::new(arrays, struct_field(&self.schema))), requested_schema)?)
+        Ok(to_stream_pycapsule(
+            py,
+            Box::new(ArrayIterator::new(arrays, struct_field(&self.schema))),
+            requested_schema,
+        )?)
     }
 }
 
 fn struct_field(schema: &SchemaRef) -> FieldRef {
-    Arc::new(Field::new("", DataType::Struct(schema.fields().clone()), false).with_metadata(schema.metadata().clone()))
+    Arc::new(
+        Field::new("", DataType::Struct(schema.fields().clone()), false)
+            .with_metadata(schema.metadata().clone()),
+    )
 }
 
 /// A batch's number of rows, checked.
 pub fn batch_rows(py: Python<'_>, rows: i64) -> PyResult<usize> {
     match usize::try_from(rows) {
         Ok(rows) if rows > 0 => Ok(rows),
-        _ => Err(to_python(py, &Error::new(ErrorKind::InvalidValue, format!("batch_rows is {rows}; it must be at least 1")))),
+        _ => Err(to_python(
+            py,
+            &Error::new(
+                ErrorKind::InvalidValue,
+                format!("batch_rows is {rows}; it must be at least 1"),
+            ),
+        )),
     }
 }

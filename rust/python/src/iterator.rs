@@ -11,8 +11,8 @@ use pyo3::types::PyBytes;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows of the first chunk; each chunk after it has twice as many, so that a short range reads little in vain and a long one
-/// seldom leaves Python.
+/// Rows of the first chunk; each chunk after it has twice as many, so that a short range reads
+/// little in vain and a long one seldom leaves Python.
 const FIRST_ROWS: usize = 8;
 /// No chunk has more rows,
 const MOST_ROWS: usize = 512;
@@ -25,8 +25,8 @@ type Row<'py, T> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, T);
 /// Fills a chunk with the rows that follow; leaves it empty at the end.
 pub type Source<T> = Box<dyn FnMut(&mut Chunk<T>) -> Result<()> + Send>;
 
-/// Some rows of a scan, read at once: letting go of the GIL for each would cost more than the row. `T` is what a row has
-/// besides its key and value.
+/// Some rows of a scan, read at once: letting go of the GIL for each would cost more than the row.
+/// `T` is what a row has besides its key and value.
 pub struct Chunk<T> {
     data: Vec<u8>,
     rows: Vec<(Range<usize>, Range<usize>, T)>,
@@ -42,7 +42,8 @@ impl<T: Copy> Chunk<T> {
         self.data.extend_from_slice(key);
         let middle = self.data.len();
         self.data.extend_from_slice(value);
-        self.rows.push((start..middle, middle..self.data.len(), rest));
+        self.rows
+            .push((start..middle, middle..self.data.len(), rest));
         self.rows.len() < self.wanted && self.data.len() < CHUNK_BYTES
     }
 
@@ -58,7 +59,8 @@ impl<T: Copy> Chunk<T> {
     }
 }
 
-/// What the iterators of all stores have in common; their classes differ in the rows that they show.
+/// What the iterators of all stores have in common; their classes differ in the rows that they
+/// show.
 pub struct Rows<T> {
     task: Arc<OpenTask>,
     state: Mutex<State<T>>,
@@ -83,7 +85,12 @@ impl<T: Copy> State<T> {
         let source = match reading {
             Reading::From(source) => source,
             Reading::Ended => return Ok(()),
-            Reading::Closed => return Err(Error::new(ErrorKind::StoreClosed, "this iterator is closed; open another")),
+            Reading::Closed => {
+                return Err(Error::new(
+                    ErrorKind::StoreClosed,
+                    "this iterator is closed; open another",
+                ));
+            }
         };
         if chunk.current().is_none() {
             chunk.clear();
@@ -105,16 +112,36 @@ impl<T: Copy> State<T> {
 impl<T: Copy + Send> Rows<T> {
     /// Rows of a source.
     pub fn new(task: Arc<OpenTask>, source: Source<T>) -> Self {
-        let chunk = Chunk { data: Vec::new(), rows: Vec::new(), wanted: FIRST_ROWS, at: 0 };
-        Self { task, state: Mutex::new(State { reading: Reading::From(source), chunk }) }
+        let chunk = Chunk {
+            data: Vec::new(),
+            rows: Vec::new(),
+            wanted: FIRST_ROWS,
+            at: 0,
+        };
+        Self {
+            task,
+            state: Mutex::new(State {
+                reading: Reading::From(source),
+                chunk,
+            }),
+        }
     }
 
-    /// Hands the current row to `show`, after which the next one is current; nothing at the end. `show` makes bytes and
-    /// nothing that could run Python code, since the rows are locked.
-    fn show<R>(&self, py: Python<'_>, step: usize, show: impl FnOnce(&[u8], &[u8], T) -> R) -> PyResult<Option<R>> {
-        self.task.owner().check().map_err(|error| to_python(py, &error))?;
+    /// Hands the current row to `show`, after which the next one is current; nothing at the end.
+    /// `show` makes bytes and nothing that could run Python code, since the rows are locked.
+    fn show<R>(
+        &self,
+        py: Python<'_>,
+        step: usize,
+        show: impl FnOnce(&[u8], &[u8], T) -> R,
+    ) -> PyResult<Option<R>> {
+        self.task
+            .owner()
+            .check()
+            .map_err(|error| to_python(py, &error))?;
         loop {
-            // Never waits with the GIL: another thread may hold the rows and wait for the GIL, to log.
+            // Never waits with the GIL: another thread may hold the rows and wait for the GIL, to
+            // log.
             if self.task.is_open()
                 && let Some(mut state) = self.state.try_lock()
                 && let Some((key, value, rest)) = state.chunk.current()
@@ -137,7 +164,9 @@ impl<T: Copy + Send> Rows<T> {
 
     /// The next row, nothing at the end.
     pub fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Row<'py, T>>> {
-        self.show(py, 1, |key, value, rest| (PyBytes::new(py, key), PyBytes::new(py, value), rest))
+        self.show(py, 1, |key, value, rest| {
+            (PyBytes::new(py, key), PyBytes::new(py, value), rest)
+        })
     }
 
     /// The next row's key; `StopIteration` at the end.
@@ -147,7 +176,8 @@ impl<T: Copy + Send> Rows<T> {
 
     /// The next row's key and what belongs to it; `StopIteration` at the end.
     pub fn peek<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, T)> {
-        self.show(py, 0, |key, _, rest| (PyBytes::new(py, key), rest))?.ok_or_else(|| PyStopIteration::new_err(()))
+        self.show(py, 0, |key, _, rest| (PyBytes::new(py, key), rest))?
+            .ok_or_else(|| PyStopIteration::new_err(()))
     }
 
     /// Lets the snapshot go.

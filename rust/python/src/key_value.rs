@@ -7,7 +7,9 @@ use crate::iterator::{Chunk, Rows};
 use crate::run::run;
 use crate::view::{Offsets, OpenTask, View};
 use holdfast_core::column::{Places, key_value_batch, key_value_schema};
-use holdfast_core::{KeyValueStore as Store, NO_TIMESTAMP, Result, Scan, Stamped, Step, Transaction};
+use holdfast_core::{
+    KeyValueStore as Store, NO_TIMESTAMP, Result, Scan, Stamped, Step, Transaction,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::Arc;
@@ -25,8 +27,14 @@ impl KeyValueStore {
         Self { store, view }
     }
 
-    fn scan(&self, py: Python<'_>, open: impl FnOnce(&Store, &mut Transaction) -> Result<Scan> + Send) -> PyResult<Scan> {
-        run(py, self.view.owner(), || self.view.read(|tx| open(&self.store, tx)))
+    fn scan(
+        &self,
+        py: Python<'_>,
+        open: impl FnOnce(&Store, &mut Transaction) -> Result<Scan> + Send,
+    ) -> PyResult<Scan> {
+        run(py, self.view.owner(), || {
+            self.view.read(|tx| open(&self.store, tx))
+        })
     }
 }
 
@@ -39,66 +47,116 @@ fn bytes(py: Python<'_>, value: Option<Vec<u8>>) -> Option<Bound<'_, PyBytes>> {
 impl KeyValueStore {
     #[pyo3(signature = (level, bound))]
     fn read_only(&self, py: Python<'_>, level: &str, bound: Option<Offsets>) -> PyResult<Self> {
-        let view = self.view.reader(level, self.store.name(), bound).map_err(|error| to_python(py, &error))?;
-        Ok(Self { store: self.store.clone(), view })
+        let view = self
+            .view
+            .reader(level, self.store.name(), bound)
+            .map_err(|error| to_python(py, &error))?;
+        Ok(Self {
+            store: self.store.clone(),
+            view,
+        })
     }
 
     fn get<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let value = run(py, self.view.owner(), || self.view.read(|tx| self.store.get(tx, key, |found| found.map(<[u8]>::to_vec))))?;
+        let value = run(py, self.view.owner(), || {
+            self.view
+                .read(|tx| self.store.get(tx, key, |found| found.map(<[u8]>::to_vec)))
+        })?;
         Ok(bytes(py, value))
     }
 
     #[pyo3(signature = (key, value))]
     fn put(&self, py: Python<'_>, key: &[u8], value: Option<&[u8]>) -> PyResult<()> {
-        run(py, self.view.owner(), || self.view.write(|tx| self.store.put(tx, key, value)))
+        run(py, self.view.owner(), || {
+            self.view.write(|tx| self.store.put(tx, key, value))
+        })
     }
 
     #[pyo3(signature = (key, value))]
-    fn put_if_absent<'py>(&self, py: Python<'py>, key: &[u8], value: Option<&[u8]>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let found = run(py, self.view.owner(), || self.view.write(|tx| self.store.put_if_absent(tx, key, value)))?;
+    fn put_if_absent<'py>(
+        &self,
+        py: Python<'py>,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let found = run(py, self.view.owner(), || {
+            self.view
+                .write(|tx| self.store.put_if_absent(tx, key, value))
+        })?;
         Ok(bytes(py, found))
     }
 
     fn put_all(
         &self,
         py: Python<'_>,
-        entries: Vec<(pyo3::pybacked::PyBackedBytes, Option<pyo3::pybacked::PyBackedBytes>)>,
+        entries: Vec<(
+            pyo3::pybacked::PyBackedBytes,
+            Option<pyo3::pybacked::PyBackedBytes>,
+        )>,
     ) -> PyResult<()> {
         run(py, self.view.owner(), || {
-            let rows = entries.iter().map(|(key, value)| (&**key, value.as_deref()));
+            let rows = entries
+                .iter()
+                .map(|(key, value)| (&**key, value.as_deref()));
             check_entries(rows.clone())?;
             self.view.write_batch(|tx| self.store.put_all(tx, rows))
         })
     }
 
     fn delete<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let found = run(py, self.view.owner(), || self.view.write(|tx| self.store.delete(tx, key)))?;
+        let found = run(py, self.view.owner(), || {
+            self.view.write(|tx| self.store.delete(tx, key))
+        })?;
         Ok(bytes(py, found))
     }
 
     #[pyo3(signature = (start, end, reverse))]
-    fn range(&self, py: Python<'_>, start: Option<&[u8]>, end: Option<&[u8]>, reverse: bool) -> PyResult<KeyValueIterator> {
+    fn range(
+        &self,
+        py: Python<'_>,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+        reverse: bool,
+    ) -> PyResult<KeyValueIterator> {
         let scan = self.scan(py, |store, tx| store.range(tx, start, end, reverse))?;
         Ok(KeyValueIterator::new(self.view.task(), scan))
     }
 
     #[pyo3(signature = (prefix, end))]
-    fn prefix_scan(&self, py: Python<'_>, prefix: &[u8], end: Option<&[u8]>) -> PyResult<KeyValueIterator> {
+    fn prefix_scan(
+        &self,
+        py: Python<'_>,
+        prefix: &[u8],
+        end: Option<&[u8]>,
+    ) -> PyResult<KeyValueIterator> {
         let scan = self.scan(py, |store, tx| store.prefix_scan(tx, prefix, end, false))?;
         Ok(KeyValueIterator::new(self.view.task(), scan))
     }
 
     fn approximate_num_entries(&self, py: Python<'_>) -> PyResult<u64> {
-        run(py, self.view.owner(), || self.view.read(|tx| self.store.approximate_num_entries(tx)))
+        run(py, self.view.owner(), || {
+            self.view.read(|tx| self.store.approximate_num_entries(tx))
+        })
     }
 
-    fn put_batch(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, values: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (keys, values) = (Column::import(keys, "keys")?, Column::import(values, "values")?);
+    fn put_batch(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        values: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (keys, values) = (
+            Column::import(keys, "keys")?,
+            Column::import(values, "values")?,
+        );
         run(py, self.view.owner(), || {
             keys.same_rows(&values)?;
             let (keys, values) = (keys.bytes()?, values.bytes()?);
             keys.check_keys()?;
-            self.view.write_batch(|tx| self.store.put_batch(tx, keys.iter().flatten().zip(values.iter())))
+            self.view.write_batch(|tx| {
+                self.store
+                    .put_batch(tx, keys.iter().flatten().zip(values.iter()))
+            })
         })
     }
 
@@ -107,13 +165,22 @@ impl KeyValueStore {
         run(py, self.view.owner(), || {
             let keys = keys.bytes()?;
             keys.check_keys()?;
-            self.view.write_batch(|tx| self.store.delete_batch(tx, keys.iter().flatten()))
+            self.view
+                .write_batch(|tx| self.store.delete_batch(tx, keys.iter().flatten()))
         })
     }
 
     #[pyo3(signature = (start, end))]
-    fn delete_range(&self, py: Python<'_>, start: Option<&[u8]>, end: Option<&[u8]>) -> PyResult<()> {
-        run(py, self.view.owner(), || self.view.write_batch(|tx| self.store.delete_range(tx, start, end)))
+    fn delete_range(
+        &self,
+        py: Python<'_>,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> PyResult<()> {
+        run(py, self.view.owner(), || {
+            self.view
+                .write_batch(|tx| self.store.delete_range(tx, start, end))
+        })
     }
 
     fn get_batch(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<ArrowArray> {
@@ -124,7 +191,13 @@ impl KeyValueStore {
             self.view.read_batch(|tx| {
                 let mut places = Places::new(keys.len());
                 self.store.get_batch(tx, &keys, |row, value| {
-                    places.put(row, value.map(|value| Stamped { value, timestamp: NO_TIMESTAMP }));
+                    places.put(
+                        row,
+                        value.map(|value| Stamped {
+                            value,
+                            timestamp: NO_TIMESTAMP,
+                        }),
+                    );
                 })?;
                 places.finish()
             })
@@ -145,7 +218,8 @@ impl KeyValueStore {
         let mut scan = self.scan(py, |store, tx| store.range(tx, start, end, reverse))?;
         let schema = key_value_schema();
         let made = Arc::clone(&schema);
-        let batches = std::iter::from_fn(move || key_value_batch(&mut scan, rows, &made).transpose());
+        let batches =
+            std::iter::from_fn(move || key_value_batch(&mut scan, rows, &made).transpose());
         Ok(ArrowReader::new(schema, Box::new(batches)))
     }
 }
@@ -159,10 +233,18 @@ pub struct KeyValueIterator {
 impl KeyValueIterator {
     fn new(task: Arc<OpenTask>, mut scan: Scan) -> Self {
         let source = move |chunk: &mut Chunk<()>| {
-            scan.for_each(&mut |key, value| if chunk.push(key, value, ()) { Step::Next } else { Step::Pause })?;
+            scan.for_each(&mut |key, value| {
+                if chunk.push(key, value, ()) {
+                    Step::Next
+                } else {
+                    Step::Pause
+                }
+            })?;
             Ok(())
         };
-        Self { rows: Rows::new(task, Box::new(source)) }
+        Self {
+            rows: Rows::new(task, Box::new(source)),
+        }
     }
 }
 
@@ -172,7 +254,10 @@ impl KeyValueIterator {
         slf
     }
 
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
+    fn __next__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
         Ok(self.rows.next(py)?.map(|(key, value, ())| (key, value)))
     }
 

@@ -1,10 +1,11 @@
 //! The PyO3 binding `holdfast._core`: converts, releases the GIL, maps errors, nothing else.
 //!
-//! `run.rs` is the one way from Python into the engine · `error.rs` exceptions · `columns.rs`, `stream.rs` Arrow in ·
-//! `export.rs` Arrow out · `view.rs` who sees what · `task.rs`, `builder.rs`, `key_value.rs`,
-//! `timestamped.rs`, `versioned.rs`, `window.rs`, `session.rs`, `iterator.rs` the stores' nouns ·
-//! `serde.rs` typed columns · `host.rs` the state host and its client · `calls.rs`, `arguments.rs` what a
-//! processor asks of its session. The docstrings live in `python/holdfast/_core.pyi`.
+//! `run.rs` is the one way from Python into the engine · `error.rs` exceptions · `columns.rs`,
+//! `stream.rs` Arrow in · `export.rs` Arrow out · `view.rs` who sees what · `task.rs`,
+//! `builder.rs`, `key_value.rs`, `timestamped.rs`, `versioned.rs`, `window.rs`, `session.rs`,
+//! `iterator.rs` the stores' nouns · `serde.rs` typed columns · `host.rs` the state host and its
+//! client · `calls.rs`, `arguments.rs` what a processor asks of its session. The docstrings live in
+//! `python/holdfast/_core.pyi`.
 
 mod arguments;
 mod builder;
@@ -27,7 +28,8 @@ mod window;
 
 use pyo3::prelude::*;
 
-/// The extension module. It keeps no state outside its objects, which carry their own locks: no GIL is needed.
+/// The extension module. It keeps no state outside its objects, which carry their own locks: no GIL
+/// is needed.
 #[pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
@@ -45,7 +47,9 @@ mod _core {
     #[pymodule_export]
     use crate::session::{SessionIterator, SessionStore};
     #[pymodule_export]
-    use crate::task::{Task, check_store_name, check_topic, open_task, read_offsets, remove_offsets, write_offsets};
+    use crate::task::{
+        Task, check_store_name, check_topic, open_task, read_offsets, remove_offsets, write_offsets,
+    };
     #[pymodule_export]
     use crate::timestamped::{TimestampedIterator, TimestampedKeyValueStore};
     #[pymodule_export]

@@ -40,10 +40,16 @@ impl Serde {
     fn made(py: Python<'_>, engine: Result<Engine>) -> PyResult<Self> {
         let engine = engine.map_err(|error| to_python(py, &error))?;
         let names = match engine.data_type() {
-            DataType::Struct(fields) => fields.iter().map(|field| PyString::intern(py, field.name()).unbind()).collect(),
+            DataType::Struct(fields) => fields
+                .iter()
+                .map(|field| PyString::intern(py, field.name()).unbind())
+                .collect(),
             _ => Vec::new(),
         };
-        Ok(Self { engine: Arc::new(engine), names })
+        Ok(Self {
+            engine: Arc::new(engine),
+            names,
+        })
     }
 
     fn scalar<'a>(&self, value: &'a Bound<'_, PyAny>) -> PyResult<Scalar<'a>> {
@@ -78,7 +84,11 @@ impl Serde {
                 "str"
             }
         };
-        Err(PyTypeError::new_err(format!("{:.80} is a {}; wanted: {wanted}", value.repr()?.to_str()?, value.get_type().name()?)))
+        Err(PyTypeError::new_err(format!(
+            "{:.80} is a {}; wanted: {wanted}",
+            value.repr()?.to_str()?,
+            value.get_type().name()?
+        )))
     }
 }
 
@@ -95,33 +105,57 @@ impl Serde {
     }
 
     fn check_key(&self, py: Python<'_>) -> PyResult<()> {
-        self.engine.check_key().map_err(|error| to_python(py, &error))
+        self.engine
+            .check_key()
+            .map_err(|error| to_python(py, &error))
     }
 
     fn descriptor<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.engine.descriptor())
     }
 
-    fn serialize<'py>(&self, py: Python<'py>, value: &Bound<'py, PyAny>, as_key: bool) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = self.engine.encode_scalar(self.scalar(value)?, side(as_key)).map_err(|error| to_python(py, &error))?;
+    fn serialize<'py>(
+        &self,
+        py: Python<'py>,
+        value: &Bound<'py, PyAny>,
+        as_key: bool,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self
+            .engine
+            .encode_scalar(self.scalar(value)?, side(as_key))
+            .map_err(|error| to_python(py, &error))?;
         Ok(PyBytes::new(py, &bytes))
     }
 
     fn deserialize<'py>(&self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-        Ok(match self.engine.decode_scalar(data).map_err(|error| to_python(py, &error))? {
-            Scalar::Bool(value) => PyBool::new(py, value).to_owned().into_any(),
-            Scalar::Int(value) => value.into_pyobject(py)?.into_any(),
-            Scalar::Float(value) => PyFloat::new(py, value).into_any(),
-            Scalar::Text(value) => PyString::new(py, value).into_any(),
-        })
+        Ok(
+            match self
+                .engine
+                .decode_scalar(data)
+                .map_err(|error| to_python(py, &error))?
+            {
+                Scalar::Bool(value) => PyBool::new(py, value).to_owned().into_any(),
+                Scalar::Int(value) => value.into_pyobject(py)?.into_any(),
+                Scalar::Float(value) => PyFloat::new(py, value).into_any(),
+                Scalar::Text(value) => PyString::new(py, value).into_any(),
+            },
+        )
     }
 
     #[pyo3(signature = (column, as_key, store=None))]
-    fn encode(&self, py: Python<'_>, column: &Bound<'_, PyAny>, as_key: bool, store: Option<&str>) -> PyResult<ArrowArray> {
+    fn encode(
+        &self,
+        py: Python<'_>,
+        column: &Bound<'_, PyAny>,
+        as_key: bool,
+        store: Option<&str>,
+    ) -> PyResult<ArrowArray> {
         let what = if as_key { "keys" } else { "values" };
         let column = Column::import(column, what)?;
         let bytes = run(py, Owner::current(), || {
-            self.engine.encode(column.chunks(), side(as_key), what).map_err(|error| store.into_iter().fold(error, Error::store))
+            self.engine
+                .encode(column.chunks(), side(as_key), what)
+                .map_err(|error| store.into_iter().fold(error, Error::store))
         })?;
         Ok(ArrowArray::new(bytes))
     }
@@ -139,28 +173,48 @@ impl Serde {
         let column = Column::import(column, what)?;
         let keys = shown_keys(keys);
         let typed = run(py, Owner::current(), || {
-            let typed = self.engine.decode(column.chunks(), side(as_key), what, keys.as_ref());
+            let typed = self
+                .engine
+                .decode(column.chunks(), side(as_key), what, keys.as_ref());
             typed.map_err(|error| store.into_iter().fold(error, Error::store))
         })?;
         Ok(ArrowArray::new(typed))
     }
 
-    fn serialize_row<'py>(&self, py: Python<'py>, row: &Bound<'py, PyAny>, as_key: bool) -> PyResult<Bound<'py, PyBytes>> {
+    fn serialize_row<'py>(
+        &self,
+        py: Python<'py>,
+        row: &Bound<'py, PyAny>,
+        as_key: bool,
+    ) -> PyResult<Bound<'py, PyBytes>> {
         let column = Column::import(row, "row")?;
-        let bytes = self.engine.encode_row(column.chunks(), side(as_key)).map_err(|error| to_python(py, &error))?;
+        let bytes = self
+            .engine
+            .encode_row(column.chunks(), side(as_key))
+            .map_err(|error| to_python(py, &error))?;
         Ok(PyBytes::new(py, &bytes))
     }
 
-    fn serialize_fields<'py>(&self, value: &Bound<'py, PyAny>, as_key: bool) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    fn serialize_fields<'py>(
+        &self,
+        value: &Bound<'py, PyAny>,
+        as_key: bool,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let py = value.py();
         let fields: Vec<Bound<'py, PyAny>> = if let Ok(tuple) = value.cast::<PyTuple>() {
             tuple.iter().collect()
         } else if let Ok(dict) = value.cast_exact::<PyDict>()
             && dict.len() == self.names.len()
         {
-            let fields: Option<_> =
-                self.names.iter().map(|name| dict.get_item(name).transpose()).collect::<Option<PyResult<_>>>().transpose()?;
-            let Some(fields) = fields else { return Ok(None) };
+            let fields: Option<_> = self
+                .names
+                .iter()
+                .map(|name| dict.get_item(name).transpose())
+                .collect::<Option<PyResult<_>>>()
+                .transpose()?;
+            let Some(fields) = fields else {
+                return Ok(None);
+            };
             fields
         } else {
             return Ok(None);
@@ -170,8 +224,15 @@ impl Serde {
         Ok(bytes.map(|bytes| PyBytes::new(py, &bytes)))
     }
 
-    fn deserialize_fields<'py>(&self, py: Python<'py>, data: &[u8], as_key: bool) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        let Some(items) = self.engine.decode_items(data, side(as_key)) else { return Ok(None) };
+    fn deserialize_fields<'py>(
+        &self,
+        py: Python<'py>,
+        data: &[u8],
+        as_key: bool,
+    ) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let Some(items) = self.engine.decode_items(data, side(as_key)) else {
+            return Ok(None);
+        };
         let field = |item: Item<'_>| {
             Ok(match item {
                 Item::Null => py.None().into_bound(py),
@@ -182,17 +243,31 @@ impl Serde {
                 Item::Binary(bytes) => PyBytes::new(py, &bytes).into_any(),
             })
         };
-        PyTuple::new(py, items.into_iter().map(field).collect::<PyResult<Vec<_>>>()?).map(Some)
+        PyTuple::new(
+            py,
+            items.into_iter().map(field).collect::<PyResult<Vec<_>>>()?,
+        )
+        .map(Some)
     }
 
     fn deserialize_row(&self, py: Python<'_>, data: &[u8], as_key: bool) -> PyResult<ArrowArray> {
-        let row = self.engine.decode_row(data, side(as_key)).map_err(|error| to_python(py, &error))?;
+        let row = self
+            .engine
+            .decode_row(data, side(as_key))
+            .map_err(|error| to_python(py, &error))?;
         Ok(ArrowArray::new(row))
     }
 
-    fn serialize_prefix<'py>(&self, py: Python<'py>, row: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    fn serialize_prefix<'py>(
+        &self,
+        py: Python<'py>,
+        row: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
         let column = Column::import(row, "prefix")?;
-        let bytes = self.engine.encode_prefix(column.chunks()).map_err(|error| to_python(py, &error))?;
+        let bytes = self
+            .engine
+            .encode_prefix(column.chunks())
+            .map_err(|error| to_python(py, &error))?;
         Ok(PyBytes::new(py, &bytes))
     }
 }
@@ -205,7 +280,10 @@ fn check_whole(value: &Bound<'_, PyAny>, float: f64) -> PyResult<()> {
     if exact.eq(float)? {
         return Ok(());
     }
-    Err(PyOverflowError::new_err(format!("the integer has no float of its own; the nearest is {}", PyFloat::new(py, float).repr()?)))
+    Err(PyOverflowError::new_err(format!(
+        "the integer has no float of its own; the nearest is {}",
+        PyFloat::new(py, float).repr()?
+    )))
 }
 
 /// A field as it is; nothing for what only pyarrow knows how to convert.
@@ -221,13 +299,19 @@ fn item<'a>(value: &'a Bound<'_, PyAny>) -> Option<Item<'a>> {
     } else if let Ok(bool) = value.cast_exact::<PyBool>() {
         Some(Item::Bool(bool.is_true()))
     } else {
-        value.cast_exact::<PyBytes>().ok().map(|bytes| Item::Binary(bytes.as_bytes().into()))
+        value
+            .cast_exact::<PyBytes>()
+            .ok()
+            .map(|bytes| Item::Binary(bytes.as_bytes().into()))
     }
 }
 
 /// Keys that errors can show: those that this binding has encoded.
 pub fn shown_keys(keys: Option<&Bound<'_, PyAny>>) -> Option<ArrayRef> {
-    keys?.cast::<ArrowArray>().ok().map(|keys| Arc::clone(keys.get().array()))
+    keys?
+        .cast::<ArrowArray>()
+        .ok()
+        .map(|keys| Arc::clone(keys.get().array()))
 }
 
 /// The serdes of a batch's columns `key` and `value`; a column without one stays bytes.
@@ -241,7 +325,11 @@ impl Columns {
     /// Errors name the store.
     pub fn new(key: Option<&Serde>, value: Option<&Serde>, store: String) -> Self {
         let engine = |serde: &Serde| Arc::clone(&serde.engine);
-        Self { key: key.map(engine), value: value.map(engine), store }
+        Self {
+            key: key.map(engine),
+            value: value.map(engine),
+            store,
+        }
     }
 
     fn serde(&self, name: &str) -> Option<(&Engine, Side)> {
@@ -254,10 +342,16 @@ impl Columns {
 
     fn schema(&self, schema: &SchemaRef) -> SchemaRef {
         let typed = |field: &FieldRef| match self.serde(field.name()) {
-            Some((serde, _)) => Arc::new(Field::new(field.name(), serde.data_type().clone(), field.is_nullable())),
+            Some((serde, _)) => Arc::new(Field::new(
+                field.name(),
+                serde.data_type().clone(),
+                field.is_nullable(),
+            )),
             None => Arc::clone(field),
         };
-        Arc::new(Schema::new(schema.fields().iter().map(typed).collect::<Vec<_>>()))
+        Arc::new(Schema::new(
+            schema.fields().iter().map(typed).collect::<Vec<_>>(),
+        ))
     }
 
     /// A batch with typed columns; errors show the key of a row of `keys`.
@@ -265,14 +359,30 @@ impl Columns {
         self.decode(stored, &self.schema(stored.schema_ref()), keys)
     }
 
-    fn decode(&self, stored: &RecordBatch, schema: &SchemaRef, keys: Option<&ArrayRef>) -> Result<RecordBatch> {
+    fn decode(
+        &self,
+        stored: &RecordBatch,
+        schema: &SchemaRef,
+        keys: Option<&ArrayRef>,
+    ) -> Result<RecordBatch> {
         let keys = keys.or_else(|| stored.column_by_name("key"));
         let column = |(field, column): (&FieldRef, &ArrayRef)| match self.serde(field.name()) {
-            Some((serde, side)) => serde.decode(std::slice::from_ref(column), side, field.name(), keys),
+            Some((serde, side)) => {
+                serde.decode(std::slice::from_ref(column), side, field.name(), keys)
+            }
             None => Ok(Arc::clone(column)),
         };
-        let columns = stored.schema_ref().fields().iter().zip(stored.columns()).map(column).collect::<Result<_>>();
-        batch(Arc::clone(schema), columns.map_err(|error| error.store(&self.store))?)
+        let columns = stored
+            .schema_ref()
+            .fields()
+            .iter()
+            .zip(stored.columns())
+            .map(column)
+            .collect::<Result<_>>();
+        batch(
+            Arc::clone(schema),
+            columns.map_err(|error| error.store(&self.store))?,
+        )
     }
 }
 
@@ -289,7 +399,10 @@ pub fn decode_batch(
 ) -> PyResult<ArrowBatch> {
     let columns = Columns::new(key.as_deref(), value.as_deref(), store);
     let keys = shown_keys(keys);
-    run(py, Owner::current(), || columns.typed(stored.batch(), keys.as_ref())).map(ArrowBatch::new)
+    run(py, Owner::current(), || {
+        columns.typed(stored.batch(), keys.as_ref())
+    })
+    .map(ArrowBatch::new)
 }
 
 /// A reader whose batches' columns `key` and `value` are typed; `stored` is handed on to it.
@@ -305,6 +418,7 @@ pub fn decode_reader(
     let schema = columns.schema(stored.schema());
     let batches = stored.take().map_err(|error| to_python(py, &error))?;
     let made = Arc::clone(&schema);
-    let typed = batches.map(move |stored| stored.and_then(|stored| columns.decode(&stored, &made, None)));
+    let typed =
+        batches.map(move |stored| stored.and_then(|stored| columns.decode(&stored, &made, None)));
     Ok(ArrowReader::new(schema, Box::new(typed)))
 }

@@ -8,7 +8,9 @@ use crate::run::run;
 use crate::view::{Offsets, OpenTask, View};
 use crate::window::{PythonKey, Selection};
 use holdfast_core::column::{Places, SESSION, WindowedColumns};
-use holdfast_core::{NO_TIMESTAMP, SessionQuery, SessionScan, SessionStore as Store, Stamped, Timestamp, WindowedKey};
+use holdfast_core::{
+    NO_TIMESTAMP, SessionQuery, SessionScan, SessionStore as Store, Stamped, Timestamp, WindowedKey,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::Arc;
@@ -26,7 +28,11 @@ impl SessionStore {
         Self { store, view }
     }
 
-    fn scan(&self, py: Python<'_>, (key_from, key_to, end, start, reverse): &Selection) -> PyResult<SessionScan> {
+    fn scan(
+        &self,
+        py: Python<'_>,
+        (key_from, key_to, end, start, reverse): &Selection,
+    ) -> PyResult<SessionScan> {
         let query = SessionQuery {
             key_from: key_from.as_deref(),
             key_to: key_to.as_deref(),
@@ -34,7 +40,9 @@ impl SessionStore {
             latest_start: Timestamp(*start),
             reverse: *reverse,
         };
-        run(py, self.view.owner(), || self.view.read(|tx| self.store.find_sessions(tx, query)))
+        run(py, self.view.owner(), || {
+            self.view.read(|tx| self.store.find_sessions(tx, query))
+        })
     }
 
     /// Puts (or, without values, removes) a batch, which is checked before anything is staged.
@@ -53,7 +61,9 @@ impl SessionStore {
             let (key_bytes, starts, ends) = (keys.bytes()?, starts.times()?, ends.times()?);
             let value_bytes = values.map(Column::bytes).transpose()?;
             let keys = key_bytes.keys()?;
-            let values = value_bytes.as_ref().map_or_else(|| vec![None; keys.len()], |values| values.slices());
+            let values = value_bytes
+                .as_ref()
+                .map_or_else(|| vec![None; keys.len()], |values| values.slices());
             let puts: Vec<_> = keys
                 .into_iter()
                 .zip(starts)
@@ -71,33 +81,69 @@ impl SessionStore {
 impl SessionStore {
     #[pyo3(signature = (level, bound))]
     fn read_only(&self, py: Python<'_>, level: &str, bound: Option<Offsets>) -> PyResult<Self> {
-        let view = self.view.reader(level, self.store.name(), bound).map_err(|error| to_python(py, &error))?;
-        Ok(Self { store: self.store.clone(), view })
+        let view = self
+            .view
+            .reader(level, self.store.name(), bound)
+            .map_err(|error| to_python(py, &error))?;
+        Ok(Self {
+            store: self.store.clone(),
+            view,
+        })
     }
 
     fn stream_time(&self, py: Python<'_>) -> PyResult<Option<i64>> {
-        let time = run(py, self.view.owner(), || self.view.read(|tx| Ok(self.store.stream_time(tx))))?;
+        let time = run(py, self.view.owner(), || {
+            self.view.read(|tx| Ok(self.store.stream_time(tx)))
+        })?;
         Ok(time.map(|time| time.0))
     }
 
     #[pyo3(signature = (key, start, end, value))]
-    fn put(&self, py: Python<'_>, key: &[u8], start: i64, end: i64, value: Option<&[u8]>) -> PyResult<()> {
-        let session = WindowedKey { key, start: Timestamp(start), end: Timestamp(end) };
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: &[u8],
+        start: i64,
+        end: i64,
+        value: Option<&[u8]>,
+    ) -> PyResult<()> {
+        let session = WindowedKey {
+            key,
+            start: Timestamp(start),
+            end: Timestamp(end),
+        };
         run(py, self.view.owner(), || {
             self.store.check(&[(session, value)])?;
             self.view.write(|tx| self.store.put(tx, session, value))
         })
     }
 
-    fn fetch_session<'py>(&self, py: Python<'py>, key: &[u8], start: i64, end: i64) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let session = WindowedKey { key, start: Timestamp(start), end: Timestamp(end) };
-        let found =
-            run(py, self.view.owner(), || self.view.read(|tx| self.store.fetch_session(tx, session, |found| found.map(<[u8]>::to_vec))))?;
+    fn fetch_session<'py>(
+        &self,
+        py: Python<'py>,
+        key: &[u8],
+        start: i64,
+        end: i64,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let session = WindowedKey {
+            key,
+            start: Timestamp(start),
+            end: Timestamp(end),
+        };
+        let found = run(py, self.view.owner(), || {
+            self.view.read(|tx| {
+                self.store
+                    .fetch_session(tx, session, |found| found.map(<[u8]>::to_vec))
+            })
+        })?;
         Ok(found.map(|value| PyBytes::new(py, &value)))
     }
 
     fn find_sessions(&self, py: Python<'_>, wanted: Selection) -> PyResult<SessionIterator> {
-        Ok(SessionIterator::new(self.view.task(), self.scan(py, &wanted)?))
+        Ok(SessionIterator::new(
+            self.view.task(),
+            self.scan(py, &wanted)?,
+        ))
     }
 
     fn put_batch(
@@ -108,14 +154,29 @@ impl SessionStore {
         ends: &Bound<'_, PyAny>,
         values: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let (keys, values) = (Column::import(keys, "keys")?, Column::import(values, "values")?);
-        let (starts, ends) = (Column::import(starts, "starts")?, Column::import(ends, "ends")?);
+        let (keys, values) = (
+            Column::import(keys, "keys")?,
+            Column::import(values, "values")?,
+        );
+        let (starts, ends) = (
+            Column::import(starts, "starts")?,
+            Column::import(ends, "ends")?,
+        );
         self.write(py, &keys, &starts, &ends, Some(&values))
     }
 
-    fn remove_batch(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, starts: &Bound<'_, PyAny>, ends: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn remove_batch(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        starts: &Bound<'_, PyAny>,
+        ends: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
         let keys = Column::import(keys, "keys")?;
-        let (starts, ends) = (Column::import(starts, "starts")?, Column::import(ends, "ends")?);
+        let (starts, ends) = (
+            Column::import(starts, "starts")?,
+            Column::import(ends, "ends")?,
+        );
         self.write(py, &keys, &starts, &ends, None)
     }
 
@@ -127,15 +188,27 @@ impl SessionStore {
         ends: &Bound<'_, PyAny>,
     ) -> PyResult<ArrowArray> {
         let keys = Column::import(keys, "keys")?;
-        let (starts, ends) = (Column::import(starts, "starts")?, Column::import(ends, "ends")?);
+        let (starts, ends) = (
+            Column::import(starts, "starts")?,
+            Column::import(ends, "ends")?,
+        );
         let values = run(py, self.view.owner(), || {
             keys.same_rows(&starts)?;
             keys.same_rows(&ends)?;
             let (keys, starts, ends) = (keys.bytes()?, starts.times()?, ends.times()?);
             let keys = keys.keys()?;
-            let sessions: Vec<_> = keys.iter().zip(starts).zip(ends).map(|((key, start), end)| WindowedKey { key, start, end }).collect();
+            let sessions: Vec<_> = keys
+                .iter()
+                .zip(starts)
+                .zip(ends)
+                .map(|((key, start), end)| WindowedKey { key, start, end })
+                .collect();
             let mut places = Places::new(sessions.len());
-            self.view.read_batch(|tx| self.store.fetch_batch(tx, &sessions, |row, value| places.put(row, value.map(plain))))?;
+            self.view.read_batch(|tx| {
+                self.store.fetch_batch(tx, &sessions, |row, value| {
+                    places.put(row, value.map(plain))
+                })
+            })?;
             places.finish()
         })?;
         Ok(ArrowArray::new(values))
@@ -149,21 +222,34 @@ impl SessionStore {
         latest_starts: &Bound<'_, PyAny>,
     ) -> PyResult<ArrowBatch> {
         let keys = Column::import(keys, "keys")?;
-        let (ends, starts) = (Column::import(earliest_ends, "earliest_ends")?, Column::import(latest_starts, "latest_starts")?);
+        let (ends, starts) = (
+            Column::import(earliest_ends, "earliest_ends")?,
+            Column::import(latest_starts, "latest_starts")?,
+        );
         let batch = run(py, self.view.owner(), || {
             keys.same_rows(&ends)?;
             keys.same_rows(&starts)?;
             let (keys, ends, starts) = (keys.bytes()?, ends.times()?, starts.times()?);
             let keys = keys.keys()?;
             let mut columns = WindowedColumns::of_batch(SESSION, false);
-            let mut append = |row: usize, session: WindowedKey<'_>, value: &[u8]| columns.append(row, session, plain(value));
-            self.view.read_batch(|tx| self.store.find_batch(tx, &keys, &ends, &starts, &mut append))?;
+            let mut append = |row: usize, session: WindowedKey<'_>, value: &[u8]| {
+                columns.append(row, session, plain(value))
+            };
+            self.view.read_batch(|tx| {
+                self.store
+                    .find_batch(tx, &keys, &ends, &starts, &mut append)
+            })?;
             columns.finish()
         })?;
         Ok(ArrowBatch::new(batch))
     }
 
-    fn find_batches(&self, py: Python<'_>, wanted: Selection, batch_rows: i64) -> PyResult<ArrowReader> {
+    fn find_batches(
+        &self,
+        py: Python<'_>,
+        wanted: Selection,
+        batch_rows: i64,
+    ) -> PyResult<ArrowReader> {
         let rows = self::batch_rows(py, batch_rows)?;
         let mut scan = self.scan(py, &wanted)?;
         let mut next = move || {
@@ -175,12 +261,18 @@ impl SessionStore {
             columns.finish_scan()
         };
         let schema = WindowedColumns::of_scan(SESSION, false).schema();
-        Ok(ArrowReader::new(schema, Box::new(std::iter::from_fn(move || next().transpose()))))
+        Ok(ArrowReader::new(
+            schema,
+            Box::new(std::iter::from_fn(move || next().transpose())),
+        ))
     }
 }
 
 fn plain(value: &[u8]) -> Stamped<'_> {
-    Stamped { value, timestamp: NO_TIMESTAMP }
+    Stamped {
+        value,
+        timestamp: NO_TIMESTAMP,
+    }
 }
 
 /// Rows of a session and its value.
@@ -192,10 +284,14 @@ pub struct SessionIterator {
 impl SessionIterator {
     fn new(task: Arc<OpenTask>, mut scan: SessionScan) -> Self {
         let source = move |chunk: &mut Chunk<_>| {
-            scan.for_each(&mut |session, value| chunk.push(session.key, value, (session.start.0, session.end.0)))?;
+            scan.for_each(&mut |session, value| {
+                chunk.push(session.key, value, (session.start.0, session.end.0))
+            })?;
             Ok(())
         };
-        Self { rows: Rows::new(task, Box::new(source)) }
+        Self {
+            rows: Rows::new(task, Box::new(source)),
+        }
     }
 }
 
@@ -205,8 +301,14 @@ impl SessionIterator {
         slf
     }
 
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<(PythonKey<'py>, Bound<'py, PyBytes>)>> {
-        Ok(self.rows.next(py)?.map(|(key, value, (start, end))| ((key, start, end), value)))
+    fn __next__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<Option<(PythonKey<'py>, Bound<'py, PyBytes>)>> {
+        Ok(self
+            .rows
+            .next(py)?
+            .map(|(key, value, (start, end))| ((key, start, end), value)))
     }
 
     fn peek_next_key<'py>(&self, py: Python<'py>) -> PyResult<PythonKey<'py>> {

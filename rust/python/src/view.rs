@@ -1,7 +1,9 @@
 //! Who looks at a task: its writer, or a reader at an isolation level.
 
 use crate::run::{Owner, let_go};
-use holdfast_core::{Error, ErrorKind, Offset, OffsetChange, Position, Result, Task, TopicPartition, Transaction};
+use holdfast_core::{
+    Error, ErrorKind, Offset, OffsetChange, Position, Result, Task, TopicPartition, Transaction,
+};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +16,8 @@ pub struct OpenTask {
     asked: Mutex<Asked>,
 }
 
-/// What a program has written between two questions whether to commit: one record, or one batch, with all the writes that it makes.
+/// What a program has written between two questions whether to commit: one record, or one batch,
+/// with all the writes that it makes.
 #[derive(Default)]
 struct Asked {
     /// Bytes that the transaction had when the question was last put.
@@ -26,7 +29,12 @@ struct Asked {
 impl OpenTask {
     /// A task that this process has opened.
     pub fn new(task: Arc<Task>) -> Self {
-        Self { task, owner: Owner::current(), closed: AtomicBool::new(false), asked: Mutex::default() }
+        Self {
+            task,
+            owner: Owner::current(),
+            closed: AtomicBool::new(false),
+            asked: Mutex::default(),
+        }
     }
 
     /// The engine's task.
@@ -55,7 +63,11 @@ impl OpenTask {
         if self.is_open() {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::StoreClosed, "the store is closed; open the task again").path(self.task.path()))
+        Err(Error::new(
+            ErrorKind::StoreClosed,
+            "the store is closed; open the task again",
+        )
+        .path(self.task.path()))
     }
 
     /// Notes the input record that the following writes come from.
@@ -85,7 +97,8 @@ impl OpenTask {
         Ok(())
     }
 
-    /// Drops the open transaction, ends a commit that was interrupted, and returns the offsets that the state stands at.
+    /// Drops the open transaction, ends a commit that was interrupted, and returns the offsets that
+    /// the state stands at.
     pub fn recover(&self) -> Result<Vec<(TopicPartition, Offset)>> {
         let offsets = self.task.recover()?;
         self.begins_anew();
@@ -96,13 +109,19 @@ impl OpenTask {
         *self.asked.lock() = Asked::default();
     }
 
-    /// Whether the limit was reached since the last commit, or as much again as came since the last call would reach it.
+    /// Whether the limit was reached since the last commit, or as much again as came since the last
+    /// call would reach it.
     pub fn commit_requested(&self) -> bool {
         let bytes = self.task.peak_bytes();
-        let Ok(limit) = usize::try_from(self.task.uncommitted_max_bytes()) else { return false };
+        let Ok(limit) = usize::try_from(self.task.uncommitted_max_bytes()) else {
+            return false;
+        };
         let mut asked = self.asked.lock();
         if bytes > asked.bytes {
-            *asked = Asked { bytes, growth: bytes - asked.bytes };
+            *asked = Asked {
+                bytes,
+                growth: bytes - asked.bytes,
+            };
         }
         bytes > 0 && bytes.saturating_add(asked.growth) >= limit
     }
@@ -139,14 +158,24 @@ enum Level {
 impl View {
     /// The writer's: reads see the open transaction, and writes are allowed.
     pub fn writer(task: Arc<OpenTask>) -> Self {
-        Self { task, level: Level::Writer, bound: None }
+        Self {
+            task,
+            level: Level::Writer,
+            bound: None,
+        }
     }
 
-    /// A reader's, of a store, at an isolation level by its name, answering once the store's input position has reached the bound.
+    /// A reader's, of a store, at an isolation level by its name, answering once the store's input
+    /// position has reached the bound.
     pub fn reader(&self, level: &str, store: &str, bound: Option<Offsets>) -> Result<Self> {
-        let offset = |(topic, partition, offset)| (TopicPartition { topic, partition }, Offset(offset));
-        let bound = bound.map(|offsets| Arc::new((store.to_owned(), offsets.into_iter().map(offset).collect())));
-        Ok(Self { bound, ..self.at_level(level)? })
+        let offset =
+            |(topic, partition, offset)| (TopicPartition { topic, partition }, Offset(offset));
+        let bound = bound
+            .map(|offsets| Arc::new((store.to_owned(), offsets.into_iter().map(offset).collect())));
+        Ok(Self {
+            bound,
+            ..self.at_level(level)?
+        })
     }
 
     /// A reader's of the whole task, at an isolation level by its name.
@@ -155,27 +184,42 @@ impl View {
         let level = match level {
             "read_committed" => Level::Committed,
             "read_uncommitted" => Level::Uncommitted,
-            other => return Err(Error::new(ErrorKind::InvalidValue, format!("there is no isolation level {other:?}"))),
+            other => {
+                return Err(Error::new(
+                    ErrorKind::InvalidValue,
+                    format!("there is no isolation level {other:?}"),
+                ));
+            }
         };
         if level == Level::Uncommitted {
             self.task.task.expect_uncommitted_readers();
         }
-        Ok(Self { task: Arc::clone(&self.task), level, bound: None })
+        Ok(Self {
+            task: Arc::clone(&self.task),
+            level,
+            bound: None,
+        })
     }
 
     fn check_bound(&self, tx: &Transaction) -> Result<()> {
-        let Some((store, bound)) = self.bound.as_deref() else { return Ok(()) };
+        let Some((store, bound)) = self.bound.as_deref() else {
+            return Ok(());
+        };
         let Some((tp, reached, wanted)) = tx.position().behind(bound) else {
             if bound.is_empty() || !self.task.task.is_lost(store, tx)? {
                 return Ok(());
             }
-            let words = "the store has lost what it had, was added later, or was left out while others went on, so it is not what the \
-                         state was at that position; restore it from its changelog, with no rows if it is to begin empty";
-            return Err(Error::new(ErrorKind::NotUpToBound, words).store(store).path(self.task.task.path()));
+            let words = "the store has lost what it had, was added later, or was left out while \
+                         others went on, so it is not what the state was at that position; \
+                         restore it from its changelog, with no rows if it is to begin empty";
+            return Err(Error::new(ErrorKind::NotUpToBound, words)
+                .store(store)
+                .path(self.task.task.path()));
         };
         let reached = reached.map_or_else(|| "nothing".to_owned(), |offset| offset.0.to_string());
         let words = format!(
-            "the state has read {reached} of {} partition {}, and the query asks for {} at least; ask again later, or with a lower bound",
+            "the state has read {reached} of {} partition {}, and the query asks for {} at least; \
+             ask again later, or with a lower bound",
             tp.topic, tp.partition, wanted.0
         );
         Err(Error::new(ErrorKind::NotUpToBound, words).path(self.task.task.path()))
@@ -191,8 +235,8 @@ impl View {
         Arc::clone(&self.task)
     }
 
-    /// Reads one record, or opens a scan. A reader of its own takes a view in the time that copying a few pointers takes, then goes
-    /// its own way.
+    /// Reads one record, or opens a scan. A reader of its own takes a view in the time that copying
+    /// a few pointers takes, then goes its own way.
     pub fn read<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
         self.task.check_open()?;
         match self.level {
@@ -212,7 +256,11 @@ impl View {
 
     fn reader_view(&self) -> Result<Transaction> {
         let task = &self.task.task;
-        let view = if self.level == Level::Uncommitted { task.read_uncommitted()? } else { task.begin()? };
+        let view = if self.level == Level::Uncommitted {
+            task.read_uncommitted()?
+        } else {
+            task.begin()?
+        };
         self.check_bound(&view)?;
         Ok(view)
     }
@@ -232,9 +280,10 @@ impl View {
     fn check_writer(&self) -> Result<()> {
         match self.level {
             Level::Writer => self.task.check_open(),
-            Level::Committed | Level::Uncommitted => {
-                Err(Error::new(ErrorKind::UnsupportedOperation, "this is a read-only view; write through the task's own store"))
-            }
+            Level::Committed | Level::Uncommitted => Err(Error::new(
+                ErrorKind::UnsupportedOperation,
+                "this is a read-only view; write through the task's own store",
+            )),
         }
     }
 }

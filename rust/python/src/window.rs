@@ -1,4 +1,5 @@
-//! The window store, with timestamps or without: the Python classes know which, and ask for what they show.
+//! The window store, with timestamps or without: the Python classes know which, and ask for what
+//! they show.
 
 use crate::columns::Column;
 use crate::error::to_python;
@@ -27,46 +28,90 @@ impl WindowStore {
         Self { store, view }
     }
 
-    fn scan(&self, py: Python<'_>, (key_from, key_to, from, to, reverse): &Selection) -> PyResult<WindowScan> {
+    fn scan(
+        &self,
+        py: Python<'_>,
+        (key_from, key_to, from, to, reverse): &Selection,
+    ) -> PyResult<WindowScan> {
         let (from, to) = (Timestamp(*from), Timestamp(*to));
         run(py, self.view.owner(), || {
-            self.view.read(|tx| self.store.fetch_range(tx, key_from.as_deref(), key_to.as_deref(), from, to, *reverse))
+            self.view.read(|tx| {
+                self.store.fetch_range(
+                    tx,
+                    key_from.as_deref(),
+                    key_to.as_deref(),
+                    from,
+                    to,
+                    *reverse,
+                )
+            })
         })
     }
 
-    fn fetch_places(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, starts: &Bound<'_, PyAny>) -> PyResult<Places> {
-        let (keys, starts) = (Column::import(keys, "keys")?, Column::import(starts, "window_starts")?);
+    fn fetch_places(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        starts: &Bound<'_, PyAny>,
+    ) -> PyResult<Places> {
+        let (keys, starts) = (
+            Column::import(keys, "keys")?,
+            Column::import(starts, "window_starts")?,
+        );
         run(py, self.view.owner(), || {
             keys.same_rows(&starts)?;
             let (keys, starts) = (keys.bytes()?, starts.times()?);
             let keys = keys.keys()?;
             let mut places = Places::new(keys.len());
-            self.view.read_batch(|tx| self.store.fetch_batch(tx, &keys, &starts, |row, found| places.put(row, found)))?;
+            self.view.read_batch(|tx| {
+                self.store
+                    .fetch_batch(tx, &keys, &starts, |row, found| places.put(row, found))
+            })?;
             Ok(places)
         })
     }
 }
 
-/// Which rows a scan is to show, as Python says it: first and last key, two times, backward. Of windows the times are first
-/// and last start, of sessions earliest end and latest start.
+/// Which rows a scan is to show, as Python says it: first and last key, two times, backward. Of
+/// windows the times are first and last start, of sessions earliest end and latest start.
 pub type Selection = (Option<PyBackedBytes>, Option<PyBackedBytes>, i64, i64, bool);
 
 #[pymethods]
 impl WindowStore {
     #[pyo3(signature = (level, bound))]
     fn read_only(&self, py: Python<'_>, level: &str, bound: Option<Offsets>) -> PyResult<Self> {
-        let view = self.view.reader(level, self.store.name(), bound).map_err(|error| to_python(py, &error))?;
-        Ok(Self { store: self.store.clone(), view })
+        let view = self
+            .view
+            .reader(level, self.store.name(), bound)
+            .map_err(|error| to_python(py, &error))?;
+        Ok(Self {
+            store: self.store.clone(),
+            view,
+        })
     }
 
     fn stream_time(&self, py: Python<'_>) -> PyResult<Option<i64>> {
-        let time = run(py, self.view.owner(), || self.view.read(|tx| Ok(self.store.stream_time(tx))))?;
+        let time = run(py, self.view.owner(), || {
+            self.view.read(|tx| Ok(self.store.stream_time(tx)))
+        })?;
         Ok(time.map(|time| time.0))
     }
 
     #[pyo3(signature = (key, value, start, timestamp))]
-    fn put(&self, py: Python<'_>, key: &[u8], value: Option<&[u8]>, start: i64, timestamp: Option<i64>) -> PyResult<()> {
-        let put = WindowPut { key, value, start: Timestamp(start), timestamp: timestamp.map(Timestamp) };
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: &[u8],
+        value: Option<&[u8]>,
+        start: i64,
+        timestamp: Option<i64>,
+    ) -> PyResult<()> {
+        let put = WindowPut {
+            key,
+            value,
+            start: Timestamp(start),
+            timestamp: timestamp.map(Timestamp),
+        };
         run(py, self.view.owner(), || {
             self.view.write(|tx| {
                 self.store.put(tx, put)?;
@@ -76,12 +121,22 @@ impl WindowStore {
     }
 
     fn fetch<'py>(&self, py: Python<'py>, key: &[u8], start: i64) -> PyResult<Option<Value<'py>>> {
-        let fetch = |tx: &mut Transaction| self.store.fetch(tx, key, Timestamp(start), |found| found.map(Stamped::to_owned));
-        Ok(value(py, run(py, self.view.owner(), || self.view.read(fetch))?))
+        let fetch = |tx: &mut Transaction| {
+            self.store.fetch(tx, key, Timestamp(start), |found| {
+                found.map(Stamped::to_owned)
+            })
+        };
+        Ok(value(
+            py,
+            run(py, self.view.owner(), || self.view.read(fetch))?,
+        ))
     }
 
     fn fetch_range(&self, py: Python<'_>, wanted: Selection) -> PyResult<WindowIterator> {
-        Ok(WindowIterator::new(self.view.task(), self.scan(py, &wanted)?))
+        Ok(WindowIterator::new(
+            self.view.task(),
+            self.scan(py, &wanted)?,
+        ))
     }
 
     #[pyo3(signature = (keys, values, window_starts, timestamps))]
@@ -93,20 +148,39 @@ impl WindowStore {
         window_starts: &Bound<'_, PyAny>,
         timestamps: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let (keys, values) = (Column::import(keys, "keys")?, Column::import(values, "values")?);
+        let (keys, values) = (
+            Column::import(keys, "keys")?,
+            Column::import(values, "values")?,
+        );
         let starts = Column::import(window_starts, "window_starts")?;
-        let timestamps = timestamps.map(|timestamps| Column::import(timestamps, "timestamps")).transpose()?;
+        let timestamps = timestamps
+            .map(|timestamps| Column::import(timestamps, "timestamps"))
+            .transpose()?;
         run(py, self.view.owner(), || {
-            for column in [Some(&values), Some(&starts), timestamps.as_ref()].into_iter().flatten() {
+            for column in [Some(&values), Some(&starts), timestamps.as_ref()]
+                .into_iter()
+                .flatten()
+            {
                 keys.same_rows(column)?;
             }
             let (keys, values, starts) = (keys.bytes()?, values.bytes()?, starts.times()?);
             let timestamps = timestamps.as_ref().map(Column::times).transpose()?;
             keys.check_keys()?;
-            let puts = keys.iter().flatten().zip(values.iter()).zip(starts).enumerate().map(|(row, ((key, value), start))| {
-                let timestamp = timestamps.as_ref().map(|times| times[row]);
-                WindowPut { key, value, start, timestamp }
-            });
+            let puts = keys
+                .iter()
+                .flatten()
+                .zip(values.iter())
+                .zip(starts)
+                .enumerate()
+                .map(|(row, ((key, value), start))| {
+                    let timestamp = timestamps.as_ref().map(|times| times[row]);
+                    WindowPut {
+                        key,
+                        value,
+                        start,
+                        timestamp,
+                    }
+                });
             self.view.write_batch(|tx| {
                 self.store.put_batch(tx, puts)?;
                 Ok(())
@@ -114,14 +188,28 @@ impl WindowStore {
         })
     }
 
-    fn fetch_batch(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, window_starts: &Bound<'_, PyAny>) -> PyResult<ArrowArray> {
+    fn fetch_batch(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        window_starts: &Bound<'_, PyAny>,
+    ) -> PyResult<ArrowArray> {
         let places = self.fetch_places(py, keys, window_starts)?;
-        Ok(ArrowArray::new(run(py, self.view.owner(), || places.finish())?))
+        Ok(ArrowArray::new(run(py, self.view.owner(), || {
+            places.finish()
+        })?))
     }
 
-    fn fetch_stamped_batch(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, window_starts: &Bound<'_, PyAny>) -> PyResult<ArrowBatch> {
+    fn fetch_stamped_batch(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        window_starts: &Bound<'_, PyAny>,
+    ) -> PyResult<ArrowBatch> {
         let places = self.fetch_places(py, keys, window_starts)?;
-        Ok(ArrowBatch::new(run(py, self.view.owner(), || places.finish_stamped())?))
+        Ok(ArrowBatch::new(run(py, self.view.owner(), || {
+            places.finish_stamped()
+        })?))
     }
 
     fn fetch_ranges(
@@ -133,7 +221,10 @@ impl WindowStore {
         timestamps: bool,
     ) -> PyResult<ArrowBatch> {
         let keys = Column::import(keys, "keys")?;
-        let (starts, ends) = (Column::import(starts, "starts")?, Column::import(ends, "ends")?);
+        let (starts, ends) = (
+            Column::import(starts, "starts")?,
+            Column::import(ends, "ends")?,
+        );
         let batch = run(py, self.view.owner(), || {
             keys.same_rows(&starts)?;
             keys.same_rows(&ends)?;
@@ -141,14 +232,23 @@ impl WindowStore {
             let keys = keys.keys()?;
             let mut columns = WindowedColumns::of_batch(WINDOW, timestamps);
             self.view.read_batch(|tx| {
-                self.store.fetch_ranges(tx, &keys, &starts, &ends, &mut |row, window, found| columns.append(row, window, found))
+                self.store
+                    .fetch_ranges(tx, &keys, &starts, &ends, &mut |row, window, found| {
+                        columns.append(row, window, found)
+                    })
             })?;
             columns.finish()
         })?;
         Ok(ArrowBatch::new(batch))
     }
 
-    fn fetch_range_batches(&self, py: Python<'_>, wanted: Selection, batch_rows: i64, timestamps: bool) -> PyResult<ArrowReader> {
+    fn fetch_range_batches(
+        &self,
+        py: Python<'_>,
+        wanted: Selection,
+        batch_rows: i64,
+        timestamps: bool,
+    ) -> PyResult<ArrowReader> {
         let rows = self::batch_rows(py, batch_rows)?;
         let mut scan = self.scan(py, &wanted)?;
         let mut next = move || {
@@ -160,7 +260,10 @@ impl WindowStore {
             columns.finish_scan()
         };
         let schema = WindowedColumns::of_scan(WINDOW, timestamps).schema();
-        Ok(ArrowReader::new(schema, Box::new(std::iter::from_fn(move || next().transpose()))))
+        Ok(ArrowReader::new(
+            schema,
+            Box::new(std::iter::from_fn(move || next().transpose())),
+        ))
     }
 }
 
@@ -176,10 +279,18 @@ pub struct WindowIterator {
 impl WindowIterator {
     fn new(task: Arc<OpenTask>, mut scan: WindowScan) -> Self {
         let source = move |chunk: &mut Chunk<_>| {
-            scan.for_each(&mut |window, found| chunk.push(window.key, found.value, (window.start.0, window.end.0, found.timestamp.0)))?;
+            scan.for_each(&mut |window, found| {
+                chunk.push(
+                    window.key,
+                    found.value,
+                    (window.start.0, window.end.0, found.timestamp.0),
+                )
+            })?;
             Ok(())
         };
-        Self { rows: Rows::new(task, Box::new(source)) }
+        Self {
+            rows: Rows::new(task, Box::new(source)),
+        }
     }
 }
 
@@ -189,8 +300,14 @@ impl WindowIterator {
         slf
     }
 
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<(PythonKey<'py>, Bound<'py, PyBytes>, i64)>> {
-        Ok(self.rows.next(py)?.map(|(key, value, (start, end, timestamp))| ((key, start, end), value, timestamp)))
+    fn __next__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<Option<(PythonKey<'py>, Bound<'py, PyBytes>, i64)>> {
+        Ok(self
+            .rows
+            .next(py)?
+            .map(|(key, value, (start, end, timestamp))| ((key, start, end), value, timestamp)))
     }
 
     fn peek_next_key<'py>(&self, py: Python<'py>) -> PyResult<PythonKey<'py>> {

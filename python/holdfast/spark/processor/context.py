@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 
 class ProcessorContext:
-    """A processor's stores and timers, and where it stands. It is of one session, and its processor too.
+    """A processor's stores and timers, and where it stands. It is of one session, and its processor
+    too.
 
-    `ctx[name]` is a store, with the methods that it has in `holdfast`: `KeyError` for a name that is not among the
-    processor's `stores`, `UnsupportedOperationError` from a store's `commit` and `read_only`. Scalar writes wait, mostly
-    until the batch ends: one that fails ends the task, maybe in a later call than its own.
+    `ctx[name]` is a store, with the methods that it has in `holdfast`: `KeyError` for a name that
+    is not among the processor's `stores`, `UnsupportedOperationError` from a store's `commit` and
+    `read_only`. Scalar writes wait, mostly until the batch ends: one that fails ends the task,
+    maybe in a later call than its own.
     """
 
     def __init__(
@@ -34,7 +36,9 @@ class ProcessorContext:
         timed: bool,
         fires: bool,
     ) -> None:
-        """Made by the operator. `keys`: the columns `by`; `timed`: rows have a time; `fires`: there is an `on_timer`."""
+        """Made by the operator. `keys`: the columns `by`; `timed`: rows have a time; `fires`: there
+        is an `on_timer`.
+        """
         self.epoch: Final = epoch
         """The micro-batch's number; 0 where a static frame has none."""
         self.partition: Final = partition
@@ -46,7 +50,8 @@ class ProcessorContext:
 
     @property
     def stream_time(self) -> int | None:
-        """The greatest event time so far in this partition, this batch's included, in epoch microseconds.
+        """The greatest event time so far in this partition, this batch's included, in epoch
+        microseconds.
 
         None before the first, and where rows have no time.
         """
@@ -57,22 +62,28 @@ class ProcessorContext:
         return self._stores[store]
 
     def set_timer(self, key: Any, at: "Timestamp") -> None:
-        """Have `on_timer(key, at, ctx)` called once the stream time has reached `at` (epoch microseconds or a datetime).
+        """Have `on_timer(key, at, ctx)` called once the stream time has reached `at` (epoch
+        microseconds or a datetime).
 
-        `key` is a value of the column `by`, or a tuple of several columns' values. A timer set twice fires once; one for
-        a time that has been reached fires after this batch.
+        `key` is a value of the column `by`, or a tuple of several columns' values. A timer set
+        twice fires once; one for a time that has been reached fires after this batch.
 
-        Raises `ValueError` without an event time or an `on_timer`, `TypeError`, `ValueError` or `SerializationError` for a
-        key that is none of `by`, `TypeError` or `ValueError` for an `at` that is no moment.
+        Raises `ValueError` without an event time or an `on_timer`, `TypeError`, `ValueError` or
+        `SerializationError` for a key that is none of `by`, `TypeError` or `ValueError` for an `at`
+        that is no moment.
         """
         if self._timers is None:
             raise ValueError("set_timer needs an event time: name its column, process(..., on=...)")
         if not self._fires:
-            raise ValueError("set_timer needs a method of the processor that it calls: on_timer(key, at, ctx)")
+            raise ValueError(
+                "set_timer needs a method of the processor that it calls: on_timer(key, at, ctx)"
+            )
         self._timers.set(key, at)
 
     def commit(self) -> None:
-        """Ask for a commit. An epoch cannot be split under exactly-once: it is counted, and that is all."""
+        """Ask for a commit. An epoch cannot be split under exactly-once: it is counted, and that is
+        all.
+        """
         self.commits += 1
 
     def begin_batch(self, batch: pa.RecordBatch, time: int | None) -> None:

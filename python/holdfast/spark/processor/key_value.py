@@ -1,4 +1,6 @@
-"""Key-value stores: the keys of a batch are fetched ahead, puts wait for its end, and both are seen by every read."""
+"""Key-value stores: the keys of a batch are fetched ahead, puts wait for its end, and both are seen
+by every read.
+"""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -14,7 +16,9 @@ _FIRST_KEYS: Final = 256
 """So many keys are fetched at first: how large what they have is shows then."""
 
 _KNOWN: Final = 4
-"""What is known is forgotten once it is more than so many messages' keys, or bytes beside those fetched ahead."""
+"""What is known is forgotten once it is more than so many messages' keys, or bytes beside those
+fetched ahead.
+"""
 
 
 class _ByKey(Remote, ABC):
@@ -23,16 +27,19 @@ class _ByKey(Remote, ABC):
     def __init__(self, calls: "_core.HostCalls", name: str) -> None:
         """A store of a session."""
         super().__init__(calls, name)
-        # What is known of keys, and of those what the host does not know yet. A key that is not known has no write.
+        # What is known of keys, and of those what the host does not know yet. A key that is not
+        # known has no write.
         self._known: dict[bytes, Any] = {}
         self._written: dict[bytes, Any] = {}
-        # Bytes of what is known, about: of what was asked for and written. What is fetched ahead is the batch's own.
+        # Bytes of what is known, about: of what was asked for and written. What is fetched ahead is
+        # the batch's own.
         self._held = 0
         self._of_batch: Callable[[], list[bytes]] = list
-        # Keys of the batch that are still to be fetched. None until one is asked for: a processor that uses batch calls
-        # alone does not pay for what it never asks.
+        # Keys of the batch that are still to be fetched. None until one is asked for: a processor
+        # that uses batch calls alone does not pay for what it never asks.
         self._ahead: deque[bytes] | None = None
-        # How many keys to fetch next, so that what they have is about a message, going by the last ones that had something.
+        # How many keys to fetch next, so that what they have is about a message, going by the last
+        # ones that had something.
         self._room = _FIRST_KEYS
 
     def get(self, key: bytes) -> Any:
@@ -68,7 +75,9 @@ class _ByKey(Remote, ABC):
         return entries[0]
 
     def _bound(self) -> None:
-        """Not all that a partition reads and writes is held until a batch begins: none does while timers fire."""
+        """Not all that a partition reads and writes is held until a batch begins: none does while
+        timers fire.
+        """
         if len(self._known) > _KNOWN * WRITES or self._held > _KNOWN * BYTES:
             self._known, self._held = dict(self._written), 0
 
@@ -118,7 +127,9 @@ class _ByKey(Remote, ABC):
 
     def prefix_scan(self, prefix: bytes, end: bytes | None) -> Rows:
         """Keys that start with `prefix`, and lie below `end`."""
-        return Rows(self._scan("prefix", ("start", "key", [prefix]), ("end", "bytes", [end])), tuples)
+        return Rows(
+            self._scan("prefix", ("start", "key", [prefix]), ("end", "bytes", [end])), tuples
+        )
 
     def range_batches(
         self,
@@ -201,7 +212,12 @@ class TimestampedKeyValue(_ByKey):
 
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> None:
         """Set a value and its timestamp a key, as one unit."""
-        self._ask("put", ("keys", "key", keys), ("values", "bytes", values), ("timestamps", "time", timestamps))
+        self._ask(
+            "put",
+            ("keys", "key", keys),
+            ("values", "bytes", values),
+            ("timestamps", "time", timestamps),
+        )
         self._forget()
 
     def delete_batch(self, keys: Any) -> None:
@@ -214,7 +230,9 @@ class TimestampedKeyValue(_ByKey):
         return self._ask("get", ("keys", "key", keys))
 
     def _entries(self, keys: list[bytes]) -> list[Any]:
-        values, timestamps = columns(self._calls.call(self._name, "get_ahead", [("keys", "key", keys)]))
+        values, timestamps = columns(
+            self._calls.call(self._name, "get_ahead", [("keys", "key", keys)])
+        )
         rows = zip(values, timestamps, strict=True)
         return [None if value is None else (value, timestamp) for value, timestamp in rows]
 

@@ -1,4 +1,6 @@
-"""The output of a processor that is not deterministic: kept in a store of the operator's own, to be given again."""
+"""The output of a processor that is not deterministic: kept in a store of the operator's own, to be
+given again.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -23,9 +25,13 @@ class Output:
         self._store: Final = KeyValue(calls, NAME)
 
     def kept(
-        self, given: Callable[[], Iterator[pa.RecordBatch]], again: Callable[[pa.RecordBatch], pa.RecordBatch]
+        self,
+        given: Callable[[], Iterator[pa.RecordBatch]],
+        again: Callable[[pa.RecordBatch], pa.RecordBatch],
     ) -> Iterator[pa.RecordBatch]:
-        """What an earlier session gave for the same input, by way of `again`; else what is given now, and it is kept."""
+        """What an earlier session gave for the same input, by way of `again`; else what is given
+        now, and it is kept.
+        """
         if self._calls.is_repeated():
             for _, data in self._store.range(None, None, False):
                 yield from map(again, pa.ipc.open_stream(data))

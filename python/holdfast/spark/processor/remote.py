@@ -1,4 +1,6 @@
-"""What the stores of a processor have in common: calls to the state host, and writes that wait for their batch's end."""
+"""What the stores of a processor have in common: calls to the state host, and writes that wait for
+their batch's end.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -14,13 +16,17 @@ WRITES: Final = 10_000
 """Scalar writes that wait at most: more of them are sent before the batch ends."""
 
 BYTES: Final = 16 << 20
-"""Bytes of one message, about: of writes that wait, and of what is fetched ahead. The most that one holds is 1 GiB."""
+"""Bytes of one message, about: of writes that wait, and of what is fetched ahead. The most that one
+holds is 1 GiB.
+"""
 
 _SCAN_ROWS: Final = 1_000
 
 
 class Remote:
-    """A store of the state host with the methods that the stores of `holdfast` ask of the extension."""
+    """A store of the state host with the methods that the stores of `holdfast` ask of the
+    extension.
+    """
 
     def __init__(self, calls: "_core.HostCalls", name: str) -> None:
         """A store of a session."""
@@ -29,7 +35,9 @@ class Remote:
         self._bytes = 0
 
     def _wait(self, count: int, size: int) -> None:
-        """So many writes wait now, the last of them of `size` bytes: all are sent where they are many or large."""
+        """So many writes wait now, the last of them of `size` bytes: all are sent where they are
+        many or large.
+        """
         self._bytes += size
         if count >= WRITES or self._bytes >= BYTES:
             self.flush()
@@ -44,14 +52,17 @@ class Remote:
     def read_only(self, _level: str, _bound: object) -> "Remote":
         """Not here: the processor is the writer, and its store's own reads are all there is."""
         raise UnsupportedOperationError(
-            f"store {self._name}: read_only is for readers beside the job; in a processor use the store's own reads"
+            f"store {self._name}: read_only is for readers beside the job; in a processor use the "
+            "store's own reads"
         )
 
     def _ask(self, method: str, *given: "_core._Argument") -> "_core.ArrowBatch":
         self.flush()
         return self._calls.call(self._name, method, given)
 
-    def _scan(self, method: str, *given: "_core._Argument", batch_rows: int = _SCAN_ROWS) -> "_core.ArrowReader":
+    def _scan(
+        self, method: str, *given: "_core._Argument", batch_rows: int = _SCAN_ROWS
+    ) -> "_core.ArrowReader":
         self.flush()
         return self._calls.scan(self._name, method, given, batch_rows)
 
@@ -65,7 +76,9 @@ class Remote:
 class Rows:
     """A scan's rows, as the extension's iterators show them."""
 
-    def __init__(self, pages: "_core.ArrowReader", rows: Callable[[list[list[Any]]], Iterator[Any]]) -> None:
+    def __init__(
+        self, pages: "_core.ArrowReader", rows: Callable[[list[list[Any]]], Iterator[Any]]
+    ) -> None:
         """`rows` makes rows of a page's columns."""
         self._pages: Iterator[_core.ArrowBatch] | None = iter(pages)
         self._rows = rows

@@ -36,7 +36,9 @@ class Session(Remote):
         if self._written:
             written, self._written, self._bytes = self._written, [], 0
             keys, starts, ends, values = map(list, zip(*written, strict=True))
-            self._calls.call(self._name, "put", [*_sessions(keys, starts, ends), ("values", "bytes", values)])
+            self._calls.call(
+                self._name, "put", [*_sessions(keys, starts, ends), ("values", "bytes", values)]
+            )
 
     def fetch_session(self, key: bytes, start: int, end: int) -> bytes | None:
         """A session's value."""

@@ -39,7 +39,9 @@ _KINDS: Final[dict[str, tuple[Any, Any]]] = {
 class Stores:
     """The stores of one session, by name."""
 
-    def __init__(self, calls: "_core.HostCalls", builders: "list[StoreBuilder]", by: list[str]) -> None:
+    def __init__(
+        self, calls: "_core.HostCalls", builders: "list[StoreBuilder]", by: list[str]
+    ) -> None:
         """`by`: the columns of a batch whose keys are fetched ahead."""
         self._by = by
         self._builders = builders
@@ -56,7 +58,9 @@ class Stores:
         try:
             return self._stores[name]
         except KeyError:
-            raise KeyError(f"no store {name!r} in this processor; it has {list(self._stores)}") from None
+            raise KeyError(
+                f"no store {name!r} in this processor; it has {list(self._stores)}"
+            ) from None
 
     def begin_batch(self, batch: pa.RecordBatch) -> None:
         """A batch begins: what waits of the one before is sent."""
@@ -73,7 +77,9 @@ class Stores:
 
 
 def _keys(builder: "StoreBuilder", rows: pa.RecordBatch) -> list[bytes]:
-    """The batch's keys as the store keeps them; none where its keys are of another kind than the batch's."""
+    """The batch's keys as the store keeps them; none where its keys are of another kind than the
+    batch's.
+    """
     is_known = builder.key is BYTES or isinstance(builder.key, TypedSerde)
     try:
         if isinstance(builder.key, StructSerde):
@@ -96,7 +102,8 @@ class _Session:
     def commit(self, _: object = None) -> None:
         """A store cannot end the epoch."""
         raise UnsupportedOperationError(
-            "a store's commit inside a processor: the epoch commits as a whole when Spark has it; ctx.commit() asks for one"
+            "a store's commit inside a processor: the epoch commits as a whole when Spark has it; "
+            "ctx.commit() asks for one"
         )
 
     def store_offset(self, _store: str, _partition: tuple[str, int]) -> int | None:

@@ -1,4 +1,6 @@
-"""A process operator in Spark's Python worker: rows go to the state host, come back in order, meet the processor."""
+"""A process operator in Spark's Python worker: rows go to the state host, come back in order, meet
+the processor.
+"""
 
 import pickle
 from collections.abc import Iterable, Iterator
@@ -17,8 +19,18 @@ if TYPE_CHECKING:
 class ProcessTask(OperatorTask):
     """The function under `mapInArrow` of a process operator."""
 
-    def __init__(self, *, processor: bytes, keys: pa.Schema, timed: bool, required: frozenset[str], **common: Any) -> None:
-        """`processor` is pickled: every session has one of its own; `required` columns of the result have no nulls."""
+    def __init__(
+        self,
+        *,
+        processor: bytes,
+        keys: pa.Schema,
+        timed: bool,
+        required: frozenset[str],
+        **common: Any,
+    ) -> None:
+        """`processor` is pickled: every session has one of its own; `required` columns of the
+        result have no nulls.
+        """
         super().__init__(**common)
         self.processor: Final = processor
         self.keys: Final = keys
@@ -26,7 +38,9 @@ class ProcessTask(OperatorTask):
         self.required: Final = required
         self.deterministic: Final[bool] = common["request"]["operator"]["deterministic"]
 
-    def _results(self, client: "_core.HostClient", request: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+    def _results(
+        self, client: "_core.HostClient", request: dict[str, Any]
+    ) -> Iterator[pa.RecordBatch]:
         from holdfast.spark.processor.output import Output
 
         calls = client.end_input()
@@ -69,7 +83,8 @@ class ProcessTask(OperatorTask):
             for key, at in context.due():
                 if on_timer is None:
                     raise TypeError(
-                        f"processor {self.request['operator']['name']!r} has no method on_timer(key, at, ctx), and a "
+                        f"processor {self.request['operator']['name']!r} has no method "
+                        "on_timer(key, at, ctx), and a "
                         f"timer of {key!r} fires that was set before: give it one"
                     )
                 yield from self._batches(on_timer(key, at, context))
@@ -88,7 +103,8 @@ class ProcessTask(OperatorTask):
             return self._named(batch)
         except ValueError as error:
             raise ValueError(
-                f"{error}. This output was kept for the same micro-batch under an earlier schema: go back to that until the "
+                f"{error}. This output was kept for the same micro-batch under an earlier schema: "
+                "go back to that until the "
                 "micro-batch is committed, or have it made anew with `holdfast epoch drop`"
             ) from error
 
@@ -96,17 +112,24 @@ class ProcessTask(OperatorTask):
         """The batch with exactly the columns of the result, in their order."""
         name = self.request["operator"]["name"]
         if sorted(batch.schema.names) != sorted(self.output.names):
-            raise ValueError(f"processor {name!r} gave the columns {batch.schema.names}; its schema has {self.output.names}")
+            raise ValueError(
+                f"processor {name!r} gave the columns {batch.schema.names}; its schema has "
+                f"{self.output.names}"
+            )
         columns: list[pa.Array] = []
         for field in self.output:
             column = batch.column(field.name)
             if field.name in self.required and column.null_count:
-                raise ValueError(f"processor {name!r} gave a null in column {field.name!r}; its schema says NOT NULL")
+                raise ValueError(
+                    f"processor {name!r} gave a null in column {field.name!r}; its schema says NOT "
+                    "NULL"
+                )
             try:
                 columns.append(cast(column, field.type, field.name))
             except ValueError as error:
                 raise ValueError(
-                    f"processor {name!r} gave {column.type} in column {field.name!r}; its schema has {field.type}: {error}"
+                    f"processor {name!r} gave {column.type} in column {field.name!r}; its schema "
+                    f"has {field.type}: {error}"
                 ) from error
         return pa.RecordBatch.from_arrays(columns, schema=self.output)
 
@@ -127,4 +150,6 @@ def _batches(given: Any) -> Iterable[pa.RecordBatch]:
             return [pa.record_batch(given)]
     except pa.ArrowException as error:  # a column has Arrow's interfaces, too
         cause = error
-    raise TypeError(f"the processor gave a {type(given).__name__}; wanted: record batches (yield them)") from cause
+    raise TypeError(
+        f"the processor gave a {type(given).__name__}; wanted: record batches (yield them)"
+    ) from cause

@@ -1,6 +1,8 @@
-"""Event-time timers by key, and the stream time that fires them: a store of the operator's own, by time and key.
+"""Event-time timers by key, and the stream time that fires them: a store of the operator's own, by
+time and key.
 
-A timer is a row whose key is its time (8 bytes, in order) and its key's bytes. The row without a key is the stream time.
+A timer is a row whose key is its time (8 bytes, in order) and its key's bytes. The row without a
+key is the stream time.
 """
 
 from collections.abc import Iterator
@@ -36,7 +38,8 @@ class Timers:
         self._is_single: Final = len(keys) == 1
         time = self.store.get(_STREAM_TIME)
         self.stream_time = None if time is None else _moment(time)
-        # While timers fire: those that are due up to a row, first the next. New ones up to there fire in their order, too.
+        # While timers fire: those that are due up to a row, first the next. New ones up to there
+        # fire in their order, too.
         self._due: list[bytes] = []
         self._waiting: set[bytes] = set()
         self._last: bytes | None = None
@@ -53,7 +56,9 @@ class Timers:
             encoded = self._serde.serialize((key,) if self._is_single else key)
         except (TypeError, ValueError) as error:
             columns = ", ".join(f"{column.name} ({column.type})" for column in self._keys)
-            raise type(error)(f"set_timer: the key {key!r} is none of the columns by, {columns}: {error}") from error
+            raise type(error)(
+                f"set_timer: the key {key!r} is none of the columns by, {columns}: {error}"
+            ) from error
         row = _bytes(micros(at, "at")) + encoded
         if self._last is None or row > self._last:
             self.store.put(row, b"")
@@ -62,7 +67,9 @@ class Timers:
             heappush(self._due, row)
 
     def fire(self) -> Iterator[tuple[Any, int]]:
-        """Key and time of each timer that the stream time has reached, in the order of time and key; they are gone then."""
+        """Key and time of each timer that the stream time has reached, in the order of time and
+        key; they are gone then.
+        """
         if self.stream_time is None:
             return
         end = None if self.stream_time == _OFFSET - 1 else _bytes(self.stream_time + 1)
@@ -83,7 +90,9 @@ class Timers:
             self._last = None
 
     def _page(self, end: bytes | None) -> tuple[list[bytes], bool]:
-        """The next that are due, and whether there are others: a page may end with its bytes, too, so that is asked."""
+        """The next that are due, and whether there are others: a page may end with its bytes, too,
+        so that is asked.
+        """
         pages = iter(self.store.range_batches(_FIRST, end, False, _PAGE))
         first = next(pages, None)
         if first is None:

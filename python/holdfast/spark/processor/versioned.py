@@ -21,13 +21,20 @@ class Versioned(Remote):
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> tuple[bool, int | None]:
         """Put a version; returns (accepted, valid_to)."""
-        put = self._ask("apply", ("keys", "key", [key]), ("values", "bytes", [value]), ("timestamps", "time", [timestamp]))
+        put = self._ask(
+            "apply",
+            ("keys", "key", [key]),
+            ("values", "bytes", [value]),
+            ("timestamps", "time", [timestamp]),
+        )
         (accepted,), _, _, (valid_to,) = columns(put)
         return accepted, valid_to
 
     def delete(self, key: bytes, timestamp: int) -> tuple[bytes, int, int | None] | None:
         """End the value at a time; returns the version that was in force."""
-        return _record(self._ask("delete", ("key", "key", [key]), ("timestamp", "time", [timestamp])))
+        return _record(
+            self._ask("delete", ("key", "key", [key]), ("timestamp", "time", [timestamp]))
+        )
 
     def get(self, key: bytes, as_of: int | None) -> tuple[bytes, int, int | None] | None:
         """The newest version, or the one in force at a time."""
@@ -36,9 +43,13 @@ class Versioned(Remote):
     def versions(self, key: bytes, start: int, end: int, descending: bool) -> Rows:
         """The versions of a key that were in force in `[start, end]`."""
         order: _core._Argument = ("descending", "flag", [descending])
-        return Rows(self._scan("versions", ("key", "key", [key]), *_times(start, end), order), tuples)
+        return Rows(
+            self._scan("versions", ("key", "key", [key]), *_times(start, end), order), tuples
+        )
 
-    def versions_range(self, key_from: bytes | None, key_to: bytes | None, start: int, end: int) -> Rows:
+    def versions_range(
+        self, key_from: bytes | None, key_to: bytes | None, start: int, end: int
+    ) -> Rows:
         """The same of a range of keys, by (key, timestamp)."""
         return Rows(self._scan("range", *_keys(key_from, key_to), *_times(start, end)), tuples)
 
@@ -48,7 +59,12 @@ class Versioned(Remote):
 
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> Any:
         """A put a row, as one unit."""
-        put = self._ask("apply", ("keys", "key", keys), ("values", "bytes", values), ("timestamps", "time", timestamps))
+        put = self._ask(
+            "apply",
+            ("keys", "key", keys),
+            ("values", "bytes", values),
+            ("timestamps", "time", timestamps),
+        )
         return pa.record_batch(put).select(["accepted", "valid_to"])
 
     def get_batch(self, keys: Any, as_of: Any) -> "_core.ArrowBatch":
@@ -57,22 +73,35 @@ class Versioned(Remote):
         return self._ask("get", ("keys", "key", keys), *times)
 
     def apply_batch(
-        self, is_put: Any, keys: Any, values: Any, timestamps: Any, value_serde: "_core.Serde | None" = None
+        self,
+        is_put: Any,
+        keys: Any,
+        values: Any,
+        timestamps: Any,
+        value_serde: "_core.Serde | None" = None,
     ) -> "_core.ArrowBatch":
-        """A put or a get a row, in order. After an error the task fails, and nothing of it is committed."""
+        """A put or a get a row, in order. After an error the task fails, and nothing of it is
+        committed.
+        """
         rows: list[_core._Argument] = [
             ("keys", "key", keys),
             ("values", "bytes", values),
             ("timestamps", "time", timestamps),
         ]
         applied = self._ask("apply", ("is_put", "flag", is_put), *rows)
-        return applied if value_serde is None else decode_batch(applied, None, value_serde, self._name, keys)
+        return (
+            applied
+            if value_serde is None
+            else decode_batch(applied, None, value_serde, self._name, keys)
+        )
 
     def versions_batches(
         self, key_from: bytes | None, key_to: bytes | None, start: int, end: int, batch_rows: int
     ) -> "_core.ArrowReader":
         """As `versions_range`, in batches."""
-        return self._scan("range", *_keys(key_from, key_to), *_times(start, end), batch_rows=batch_rows)
+        return self._scan(
+            "range", *_keys(key_from, key_to), *_times(start, end), batch_rows=batch_rows
+        )
 
     def scan_batches(self, as_of: int | None, batch_rows: int) -> "_core.ArrowReader":
         """As `scan`, in batches."""

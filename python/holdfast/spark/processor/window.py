@@ -39,7 +39,9 @@ class Window(Remote):
 
     def fetch(self, key: bytes, start: int) -> tuple[bytes, int] | None:
         """A window's value."""
-        (value,), (timestamp,) = columns(self._ask("get", ("keys", "key", [key]), ("starts", "time", [start])))
+        (value,), (timestamp,) = columns(
+            self._ask("get", ("keys", "key", [key]), ("starts", "time", [start]))
+        )
         return None if value is None else (value, timestamp)
 
     def fetch_range(self, wanted: "_core._Selection") -> Rows:
@@ -58,9 +60,17 @@ class Window(Remote):
         """A value and its timestamp a row."""
         return self._ask("get", ("keys", "key", keys), ("starts", "time", window_starts))
 
-    def fetch_ranges(self, keys: Any, starts: Any, ends: Any, timestamps: bool) -> "_core.ArrowBatch":  # noqa: ARG002
+    def fetch_ranges(
+        self,
+        keys: Any,
+        starts: Any,
+        ends: Any,
+        timestamps: bool,  # noqa: ARG002
+    ) -> "_core.ArrowBatch":
         """The windows of a key between two starts, a row of input each."""
-        return self._ask("find", ("keys", "key", keys), ("starts", "time", starts), ("ends", "time", ends))
+        return self._ask(
+            "find", ("keys", "key", keys), ("starts", "time", starts), ("ends", "time", ends)
+        )
 
     def fetch_range_batches(
         self,
@@ -76,11 +86,20 @@ def selection(wanted: "_core._Selection", times: tuple[str, str]) -> "list[_core
     """The arguments of a scan; `times` names its two times."""
     low, high, first, second, reverse = wanted
     keys: list[_core._Argument] = [("start_key", "bytes", [low]), ("end_key", "bytes", [high])]
-    return [*keys, (times[0], "time", [first]), (times[1], "time", [second]), ("reverse", "flag", [reverse])]
+    return [
+        *keys,
+        (times[0], "time", [first]),
+        (times[1], "time", [second]),
+        ("reverse", "flag", [reverse]),
+    ]
 
 
 def _put(keys: Any, values: Any, starts: Any, timestamps: Any) -> "list[_core._Argument]":
-    given: list[_core._Argument] = [("keys", "key", keys), ("values", "bytes", values), ("starts", "time", starts)]
+    given: list[_core._Argument] = [
+        ("keys", "key", keys),
+        ("values", "bytes", values),
+        ("starts", "time", starts),
+    ]
     return given if timestamps is None else [*given, ("timestamps", "time", timestamps)]
 
 

@@ -9,7 +9,8 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use std::sync::Arc;
 
-/// Values that come in the order of the rows' bytes, to be handed out in the order in which they were asked for.
+/// Values that come in the order of the rows' bytes, to be handed out in the order in which they
+/// were asked for.
 pub struct Places {
     data: Vec<u8>,
     places: Vec<Option<(std::ops::Range<usize>, Timestamp)>>,
@@ -18,7 +19,10 @@ pub struct Places {
 impl Places {
     /// So many rows, none of which has a value yet.
     pub fn new(rows: usize) -> Self {
-        Self { data: Vec::new(), places: vec![None; rows] }
+        Self {
+            data: Vec::new(),
+            places: vec![None; rows],
+        }
     }
 
     /// What was found for a row.
@@ -53,7 +57,10 @@ impl Places {
     /// # Errors
     /// As `finish`.
     pub fn finish_stamped(&self) -> Result<RecordBatch> {
-        let schema = vec![Field::new("value", DataType::Binary, true), Field::new("timestamp", DataType::Int64, true)];
+        let schema = vec![
+            Field::new("value", DataType::Binary, true),
+            Field::new("timestamp", DataType::Int64, true),
+        ];
         let schema = Arc::new(Schema::new(schema));
         let mut timestamps = Int64Builder::with_capacity(self.places.len());
         for place in &self.places {

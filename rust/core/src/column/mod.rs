@@ -1,7 +1,9 @@
-//! Arrow in and out of the engine's batch calls, which take and give plain slices and know nothing of Arrow.
+//! Arrow in and out of the engine's batch calls, which take and give plain slices and know nothing
+//! of Arrow.
 //!
-//! Here columns of bytes as slices, whatever their layout. `found.rs` what look-ups found, in the order in which they were asked ·
-//! `scan.rs` rows of key and value · `version.rs` versions · `windowed.rs` windows and sessions.
+//! Here columns of bytes as slices, whatever their layout. `found.rs` what look-ups found, in the
+//! order in which they were asked · `scan.rs` rows of key and value · `version.rs` versions ·
+//! `windowed.rs` windows and sessions.
 
 mod found;
 mod scan;
@@ -16,9 +18,13 @@ pub use windowed::{SESSION, WINDOW, WindowedColumns};
 use crate::error::{Error, ErrorKind, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef, BinaryArray, BinaryViewArray, DictionaryArray, FixedSizeBinaryArray, LargeBinaryArray};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BinaryViewArray, DictionaryArray, FixedSizeBinaryArray,
+    LargeBinaryArray,
+};
 use arrow_array::{LargeStringArray, RecordBatch, StringArray, StringViewArray};
 use arrow_schema::{DataType, SchemaRef};
 
@@ -42,7 +48,8 @@ pub enum BytesColumn<'a> {
     Dictionary(Vec<Option<usize>>, Box<BytesColumn<'a>>),
 }
 
-/// Sees an Arrow array as a column of bytes; `what` names the column in the error for a type that is none.
+/// Sees an Arrow array as a column of bytes; `what` names the column in the error for a type that
+/// is none.
 ///
 /// # Errors
 /// `InvalidType`.
@@ -73,14 +80,23 @@ pub fn bytes_column<'a>(array: &'a dyn Array, what: &str) -> Result<BytesColumn<
 fn wrong_type(found: &DataType, what: &str) -> Error {
     Error::new(
         ErrorKind::InvalidType,
-        format!("column {what} has Arrow type {found}; wanted binary or string (large, view and dictionary forms included)"),
+        format!(
+            "column {what} has Arrow type {found}; wanted binary or string (large, view and \
+             dictionary forms included)"
+        ),
     )
 }
 
-fn dictionary<'a, K: ArrowDictionaryKeyType>(array: &'a DictionaryArray<K>, what: &str) -> Result<BytesColumn<'a>> {
+fn dictionary<'a, K: ArrowDictionaryKeyType>(
+    array: &'a DictionaryArray<K>,
+    what: &str,
+) -> Result<BytesColumn<'a>> {
     let values: &'a ArrayRef = array.values();
     let column = bytes_column(values.as_ref(), what)?;
-    Ok(BytesColumn::Dictionary(array.keys_iter().collect(), Box::new(column)))
+    Ok(BytesColumn::Dictionary(
+        array.keys_iter().collect(),
+        Box::new(column),
+    ))
 }
 
 impl<'a> BytesColumn<'a> {
@@ -119,7 +135,8 @@ impl<'a> BytesColumn<'a> {
     }
 }
 
-/// Bytes after which a batch of a scan ends, whatever its rows: far below what a binary column can hold.
+/// Bytes after which a batch of a scan ends, whatever its rows: far below what a binary column can
+/// hold.
 const BATCH_BYTES: usize = 64 << 20;
 
 /// Fails where one binary column could not hold the bytes.
@@ -129,7 +146,10 @@ fn check_size(bytes: usize) -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::InvalidValue,
-        format!("the values of this batch are {bytes} bytes together, more than an Arrow binary column holds (2 GiB); ask for fewer keys"),
+        format!(
+            "the values of this batch are {bytes} bytes together, more than an Arrow binary \
+             column holds (2 GiB); ask for fewer keys"
+        ),
     ))
 }
 
@@ -138,5 +158,6 @@ fn check_size(bytes: usize) -> Result<()> {
 /// # Errors
 /// `InvalidState` where they do not.
 pub fn batch(schema: SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
-    RecordBatch::try_new(schema, columns).map_err(|error| Error::new(ErrorKind::InvalidState, error.to_string()))
+    RecordBatch::try_new(schema, columns)
+        .map_err(|error| Error::new(ErrorKind::InvalidState, error.to_string()))
 }

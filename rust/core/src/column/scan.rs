@@ -11,11 +11,18 @@ use std::sync::Arc;
 
 /// The columns of a key-value store's rows.
 pub fn key_value_schema() -> SchemaRef {
-    Arc::new(Schema::new(vec![Field::new("key", DataType::Binary, false), Field::new("value", DataType::Binary, true)]))
+    Arc::new(Schema::new(vec![
+        Field::new("key", DataType::Binary, false),
+        Field::new("value", DataType::Binary, true),
+    ]))
 }
 
 /// Up to `rows` rows of a scan, fewer where they are large; nothing at its end.
-pub fn key_value_batch(scan: &mut Scan, rows: usize, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
+pub fn key_value_batch(
+    scan: &mut Scan,
+    rows: usize,
+    schema: &SchemaRef,
+) -> Result<Option<RecordBatch>> {
     let (mut keys, mut values) = (BinaryBuilder::new(), BinaryBuilder::new());
     let (mut count, mut size) = (0, 0);
     scan.for_each(&mut |key, value| {
@@ -23,7 +30,11 @@ pub fn key_value_batch(scan: &mut Scan, rows: usize, schema: &SchemaRef) -> Resu
         values.append_value(value);
         count += 1;
         size += key.len() + value.len();
-        if count == rows || size >= BATCH_BYTES { Step::Pause } else { Step::Next }
+        if count == rows || size >= BATCH_BYTES {
+            Step::Pause
+        } else {
+            Step::Next
+        }
     })?;
     if count == 0 {
         return Ok(None);
@@ -42,8 +53,16 @@ pub fn stamped_schema() -> SchemaRef {
 }
 
 /// Up to `rows` rows of a scan, fewer where they are large; nothing at its end.
-pub fn stamped_batch(scan: &mut StampedScan, rows: usize, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
-    let (mut keys, mut values, mut timestamps) = (BinaryBuilder::new(), BinaryBuilder::new(), Int64Builder::new());
+pub fn stamped_batch(
+    scan: &mut StampedScan,
+    rows: usize,
+    schema: &SchemaRef,
+) -> Result<Option<RecordBatch>> {
+    let (mut keys, mut values, mut timestamps) = (
+        BinaryBuilder::new(),
+        BinaryBuilder::new(),
+        Int64Builder::new(),
+    );
     let (mut count, mut size) = (0, 0);
     scan.for_each(&mut |key, found| {
         keys.append_value(key);
@@ -56,6 +75,10 @@ pub fn stamped_batch(scan: &mut StampedScan, rows: usize, schema: &SchemaRef) ->
     if count == 0 {
         return Ok(None);
     }
-    let columns: Vec<ArrayRef> = vec![Arc::new(keys.finish()), Arc::new(values.finish()), Arc::new(timestamps.finish())];
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(keys.finish()),
+        Arc::new(values.finish()),
+        Arc::new(timestamps.finish()),
+    ];
     batch(Arc::clone(schema), columns).map(Some)
 }

@@ -45,7 +45,10 @@ impl VersionColumns {
 
     /// For a scan's rows.
     fn with_keys() -> Self {
-        Self { keys: Some(BinaryBuilder::new()), ..Self::without_keys(0) }
+        Self {
+            keys: Some(BinaryBuilder::new()),
+            ..Self::without_keys(0)
+        }
     }
 
     /// A row; without a version it is null.
@@ -54,12 +57,19 @@ impl VersionColumns {
             keys.append_value(key);
             self.bytes += key.len();
         }
-        // A value that does not fit any more is left out: `finish` fails then, since the count of bytes says so.
+        // A value that does not fit any more is left out: `finish` fails then, since the count of
+        // bytes says so.
         let value = version.as_ref().map(|version| version.value);
         self.bytes = self.bytes.saturating_add(value.map_or(0, <[u8]>::len));
-        self.values.append_option(value.filter(|_| i32::try_from(self.bytes).is_ok()));
-        self.timestamps.append_option(version.as_ref().map(|version| version.timestamp.0));
-        self.valid_to.append_option(version.and_then(|version| version.valid_to).map(|time| time.0));
+        self.values
+            .append_option(value.filter(|_| i32::try_from(self.bytes).is_ok()));
+        self.timestamps
+            .append_option(version.as_ref().map(|version| version.timestamp.0));
+        self.valid_to.append_option(
+            version
+                .and_then(|version| version.valid_to)
+                .map(|time| time.0),
+        );
     }
 
     /// A row that has an end and nothing else: a put.
@@ -72,7 +82,11 @@ impl VersionColumns {
     fn columns(&mut self) -> Result<Vec<ArrayRef>> {
         check_size(self.bytes)?;
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(4);
-        columns.extend(self.keys.as_mut().map(|keys| Arc::new(keys.finish()) as ArrayRef));
+        columns.extend(
+            self.keys
+                .as_mut()
+                .map(|keys| Arc::new(keys.finish()) as ArrayRef),
+        );
         columns.push(Arc::new(self.values.finish()));
         columns.push(Arc::new(self.timestamps.finish()));
         columns.push(Arc::new(self.valid_to.finish()));
@@ -104,7 +118,11 @@ impl VersionColumns {
 ///
 /// # Errors
 /// `InvalidValue` for more than 2 GiB of keys and values.
-pub fn version_batch(scan: &mut VersionScan, rows: usize, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
+pub fn version_batch(
+    scan: &mut VersionScan,
+    rows: usize,
+    schema: &SchemaRef,
+) -> Result<Option<RecordBatch>> {
     let mut columns = VersionColumns::with_keys();
     let mut count = 0;
     scan.for_each(&mut |key, version| {
@@ -112,5 +130,9 @@ pub fn version_batch(scan: &mut VersionScan, rows: usize, schema: &SchemaRef) ->
         count += 1;
         count < rows && columns.bytes < BATCH_BYTES
     })?;
-    if count == 0 { Ok(None) } else { columns.finish(schema).map(Some) }
+    if count == 0 {
+        Ok(None)
+    } else {
+        columns.finish(schema).map(Some)
+    }
 }

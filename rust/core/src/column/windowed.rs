@@ -35,12 +35,22 @@ enum Lead {
 impl WindowedColumns {
     /// For a scan.
     pub fn of_scan(names: [&str; 2], timestamps: bool) -> Self {
-        Self::new(Field::new("key", DataType::Binary, false), Lead::Keys(BinaryBuilder::new()), names, timestamps)
+        Self::new(
+            Field::new("key", DataType::Binary, false),
+            Lead::Keys(BinaryBuilder::new()),
+            names,
+            timestamps,
+        )
     }
 
     /// For a batch of look-ups.
     pub fn of_batch(names: [&str; 2], timestamps: bool) -> Self {
-        Self::new(Field::new("row", DataType::Int64, false), Lead::Rows(Int64Builder::new()), names, timestamps)
+        Self::new(
+            Field::new("row", DataType::Int64, false),
+            Lead::Rows(Int64Builder::new()),
+            names,
+            timestamps,
+        )
     }
 
     fn new(first: Field, lead: Lead, [start, end]: [&str; 2], timestamps: bool) -> Self {
@@ -80,8 +90,14 @@ impl WindowedColumns {
         }
         self.starts.append_value(key.start.0);
         self.ends.append_value(key.end.0);
-        // A value that does not fit any more is left out: `finish` fails then, since the count of bytes says so.
-        self.values.append_value(if i32::try_from(self.bytes).is_ok() { found.value } else { &[] });
+        // A value that does not fit any more is left out: `finish` fails then, since the count of
+        // bytes says so.
+        self.values
+            .append_value(if i32::try_from(self.bytes).is_ok() {
+                found.value
+            } else {
+                &[]
+            });
         if let Some(timestamps) = &mut self.timestamps {
             timestamps.append_value(found.timestamp.0);
         }
@@ -107,7 +123,11 @@ impl WindowedColumns {
             Arc::new(self.ends.finish()),
             Arc::new(self.values.finish()),
         ];
-        columns.extend(self.timestamps.as_mut().map(|timestamps| Arc::new(timestamps.finish()) as ArrayRef));
+        columns.extend(
+            self.timestamps
+                .as_mut()
+                .map(|timestamps| Arc::new(timestamps.finish()) as ArrayRef),
+        );
         batch(self.schema(), columns)
     }
 
@@ -116,6 +136,10 @@ impl WindowedColumns {
     /// # Errors
     /// As `finish`.
     pub fn finish_scan(self) -> Result<Option<RecordBatch>> {
-        if self.rows == 0 { Ok(None) } else { self.finish().map(Some) }
+        if self.rows == 0 {
+            Ok(None)
+        } else {
+            self.finish().map(Some)
+        }
     }
 }

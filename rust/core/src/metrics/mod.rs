@@ -1,7 +1,9 @@
-//! Figures of a task and its stores, under the names that Kafka Streams gives them (KIP-471, KIP-607, KIP-1035).
+//! Figures of a task and its stores, under the names that Kafka Streams gives them (KIP-471,
+//! KIP-607, KIP-1035).
 //!
-//! Counting is an atomic addition a call; everything else happens when somebody asks. `operation.rs` what a store's methods
-//! count · `store.rs` all of a store's counts · `window.rs` what "a second" and "recently" mean.
+//! Counting is an atomic addition a call; everything else happens when somebody asks.
+//! `operation.rs` what a store's methods count · `store.rs` all of a store's counts · `window.rs`
+//! what "a second" and "recently" mean.
 
 mod operation;
 mod store;
@@ -16,7 +18,8 @@ use std::borrow::Cow;
 /// How much is measured. What costs time in every call is measured at `Debug` only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MetricsLevel {
-    /// Counts of everything, and times of what takes long: commits, batches, how long iterators are open.
+    /// Counts of everything, and times of what takes long: commits, batches, how long iterators are
+    /// open.
     #[default]
     Info,
     /// Also the time of each call for one record, and RocksDB's own counts.
@@ -36,7 +39,8 @@ impl MetricsLevel {
 /// A figure and what it means.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Kafka Streams' name where it has one. What ends in `-total` only grows while the task is open.
+    /// Kafka Streams' name where it has one. What ends in `-total` only grows while the task is
+    /// open.
     pub name: Cow<'static, str>,
     /// As it is now.
     pub value: Value,
@@ -81,12 +85,22 @@ impl Sheet {
         unit: &'static str,
         help: impl Into<Cow<'static, str>>,
     ) {
-        self.figures.push(Figure { name: name.into(), value: value.into(), unit, help: help.into() });
+        self.figures.push(Figure {
+            name: name.into(),
+            value: value.into(),
+            unit,
+            help: help.into(),
+        });
     }
 
     /// A counter as a total and a rate.
     pub(crate) fn push_count(&mut self, name: &str, count: Count, unit: &'static str, help: &str) {
-        self.push(format!("{name}-rate"), count.rate, unit, format!("{help}, a second"));
+        self.push(
+            format!("{name}-rate"),
+            count.rate,
+            unit,
+            format!("{help}, a second"),
+        );
         self.push(format!("{name}-total"), count.total, unit, help.to_owned());
     }
 

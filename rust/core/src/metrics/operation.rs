@@ -80,13 +80,29 @@ impl Operation {
         }
     }
 
-    /// Whether a call has many records: then reading the clock costs nothing beside it, and the records are counted, too.
+    /// Whether a call has many records: then reading the clock costs nothing beside it, and the
+    /// records are counted, too.
     pub(super) fn has_records(self) -> bool {
         match self {
             Self::PutAll | Self::Restore => true,
-            Self::PutBatch | Self::DeleteBatch | Self::GetBatch | Self::FetchBatch | Self::ApplyBatch => true,
-            Self::Put | Self::PutIfAbsent | Self::Delete | Self::DeleteRange | Self::Remove | Self::Get | Self::Fetch => false,
-            Self::Range | Self::All | Self::PrefixScan | Self::Versions | Self::VersionsRange | Self::Scan => false,
+            Self::PutBatch
+            | Self::DeleteBatch
+            | Self::GetBatch
+            | Self::FetchBatch
+            | Self::ApplyBatch => true,
+            Self::Put
+            | Self::PutIfAbsent
+            | Self::Delete
+            | Self::DeleteRange
+            | Self::Remove
+            | Self::Get
+            | Self::Fetch => false,
+            Self::Range
+            | Self::All
+            | Self::PrefixScan
+            | Self::Versions
+            | Self::VersionsRange
+            | Self::Scan => false,
         }
     }
 
@@ -121,7 +137,10 @@ impl OperationCounts {
             nanos: AtomicU64::new(0),
             nanos_max: AtomicU64::new(0),
             timed,
-            window: Mutex::new(Recently { window: Window::new(Instant::now(), [0; 3]), nanos_max: 0 }),
+            window: Mutex::new(Recently {
+                window: Window::new(Instant::now(), [0; 3]),
+                nanos_max: 0,
+            }),
         }
     }
 
@@ -133,7 +152,11 @@ impl OperationCounts {
     #[inline]
     pub(crate) fn begin(&self) -> Call<'_> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        Call { counts: self, started: self.timed.then(Instant::now), records: 0 }
+        Call {
+            counts: self,
+            started: self.timed.then(Instant::now),
+            records: 0,
+        }
     }
 
     /// Counts a call that took so long.
@@ -151,19 +174,28 @@ impl OperationCounts {
     /// The figures of one of a store's operations, with the records of batches.
     pub(super) fn push_operation(&self, sheet: &mut Sheet, operation: Operation, now: Instant) {
         let name = operation.name();
-        self.look(now).push_to(sheet, name, &format!("Calls of {name}"));
+        self.look(now)
+            .push_to(sheet, name, &format!("Calls of {name}"));
         if operation.has_records() {
             let records = self.records.load(Ordering::Relaxed);
-            sheet.push(format!("{name}-records-total"), records, "records", format!("Records of all calls of {name}"));
+            sheet.push(
+                format!("{name}-records-total"),
+                records,
+                "records",
+                format!("Records of all calls of {name}"),
+            );
         }
     }
 
     pub(crate) fn look(&self, now: Instant) -> Calls {
         let mut recently = self.window.lock();
-        let totals = [&self.calls, &self.records, &self.nanos].map(|total| total.load(Ordering::Relaxed));
+        let totals =
+            [&self.calls, &self.records, &self.nanos].map(|total| total.load(Ordering::Relaxed));
         let recent = recently.window.look(now, totals);
         let seconds = |nanos: u64| nanos as f64 / 1e9;
-        let longest = recently.nanos_max.max(self.nanos_max.load(Ordering::Relaxed));
+        let longest = recently
+            .nanos_max
+            .max(self.nanos_max.load(Ordering::Relaxed));
         if recent.moved {
             recently.nanos_max = self.nanos_max.swap(0, Ordering::Relaxed);
         }
@@ -187,13 +219,34 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// The figures of `<name>-rate`, `-total` and, where calls are timed, `-latency-avg` and `-latency-max`.
+    /// The figures of `<name>-rate`, `-total` and, where calls are timed, `-latency-avg` and
+    /// `-latency-max`.
     pub(crate) fn push_to(&self, sheet: &mut Sheet, name: &str, what: &str) {
-        sheet.push(format!("{name}-rate"), self.rate, "calls", format!("{what}, a second"));
-        sheet.push(format!("{name}-total"), self.total, "calls", what.to_owned());
+        sheet.push(
+            format!("{name}-rate"),
+            self.rate,
+            "calls",
+            format!("{what}, a second"),
+        );
+        sheet.push(
+            format!("{name}-total"),
+            self.total,
+            "calls",
+            what.to_owned(),
+        );
         if self.timed {
-            sheet.push(format!("{name}-latency-avg"), self.mean, "seconds", format!("{what}: mean time of one"));
-            sheet.push(format!("{name}-latency-max"), self.longest, "seconds", format!("{what}: longest time of one"));
+            sheet.push(
+                format!("{name}-latency-avg"),
+                self.mean,
+                "seconds",
+                format!("{what}: mean time of one"),
+            );
+            sheet.push(
+                format!("{name}-latency-max"),
+                self.longest,
+                "seconds",
+                format!("{what}: longest time of one"),
+            );
         }
     }
 }
@@ -218,6 +271,8 @@ impl Drop for Call<'_> {
     fn drop(&mut self) {
         let Some(started) = self.started else { return };
         self.counts.add_time(started.elapsed());
-        self.counts.records.fetch_add(self.records, Ordering::Relaxed);
+        self.counts
+            .records
+            .fetch_add(self.records, Ordering::Relaxed);
     }
 }

@@ -53,31 +53,70 @@ impl StoreCounts {
         let id = iterators.next;
         iterators.next += 1;
         iterators.open.insert(id, Instant::now());
-        OpenIterator { store: Arc::clone(self), id }
+        OpenIterator {
+            store: Arc::clone(self),
+            id,
+        }
     }
 
-    /// The figures that a store of this kind has; `dropped` is the look that the task's sum was taken from.
-    pub(crate) fn push_to(&self, sheet: &mut Sheet, kind: &StoreKind, dropped: Count, now: Instant) {
+    /// The figures that a store of this kind has; `dropped` is the look that the task's sum was
+    /// taken from.
+    pub(crate) fn push_to(
+        &self,
+        sheet: &mut Sheet,
+        kind: &StoreKind,
+        dropped: Count,
+        now: Instant,
+    ) {
         for operation in operations(kind) {
             self.operations[*operation as usize].push_operation(sheet, *operation, now);
         }
         if !matches!(kind, StoreKind::KeyValue | StoreKind::TimestampedKeyValue) {
-            sheet.push_count("dropped-records", dropped, "records", "Writes refused for being older than the retention");
-            sheet.push_count("expired-segments", self.expired_segments.look(now), "segments", "Segments of time that have expired");
+            sheet.push_count(
+                "dropped-records",
+                dropped,
+                "records",
+                "Writes refused for being older than the retention",
+            );
+            sheet.push_count(
+                "expired-segments",
+                self.expired_segments.look(now),
+                "segments",
+                "Segments of time that have expired",
+            );
         }
         match kind {
             StoreKind::KeyValue | StoreKind::TimestampedKeyValue => {}
             StoreKind::Versioned { .. } => {
-                let reads = "Reads as of a moment older than the history retention that found nothing";
-                sheet.push_count("expired-reads", self.expired_reads.look(now), "calls", reads);
+                let reads =
+                    "Reads as of a moment older than the history retention that found nothing";
+                sheet.push_count(
+                    "expired-reads",
+                    self.expired_reads.look(now),
+                    "calls",
+                    reads,
+                );
             }
             StoreKind::Window { .. } | StoreKind::Session { .. } => {
-                sheet.push_count("expired-window-record-drop", dropped, "records", "The same as dropped-records, under its older name");
+                sheet.push_count(
+                    "expired-window-record-drop",
+                    dropped,
+                    "records",
+                    "The same as dropped-records, under its older name",
+                );
             }
         }
         let iterators = self.iterators.lock();
-        sheet.push("num-open-iterators", iterators.open.len() as u64, "iterators", "Iterators and Arrow readers that are open");
-        let oldest = iterators.open.first_key_value().map_or(0, |(_, opened)| epoch_millis(*opened));
+        sheet.push(
+            "num-open-iterators",
+            iterators.open.len() as u64,
+            "iterators",
+            "Iterators and Arrow readers that are open",
+        );
+        let oldest = iterators
+            .open
+            .first_key_value()
+            .map_or(0, |(_, opened)| epoch_millis(*opened));
         drop(iterators);
         sheet.push(
             "oldest-iterator-open-since-ms",
@@ -86,13 +125,25 @@ impl StoreCounts {
             "When the oldest open iterator was opened; 0: none is open",
         );
         let times = self.iterator_times.look(now);
-        sheet.push("iterator-duration-avg", times.mean, "seconds", "Mean time from the opening of an iterator to its end");
-        sheet.push("iterator-duration-max", times.longest, "seconds", "Longest time from the opening of an iterator to its end");
+        sheet.push(
+            "iterator-duration-avg",
+            times.mean,
+            "seconds",
+            "Mean time from the opening of an iterator to its end",
+        );
+        sheet.push(
+            "iterator-duration-max",
+            times.longest,
+            "seconds",
+            "Longest time from the opening of an iterator to its end",
+        );
     }
 }
 
 fn epoch_millis(moment: Instant) -> u64 {
-    let then = SystemTime::now().checked_sub(moment.elapsed()).and_then(|then| then.duration_since(UNIX_EPOCH).ok());
+    let then = SystemTime::now()
+        .checked_sub(moment.elapsed())
+        .and_then(|then| then.duration_since(UNIX_EPOCH).ok());
     then.map_or(0, |since| since.as_millis() as u64)
 }
 
@@ -100,10 +151,33 @@ fn epoch_millis(moment: Instant) -> u64 {
 fn operations(kind: &StoreKind) -> &'static [Operation] {
     use Operation::*;
     match kind {
-        StoreKind::KeyValue | StoreKind::TimestampedKeyValue => {
-            &[Put, PutIfAbsent, PutAll, Delete, DeleteRange, Get, Range, All, PrefixScan, PutBatch, DeleteBatch, GetBatch, Restore]
-        }
-        StoreKind::Versioned { .. } => &[Put, Delete, Get, Versions, VersionsRange, Scan, PutBatch, GetBatch, ApplyBatch, Restore],
+        StoreKind::KeyValue | StoreKind::TimestampedKeyValue => &[
+            Put,
+            PutIfAbsent,
+            PutAll,
+            Delete,
+            DeleteRange,
+            Get,
+            Range,
+            All,
+            PrefixScan,
+            PutBatch,
+            DeleteBatch,
+            GetBatch,
+            Restore,
+        ],
+        StoreKind::Versioned { .. } => &[
+            Put,
+            Delete,
+            Get,
+            Versions,
+            VersionsRange,
+            Scan,
+            PutBatch,
+            GetBatch,
+            ApplyBatch,
+            Restore,
+        ],
         StoreKind::Window { .. } => &[Put, Fetch, All, PutBatch, FetchBatch, Restore],
         StoreKind::Session { .. } => &[Put, Remove, Fetch, PutBatch, FetchBatch, Restore],
     }

@@ -1,15 +1,18 @@
-//! What "a second" and "recently" mean: rates, means and greatest values are those of a window that ends now.
+//! What "a second" and "recently" mean: rates, means and greatest values are those of a window that
+//! ends now.
 //!
 //! ```text
 //! ──┬───────────────────┬──────────────┬
 //!   first               second         now       the window: from `first` to now
 //! ```
 //!
-//! A look at the figures that comes 30 s or more after `second` moves both on. So the window is 30 to 60 s long for who
-//! looks oftener than that (Kafka's windows are two of 30 s, too), reaches back two looks for who does not, and to the
-//! opening of the task at first. Nothing runs in the background, and counting knows nothing of it.
+//! A look at the figures that comes 30 s or more after `second` moves both on. So the window is 30
+//! to 60 s long for who looks oftener than that (Kafka's windows are two of 30 s, too), reaches
+//! back two looks for who does not, and to the opening of the task at first. Nothing runs in the
+//! background, and counting knows nothing of it.
 //!
-//! A look may move the marks, so each window is looked at once for all figures that are shown together.
+//! A look may move the marks, so each window is looked at once for all figures that are shown
+//! together.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +37,10 @@ pub(crate) struct Recent<const N: usize> {
 impl<const N: usize> Window<N> {
     /// A window over totals that stand at this.
     pub(crate) fn new(now: Instant, totals: [u64; N]) -> Self {
-        Self { first: (now, totals), second: (now, totals) }
+        Self {
+            first: (now, totals),
+            second: (now, totals),
+        }
     }
 
     pub(crate) fn look(&mut self, now: Instant, totals: [u64; N]) -> Recent<N> {
@@ -46,13 +52,21 @@ impl<const N: usize> Window<N> {
             self.first = self.second;
             self.second = (now, totals);
         }
-        Recent { counts, seconds, moved }
+        Recent {
+            counts,
+            seconds,
+            moved,
+        }
     }
 }
 
 impl<const N: usize> Recent<N> {
     pub(crate) fn rate(&self, n: usize) -> f64 {
-        if self.seconds > 0.0 { self.counts[n] as f64 / self.seconds } else { 0.0 }
+        if self.seconds > 0.0 {
+            self.counts[n] as f64 / self.seconds
+        } else {
+            0.0
+        }
     }
 }
 
@@ -71,7 +85,10 @@ pub(crate) struct Count {
 
 impl Default for Counter {
     fn default() -> Self {
-        Self { total: AtomicU64::new(0), window: Mutex::new(Window::new(Instant::now(), [0])) }
+        Self {
+            total: AtomicU64::new(0),
+            window: Mutex::new(Window::new(Instant::now(), [0])),
+        }
     }
 }
 
@@ -88,7 +105,10 @@ impl Counter {
     pub(crate) fn look(&self, now: Instant) -> Count {
         let mut window = self.window.lock();
         let total = self.total();
-        Count { total, rate: window.look(now, [total]).rate(0) }
+        Count {
+            total,
+            rate: window.look(now, [total]).rate(0),
+        }
     }
 }
 
@@ -118,6 +138,9 @@ mod tests {
         window.look(start + Duration::from_secs(1_000), [10]);
         let recent = window.look(start + Duration::from_secs(3_000), [40]);
         assert_eq!((recent.counts, recent.seconds), ([40], 3_000.0));
-        assert_eq!(window.look(start + Duration::from_secs(4_000), [50]).counts, [40]);
+        assert_eq!(
+            window.look(start + Duration::from_secs(4_000), [50]).counts,
+            [40]
+        );
     }
 }

@@ -1,11 +1,12 @@
-//! RocksDB's write batch format: a header, then records. Staged records are kept in it, so that a commit copies bytes and
-//! encodes nothing (`layout.md` section 2).
+//! RocksDB's write batch format: a header, then records. Staged records are kept in it, so that a
+//! commit copies bytes and encodes nothing (`layout.md` section 2).
 //!
 //! ```text
 //! header: sequence u64 (0) | count u32            little-endian
 //! put:    0x05 | family varint | key length varint | key | value length varint | value
 //! delete: 0x04 | family varint | key length varint | key
-//! range:  0x0e | family varint | first key length varint | first key | end length varint | end, exclusive    a delete of all between
+//! range:  0x0e | family varint | first key length varint | first key | end length varint
+//!         | end (exclusive)
 //! ```
 
 /// Bytes of the header.
@@ -34,9 +35,15 @@ pub(crate) fn read_varint(bytes: &[u8]) -> (u32, usize) {
     (n, bytes.len().min(5))
 }
 
-/// Appends a put (or, for `None`, a delete); returns where the key starts, counted from the record's start.
+/// Appends a put (or, for `None`, a delete); returns where the key starts, counted from the
+/// record's start.
 #[inline]
-pub(crate) fn push_record(out: &mut Vec<u8>, family: u32, key: &[&[u8]], value: Option<&[&[u8]]>) -> usize {
+pub(crate) fn push_record(
+    out: &mut Vec<u8>,
+    family: u32,
+    key: &[&[u8]],
+    value: Option<&[&[u8]]>,
+) -> usize {
     let start = out.len();
     out.push(if value.is_some() { PUT } else { DELETE });
     push_varint(out, family);
@@ -46,7 +53,10 @@ pub(crate) fn push_record(out: &mut Vec<u8>, family: u32, key: &[&[u8]], value: 
         out.extend_from_slice(part);
     }
     if let Some(value) = value {
-        push_varint(out, value.iter().map(|part| part.len()).sum::<usize>() as u32);
+        push_varint(
+            out,
+            value.iter().map(|part| part.len()).sum::<usize>() as u32,
+        );
         for part in value {
             out.extend_from_slice(part);
         }
@@ -65,19 +75,29 @@ impl Batch {
     pub fn with_capacity(bytes: usize) -> Self {
         let mut batch = Vec::with_capacity(bytes + HEADER);
         batch.resize(HEADER, 0);
-        Self { bytes: batch, count: 0 }
+        Self {
+            bytes: batch,
+            count: 0,
+        }
     }
 
     /// The batch that has these bytes: what [`Batch::finish`] gave.
     pub(crate) fn from_finished(mut bytes: Vec<u8>) -> Self {
         bytes.resize(bytes.len().max(HEADER), 0);
-        let count = bytes[..HEADER].last_chunk::<4>().map_or(0, |count| u32::from_le_bytes(*count));
+        let count = bytes[..HEADER]
+            .last_chunk::<4>()
+            .map_or(0, |count| u32::from_le_bytes(*count));
         Self { bytes, count }
     }
 
     /// Adds a put (or, for `None`, a delete).
     pub fn push(&mut self, family: u32, key: &[u8], value: Option<&[u8]>) {
-        push_record(&mut self.bytes, family, &[key], value.as_ref().map(std::slice::from_ref));
+        push_record(
+            &mut self.bytes,
+            family,
+            &[key],
+            value.as_ref().map(std::slice::from_ref),
+        );
         self.count += 1;
     }
 
@@ -134,7 +154,19 @@ mod tests {
 
     #[test]
     fn varints_of_every_length_come_back() {
-        for n in [0, 1, 127, 128, 16_383, 16_384, (1 << 21) - 1, 1 << 21, (1 << 28) - 1, 1 << 28, u32::MAX] {
+        for n in [
+            0,
+            1,
+            127,
+            128,
+            16_383,
+            16_384,
+            (1 << 21) - 1,
+            1 << 21,
+            (1 << 28) - 1,
+            1 << 28,
+            u32::MAX,
+        ] {
             let mut bytes = Vec::new();
             push_varint(&mut bytes, n);
             assert_eq!(read_varint(&bytes), (n, bytes.len()));

@@ -9,8 +9,9 @@ use rust_rocksdb::{AsColumnFamilyRef, DB, DBRawIteratorWithThreadMode, ReadOptio
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The crate's iterator, seen only while its database is held open. An error of the disk ends it, and the crate's forgets that at
-/// its next seek: rows would be missing from an answer. This one remembers the error until it is asked for.
+/// The crate's iterator, seen only while its database is held open. An error of the disk ends it,
+/// and the crate's forgets that at its next seek: rows would be missing from an answer. This one
+/// remembers the error until it is asked for.
 pub(crate) struct RawIterator {
     rows: DBRawIteratorWithThreadMode<'static, DB>,
     /// Sought since it was last asked.
@@ -20,13 +21,18 @@ pub(crate) struct RawIterator {
 
 impl RawIterator {
     fn new(rows: DBRawIteratorWithThreadMode<'static, DB>) -> Self {
-        Self { rows, sought: false, failed: None }
+        Self {
+            rows,
+            sought: false,
+            failed: None,
+        }
     }
 
     /// To be called before a seek.
     #[inline]
     fn remember(&mut self) {
-        if std::mem::replace(&mut self.sought, true) && !self.rows.valid() && self.failed.is_none() {
+        if std::mem::replace(&mut self.sought, true) && !self.rows.valid() && self.failed.is_none()
+        {
             self.failed = self.rows.status().err();
         }
     }
@@ -100,11 +106,13 @@ pub struct Bounds {
     pub lower: Option<Vec<u8>>,
     /// End, exclusive; `None` is open.
     pub upper: Option<Vec<u8>>,
-    /// Each seek stays within the key part that it starts in, and the files' prefix filters are asked first (versions only).
+    /// Each seek stays within the key part that it starts in, and the files' prefix filters are
+    /// asked first (versions only).
     pub within_key: bool,
 }
 
-/// An iterator over a family as of a snapshot; it may be kept and handed on, and ends with its database.
+/// An iterator over a family as of a snapshot; it may be kept and handed on, and ends with its
+/// database.
 pub struct Cursor {
     id: u64,
     slot: Arc<Slot>,
@@ -113,7 +121,12 @@ pub struct Cursor {
 
 impl Cursor {
     /// A cursor that stands nowhere yet.
-    pub fn new(snapshot: &Arc<Snapshot>, family: Family, kind: FamilyKind, bounds: &Bounds) -> Result<Self> {
+    pub fn new(
+        snapshot: &Arc<Snapshot>,
+        family: Family,
+        kind: FamilyKind,
+        bounds: &Bounds,
+    ) -> Result<Self> {
         let database = snapshot.database();
         let guard = database.guard()?;
         let mut options = ReadOptions::default();
@@ -129,14 +142,21 @@ impl Cursor {
             options.set_total_order_seek(!bounds.within_key);
         }
         let db: &DB = database.opened(&guard)?;
-        // SAFETY: the iterator is used only under the guard of an open database, and destroyed by `close` before the database.
+        // SAFETY: the iterator is used only under the guard of an open database, and destroyed by
+        // `close` before the database.
         let db: &'static DB = unsafe { &*std::ptr::from_ref(db) };
         debug_assert!(!family.handle.inner().is_null());
-        let slot = Arc::new(Mutex::new(Some(RawIterator::new(db.raw_iterator_cf_opt(&family.handle, options)))));
+        let slot = Arc::new(Mutex::new(Some(RawIterator::new(
+            db.raw_iterator_cf_opt(&family.handle, options),
+        ))));
         let id = database.next_slot.fetch_add(1, Ordering::Relaxed);
         database.slots.lock().insert(id, Arc::clone(&slot));
         drop(guard);
-        Ok(Self { id, slot, snapshot: Arc::clone(snapshot) })
+        Ok(Self {
+            id,
+            slot,
+            snapshot: Arc::clone(snapshot),
+        })
     }
 
     /// Works on the iterator, held open for the length of the call.
@@ -149,13 +169,18 @@ impl Cursor {
         let mut slot = self.slot.lock();
         let iterator = slot.as_mut().ok_or_else(|| database.closed())?;
         let result = f(iterator);
-        iterator.status().map_err(|e| failure("a scan", database.path(), e))?;
+        iterator
+            .status()
+            .map_err(|e| failure("a scan", database.path(), e))?;
         Ok(result)
     }
 
     /// A cursor that was closed by its owner.
     pub fn ended() -> Error {
-        Error::new(ErrorKind::StoreClosed, "the iterator is closed; open another one")
+        Error::new(
+            ErrorKind::StoreClosed,
+            "the iterator is closed; open another one",
+        )
     }
 }
 

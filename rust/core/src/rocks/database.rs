@@ -1,8 +1,9 @@
 //! One open RocksDB database.
 //!
-//! Closing: everything that reads holds the guard's shared side for the length of one call; [`Database::close`] takes the
-//! exclusive side, destroys all iterators (they would outlive the database otherwise) and then the database. After that each
-//! call finds no database and says `StoreClosed`. After a fork the child must not touch any of it: RocksDB's threads did not
+//! Closing: everything that reads holds the guard's shared side for the length of one call;
+//! [`Database::close`] takes the exclusive side, destroys all iterators (they would outlive the
+//! database otherwise) and then the database. After that each call finds no database and says
+//! `StoreClosed`. After a fork the child must not touch any of it: RocksDB's threads did not
 //! survive, so nothing is destroyed there.
 
 use super::batch::Batch;
@@ -20,7 +21,10 @@ use super::statistics::Statistics;
 use crate::error::{Error, ErrorKind, Result};
 use crate::failpoint::Failpoint;
 use crate::sync::{self, Mutex, RwLock, RwLockReadGuard};
-use rust_rocksdb::{AsColumnFamilyRef, ColumnFamilyDescriptor, DB, FlushOptions, Options, ReadOptions, ReadTier, WriteBatch, WriteOptions};
+use rust_rocksdb::{
+    AsColumnFamilyRef, ColumnFamilyDescriptor, DB, FlushOptions, Options, ReadOptions, ReadTier,
+    WriteBatch, WriteOptions,
+};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,26 +47,41 @@ pub struct Database {
 /// The database, held open for one call.
 pub(super) type Guard<'a> = RwLockReadGuard<'a, Option<Box<DB>>>;
 
-/// How many keys one native MultiGet may hold: enough for its own batching, few enough that the blocks it pins stay small.
+/// How many keys one native MultiGet may hold: enough for its own batching, few enough that the
+/// blocks it pins stay small.
 const MULTI_GET_KEYS: usize = 1024;
 
 impl Database {
-    /// Opens or makes the database at `path` with these families, and those that its files already have.
+    /// Opens or makes the database at `path` with these families, and those that its files already
+    /// have.
     ///
     /// # Errors
-    /// `StoreLocked` where somebody else has it open; `FormatVersion` for a column family that is none of Holdfast's; `StoreCorrupted`
-    /// also where a commit is missing that could not be lost any more; `InvalidValue` for an option that is not to be set.
-    pub fn open(path: &Path, wanted: &[FamilySpec], options: &DatabaseOptions) -> Result<Arc<Self>> {
+    /// `StoreLocked` where somebody else has it open; `FormatVersion` for a column family that is
+    /// none of Holdfast's; `StoreCorrupted` also where a commit is missing that could not be lost
+    /// any more; `InvalidValue` for an option that is not to be set.
+    pub fn open(
+        path: &Path,
+        wanted: &[FamilySpec],
+        options: &DatabaseOptions,
+    ) -> Result<Arc<Self>> {
         Failpoint::BeforeOpen.reached()?;
         let mut db_options = database_options(options)?;
         let statistics = Statistics::new(&mut db_options, options.statistics);
         let mut specs = wanted.to_vec();
-        let on_disk = !options.environment.as_ref().is_some_and(|environment| environment.in_memory);
-        let durable = if on_disk { commit_number::durable(path) } else { None };
+        let on_disk = !options
+            .environment
+            .as_ref()
+            .is_some_and(|environment| environment.in_memory);
+        let durable = if on_disk {
+            commit_number::durable(path)
+        } else {
+            None
+        };
         let number_in_files = || last_commit::in_files(path, options).map(|last| last.number);
         if on_disk && path.join("CURRENT").exists() {
             log_record::check(path, number_in_files)?;
-            let names = DB::list_cf(&db_options, path).map_err(|e| failure("reading the list of families", path, e))?;
+            let names = DB::list_cf(&db_options, path)
+                .map_err(|e| failure("reading the list of families", path, e))?;
             for name in names {
                 if name == "default" || specs.iter().any(|spec| spec.name() == name) {
                     continue;
@@ -71,7 +90,8 @@ impl Database {
                     Error::new(
                         ErrorKind::FormatVersion,
                         format!(
-                            "this is a RocksDB database, but not one of Holdfast's: it has a column family {name:?}; choose another path"
+                            "this is a RocksDB database, but not one of Holdfast's: it has a \
+                             column family {name:?}; choose another path"
                         ),
                     )
                     .path(path)
@@ -80,14 +100,32 @@ impl Database {
             }
         } else if let Some(durable) = durable {
             // RocksDB would make a new database and delete the files of the old one.
-            return Err(commit_number::lost("unknown, since the file CURRENT is missing", durable, path));
+            return Err(commit_number::lost(
+                "unknown, since the file CURRENT is missing",
+                durable,
+                path,
+            ));
         }
         let families = || -> Result<Vec<ColumnFamilyDescriptor>> {
-            let own = specs.iter().map(|spec| Ok(ColumnFamilyDescriptor::new(spec.name(), family_options(spec, options)?)));
-            std::iter::once(Ok(ColumnFamilyDescriptor::new("default", Options::default()))).chain(own).collect()
+            let own = specs.iter().map(|spec| {
+                Ok(ColumnFamilyDescriptor::new(
+                    spec.name(),
+                    family_options(spec, options)?,
+                ))
+            });
+            std::iter::once(Ok(ColumnFamilyDescriptor::new(
+                "default",
+                Options::default(),
+            )))
+            .chain(own)
+            .collect()
         };
         // Where this fails the opening below does too, and says why.
-        let watch = if options.sync && has_log(path) { number_in_files().map(Watch::from) } else { None };
+        let watch = if options.sync && has_log(path) {
+            number_in_files().map(Watch::from)
+        } else {
+            None
+        };
         if let Some(watch) = &watch {
             db_options.set_wal_filter(watch.clone());
         }
@@ -100,22 +138,45 @@ impl Database {
             let _ = std::fs::remove_dir(&place);
             opened
         };
-        let db =
-            db.map_err(|e| watch.as_ref().and_then(|watch| watch.error(path)).unwrap_or_else(|| Self::open_failure(path, e, options)))?;
+        let db = db.map_err(|e| {
+            watch
+                .as_ref()
+                .and_then(|watch| watch.error(path))
+                .unwrap_or_else(|| Self::open_failure(path, e, options))
+        })?;
         let mut handles = Vec::with_capacity(specs.len());
         for spec in &specs {
             let name = spec.name();
             let handle = db.cf_handle(&name).ok_or_else(|| {
-                Error::new(ErrorKind::StoreCorrupted, format!("the column family {name:?} is missing after open")).path(path)
+                Error::new(
+                    ErrorKind::StoreCorrupted,
+                    format!("the column family {name:?} is missing after open"),
+                )
+                .path(path)
             })?;
-            handles.push((name, Family { handle: Handle(handle.inner()), id: handle.id() }));
+            handles.push((
+                name,
+                Family {
+                    handle: Handle(handle.inner()),
+                    id: handle.id(),
+                },
+            ));
         }
         if let Some(handle) = db.cf_handle("default") {
-            handles.push(("default".to_owned(), Family { handle: Handle(handle.inner()), id: handle.id() }));
+            handles.push((
+                "default".to_owned(),
+                Family {
+                    handle: Handle(handle.inner()),
+                    id: handle.id(),
+                },
+            ));
         }
         Failpoint::AfterOpen.reached()?;
-        let last = last_commit::read(&db).map_err(|e| failure("reading the number of the last commit", path, e))?;
-        if let Some(durable) = durable.filter(|durable| *durable > last.number.max(options.begun.unwrap_or(0))) {
+        let last = last_commit::read(&db)
+            .map_err(|e| failure("reading the number of the last commit", path, e))?;
+        if let Some(durable) =
+            durable.filter(|durable| *durable > last.number.max(options.begun.unwrap_or(0)))
+        {
             return Err(commit_number::lost(&last.to_string(), durable, path));
         }
         Ok(Arc::new(Self {
@@ -127,7 +188,10 @@ impl Database {
             path: path.to_owned(),
             pid: std::process::id(),
             sync: options.sync,
-            commits: CommitNumber::new(last.number, (on_disk && !options.temporary).then_some(path)),
+            commits: CommitNumber::new(
+                last.number,
+                (on_disk && !options.temporary).then_some(path),
+            ),
             options: options.clone(),
         }))
     }
@@ -135,16 +199,19 @@ impl Database {
     fn open_failure(path: &Path, error: rust_rocksdb::Error, options: &DatabaseOptions) -> Error {
         // Words of RocksDB's own, not of the path, which a message holds too.
         let words = error.to_string().replace(&*path.to_string_lossy(), "");
-        let held = words.contains("lock hold by current process") || words.contains("While lock file");
+        let held =
+            words.contains("lock hold by current process") || words.contains("While lock file");
         if error.kind() == rust_rocksdb::ErrorKind::IOError && held {
-            return Error::new(ErrorKind::StoreLocked, "the directory is open elsewhere").path(path);
+            return Error::new(ErrorKind::StoreLocked, "the directory is open elsewhere")
+                .path(path);
         }
         if error.kind() == rust_rocksdb::ErrorKind::Corruption
             && let Some(last) = last_commit::before_damage(path, options)
         {
             let message = format!(
-                "opening the database failed: a file is damaged, and the last good commit before the damage is {last}; restore the \
-                 directory from a checkpoint, or delete it where a changelog can rebuild it (cause: {words})"
+                "opening the database failed: a file is damaged, and the last good commit before \
+                 the damage is {last}; restore the directory from a checkpoint, or delete it \
+                 where a changelog can rebuild it (cause: {words})"
             );
             return Error::new(ErrorKind::StoreCorrupted, message).path(path);
         }
@@ -166,7 +233,14 @@ impl Database {
             .iter()
             .find(|(n, _)| *n == name)
             .map(|(_, family)| *family)
-            .ok_or_else(|| Error::new(ErrorKind::InvalidValue, "there is no such store in this task").store(&spec.store).path(&self.path))
+            .ok_or_else(|| {
+                Error::new(
+                    ErrorKind::InvalidValue,
+                    "there is no such store in this task",
+                )
+                .store(&spec.store)
+                .path(&self.path)
+            })
     }
 
     /// RocksDB's own family, which every database has.
@@ -174,8 +248,18 @@ impl Database {
     /// # Errors
     /// `StoreCorrupted` where it is missing.
     pub fn default_family(&self) -> Result<Family> {
-        let found = self.handles.iter().find(|(name, _)| name == "default").map(|(_, family)| *family);
-        found.ok_or_else(|| Error::new(ErrorKind::StoreCorrupted, "the default column family is missing").path(&self.path))
+        let found = self
+            .handles
+            .iter()
+            .find(|(name, _)| name == "default")
+            .map(|(_, family)| *family);
+        found.ok_or_else(|| {
+            Error::new(
+                ErrorKind::StoreCorrupted,
+                "the default column family is missing",
+            )
+            .path(&self.path)
+        })
     }
 
     pub(super) fn guard(&self) -> Result<Guard<'_>> {
@@ -191,21 +275,26 @@ impl Database {
         self.guard().map(drop)
     }
 
-    /// `ForkedProcess` in a child of the process that opened the database. To be asked before any lock is taken: another
-    /// thread may have held it when the process forked.
+    /// `ForkedProcess` in a child of the process that opened the database. To be asked before any
+    /// lock is taken: another thread may have held it when the process forked.
     pub fn check_owner(&self) -> Result<()> {
         if self.in_owner_process() {
             return Ok(());
         }
         Err(Error::new(
             ErrorKind::ForkedProcess,
-            "the database was opened before this process was forked, and its threads did not come along; start processes with spawn, or fork before the first task is opened",
+            "the database was opened before this process was forked, and its threads did not come \
+             along; start processes with spawn, or fork before the first task is opened",
         )
         .path(&self.path))
     }
 
     pub(super) fn closed(&self) -> Error {
-        Error::new(ErrorKind::StoreClosed, "the store is closed; open the task again").path(&self.path)
+        Error::new(
+            ErrorKind::StoreClosed,
+            "the store is closed; open the task again",
+        )
+        .path(&self.path)
     }
 
     pub(super) fn opened<'g>(&self, guard: &'g Guard<'_>) -> Result<&'g DB> {
@@ -213,7 +302,13 @@ impl Database {
     }
 
     /// Reads one key as of a snapshot; `f` sees the value where it lies, without a copy.
-    pub fn get<R>(&self, family: Family, key: &[u8], snapshot: &Snapshot, f: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+    pub fn get<R>(
+        &self,
+        family: Family,
+        key: &[u8],
+        snapshot: &Snapshot,
+        f: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
         let guard = self.guard()?;
         let found = self
             .opened(&guard)?
@@ -222,7 +317,8 @@ impl Database {
         Ok(f(found.as_deref()))
     }
 
-    /// Reads many keys, which must be in ascending order, as of a snapshot; `f` is called for each, in order.
+    /// Reads many keys, which must be in ascending order, as of a snapshot; `f` is called for each,
+    /// in order.
     pub fn multi_get_sorted(
         &self,
         family: Family,
@@ -234,7 +330,12 @@ impl Database {
         let db = self.opened(&guard)?;
         for (n, chunk) in keys.chunks(MULTI_GET_KEYS).enumerate() {
             let found = db
-                .batched_multi_get_pinned_batch_cf_opt(&family.handle, chunk, true, snapshot.read_options())
+                .batched_multi_get_pinned_batch_cf_opt(
+                    &family.handle,
+                    chunk,
+                    true,
+                    snapshot.read_options(),
+                )
                 .map_err(|e| failure("a batch of reads", &self.path, e))?;
             for (i, key) in chunk.iter().enumerate() {
                 let value = match found.get(i) {
@@ -248,8 +349,8 @@ impl Database {
         Ok(())
     }
 
-    /// Writes a batch, and the number of the commit with it, whole or not at all; with `Durability::Sync` it is on disk when this
-    /// returns.
+    /// Writes a batch, and the number of the commit with it, whole or not at all; with
+    /// `Durability::Sync` it is on disk when this returns.
     pub fn write(&self, batch: &mut Batch) -> Result<()> {
         let guard = self.guard()?;
         Failpoint::BeforeCommit.reached()?;
@@ -264,7 +365,8 @@ impl Database {
         let number = self
             .commits
             .next(|number| {
-                // Here, where there is room: RocksDB's own copy has none left, and would be copied once more to grow.
+                // Here, where there is room: RocksDB's own copy has none left, and would be copied
+                // once more to grow.
                 batch.push(metadata.id, commit_number::KEY, Some(&number.to_be_bytes()));
                 db.write_opt(&WriteBatch::from_data(batch.finish()), &options)
             })
@@ -280,15 +382,17 @@ impl Database {
         self.commits.last()
     }
 
-    /// The same, and the database is asked: a write may have returned an error and have taken place.
+    /// The same, and the database is asked: a write may have returned an error and have taken
+    /// place.
     pub fn find_last_write(&self) -> Result<u64> {
         let guard = self.guard()?;
-        let last =
-            last_commit::number(self.opened(&guard)?).map_err(|e| failure("reading the number of the last commit", &self.path, e))?;
+        let last = last_commit::number(self.opened(&guard)?)
+            .map_err(|e| failure("reading the number of the last commit", &self.path, e))?;
         Ok(self.commits.found(last))
     }
 
-    /// Notes that a commit file has come into place: the commit of that number cannot be lost any more.
+    /// Notes that a commit file has come into place: the commit of that number cannot be lost any
+    /// more.
     pub fn has_begun(&self, number: u64) {
         self.commits.is_durable(number);
     }
@@ -298,7 +402,8 @@ impl Database {
         Snapshot::new(self)
     }
 
-    /// Writes the memtables of all families to files, at one sequence number; with `wait` they are there on return.
+    /// Writes the memtables of all families to files, at one sequence number; with `wait` they are
+    /// there on return.
     pub fn flush(&self, wait: bool) -> Result<()> {
         let guard = self.guard()?;
         Failpoint::BeforeFlush.reached()?;
@@ -307,11 +412,16 @@ impl Database {
     }
 
     pub(super) fn flush_all(&self, db: &DB, wait: bool) -> Result<()> {
-        let handles: Vec<_> = self.handles.iter().map(|(_, family)| &family.handle).collect();
+        let handles: Vec<_> = self
+            .handles
+            .iter()
+            .map(|(_, family)| &family.handle)
+            .collect();
         let mut options = FlushOptions::default();
         options.set_wait(wait);
         let number = self.commits.last();
-        db.flush_cfs_opt(&handles, &options).map_err(|e| failure("writing the memtables to files", &self.path, e))?;
+        db.flush_cfs_opt(&handles, &options)
+            .map_err(|e| failure("writing the memtables to files", &self.path, e))?;
         if wait {
             self.commits.is_durable(number);
         }
@@ -329,31 +439,54 @@ impl Database {
         let mut options = ReadOptions::default();
         options.set_read_tier(ReadTier::Persisted);
         let metadata = self.family(&FamilySpec::new(FamilyKind::Metadata, ""))?;
-        let number = self.opened(&guard)?.get_pinned_cf_opt(&metadata.handle, commit_number::KEY, &options);
-        Ok(commit_number::parse(number.map_err(|e| failure("reading the number of the last flushed commit", &self.path, e))?.as_deref()))
+        let number =
+            self.opened(&guard)?
+                .get_pinned_cf_opt(&metadata.handle, commit_number::KEY, &options);
+        Ok(commit_number::parse(
+            number
+                .map_err(|e| {
+                    failure(
+                        "reading the number of the last flushed commit",
+                        &self.path,
+                        e,
+                    )
+                })?
+                .as_deref(),
+        ))
     }
 
     /// A sum over families of one of RocksDB's integer properties.
     pub fn property(&self, name: &str) -> Result<u64> {
         let guard = self.guard()?;
         let db = self.opened(&guard)?;
-        Ok(self.handles.iter().filter_map(|(_, f)| db.property_int_value_cf(&f.handle, name).ok().flatten()).sum())
+        Ok(self
+            .handles
+            .iter()
+            .filter_map(|(_, f)| db.property_int_value_cf(&f.handle, name).ok().flatten())
+            .sum())
     }
 
     /// One of RocksDB's integer properties of a family.
     pub fn family_property(&self, family: Family, name: &str) -> Result<u64> {
         let guard = self.guard()?;
-        Ok(self.opened(&guard)?.property_int_value_cf(&family.handle, name).ok().flatten().unwrap_or(0))
+        Ok(self
+            .opened(&guard)?
+            .property_int_value_cf(&family.handle, name)
+            .ok()
+            .flatten()
+            .unwrap_or(0))
     }
 
     /// Rewrites all files of a family, which drops what its compaction filter finds expired.
     pub fn compact(&self, family: Family) -> Result<()> {
         let guard = self.guard()?;
-        self.opened(&guard)?.compact_range_cf(&family.handle, None::<&[u8]>, None::<&[u8]>);
+        self.opened(&guard)?
+            .compact_range_cf(&family.handle, None::<&[u8]>, None::<&[u8]>);
         Ok(())
     }
 
-    /// Deletes the files of a family whose keys all lie below `end`, which no reader may ask for any more.
+    /// Deletes the files of a family whose keys all lie below `end`, which no reader may ask for
+    /// any more.
     pub fn drop_files_below(&self, family: Family, end: &[u8]) -> Result<()> {
         let guard = self.guard()?;
         self.opened(&guard)?
@@ -361,15 +494,18 @@ impl Database {
             .map_err(|e| failure("dropping expired files", &self.path, e))
     }
 
-    /// Deletes all rows of a family, from its files too: an expiry filter is shown the rows under a range tombstone, and would
-    /// take a version of before for one that supersedes a version of after.
+    /// Deletes all rows of a family, from its files too: an expiry filter is shown the rows under a
+    /// range tombstone, and would take a version of before for one that supersedes a version of
+    /// after.
     pub fn clear(&self, family: Family) -> Result<()> {
         let guard = self.guard()?;
         let db = self.opened(&guard)?;
         let mut rows = db.raw_iterator_cf(&family.handle);
         rows.seek_to_last();
         let Some(last) = rows.key().map(|key| [key, &[0]].concat()) else {
-            return rows.status().map_err(|e| failure("reading a family's end", &self.path, e));
+            return rows
+                .status()
+                .map_err(|e| failure("reading a family's end", &self.path, e));
         };
         drop(rows);
         let mut batch = WriteBatch::default();
@@ -377,9 +513,11 @@ impl Database {
         let mut options = WriteOptions::default();
         options.disable_wal(!self.sync);
         options.set_sync(self.sync);
-        db.write_opt(&batch, &options).map_err(|e| failure("deleting a store's rows", &self.path, e))?;
+        db.write_opt(&batch, &options)
+            .map_err(|e| failure("deleting a store's rows", &self.path, e))?;
         let drop_files = || self.drop_files_below(family, &last);
-        // Files of level 0 are never dropped, so they are moved down in between; what a snapshot pins is moved with them.
+        // Files of level 0 are never dropped, so they are moved down in between; what a snapshot
+        // pins is moved with them.
         drop_files()?;
         db.compact_range_cf(&family.handle, None::<&[u8]>, None::<&[u8]>);
         drop_files()
@@ -389,9 +527,11 @@ impl Database {
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         let guard = self.guard()?;
         Failpoint::BeforeCheckpoint.reached()?;
-        let checkpoint =
-            rust_rocksdb::checkpoint::Checkpoint::new(self.opened(&guard)?).map_err(|e| failure("a checkpoint", &self.path, e))?;
-        checkpoint.create_checkpoint(directory).map_err(|e| failure("a checkpoint", directory, e))?;
+        let checkpoint = rust_rocksdb::checkpoint::Checkpoint::new(self.opened(&guard)?)
+            .map_err(|e| failure("a checkpoint", &self.path, e))?;
+        checkpoint
+            .create_checkpoint(directory)
+            .map_err(|e| failure("a checkpoint", directory, e))?;
         Failpoint::AfterCheckpoint.reached()
     }
 
@@ -422,7 +562,8 @@ impl Drop for Database {
                 self.destroy();
             }
         } else {
-            // A forked child: RocksDB's background threads are not here, and joining them would hang.
+            // A forked child: RocksDB's background threads are not here, and joining them would
+            // hang.
             std::mem::forget(self.db.get_mut().take());
             for (_, slot) in self.slots.get_mut().drain() {
                 std::mem::forget(slot);
@@ -433,5 +574,7 @@ impl Drop for Database {
 
 fn has_log(path: &Path) -> bool {
     // An empty one holds nothing to be replayed.
-    log_record::logs(path).iter().any(|log| log.metadata().is_ok_and(|metadata| metadata.len() > 0))
+    log_record::logs(path)
+        .iter()
+        .any(|log| log.metadata().is_ok_and(|metadata| metadata.len() > 0))
 }

@@ -22,8 +22,13 @@ type Sync = Arc<dyn Fn(&Path) -> bool + Send + std::marker::Sync>;
 impl Environment {
     /// Files in memory, gone with the last database that has them. A path in it must be absolute.
     pub fn in_memory() -> Result<Self> {
-        let env = rust_rocksdb::Env::mem_env().map_err(|e| failure("making room in memory", Path::new(""), e))?;
-        Ok(Self { env, in_memory: true, sync: None })
+        let env = rust_rocksdb::Env::mem_env()
+            .map_err(|e| failure("making room in memory", Path::new(""), e))?;
+        Ok(Self {
+            env,
+            in_memory: true,
+            sync: None,
+        })
     }
 
     /// Whether the files are in memory.
@@ -38,12 +43,19 @@ impl Environment {
     pub unsafe fn from_raw(raw: *mut c_void) -> Self {
         // SAFETY: as the caller promises.
         let env = unsafe { rust_rocksdb::Env::from_raw(raw.cast()) };
-        Self { env, in_memory: false, sync: None }
+        Self {
+            env,
+            in_memory: false,
+            sync: None,
+        }
     }
 
     /// Has this asked, too, where files and directories are synced that are not a database's own.
     #[must_use]
-    pub fn with_sync(mut self, sync: impl Fn(&Path) -> bool + Send + std::marker::Sync + 'static) -> Self {
+    pub fn with_sync(
+        mut self,
+        sync: impl Fn(&Path) -> bool + Send + std::marker::Sync + 'static,
+    ) -> Self {
         self.sync = Some(Arc::new(sync));
         self
     }
@@ -53,16 +65,22 @@ impl Environment {
 pub(crate) fn sync_path(path: &Path, environment: Option<&Environment>) -> std::io::Result<()> {
     std::fs::File::open(path)?.sync_all()?;
     match environment.and_then(|environment| environment.sync.as_ref()) {
-        Some(sync) if !sync(path) => Err(std::io::Error::other("the file system beneath the database refused to sync")),
+        Some(sync) if !sync(path) => Err(std::io::Error::other(
+            "the file system beneath the database refused to sync",
+        )),
         _ => Ok(()),
     }
 }
 
-/// A path for a database in memory: absolute, as RocksDB wants it, and one that no other database has.
+/// A path for a database in memory: absolute, as RocksDB wants it, and one that no other database
+/// has.
 pub(super) fn place_in_memory() -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    std::env::temp_dir().join(format!("holdfast-in-memory-{}-{number}", std::process::id()))
+    std::env::temp_dir().join(format!(
+        "holdfast-in-memory-{}-{number}",
+        std::process::id()
+    ))
 }
 
 impl fmt::Debug for Environment {

@@ -10,27 +10,51 @@ pub(super) fn failure(doing: &str, path: &Path, error: rust_rocksdb::Error) -> E
     let (kind, advice) = match error.kind() {
         Rocks::Corruption => (
             ErrorKind::StoreCorrupted,
-            "a file of the database is damaged; restore the directory from a checkpoint, or delete it where a changelog can rebuild it",
+            "a file of the database is damaged; restore the directory from a checkpoint, or \
+             delete it where a changelog can rebuild it",
         ),
-        Rocks::IOError if words.contains("No space left") || words.contains("File too large") => {
-            (ErrorKind::Io, "the disk is full or a size limit is reached; free space, then call rollback() or open the task again")
+        Rocks::IOError if words.contains("No space left") || words.contains("File too large") => (
+            ErrorKind::Io,
+            "the disk is full or a size limit is reached; free space, then call rollback() or \
+             open the task again",
+        ),
+        Rocks::IOError | Rocks::InvalidArgument if words.contains("Too many open files") => (
+            ErrorKind::Io,
+            "this process may open no more files; raise their limit (ulimit -n), then open the \
+             task again",
+        ),
+        Rocks::IOError
+            if words.contains("Permission denied") || words.contains("Read-only file system") =>
+        {
+            (
+                ErrorKind::Io,
+                "the directory cannot be written; change its permissions or choose another path",
+            )
         }
-        Rocks::IOError | Rocks::InvalidArgument if words.contains("Too many open files") => {
-            (ErrorKind::Io, "this process may open no more files; raise their limit (ulimit -n), then open the task again")
+        Rocks::IOError if words.contains("No such file") => (
+            ErrorKind::StoreCorrupted,
+            "a file of the database is missing; restore the directory from a checkpoint or the \
+             changelog",
+        ),
+        // An error met while options are checked comes as one of the options; so does one met by
+        // the file that is opened to see whether the disk has direct I/O.
+        Rocks::InvalidArgument
+            if words.contains("IO error") || words.contains("Direct I/O is not supported") =>
+        {
+            (
+                ErrorKind::Io,
+                "the operating system refused a read or write; see the cause, then open the task \
+                 again",
+            )
         }
-        Rocks::IOError if words.contains("Permission denied") || words.contains("Read-only file system") => {
-            (ErrorKind::Io, "the directory cannot be written; change its permissions or choose another path")
-        }
-        Rocks::IOError if words.contains("No such file") => {
-            (ErrorKind::StoreCorrupted, "a file of the database is missing; restore the directory from a checkpoint or the changelog")
-        }
-        // An error met while options are checked comes as one of the options; so does one met by the file that is opened to see
-        // whether the disk has direct I/O.
-        Rocks::InvalidArgument if words.contains("IO error") || words.contains("Direct I/O is not supported") => {
-            (ErrorKind::Io, "the operating system refused a read or write; see the cause, then open the task again")
-        }
-        Rocks::IOError => (ErrorKind::Io, "the operating system refused a read or write; see the cause, then open the task again"),
-        Rocks::InvalidArgument => (ErrorKind::InvalidValue, "an option is not one that the database knows"),
+        Rocks::IOError => (
+            ErrorKind::Io,
+            "the operating system refused a read or write; see the cause, then open the task again",
+        ),
+        Rocks::InvalidArgument => (
+            ErrorKind::InvalidValue,
+            "an option is not one that the database knows",
+        ),
         _ => (ErrorKind::Io, "open the task again"),
     };
     Error::new(kind, format!("{doing} failed: {advice} (cause: {words})")).path(path)

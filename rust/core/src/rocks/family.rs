@@ -2,8 +2,8 @@
 
 use rust_rocksdb::ffi_raw;
 
-/// What a family holds; decides its options. The kind is part of the family's name, so that a database can be opened
-/// with the right options before anything in it has been read.
+/// What a family holds; decides its options. The kind is part of the family's name, so that a
+/// database can be opened with the right options before anything in it has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FamilyKind {
     /// Format version, store descriptors, stream times, properties.
@@ -34,7 +34,10 @@ pub struct FamilySpec {
 impl FamilySpec {
     /// The family of a kind that a store (or, for an empty name, the task) owns.
     pub fn new(kind: FamilyKind, store: &str) -> Self {
-        Self { kind, store: store.to_owned() }
+        Self {
+            kind,
+            store: store.to_owned(),
+        }
     }
 
     /// The column family's name on disk.
@@ -68,7 +71,8 @@ impl FamilySpec {
     }
 }
 
-/// A handle to an open family: copied freely, valid while its database is open (every use goes through the database's guard).
+/// A handle to an open family: copied freely, valid while its database is open (every use goes
+/// through the database's guard).
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
     pub(super) handle: Handle,
@@ -79,8 +83,8 @@ pub struct Family {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handle(pub(super) *mut ffi_raw::rocksdb_column_family_handle_t);
 
-// SAFETY: RocksDB's column family handles are immutable and may be used from any thread; they are freed with the database,
-// and no handle is used but under the guard of an open database.
+// SAFETY: RocksDB's column family handles are immutable and may be used from any thread; they are
+// freed with the database, and no handle is used but under the guard of an open database.
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}

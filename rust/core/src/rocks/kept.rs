@@ -1,8 +1,9 @@
-//! Rows of the task's own families, kept in the default family while an older layout may have the database: its opener names the
-//! stores' families alone, and RocksDB opens a database only with all of its families.
+//! Rows of the task's own families, kept in the default family while an older layout may have the
+//! database: its opener names the stores' families alone, and RocksDB opens a database only with
+//! all of its families.
 //!
 //! ```text
-//! default   holdfast: | family's name | : | key → value          file:NAME is the text of a file as it was written
+//! default   holdfast: | family's name | : | key → value    file:NAME is the text of a file
 //! ```
 
 use super::commit_number;
@@ -22,12 +23,19 @@ pub(crate) fn kept_key(family: &str, key: &[u8]) -> Vec<u8> {
 }
 
 impl Database {
-    /// Copies the rows of the task's own families into the default one; on disk when it returns. What is kept counts once
-    /// `metadata` is gone. `files` are texts to be kept with them, by name.
+    /// Copies the rows of the task's own families into the default one; on disk when it returns.
+    /// What is kept counts once `metadata` is gone. `files` are texts to be kept with them, by
+    /// name.
     pub fn keep_rows(&self, files: &[(String, String)]) -> Result<()> {
         let guard = self.guard()?;
         let db = self.opened(&guard)?;
-        let failed = |e| failure("keeping what an older layout has no place for", self.path(), e);
+        let failed = |e| {
+            failure(
+                "keeping what an older layout has no place for",
+                self.path(),
+                e,
+            )
+        };
         let mut batch = WriteBatch::default();
         for kind in [FamilyKind::Metadata, FamilyKind::Offsets] {
             let spec = FamilySpec::new(kind, "");
@@ -46,7 +54,10 @@ impl Database {
         let family = self.family(&metadata)?;
         self.commits
             .next(|number| {
-                batch.put(kept_key(&metadata.name(), commit_number::KEY), number.to_be_bytes());
+                batch.put(
+                    kept_key(&metadata.name(), commit_number::KEY),
+                    number.to_be_bytes(),
+                );
                 batch.put_cf(&family.handle, commit_number::KEY, number.to_be_bytes());
                 db.write_opt(&batch, &options)
             })
@@ -59,9 +70,13 @@ impl Database {
     pub fn close_without_own_families(&self) -> Result<()> {
         let mut guard = self.db.write();
         self.end_cursors();
-        let Some(mut db) = guard.take() else { return Err(self.closed()) };
-        let mut drop_family =
-            |kind| db.drop_cf(&FamilySpec::new(kind, "").name()).map_err(|e| failure("dropping a column family", self.path(), e));
+        let Some(mut db) = guard.take() else {
+            return Err(self.closed());
+        };
+        let mut drop_family = |kind| {
+            db.drop_cf(&FamilySpec::new(kind, "").name())
+                .map_err(|e| failure("dropping a column family", self.path(), e))
+        };
         drop_family(FamilyKind::Metadata)?;
         Failpoint::OneFamilyDropped.reached()?;
         drop_family(FamilyKind::Offsets)

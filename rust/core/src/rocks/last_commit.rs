@@ -1,4 +1,5 @@
-//! The last commit of a database, as its files tell it: of one that is open, that cannot be opened, or without its log.
+//! The last commit of a database, as its files tell it: of one that is open, that cannot be opened,
+//! or without its log.
 
 use super::commit_number;
 use super::family::{FamilyKind, FamilySpec};
@@ -24,7 +25,11 @@ impl fmt::Display for LastCommit {
 /// The number of an open database's last commit, 0 before the first.
 pub(super) fn number(db: &DB) -> Result<u64, Error> {
     let metadata = FamilySpec::new(FamilyKind::Metadata, "").name();
-    let in_metadata = db.cf_handle(&metadata).map(|family| db.get_cf(&family, commit_number::KEY)).transpose()?.flatten();
+    let in_metadata = db
+        .cf_handle(&metadata)
+        .map(|family| db.get_cf(&family, commit_number::KEY))
+        .transpose()?
+        .flatten();
     Ok(match in_metadata {
         Some(number) => commit_number::parse(Some(&number)),
         // An older layout may have had the database.
@@ -34,15 +39,23 @@ pub(super) fn number(db: &DB) -> Result<u64, Error> {
 
 /// The last commit that the files hold without a log; nothing where they cannot be read.
 pub(super) fn in_files(path: &Path, options: &DatabaseOptions) -> Option<LastCommit> {
-    find(path, options, |db_options| db_options.set_wal_filter(NoReplay))
+    find(path, options, |db_options| {
+        db_options.set_wal_filter(NoReplay)
+    })
 }
 
 /// What a damaged log holds before the damage; nothing if the damage lies elsewhere.
 pub(super) fn before_damage(path: &Path, options: &DatabaseOptions) -> Option<LastCommit> {
-    find(path, options, |db_options| db_options.set_wal_recovery_mode(DBRecoveryMode::PointInTime))
+    find(path, options, |db_options| {
+        db_options.set_wal_recovery_mode(DBRecoveryMode::PointInTime)
+    })
 }
 
-fn find(path: &Path, options: &DatabaseOptions, log: impl FnOnce(&mut Options)) -> Option<LastCommit> {
+fn find(
+    path: &Path,
+    options: &DatabaseOptions,
+    log: impl FnOnce(&mut Options),
+) -> Option<LastCommit> {
     let mut db_options = database_options(options).ok()?;
     log(&mut db_options);
     read(&look(path, &db_options, options)?).ok()
@@ -56,9 +69,16 @@ pub(super) fn read(db: &DB) -> Result<LastCommit, Error> {
         for row in db.iterator_cf(&family, IteratorMode::Start) {
             let (key, value) = row?;
             // As in `task/offsets.rs`: store | 00 | topic | 00 | partition → offset.
-            if let (Some((names, partition)), Ok(offset)) = (key.split_last_chunk::<4>(), <[u8; 8]>::try_from(&*value)) {
-                let names = String::from_utf8_lossy(names.strip_suffix(&[0]).unwrap_or(names)).replace('\0', ": ");
-                offsets.push(format!("{names}-{} {}", i32::from_be_bytes(*partition), i64::from_be_bytes(offset)));
+            if let (Some((names, partition)), Ok(offset)) =
+                (key.split_last_chunk::<4>(), <[u8; 8]>::try_from(&*value))
+            {
+                let names = String::from_utf8_lossy(names.strip_suffix(&[0]).unwrap_or(names))
+                    .replace('\0', ": ");
+                offsets.push(format!(
+                    "{names}-{} {}",
+                    i32::from_be_bytes(*partition),
+                    i64::from_be_bytes(offset)
+                ));
             }
         }
     }

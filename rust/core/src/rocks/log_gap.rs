@@ -1,9 +1,10 @@
 //! Logs that do not go on where the files end.
 //!
-//! After a manifest that was cut, or a log file that is gone, RocksDB replays what logs there are onto whatever state the manifest
-//! names: a state with a hole in it, and no error. Its own check (`track_and_verify_wals`) is no help: it also refuses what a
-//! full disk leaves behind. Every write ends with its number (`commit_number.rs`), so the replay can be watched: the first
-//! record must follow on the state in the files, and each other on the one before it.
+//! After a manifest that was cut, or a log file that is gone, RocksDB replays what logs there are
+//! onto whatever state the manifest names: a state with a hole in it, and no error. Its own check
+//! (`track_and_verify_wals`) is no help: it also refuses what a full disk leaves behind. Every
+//! write ends with its number (`commit_number.rs`), so the replay can be watched: the first record
+//! must follow on the state in the files, and each other on the one before it.
 
 use super::commit_number;
 use crate::error::{Error, ErrorKind};
@@ -36,8 +37,9 @@ impl Watch {
     pub(super) fn error(&self, path: &Path) -> Option<Error> {
         let Seen { last, gap } = *self.0.lock();
         let message = format!(
-            "the last good commit in the files is {last}, and the log goes on at commit {}: a file between them is missing, damaged or cut \
-             short; restore the directory from a checkpoint or the changelog",
+            "the last good commit in the files is {last}, and the log goes on at commit {}: a \
+             file between them is missing, damaged or cut short; restore the directory from a \
+             checkpoint or the changelog",
             gap?
         );
         Some(Error::new(ErrorKind::StoreCorrupted, message).path(path))
@@ -49,7 +51,13 @@ impl WalFilter for NoReplay {
         c"holdfast.no_replay"
     }
 
-    fn log_record_found(&self, _: u64, _: &[u8], _: &WriteBatch, _: &mut WriteBatch) -> WalRecordAction {
+    fn log_record_found(
+        &self,
+        _: u64,
+        _: &[u8],
+        _: &WriteBatch,
+        _: &mut WriteBatch,
+    ) -> WalRecordAction {
         WalRecordAction::StopReplay
     }
 }
@@ -59,8 +67,16 @@ impl WalFilter for Watch {
         c"holdfast.watch"
     }
 
-    fn log_record_found(&self, _: u64, _: &[u8], batch: &WriteBatch, _: &mut WriteBatch) -> WalRecordAction {
-        let Some(number) = commit_number::of_record(batch.data()) else { return WalRecordAction::Continue };
+    fn log_record_found(
+        &self,
+        _: u64,
+        _: &[u8],
+        batch: &WriteBatch,
+        _: &mut WriteBatch,
+    ) -> WalRecordAction {
+        let Some(number) = commit_number::of_record(batch.data()) else {
+            return WalRecordAction::Continue;
+        };
         let mut seen = self.0.lock();
         if number > seen.last + 1 {
             seen.gap = Some(number);

@@ -1,9 +1,10 @@
 //! Records of logs and manifests that RocksDB would read for ever.
 //!
-//! Where damage turns the type of a record into one of a recycled log's, RocksDB's reader neither passes the record over nor tells:
-//! `ReadPhysicalRecord` (`db/log_reader.cc`, 11.12; <https://github.com/facebook/rocksdb/issues/13333> is of the same place) finds it bad
-//! and leaves it where it is, so an open would never end. The files are therefore walked first, as that reader would. Format:
-//! <https://github.com/facebook/rocksdb/wiki/Write-Ahead-Log-File-Format>.
+//! Where damage turns the type of a record into one of a recycled log's, RocksDB's reader neither
+//! passes the record over nor tells: `ReadPhysicalRecord` (`db/log_reader.cc`, 11.12;
+//! <https://github.com/facebook/rocksdb/issues/13333> is of the same place) finds it bad and leaves
+//! it where it is, so an open would never end. The files are therefore walked first, as that reader
+//! would. Format: <https://github.com/facebook/rocksdb/wiki/Write-Ahead-Log-File-Format>.
 
 use super::commit_number;
 use crate::error::{Error, ErrorKind, Result};
@@ -22,13 +23,16 @@ const LAST: u8 = 4;
 /// All the types of recycled logs, which nothing of ours ever writes.
 const RECYCLED: [u8; 6] = [5, 6, 7, 8, 11, 131];
 
-/// Looks through the manifest in force and the logs of a closed database. `state` is the number of the last commit in its other
-/// files; it is asked for where a log is damaged.
+/// Looks through the manifest in force and the logs of a closed database. `state` is the number of
+/// the last commit in its other files; it is asked for where a log is damaged.
 ///
 /// # Errors
-/// `StoreCorrupted` for a record that RocksDB would not get past. Whatever else is wrong, RocksDB tells.
+/// `StoreCorrupted` for a record that RocksDB would not get past. Whatever else is wrong, RocksDB
+/// tells.
 pub(super) fn check(path: &Path, state: impl FnOnce() -> Option<u64>) -> Result<()> {
-    let Ok(current) = std::fs::read_to_string(path.join("CURRENT")) else { return Ok(()) };
+    let Ok(current) = std::fs::read_to_string(path.join("CURRENT")) else {
+        return Ok(());
+    };
     let manifest = path.join(current.trim_end());
     if let Some(stuck) = Reader::default().read(&manifest) {
         return Err(damaged(path, stuck, &manifest, ""));
@@ -37,7 +41,12 @@ pub(super) fn check(path: &Path, state: impl FnOnce() -> Option<u64>) -> Result<
     for log in logs(path) {
         if let Some(stuck) = reader.read(&log) {
             let last = state().into_iter().chain(reader.commit).max().unwrap_or(0);
-            return Err(damaged(path, stuck, &log, &format!("; the last good commit before it is {last}")));
+            return Err(damaged(
+                path,
+                stuck,
+                &log,
+                &format!("; the last good commit before it is {last}"),
+            ));
         }
     }
     Ok(())
@@ -46,16 +55,22 @@ pub(super) fn check(path: &Path, state: impl FnOnce() -> Option<u64>) -> Result<
 fn damaged(path: &Path, at: u64, file: &Path, last: &str) -> Error {
     let file = file.file_name().unwrap_or_default().display();
     let message = format!(
-        "the record at byte {at} of {file} is damaged{last}; restore the directory from a checkpoint, or delete it where a changelog can \
-         rebuild it"
+        "the record at byte {at} of {file} is damaged{last}; restore the directory from a \
+         checkpoint, or delete it where a changelog can rebuild it"
     );
     Error::new(ErrorKind::StoreCorrupted, message).path(path)
 }
 
 /// The logs of a database, oldest first.
 pub(super) fn logs(path: &Path) -> Vec<PathBuf> {
-    let files = std::fs::read_dir(path).into_iter().flatten().flatten().map(|file| file.path());
-    let mut logs: Vec<PathBuf> = files.filter(|file| file.extension().is_some_and(|extension| extension == "log")).collect();
+    let files = std::fs::read_dir(path)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|file| file.path());
+    let mut logs: Vec<PathBuf> = files
+        .filter(|file| file.extension().is_some_and(|extension| extension == "log"))
+        .collect();
     logs.sort();
     logs
 }
@@ -72,7 +87,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// Where in a file there is a record that nobody gets past; none if there is none, or the file cannot be read.
+    /// Where in a file there is a record that nobody gets past; none if there is none, or the file
+    /// cannot be read.
     fn read(&mut self, file: &Path) -> Option<u64> {
         (self.record, self.has_read) = (None, false);
         let mut file = File::open(file).ok()?;
@@ -93,11 +109,17 @@ impl Reader {
         while let Some((header, rest)) = block[at..].split_first_chunk::<HEADER>() {
             let [c0, c1, c2, c3, l0, l1, kind] = *header;
             if RECYCLED.contains(&kind) {
-                return if self.has_read { Walk::Stuck(at) } else { Walk::Recycled };
+                return if self.has_read {
+                    Walk::Stuck(at)
+                } else {
+                    Walk::Recycled
+                };
             }
             let length = usize::from(u16::from_le_bytes([l0, l1]));
             let checksum = unmasked(u32::from_le_bytes([c0, c1, c2, c3]));
-            let whole = rest.get(..length).filter(|_| crc(&block[at + HEADER - 1..at + HEADER + length]) == checksum);
+            let whole = rest
+                .get(..length)
+                .filter(|_| crc(&block[at + HEADER - 1..at + HEADER + length]) == checksum);
             let Some(part) = whole else {
                 // What is left of the block is passed over: the length may be wrong.
                 self.record = None;
@@ -114,7 +136,9 @@ impl Reader {
             FULL => self.whole(part),
             FIRST => self.record = Some(part.to_vec()),
             MIDDLE | LAST => {
-                let Some(mut record) = self.record.take() else { return };
+                let Some(mut record) = self.record.take() else {
+                    return;
+                };
                 record.extend_from_slice(part);
                 if kind == LAST {
                     self.whole(&record);
@@ -171,7 +195,9 @@ mod tests {
                     (false, false) => MIDDLE,
                     (false, true) => LAST,
                 };
-                let checksum = crc(&[&[kind], part].concat()).rotate_right(15).wrapping_add(0xa282_ead8);
+                let checksum = crc(&[&[kind], part].concat())
+                    .rotate_right(15)
+                    .wrapping_add(0xa282_ead8);
                 file.extend_from_slice(&checksum.to_le_bytes());
                 file.extend_from_slice(&(part.len() as u16).to_le_bytes());
                 file.push(kind);
@@ -186,7 +212,14 @@ mod tests {
     }
 
     fn commit(number: u64, bytes: usize) -> Vec<u8> {
-        [&vec![1; bytes], &[6][..], commit_number::KEY, &[8], &number.to_be_bytes()].concat()
+        [
+            &vec![1; bytes],
+            &[6][..],
+            commit_number::KEY,
+            &[8],
+            &number.to_be_bytes(),
+        ]
+        .concat()
     }
 
     fn read(file: &[u8]) -> std::io::Result<(Option<u64>, Option<u64>)> {
@@ -207,7 +240,8 @@ mod tests {
             let mut bad = good.clone();
             bad[last + HEADER - 1] = kind;
             assert_eq!(read(&bad)?, (Some(last as u64), Some(8)), "type {kind}");
-            // As the file's first record it makes a recycled log of it, and that is another reader's.
+            // As the file's first record it makes a recycled log of it, and that is another
+            // reader's.
             let mut first = good.clone();
             first[HEADER - 1] = kind;
             assert_eq!(read(&first)?, (None, None), "type {kind}");
@@ -217,7 +251,12 @@ mod tests {
 
     #[test]
     fn what_rocksdb_passes_over_is_passed_over() -> std::io::Result<()> {
-        let records = [commit(7, 10), commit(8, 10), commit(9, BLOCK), commit(10, 10)];
+        let records = [
+            commit(7, 10),
+            commit(8, 10),
+            commit(9, BLOCK),
+            commit(10, 10),
+        ];
         let good = written(&records.iter().map(Vec::as_slice).collect::<Vec<_>>());
         // The rest of a block behind a checksum that is wrong, whatever it looks like.
         let second = written(&[&records[0]]).len();

@@ -1,9 +1,10 @@
 //! Sorted files that the manifest names and that RocksDB has removed.
 //!
-//! Where the disk refuses the sync of the manifest while sorted files are taken in, RocksDB removes its links to them: nothing has
-//! happened, it says. But the record may be in the manifest all the same, and then the next open misses the files. RocksDB
-//! offers no way back (`best_efforts_recovery` goes back to an earlier state of a family, whichever file is missing: that may
-//! be an earlier commit); whoever kept the files can put them back under their numbers.
+//! Where the disk refuses the sync of the manifest while sorted files are taken in, RocksDB removes
+//! its links to them: nothing has happened, it says. But the record may be in the manifest all the
+//! same, and then the next open misses the files. RocksDB offers no way back
+//! (`best_efforts_recovery` goes back to an earlier state of a family, whichever file is missing:
+//! that may be an earlier commit); whoever kept the files can put them back under their numbers.
 
 use super::environment::sync_path;
 use super::last_commit::look;
@@ -19,23 +20,41 @@ use std::path::{Path, PathBuf};
 /// Numbers and sizes in bytes of the files that the manifest names, by family.
 type Named = BTreeMap<String, BTreeMap<u64, u64>>;
 
-/// Puts the missing files of a closed database back, where they are some of those that were to be taken in: the names of families on
-/// disk, each with its files as they were handed to [`Database::ingest`](super::Database::ingest). What else is missing is left to the
-/// open to tell.
+/// Puts the missing files of a closed database back, where they are some of those that were to be
+/// taken in: the names of families on disk, each with its files as they were handed to
+/// [`Database::ingest`](super::Database::ingest). What else is missing is left to the open to tell.
 pub(crate) fn put_back<'a>(
     database: &Path,
     options: &DatabaseOptions,
     families: impl Iterator<Item = (&'a str, Vec<PathBuf>)>,
 ) -> Result<()> {
-    let Some(named) = named(database, options) else { return Ok(()) };
+    let Some(named) = named(database, options) else {
+        return Ok(());
+    };
     let place = |number: u64| database.join(format!("{number:06}.sst"));
     let back = |family: &str, files: &[PathBuf]| -> std::io::Result<()> {
-        let Some(named) = named.get(family) else { return Ok(()) };
-        let missing: Vec<u64> = named.keys().copied().filter(|number| !place(*number).exists()).collect();
-        let sizes = files.iter().map(|file| Ok(std::fs::metadata(file)?.len())).collect::<std::io::Result<Vec<u64>>>()?;
-        let Some(first) = first_number(named, &missing, &sizes) else { return Ok(()) };
-        log::warn!("{}: files {missing:?} of {family:?} are missing, and are put back from a commit's", database.display());
-        (first..).zip(files).try_for_each(|(number, file)| link(file, &place(number)))?;
+        let Some(named) = named.get(family) else {
+            return Ok(());
+        };
+        let missing: Vec<u64> = named
+            .keys()
+            .copied()
+            .filter(|number| !place(*number).exists())
+            .collect();
+        let sizes = files
+            .iter()
+            .map(|file| Ok(std::fs::metadata(file)?.len()))
+            .collect::<std::io::Result<Vec<u64>>>()?;
+        let Some(first) = first_number(named, &missing, &sizes) else {
+            return Ok(());
+        };
+        log::warn!(
+            "{}: files {missing:?} of {family:?} are missing, and are put back from a commit's",
+            database.display()
+        );
+        (first..)
+            .zip(files)
+            .try_for_each(|(number, file)| link(file, &place(number)))?;
         sync_path(database, options.environment.as_ref())
     };
     for (family, files) in families {
@@ -52,21 +71,35 @@ fn named(database: &Path, options: &DatabaseOptions) -> Option<Named> {
     db_options.set_paranoid_checks(false);
     let mut named = Named::new();
     for file in look(database, &db_options, options)?.live_files().ok()? {
-        let number = file.name.trim_start_matches('/').strip_suffix(".sst")?.parse().ok()?;
-        named.entry(file.column_family_name).or_default().insert(number, file.size as u64);
+        let number = file
+            .name
+            .trim_start_matches('/')
+            .strip_suffix(".sst")?
+            .parse()
+            .ok()?;
+        named
+            .entry(file.column_family_name)
+            .or_default()
+            .insert(number, file.size as u64);
     }
     Some(named)
 }
 
-/// Which number the first of a family's files was given: they are given numbers in a row, and among those are all that are missing. Should
-/// files of one size be taken for each other, RocksDB's own check of their identity refuses them.
+/// Which number the first of a family's files was given: they are given numbers in a row, and among
+/// those are all that are missing. Should files of one size be taken for each other, RocksDB's own
+/// check of their identity refuses them.
 fn first_number(named: &BTreeMap<u64, u64>, missing: &[u64], sizes: &[u64]) -> Option<u64> {
     let (least, greatest) = (*missing.first()?, *missing.last()?);
     let firsts = (greatest + 1).saturating_sub(sizes.len() as u64)..=least;
-    firsts.into_iter().find(|first| (*first..).zip(sizes).all(|(number, size)| named.get(&number) == Some(size)))
+    firsts.into_iter().find(|first| {
+        (*first..)
+            .zip(sizes)
+            .all(|(number, size)| named.get(&number) == Some(size))
+    })
 }
 
-/// Gives a file another name, or makes a copy of it where the file system has no links; one that is there is left.
+/// Gives a file another name, or makes a copy of it where the file system has no links; one that is
+/// there is left.
 fn link(file: &Path, name: &Path) -> std::io::Result<()> {
     match std::fs::hard_link(file, name) {
         Ok(()) => Ok(()),

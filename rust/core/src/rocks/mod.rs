@@ -1,11 +1,12 @@
 //! RocksDB: the only folder that imports its crate. A swap of crate would touch this folder alone.
 //!
-//! `unsafe` is allowed here (and nowhere else in this crate) for one reason: snapshots and iterators of the crate borrow the
-//! database, ours own a share of it, so that a transaction or a scan can be handed to another thread and outlive the call
-//! that made it. `database.rs` says how closing stays safe.
+//! `unsafe` is allowed here (and nowhere else in this crate) for one reason: snapshots and
+//! iterators of the crate borrow the database, ours own a share of it, so that a transaction or a
+//! scan can be handed to another thread and outlive the call that made it. `database.rs` says how
+//! closing stays safe.
 //!
-//! What RocksDB refuses is `StoreCorrupted` or `Io`, an option that it does not know `InvalidValue` (`failure.rs`), and every call on
-//! a closed database `StoreClosed`.
+//! What RocksDB refuses is `StoreCorrupted` or `Io`, an option that it does not know `InvalidValue`
+//! (`failure.rs`), and every call on a closed database `StoreClosed`.
 #![allow(unsafe_code)]
 
 pub(crate) mod batch;

@@ -1,5 +1,6 @@
-//! RocksDB's options, chosen by measurement (`layout.md` sections 1, 3 and 4). Given anew at every open: options that are
-//! left to what the files remember have silently fallen back to defaults in other projects.
+//! RocksDB's options, chosen by measurement (`layout.md` sections 1, 3 and 4). Given anew at every
+//! open: options that are left to what the files remember have silently fallen back to defaults in
+//! other projects.
 
 use super::environment::Environment;
 use super::family::{FamilyKind, FamilySpec};
@@ -9,8 +10,8 @@ use crate::failpoint::Failpoint;
 use crate::store::versioned::{Ends, ExpiryFilter, Horizon};
 use crate::store::windowed;
 use rust_rocksdb::{
-    BlockBasedOptions, DBCompactionStyle, DBCompressionType, DBRecoveryMode, DataBlockIndexType, Options, SliceTransform,
-    UniversalCompactOptions,
+    BlockBasedOptions, DBCompactionStyle, DBCompressionType, DBRecoveryMode, DataBlockIndexType,
+    Options, SliceTransform, UniversalCompactOptions,
 };
 
 /// How a database is opened.
@@ -28,7 +29,8 @@ pub struct DatabaseOptions {
     pub environment: Option<Environment>,
     /// The number of a commit that has a commit file, and may not be in the files yet.
     pub begun: Option<u64>,
-    /// What was spilled of a transaction: only sorted files come in, and the directory goes with the last who holds the database.
+    /// What was spilled of a transaction: only sorted files come in, and the directory goes with
+    /// the last who holds the database.
     pub temporary: bool,
 }
 
@@ -75,7 +77,8 @@ pub(super) fn database_options(options: &DatabaseOptions) -> Result<Options> {
     db.set_max_file_opening_threads(4);
     db.set_keep_log_file_num(3);
     db.set_max_log_file_size(4 << 20);
-    // Every flush adds to it, and every checkpoint copies it: begun anew well before it is larger than the rows of a small state.
+    // Every flush adds to it, and every checkpoint copies it: begun anew well before it is larger
+    // than the rows of a small state.
     db.set_max_manifest_file_size(1 << 20);
     db.set_stats_dump_period_sec(0);
     db.set_max_total_wal_size(64 << 20);
@@ -86,21 +89,26 @@ pub(super) fn database_options(options: &DatabaseOptions) -> Result<Options> {
     db.create_if_missing(true);
     db.create_missing_column_families(true);
     db.set_atomic_flush(true);
-    // A torn record at the very end is a commit that never returned; anything else damaged is an error.
+    // A torn record at the very end is a commit that never returned; anything else damaged is an
+    // error.
     db.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     with_shared(|shared| db.set_write_buffer_manager(&shared.write_buffers));
     Ok(db)
 }
 
 pub(super) fn family_options(spec: &FamilySpec, options: &DatabaseOptions) -> Result<Options> {
-    // Every write comes as a batch sorted by key, where the hint halves the memtable's work. The crate has no setter for it,
-    // so it is read from a string first; the setters below then apply on top.
+    // Every write comes as a batch sorted by key, where the hint halves the memtable's work. The
+    // crate has no setter for it, so it is read from a string first; the setters below then apply
+    // on top.
     let hint = "memtable_insert_with_hint_prefix_extractor=rocksdb.CappedPrefix.0".to_owned();
     let mut family = Options::default();
     family = family.get_options_from_string(hint).map_err(|error| {
         Error::new(
             ErrorKind::UnsupportedOperation,
-            format!("this build of RocksDB does not know an option that Holdfast needs (cause: {error})"),
+            format!(
+                "this build of RocksDB does not know an option that Holdfast needs (cause: \
+                 {error})"
+            ),
         )
     })?;
     family.set_write_buffer_size(16 << 20);
@@ -115,15 +123,19 @@ pub(super) fn family_options(spec: &FamilySpec, options: &DatabaseOptions) -> Re
     table.set_format_version(6);
     with_shared(|shared| table.set_block_cache(&shared.cache));
     table.set_bloom_filter(10.0, false);
-    if matches!(spec.kind, FamilyKind::KeyValue | FamilyKind::Stamped | FamilyKind::Latest) {
-        // Read by key more than in order: a third of a hit's time goes into the search within its block, and this takes
-        // 8 % off a hit for 2 % more bytes.
+    if matches!(
+        spec.kind,
+        FamilyKind::KeyValue | FamilyKind::Stamped | FamilyKind::Latest
+    ) {
+        // Read by key more than in order: a third of a hit's time goes into the search within its
+        // block, and this takes 8 % off a hit for 2 % more bytes.
         table.set_block_restart_interval(4);
         table.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
     }
     if matches!(spec.kind, FamilyKind::Versions | FamilyKind::Latest) {
-        // A version is inserted into two skip lists. Lists of 4 MiB stay in the processor's caches, which makes a put a third
-        // cheaper; as many bytes may wait for a flush or lie in level 0 as elsewhere (`docs/design/versioned-puts.md`).
+        // A version is inserted into two skip lists. Lists of 4 MiB stay in the processor's caches,
+        // which makes a put a third cheaper; as many bytes may wait for a flush or lie in level 0
+        // as elsewhere (`docs/design/versioned-puts.md`).
         family.set_write_buffer_size(4 << 20);
         family.set_max_write_buffer_number(32);
         family.set_level_zero_file_num_compaction_trigger(8);
@@ -132,47 +144,78 @@ pub(super) fn family_options(spec: &FamilySpec, options: &DatabaseOptions) -> Re
     }
     match spec.kind {
         FamilyKind::Versions => {
-            family.set_prefix_extractor(SliceTransform::create("holdfast.key_part", key_part, Some(has_key_part)));
-            // 27 bits a key of a full memtable: at 0.05 a put costs a tenth more, at 0 a read of a key that is not there a sixth.
+            family.set_prefix_extractor(SliceTransform::create(
+                "holdfast.key_part",
+                key_part,
+                Some(has_key_part),
+            ));
+            // 27 bits a key of a full memtable: at 0.05 a put costs a tenth more, at 0 a read of a
+            // key that is not there a sixth.
             family.set_memtable_prefix_bloom_ratio(0.02);
             table.set_whole_key_filtering(false);
         }
         FamilyKind::Windowed | FamilyKind::Times | FamilyKind::Latest | FamilyKind::KeyValue => {}
         FamilyKind::Stamped | FamilyKind::Metadata | FamilyKind::Offsets => {}
     }
-    if matches!(spec.kind, FamilyKind::Versions | FamilyKind::Windowed | FamilyKind::Times)
-        && let Some((_, horizon)) = options.horizons.iter().find(|(store, _)| *store == spec.store)
+    if matches!(
+        spec.kind,
+        FamilyKind::Versions | FamilyKind::Windowed | FamilyKind::Times
+    ) && let Some((_, horizon)) = options
+        .horizons
+        .iter()
+        .find(|(store, _)| *store == spec.store)
     {
-        family.set_compaction_filter_factory(ExpiryFactory { kind: spec.kind, horizon: horizon.clone() });
+        family.set_compaction_filter_factory(ExpiryFactory {
+            kind: spec.kind,
+            horizon: horizon.clone(),
+        });
     }
     if options.temporary {
         set_temporary(&mut family, &mut table);
     }
     family.set_block_based_table_factory(&table);
-    let own = if options.temporary { &[][..] } else { &options.extra };
+    let own = if options.temporary {
+        &[][..]
+    } else {
+        &options.extra
+    };
     if !options.temporary && !own.iter().any(|(name, _)| name == "compression") {
-        // What lies in level 0 is soon written again, and its flush is what a writer waits for: two fifths of it were LZ4.
+        // What lies in level 0 is soon written again, and its flush is what a writer waits for: two
+        // fifths of it were LZ4.
         family.set_compression_per_level(&[DBCompressionType::None, DBCompressionType::Lz4]);
     }
     with_extra(family, own)
 }
 
-/// Options with the user's over them. RocksDB reads names of both kinds from a string, and each kind takes its own.
+/// Options with the user's over them. RocksDB reads names of both kinds from a string, and each
+/// kind takes its own.
 fn with_extra(mut options: Options, extra: &[(String, String)]) -> Result<Options> {
     if let Some((name, _)) = extra.iter().find(|(name, _)| OURS.contains(&name.as_str())) {
-        let words = format!("rocksdb_options: {name} cannot be set, since what the stores promise rests on it; leave it out");
+        let words = format!(
+            "rocksdb_options: {name} cannot be set, since what the stores promise rests on it; \
+             leave it out"
+        );
         return Err(Error::new(ErrorKind::InvalidValue, words));
     }
     if extra.is_empty() {
         return Ok(options);
     }
-    let extra: String = extra.iter().map(|(name, value)| format!("{name}={value};")).collect();
+    let extra: String = extra
+        .iter()
+        .map(|(name, value)| format!("{name}={value};"))
+        .collect();
     options.get_options_from_string(extra).map_err(|error| {
-        Error::new(ErrorKind::InvalidValue, format!("rocksdb_options: an option or its value is not known to RocksDB (cause: {error})"))
+        Error::new(
+            ErrorKind::InvalidValue,
+            format!(
+                "rocksdb_options: an option or its value is not known to RocksDB (cause: {error})"
+            ),
+        )
     })
 }
 
-/// Written and read through once, or not at all: cheap to write, and its filters within the shared cache.
+/// Written and read through once, or not at all: cheap to write, and its filters within the shared
+/// cache.
 fn set_temporary(family: &mut Options, table: &mut BlockBasedOptions) {
     family.set_compression_type(DBCompressionType::None);
     table.set_cache_index_and_filter_blocks(true);
@@ -208,7 +251,10 @@ enum Rows {
 impl rust_rocksdb::compaction_filter_factory::CompactionFilterFactory for ExpiryFactory {
     type Filter = Expiry;
 
-    fn create(&mut self, context: rust_rocksdb::compaction_filter_factory::CompactionFilterContext) -> Expiry {
+    fn create(
+        &mut self,
+        context: rust_rocksdb::compaction_filter_factory::CompactionFilterContext,
+    ) -> Expiry {
         // A filter cannot fail.
         let _ = Failpoint::InCompaction.reached();
         let horizon = self.horizon.clone();
@@ -217,8 +263,17 @@ impl rust_rocksdb::compaction_filter_factory::CompactionFilterFactory for Expiry
             FamilyKind::Versions => Rows::Versions(ExpiryFilter::new(moment)),
             kind => Rows::Windowed(kind),
         };
-        let ends = if context.is_manual_compaction { horizon.wanted_ends() } else { None };
-        Expiry { rows, moment, horizon, ends }
+        let ends = if context.is_manual_compaction {
+            horizon.wanted_ends()
+        } else {
+            None
+        };
+        Expiry {
+            rows,
+            moment,
+            horizon,
+            ends,
+        }
     }
 
     fn name(&self) -> &std::ffi::CStr {

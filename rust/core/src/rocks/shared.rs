@@ -1,4 +1,5 @@
-//! Memory that all databases of a process share: one block cache, one write-buffer manager (`stores.md` section 2).
+//! Memory that all databases of a process share: one block cache, one write-buffer manager
+//! (`stores.md` section 2).
 
 use parking_lot::Mutex;
 use rust_rocksdb::{Cache, WriteBufferManager};
@@ -14,7 +15,10 @@ pub struct SharedMemory {
 
 impl Default for SharedMemory {
     fn default() -> Self {
-        Self { block_cache: 128 << 20, write_buffers: 128 << 20 }
+        Self {
+            block_cache: 128 << 20,
+            write_buffers: 128 << 20,
+        }
     }
 }
 
@@ -41,13 +45,17 @@ pub fn configure_shared_memory(sizes: SharedMemory) {
 
 /// The sizes in force.
 pub fn shared_memory() -> SharedMemory {
-    SHARED.lock().as_ref().map_or_else(SharedMemory::default, |shared| shared.sizes)
+    SHARED
+        .lock()
+        .as_ref()
+        .map_or_else(SharedMemory::default, |shared| shared.sizes)
 }
 
 impl Shared {
     fn new(sizes: SharedMemory) -> Self {
         Self {
-            // The clock cache takes 20 % off a hit against the LRU (layout.md section 3); 0 lets it estimate entry sizes.
+            // The clock cache takes 20 % off a hit against the LRU (layout.md section 3); 0 lets it
+            // estimate entry sizes.
             cache: Cache::new_hyper_clock_cache(sizes.block_cache, 0),
             write_buffers: WriteBufferManager::new_write_buffer_manager(sizes.write_buffers, false),
             sizes,
@@ -56,5 +64,7 @@ impl Shared {
 }
 
 pub(super) fn with_shared<R>(f: impl FnOnce(&Shared) -> R) -> R {
-    f(SHARED.lock().get_or_insert_with(|| Shared::new(SharedMemory::default())))
+    f(SHARED
+        .lock()
+        .get_or_insert_with(|| Shared::new(SharedMemory::default())))
 }

@@ -18,14 +18,19 @@ impl Snapshot {
     pub(super) fn new(database: &Arc<Database>) -> Result<Arc<Self>> {
         let guard = database.guard()?;
         let db: &DB = database.opened(&guard)?;
-        // SAFETY: the reference is used only while the database is open: `drop` looks under the guard, and reads through
-        // `read_options` hold the guard. The boxed database does not move, and `database` keeps it from being freed.
+        // SAFETY: the reference is used only while the database is open: `drop` looks under the
+        // guard, and reads through `read_options` hold the guard. The boxed database does not move,
+        // and `database` keeps it from being freed.
         let db: &'static DB = unsafe { &*std::ptr::from_ref(db) };
         let inner = db.snapshot();
         let mut read_options = ReadOptions::default();
         read_options.set_snapshot(&inner);
         drop(guard);
-        Ok(Arc::new(Self { inner: ManuallyDrop::new(inner), read_options, database: Arc::clone(database) }))
+        Ok(Arc::new(Self {
+            inner: ManuallyDrop::new(inner),
+            read_options,
+            database: Arc::clone(database),
+        }))
     }
 
     /// The database that this is a state of.

@@ -1,7 +1,8 @@
-//! Sorted files: rows that come in key order, written as files that a database takes in as they are.
+//! Sorted files: rows that come in key order, written as files that a database takes in as they
+//! are.
 //!
-//! The way for large transactions: a quarter of what the same rows cost through a memtable (`layout.md` section 1), and the
-//! memory of one block.
+//! The way for large transactions: a quarter of what the same rows cost through a memtable
+//! (`layout.md` section 1), and the memory of one block.
 
 use super::database::Database;
 use super::failure::failure;
@@ -32,8 +33,21 @@ pub(crate) struct SortedFiles<'a> {
 
 impl<'a> SortedFiles<'a> {
     /// A writer of files named `name-0.sst` and so on.
-    pub(crate) fn new(format: &'a FileFormat, directory: &'a Path, name: String, target: u64) -> Self {
-        Self { writer: SstFileWriter::create(&format.0), directory, name, target, written: 0, is_open: false, files: Vec::new() }
+    pub(crate) fn new(
+        format: &'a FileFormat,
+        directory: &'a Path,
+        name: String,
+        target: u64,
+    ) -> Self {
+        Self {
+            writer: SstFileWriter::create(&format.0),
+            directory,
+            name,
+            target,
+            written: 0,
+            is_open: false,
+            files: Vec::new(),
+        }
     }
 
     /// Adds a row or (for `None`) the delete of one.
@@ -42,8 +56,12 @@ impl<'a> SortedFiles<'a> {
             self.end()?;
         }
         if !self.is_open {
-            let path = self.directory.join(format!("{}-{}.sst", self.name, self.files.len()));
-            self.writer.open(&path).map_err(|e| failure("making a sorted file", &path, e))?;
+            let path = self
+                .directory
+                .join(format!("{}-{}.sst", self.name, self.files.len()));
+            self.writer
+                .open(&path)
+                .map_err(|e| failure("making a sorted file", &path, e))?;
             self.files.push(path);
             self.is_open = true;
         }
@@ -57,7 +75,9 @@ impl<'a> SortedFiles<'a> {
 
     fn end(&mut self) -> Result<()> {
         if self.is_open {
-            self.writer.finish().map_err(|e| failure("writing a sorted file", self.directory, e))?;
+            self.writer
+                .finish()
+                .map_err(|e| failure("writing a sorted file", self.directory, e))?;
             self.is_open = false;
             self.written = 0;
         }
@@ -81,7 +101,8 @@ impl Database {
         Ok(FileFormat(options))
     }
 
-    /// Takes sorted files in, all at once. With `keep` they stay where they are, hard-linked where the file system can.
+    /// Takes sorted files in, all at once. With `keep` they stay where they are, hard-linked where
+    /// the file system can.
     pub(crate) fn ingest(&self, family: Family, files: &[PathBuf], keep: bool) -> Result<()> {
         if files.is_empty() {
             return Ok(());
@@ -97,14 +118,21 @@ impl Database {
     }
 
     /// Hands all rows of a family to `f`, in key order, past the cache.
-    pub(crate) fn for_each_row(&self, family: Family, snapshot: &Snapshot, mut f: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    pub(crate) fn for_each_row(
+        &self,
+        family: Family,
+        snapshot: &Snapshot,
+        mut f: impl FnMut(&[u8], &[u8]) -> Result<()>,
+    ) -> Result<()> {
         let guard = self.guard()?;
         let mut options = ReadOptions::default();
         snapshot.pin(&mut options);
         options.fill_cache(false);
         options.set_readahead_size(READ_AHEAD);
         options.set_total_order_seek(true);
-        let mut rows = self.opened(&guard)?.raw_iterator_cf_opt(&family.handle, options);
+        let mut rows = self
+            .opened(&guard)?
+            .raw_iterator_cf_opt(&family.handle, options);
         rows.seek_to_first();
         while let Some((key, value)) = rows.item() {
             f(key, value)?;
@@ -113,9 +141,11 @@ impl Database {
         rows.status().map_err(|e| failure("a scan", self.path(), e))
     }
 
-    /// Deletes a closed temporary database; what cannot be deleted is left to the next open of its task.
+    /// Deletes a closed temporary database; what cannot be deleted is left to the next open of its
+    /// task.
     pub(super) fn destroy(&self) {
-        let destroyed = database_options(&self.options).is_ok_and(|options| rust_rocksdb::DB::destroy(&options, self.path()).is_ok());
+        let destroyed = database_options(&self.options)
+            .is_ok_and(|options| rust_rocksdb::DB::destroy(&options, self.path()).is_ok());
         if destroyed {
             let _ = std::fs::remove_dir_all(self.path());
         }
@@ -128,7 +158,14 @@ pub(crate) fn refused(doing: &str, path: &Path, error: &std::io::Error) -> Error
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
             "the disk is full; free space, then call rollback() or open the task again"
         }
-        _ => "the operating system refused it; see the cause, then call rollback() or open the task again",
+        _ => {
+            "the operating system refused it; see the cause, then call rollback() or open the task \
+             again"
+        }
     };
-    Error::new(ErrorKind::Io, format!("{doing} failed: {advice} (cause: {error})")).path(path)
+    Error::new(
+        ErrorKind::Io,
+        format!("{doing} failed: {advice} (cause: {error})"),
+    )
+    .path(path)
 }

@@ -1,4 +1,5 @@
-//! RocksDB's own figures: properties, which cost nothing until they are asked for, and statistics, which count every call.
+//! RocksDB's own figures: properties, which cost nothing until they are asked for, and statistics,
+//! which count every call.
 
 use super::database::Database;
 use super::family::Family;
@@ -21,7 +22,9 @@ impl Statistics {
         }
         options.enable_statistics();
         options.set_statistics_level(StatsLevel::ExceptDetailedTimers);
-        Self { options: Some(options.clone()) }
+        Self {
+            options: Some(options.clone()),
+        }
     }
 }
 
@@ -69,10 +72,15 @@ impl Database {
     pub(crate) fn tickers(&self) -> Option<Tickers> {
         let options = self.statistics.options.as_ref()?;
         let count = |ticker| options.get_ticker_count(ticker);
-        let pair = |hits, misses| HitsAndMisses { hits: count(hits), misses: count(misses) };
+        let pair = |hits, misses| HitsAndMisses {
+            hits: count(hits),
+            misses: count(misses),
+        };
         Some(Tickers {
             bytes_written: count(Ticker::BytesWritten),
-            bytes_read: count(Ticker::BytesRead) + count(Ticker::NumberMultigetBytesRead) + count(Ticker::IterBytesRead),
+            bytes_read: count(Ticker::BytesRead)
+                + count(Ticker::NumberMultigetBytesRead)
+                + count(Ticker::IterBytesRead),
             flushed_bytes: count(Ticker::FlushWriteBytes),
             compaction_bytes_written: count(Ticker::CompactWriteBytes),
             compaction_bytes_read: count(Ticker::CompactReadBytes),
@@ -95,11 +103,18 @@ impl Database {
             Job::WriteStall => Histogram::WriteStall,
         });
         // Without any, the least is the greatest number there is.
-        Some(Times { mean: histogram.average(), least: histogram.min().min(histogram.max()), most: histogram.max() })
+        Some(Times {
+            mean: histogram.average(),
+            least: histogram.min().min(histogram.max()),
+            most: histogram.max(),
+        })
     }
 
     /// A sum over some families of one of RocksDB's integer properties.
     pub(crate) fn families_property(&self, families: &[Family], name: &str) -> Result<u64> {
-        families.iter().map(|family| self.family_property(*family, name)).sum()
+        families
+            .iter()
+            .map(|family| self.family_property(*family, name))
+            .sum()
     }
 }

@@ -29,39 +29,68 @@ pub enum Data {
 }
 
 impl Cells {
-    /// The cells of an array that holds a column; `path` names it in errors, `valid` tells rows whose parent is not null.
+    /// The cells of an array that holds a column; `path` names it in errors, `valid` tells rows
+    /// whose parent is not null.
     ///
     /// # Errors
-    /// `InvalidType` for another type than the column's, or a struct with other fields; `InvalidValue` names the row of a null
-    /// where the schema allows none.
-    pub fn new(array: &ArrayRef, column: &Column, path: &str, valid: Option<&NullBuffer>) -> Result<Self> {
+    /// `InvalidType` for another type than the column's, or a struct with other fields;
+    /// `InvalidValue` names the row of a null where the schema allows none.
+    pub fn new(
+        array: &ArrayRef,
+        column: &Column,
+        path: &str,
+        valid: Option<&NullBuffer>,
+    ) -> Result<Self> {
         let array = plain(array, &column.data_type, path)?;
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         if !column.nullable
             && let Some(nulls) = &nulls
-            && let Some(row) = (0..array.len()).find(|row| nulls.is_null(*row) && valid.is_none_or(|valid| valid.is_valid(*row)))
+            && let Some(row) = (0..array.len())
+                .find(|row| nulls.is_null(*row) && valid.is_none_or(|valid| valid.is_valid(*row)))
         {
-            return Err(Error::new(ErrorKind::InvalidValue, format!("row {row} of {path} is null, which its schema does not allow")));
+            return Err(Error::new(
+                ErrorKind::InvalidValue,
+                format!("row {row} of {path} is null, which its schema does not allow"),
+            ));
         }
         let data = match &column.shape {
             Shape::Bool => Data::Bool(array.as_boolean().clone()),
             Shape::Fixed(width, _) => {
                 let data = array.to_data();
-                Data::Fixed(data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width), *width)
+                Data::Fixed(
+                    data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width),
+                    *width,
+                )
             }
             Shape::Bytes => match column.data_type {
-                DataType::Utf8 => Data::Bytes(array.as_string::<i32>().offsets().clone(), array.as_string::<i32>().values().clone()),
-                _ => Data::Bytes(array.as_binary::<i32>().offsets().clone(), array.as_binary::<i32>().values().clone()),
+                DataType::Utf8 => Data::Bytes(
+                    array.as_string::<i32>().offsets().clone(),
+                    array.as_string::<i32>().values().clone(),
+                ),
+                _ => Data::Bytes(
+                    array.as_binary::<i32>().offsets().clone(),
+                    array.as_binary::<i32>().values().clone(),
+                ),
             },
             Shape::Struct(columns) => {
                 let array = array.as_struct();
                 let names = array.column_names();
-                if let Some(name) = names.iter().find(|name| columns.iter().all(|column| column.name != **name)) {
+                if let Some(name) = names
+                    .iter()
+                    .find(|name| columns.iter().all(|column| column.name != **name))
+                {
                     let known: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
-                    let message = format!("column {path} has a field {name:?} that its schema does not have; it has {known:?}");
+                    let message = format!(
+                        "column {path} has a field {name:?} that its schema does not have; it has \
+                         {known:?}"
+                    );
                     return Err(Error::new(ErrorKind::InvalidType, message));
                 }
-                if let Some((_, name)) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
+                if let Some((_, name)) = names
+                    .iter()
+                    .enumerate()
+                    .find(|(n, name)| names[..*n].contains(name))
+                {
                     return Err(Error::new(
                         ErrorKind::InvalidValue,
                         format!("column {path} has two fields {name:?}; a name stands for one"),
@@ -71,7 +100,9 @@ impl Cells {
                 let fields = columns.iter().map(|column| {
                     let path = below(path, &column.name);
                     let found = names.iter().position(|name| *name == column.name);
-                    let place = found.ok_or_else(|| Error::new(ErrorKind::InvalidType, format!("column {path} is missing")))?;
+                    let place = found.ok_or_else(|| {
+                        Error::new(ErrorKind::InvalidType, format!("column {path} is missing"))
+                    })?;
                     Self::new(array.column(place), column, &path, valid.as_ref())
                 });
                 Data::Struct(fields.collect::<Result<_>>()?)
@@ -83,12 +114,23 @@ impl Cells {
                         // Producers do not agree on the names of a map's keys and values.
                         let map = array.as_map();
                         let sides = map.entries().columns().iter().zip(columns);
-                        let sides = sides.map(|(side, column)| Self::new(side, column, &path, None)).collect::<Result<_>>()?;
-                        Data::List(map.offsets().clone(), Box::new(Self { nulls: None, data: Data::Struct(sides) }))
+                        let sides = sides
+                            .map(|(side, column)| Self::new(side, column, &path, None))
+                            .collect::<Result<_>>()?;
+                        Data::List(
+                            map.offsets().clone(),
+                            Box::new(Self {
+                                nulls: None,
+                                data: Data::Struct(sides),
+                            }),
+                        )
                     }
                     _ => {
                         let list = array.as_list::<i32>();
-                        Data::List(list.offsets().clone(), Box::new(Self::new(list.values(), item, &path, None)?))
+                        Data::List(
+                            list.offsets().clone(),
+                            Box::new(Self::new(list.values(), item, &path, None)?),
+                        )
                     }
                 }
             }
@@ -115,27 +157,45 @@ impl Data {
     }
 }
 
-/// An array of the wanted type, of which it may have another physical form: dictionary, large, view, another zone.
+/// An array of the wanted type, of which it may have another physical form: dictionary, large,
+/// view, another zone.
 fn plain(array: &ArrayRef, wanted: &DataType, path: &str) -> Result<ArrayRef> {
     use DataType as T;
     let cast = |to: &DataType| {
-        arrow_cast::cast(array, to)
-            .map_err(|error| Error::new(ErrorKind::InvalidValue, format!("column {path}: reading it as {to} failed: {error}")))
+        arrow_cast::cast(array, to).map_err(|error| {
+            Error::new(
+                ErrorKind::InvalidValue,
+                format!("column {path}: reading it as {to} failed: {error}"),
+            )
+        })
     };
     match (array.data_type(), wanted) {
         (found, wanted) if found == wanted => Ok(array.clone()),
         (T::Null, _) => Ok(new_null_array(wanted, array.len())),
         (T::Dictionary(_, values), _) => plain(&cast(values)?, wanted, path),
-        (T::LargeUtf8 | T::Utf8View, T::Utf8) | (T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_), T::Binary) => cast(wanted),
+        (T::LargeUtf8 | T::Utf8View, T::Utf8)
+        | (T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_), T::Binary) => cast(wanted),
         (T::Timestamp(found, Some(_)), T::Timestamp(unit, Some(_))) if found == unit => {
-            let retyped = array.to_data().into_builder().data_type(wanted.clone()).build();
-            retyped.map(make_array).map_err(|error| Error::new(ErrorKind::InvalidState, error.to_string()))
+            let retyped = array
+                .to_data()
+                .into_builder()
+                .data_type(wanted.clone())
+                .build();
+            retyped
+                .map(make_array)
+                .map_err(|error| Error::new(ErrorKind::InvalidState, error.to_string()))
         }
         // What is inside is looked at by whoever goes there.
-        (T::Struct(_), T::Struct(_)) | (T::List(_), T::List(_)) | (T::Map(..), T::Map(..)) => Ok(array.clone()),
-        (T::LargeList(item) | T::FixedSizeList(item, _) | T::ListView(item) | T::LargeListView(item), T::List(_)) => {
-            cast(&T::List(item.clone()))
+        (T::Struct(_), T::Struct(_)) | (T::List(_), T::List(_)) | (T::Map(..), T::Map(..)) => {
+            Ok(array.clone())
         }
+        (
+            T::LargeList(item)
+            | T::FixedSizeList(item, _)
+            | T::ListView(item)
+            | T::LargeListView(item),
+            T::List(_),
+        ) => cast(&T::List(item.clone())),
         (found, wanted) => Err(wrong_type(found, &wanted.to_string(), path)),
     }
 }
@@ -144,6 +204,9 @@ fn plain(array: &ArrayRef, wanted: &DataType, path: &str) -> Result<ArrayRef> {
 pub fn wrong_type(found: &DataType, wanted: &str, path: &str) -> Error {
     Error::new(
         ErrorKind::InvalidType,
-        format!("column {path} has Arrow type {found}; wanted {wanted} (large, view and dictionary forms included)"),
+        format!(
+            "column {path} has Arrow type {found}; wanted {wanted} (large, view and dictionary \
+             forms included)"
+        ),
     )
 }

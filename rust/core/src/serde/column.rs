@@ -1,14 +1,17 @@
-//! The columns that a serde knows: their types, what those are made of, and a description of them in bytes.
+//! The columns that a serde knows: their types, what those are made of, and a description of them
+//! in bytes.
 //!
 //! ```text
 //! columns  count | column…                         numbers are LEB128
 //! column   length | name in UTF-8 | type
-//! type     length | code, then of +s its columns, of +l the items' type, of +m the keys' and the values' types
+//! type     length | code, then the columns of +s, the items' type of +l,
+//!          the keys' and the values' types of +m
 //! ```
 //!
-//! A code is the format string of the Arrow C data interface: `b` bool · `c s i l` signed and `C S I L` unsigned integers
-//! of 8 to 64 bits · `f g` floats · `d:P,S` decimal128 · `tdD` date32 · `tss: tsm: tsu: tsn:` timestamps, those with a zone
-//! followed by `UTC`, whatever the zone, since they are instants · `u` string · `z` binary · `+s +l +m` struct, list, map.
+//! A code is the format string of the Arrow C data interface: `b` bool · `c s i l` signed and
+//! `C S I L` unsigned integers of 8 to 64 bits · `f g` floats · `d:P,S` decimal128 · `tdD` date32 ·
+//! `tss: tsm: tsu: tsn:` timestamps, those with a zone followed by `UTC`, whatever the zone, since
+//! they are instants · `u` string · `z` binary · `+s +l +m` struct, list, map.
 
 use super::ordered::{Order, take};
 use crate::error::{Error, ErrorKind, Result};
@@ -68,7 +71,10 @@ impl Column {
             T::Utf8 | T::LargeUtf8 | T::Utf8View => plain(&T::Utf8, Shape::Bytes),
             T::Binary | T::LargeBinary | T::BinaryView => plain(&T::Binary, Shape::Bytes),
             T::Dictionary(_, values) => {
-                let values = Self::new(&Field::new(field.name(), values.as_ref().clone(), true), path)?;
+                let values = Self::new(
+                    &Field::new(field.name(), values.as_ref().clone(), true),
+                    path,
+                )?;
                 (values.data_type, values.shape)
             }
             T::Struct(fields) => {
@@ -82,34 +88,62 @@ impl Column {
             }
             T::Map(entries, _) => {
                 let T::Struct(sides) = entries.data_type() else {
-                    return Err(Error::new(ErrorKind::InvalidType, format!("field {path} is a map whose entries are no struct")));
+                    return Err(Error::new(
+                        ErrorKind::InvalidType,
+                        format!("field {path} is a map whose entries are no struct"),
+                    ));
                 };
-                let named = |n: usize, name: &str| sides.get(n).map(|side| side.as_ref().clone().with_name(name));
-                let sides: Fields = [named(0, "key"), named(1, "value")].into_iter().flatten().collect();
+                let named = |n: usize, name: &str| {
+                    sides
+                        .get(n)
+                        .map(|side| side.as_ref().clone().with_name(name))
+                };
+                let sides: Fields = [named(0, "key"), named(1, "value")]
+                    .into_iter()
+                    .flatten()
+                    .collect();
                 let column = Self::new(&Field::new("entries", T::Struct(sides), false), path)?;
                 (T::Map(column.field(), false), Shape::List(Box::new(column)))
             }
             other => {
-                return Err(Error::new(ErrorKind::InvalidType, format!("field {path} has type {other}, which cannot be stored; cast it")));
+                return Err(Error::new(
+                    ErrorKind::InvalidType,
+                    format!("field {path} has type {other}, which cannot be stored; cast it"),
+                ));
             }
         };
-        Ok(Self { name: field.name().clone(), nullable: field.is_nullable(), data_type, shape })
+        Ok(Self {
+            name: field.name().clone(),
+            nullable: field.is_nullable(),
+            data_type,
+            shape,
+        })
     }
 
     /// The columns of a struct's fields; `path` names the struct, empty at the top.
     pub fn all(fields: &Fields, path: &str) -> Result<Vec<Self>> {
         for (n, field) in fields.iter().enumerate() {
             if fields[..n].iter().any(|other| other.name() == field.name()) {
-                let message = format!("field {} is there twice; fields are told apart by their names", below(path, field.name()));
+                let message = format!(
+                    "field {} is there twice; fields are told apart by their names",
+                    below(path, field.name())
+                );
                 return Err(Error::new(ErrorKind::InvalidValue, message));
             }
         }
-        fields.iter().map(|field| Self::new(field, &below(path, field.name()))).collect()
+        fields
+            .iter()
+            .map(|field| Self::new(field, &below(path, field.name())))
+            .collect()
     }
 
     /// It as an Arrow field.
     pub fn field(&self) -> FieldRef {
-        Arc::new(Field::new(&self.name, self.data_type.clone(), self.nullable))
+        Arc::new(Field::new(
+            &self.name,
+            self.data_type.clone(),
+            self.nullable,
+        ))
     }
 
     /// Fails unless its cells have an order, as a key's must.
@@ -117,9 +151,15 @@ impl Column {
         match &self.shape {
             Shape::List(_) => Err(Error::new(
                 ErrorKind::InvalidType,
-                format!("field {path} has type {}, which cannot be part of a key: lists and maps are for values", self.data_type),
+                format!(
+                    "field {path} has type {}, which cannot be part of a key: lists and maps are \
+                     for values",
+                    self.data_type
+                ),
             )),
-            Shape::Struct(columns) => columns.iter().try_for_each(|column| column.check_key(&below(path, &column.name))),
+            Shape::Struct(columns) => columns
+                .iter()
+                .try_for_each(|column| column.check_key(&below(path, &column.name))),
             Shape::Bool | Shape::Fixed(..) | Shape::Bytes => Ok(()),
         }
     }
@@ -145,7 +185,10 @@ impl Column {
             T::Map(..) => "+m",
             T::Decimal128(precision, scale) => return format!("d:{precision},{scale}"),
             T::Timestamp(unit, zone) => {
-                let unit = UNITS.iter().find(|(_, known)| known == unit).map_or("u", |(letter, _)| letter);
+                let unit = UNITS
+                    .iter()
+                    .find(|(_, known)| known == unit)
+                    .map_or("u", |(letter, _)| letter);
                 return format!("ts{unit}:{}", if zone.is_some() { "UTC" } else { "" });
             }
             _ => "z",
@@ -167,23 +210,35 @@ impl Column {
         }
     }
 
-    /// Whether two columns have the same type, physical forms, zones and the names of items aside; structs inside may differ.
+    /// Whether two columns have the same type, physical forms, zones and the names of items aside;
+    /// structs inside may differ.
     pub fn same_type(&self, other: &Self) -> bool {
         self.code() == other.code()
     }
 }
 
-const UNITS: [(&str, TimeUnit); 4] =
-    [("s", TimeUnit::Second), ("m", TimeUnit::Millisecond), ("u", TimeUnit::Microsecond), ("n", TimeUnit::Nanosecond)];
+const UNITS: [(&str, TimeUnit); 4] = [
+    ("s", TimeUnit::Second),
+    ("m", TimeUnit::Millisecond),
+    ("u", TimeUnit::Microsecond),
+    ("n", TimeUnit::Nanosecond),
+];
 
 /// The path of a field of a struct.
 pub fn below(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+    if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{path}.{name}")
+    }
 }
 
 /// Columns and their types, for errors.
 pub fn listed(columns: &[Column]) -> String {
-    let all: Vec<_> = columns.iter().map(|column| format!("{}: {}", column.name, column.data_type)).collect();
+    let all: Vec<_> = columns
+        .iter()
+        .map(|column| format!("{}: {}", column.name, column.data_type))
+        .collect();
     format!("({})", all.join(", "))
 }
 
@@ -217,7 +272,12 @@ const DEEPEST: usize = 64;
 fn parse_type(input: &mut &[u8], depth: usize) -> Result<DataType> {
     use DataType as T;
     let code = take_text(input)?;
-    let unknown = || Error::new(ErrorKind::Serialization, format!("it has a column of an unknown type {code:?}"));
+    let unknown = || {
+        Error::new(
+            ErrorKind::Serialization,
+            format!("it has a column of an unknown type {code:?}"),
+        )
+    };
     if depth > DEEPEST {
         return Err(unknown());
     }
@@ -244,20 +304,36 @@ fn parse_type(input: &mut &[u8], depth: usize) -> Result<DataType> {
             }
             T::Struct(fields.into())
         }
-        "+l" => T::List(Arc::new(Field::new_list_field(parse_type(input, depth + 1)?, true))),
+        "+l" => T::List(Arc::new(Field::new_list_field(
+            parse_type(input, depth + 1)?,
+            true,
+        ))),
         "+m" => {
             let key = Field::new("key", parse_type(input, depth + 1)?, false);
             let value = Field::new("value", parse_type(input, depth + 1)?, true);
-            T::Map(Arc::new(Field::new("entries", T::Struct(vec![key, value].into()), false)), false)
+            T::Map(
+                Arc::new(Field::new(
+                    "entries",
+                    T::Struct(vec![key, value].into()),
+                    false,
+                )),
+                false,
+            )
         }
         _ => match (code.strip_prefix("d:"), code.strip_prefix("ts")) {
             (Some(digits), _) => {
                 let (precision, scale) = digits.split_once(',').ok_or_else(unknown)?;
-                T::Decimal128(precision.parse().map_err(|_| unknown())?, scale.parse().map_err(|_| unknown())?)
+                T::Decimal128(
+                    precision.parse().map_err(|_| unknown())?,
+                    scale.parse().map_err(|_| unknown())?,
+                )
             }
             (_, Some(rest)) => {
                 let (letter, zone) = rest.split_once(':').ok_or_else(unknown)?;
-                let (_, unit) = UNITS.iter().find(|(known, _)| *known == letter).ok_or_else(unknown)?;
+                let (_, unit) = UNITS
+                    .iter()
+                    .find(|(known, _)| *known == letter)
+                    .ok_or_else(unknown)?;
                 T::Timestamp(*unit, (!zone.is_empty()).then(|| zone.into()))
             }
             _ => return Err(unknown()),
@@ -284,7 +360,10 @@ pub fn take_length(input: &mut &[u8]) -> Result<usize> {
             return Ok(length);
         }
     }
-    Err(Error::new(ErrorKind::Serialization, "a length in it has no end"))
+    Err(Error::new(
+        ErrorKind::Serialization,
+        "a length in it has no end",
+    ))
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {
@@ -294,5 +373,6 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
 
 fn take_text<'a>(input: &mut &'a [u8]) -> Result<&'a str> {
     let length = take_length(input)?;
-    std::str::from_utf8(take(input, length)?).map_err(|_| Error::new(ErrorKind::Serialization, "a name in it is no UTF-8"))
+    std::str::from_utf8(take(input, length)?)
+        .map_err(|_| Error::new(ErrorKind::Serialization, "a name in it is no UTF-8"))
 }

@@ -1,11 +1,14 @@
-//! Structs of plain fields one at a time, without a column: the bytes are those of `key.rs` and `row.rs`.
+//! Structs of plain fields one at a time, without a column: the bytes are those of `key.rs` and
+//! `row.rs`.
 //!
-//! A column of one row costs ten times what its bytes do. So structs of truth values, integers, 64-bit floats, strings and
-//! binary have this way, too. It never fails: what it does not know is left to the column's way, and so is what is wrong,
-//! since the errors are made there.
+//! A column of one row costs ten times what its bytes do. So structs of truth values, integers,
+//! 64-bit floats, strings and binary have this way, too. It never fails: what it does not know is
+//! left to the column's way, and so is what is wrong, since the errors are made there.
 
 use super::column::{Column, Shape, put_length, take_length};
-use super::ordered::{self, NULL, Order, PRESENT, number, put_escaped, put_number, take, take_escaped};
+use super::ordered::{
+    self, NULL, Order, PRESENT, number, put_escaped, put_number, take, take_escaped,
+};
 use super::{Kind, Serde, Side};
 use arrow_schema::DataType;
 use std::borrow::Cow;
@@ -30,7 +33,9 @@ pub enum Item<'a> {
 impl Serde {
     /// The bytes of a struct, the same as `encode` gives; `None` if that must be asked.
     pub fn encode_items(&self, items: &[Item<'_>], side: Side) -> Option<Vec<u8>> {
-        let (Kind::Struct(codec), Shape::Struct(columns)) = (&self.kind, &self.column.shape) else { return None };
+        let (Kind::Struct(codec), Shape::Struct(columns)) = (&self.kind, &self.column.shape) else {
+            return None;
+        };
         if items.len() != columns.len() {
             return None;
         }
@@ -61,7 +66,9 @@ impl Serde {
 
     /// The fields of such bytes, the same as `decode` gives; `None` if that must be asked.
     pub fn decode_items<'a>(&self, mut bytes: &'a [u8], side: Side) -> Option<Vec<Item<'a>>> {
-        let (Kind::Struct(codec), Shape::Struct(columns)) = (&self.kind, &self.column.shape) else { return None };
+        let (Kind::Struct(codec), Shape::Struct(columns)) = (&self.kind, &self.column.shape) else {
+            return None;
+        };
         let mut bits: &[u8] = &[];
         if side == Side::Value {
             bytes = bytes.strip_prefix(codec.head())?;
@@ -105,7 +112,9 @@ fn put(out: &mut Vec<u8>, item: &Item<'_>, column: &Column, side: Side) -> Optio
             let (width, order) = is_integer(column)?;
             let cell = value.to_le_bytes();
             // Whatever the cell leaves out of it must come back.
-            if integer(&cell[..width], order) != Some(*value) || (order == Order::Unsigned && *value < 0) {
+            if integer(&cell[..width], order) != Some(*value)
+                || (order == Order::Unsigned && *value < 0)
+            {
                 return None;
             }
             put_cell(&cell[..width], order);
@@ -187,12 +196,22 @@ fn integer(cell: &[u8], order: Order) -> Option<i64> {
 mod tests {
     use super::*;
     use arrow_array::types::{Float64Type, Int16Type, Int64Type, UInt64Type};
-    use arrow_array::{ArrayRef, BinaryArray, BooleanArray, PrimitiveArray, StringArray, StructArray};
+    use arrow_array::{
+        ArrayRef, BinaryArray, BooleanArray, PrimitiveArray, StringArray, StructArray,
+    };
     use arrow_schema::{Field, Fields};
     use proptest::prelude::*;
     use std::sync::Arc;
 
-    type Row = (Option<bool>, Option<i64>, i16, u64, Option<f64>, Option<String>, Option<Vec<u8>>);
+    type Row = (
+        Option<bool>,
+        Option<i64>,
+        i16,
+        u64,
+        Option<f64>,
+        Option<String>,
+        Option<Vec<u8>>,
+    );
 
     fn fields() -> Fields {
         let field = |name: &str, data_type, nullable| Field::new(name, data_type, nullable);
@@ -227,8 +246,11 @@ mod tests {
             Item::Int(i64::from(*short)),
             Item::Int(*unsigned as i64),
             float.map_or(Item::Null, Item::Float),
-            text.as_deref().map_or(Item::Null, |text| Item::Text(text.into())),
-            binary.as_deref().map_or(Item::Null, |binary| Item::Binary(binary.into())),
+            text.as_deref()
+                .map_or(Item::Null, |text| Item::Text(text.into())),
+            binary
+                .as_deref()
+                .map_or(Item::Null, |binary| Item::Binary(binary.into())),
         ]
     }
 
@@ -237,12 +259,15 @@ mod tests {
         fn bytes_are_those_of_a_column_and_come_back(
             row in any::<Row>().prop_filter("not for this way", |row| i64::try_from(row.3).is_ok()),
         ) {
-            let serde = Serde::of_struct(&fields()).map_err(|e| TestCaseError::fail(e.to_string()))?;
+            let serde = Serde::of_struct(&fields())
+                .map_err(|e| TestCaseError::fail(e.to_string()))?;
             for side in [Side::Key, Side::Value] {
-                let of_column = serde.encode_row(&[column(row.clone())], side).map_err(|e| TestCaseError::fail(e.to_string()))?;
+                let of_column = serde.encode_row(&[column(row.clone())], side)
+                    .map_err(|e| TestCaseError::fail(e.to_string()))?;
                 let encoded = serde.encode_items(&items(&row), side);
                 prop_assert_eq!(encoded.as_ref(), Some(&of_column));
-                let read = serde.decode_items(&of_column, side).ok_or_else(|| TestCaseError::fail("not read"))?;
+                let read = serde.decode_items(&of_column, side)
+                    .ok_or_else(|| TestCaseError::fail("not read"))?;
                 let again = serde.encode_items(&read, side);
                 prop_assert_eq!(again.as_ref(), Some(&of_column));
                 // Nothing shorter or longer is taken for a row.
@@ -255,8 +280,12 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_left_to_the_column() {
-        let serde = |data_type, nullable| Serde::of_struct(&Fields::from(vec![Field::new("a", data_type, nullable)])).ok();
-        let encoded = |data_type, nullable, item| serde(data_type, nullable).and_then(|serde| serde.encode_items(&[item], Side::Value));
+        let serde = |data_type, nullable| {
+            Serde::of_struct(&Fields::from(vec![Field::new("a", data_type, nullable)])).ok()
+        };
+        let encoded = |data_type, nullable, item| {
+            serde(data_type, nullable).and_then(|serde| serde.encode_items(&[item], Side::Value))
+        };
         assert!(encoded(DataType::Int8, false, Item::Int(-128)).is_some());
         assert_eq!(encoded(DataType::Int8, false, Item::Int(128)), None);
         assert_eq!(encoded(DataType::UInt8, false, Item::Int(-1)), None);

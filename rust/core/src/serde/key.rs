@@ -10,7 +10,9 @@ use crate::error::{Error, ErrorKind, Result};
 pub fn put(out: &mut Vec<u8>, cells: &Cells, column: &Column, row: usize, as_key: bool) {
     match (&cells.data, &column.shape) {
         (Data::Bool(bits), _) => out.push(bits.value(row).into()),
-        (data @ Data::Fixed(..), Shape::Fixed(_, order)) => put_number(out, data.bytes(row), *order, as_key),
+        (data @ Data::Fixed(..), Shape::Fixed(_, order)) => {
+            put_number(out, data.bytes(row), *order, as_key)
+        }
         (data @ Data::Bytes(..), _) => out.extend_from_slice(data.bytes(row)),
         (Data::Struct(fields), Shape::Struct(columns)) => put_fields(out, fields, columns, row),
         // `Column::check_key` has refused lists.
@@ -44,7 +46,14 @@ pub fn read(mut input: &[u8], column: &Column, sink: &mut Sink) -> Result<()> {
         }
         _ => take_cell(&mut input, column, sink)?,
     }
-    if input.is_empty() { Ok(()) } else { Err(Error::new(ErrorKind::Serialization, format!("{} bytes are left over", input.len()))) }
+    if input.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::new(
+            ErrorKind::Serialization,
+            format!("{} bytes are left over", input.len()),
+        ))
+    }
 }
 
 fn take_cell(input: &mut &[u8], column: &Column, sink: &mut Sink) -> Result<()> {
@@ -52,9 +61,16 @@ fn take_cell(input: &mut &[u8], column: &Column, sink: &mut Sink) -> Result<()> 
         (sink::Data::Bool(_), _) => match take(input, 1)? {
             [0] => sink.push_bool(false),
             [1] => sink.push_bool(true),
-            _ => return Err(Error::new(ErrorKind::Serialization, "a truth value in it is neither 0 nor 1")),
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::Serialization,
+                    "a truth value in it is neither 0 nor 1",
+                ));
+            }
         },
-        (sink::Data::Fixed(..), Shape::Fixed(width, order)) => sink.push_number(&number(take(input, *width)?, *order)[..*width]),
+        (sink::Data::Fixed(..), Shape::Fixed(width, order)) => {
+            sink.push_number(&number(take(input, *width)?, *order)[..*width])
+        }
         (sink::Data::Bytes(_, bytes), _) => {
             take_escaped(input, bytes)?;
             sink.end(0)?;
@@ -64,12 +80,22 @@ fn take_cell(input: &mut &[u8], column: &Column, sink: &mut Sink) -> Result<()> 
                 match take(input, 1)? {
                     [PRESENT] => take_cell(input, column, field)?,
                     [NULL] if column.nullable => field.push_null(),
-                    _ => return Err(Error::new(ErrorKind::Serialization, format!("field {} does not begin there", column.name))),
+                    _ => {
+                        return Err(Error::new(
+                            ErrorKind::Serialization,
+                            format!("field {} does not begin there", column.name),
+                        ));
+                    }
                 }
             }
             sink.end(0)?;
         }
-        _ => return Err(Error::new(ErrorKind::InvalidState, "a list cannot be part of a key")),
+        _ => {
+            return Err(Error::new(
+                ErrorKind::InvalidState,
+                "a list cannot be part of a key",
+            ));
+        }
     }
     Ok(())
 }

@@ -5,14 +5,14 @@
 //! unsigned integer        big-endian
 //! integer, decimal,       big-endian, the sign bit flipped: negative numbers come first
 //!   date, timestamp
-//! float                   big-endian; a negative one with all bits flipped, another with the sign bit flipped.
-//!                         As a key, -0.0 is 0.0 and every NaN is 7ff8 0000 0000 0000 (7fc0 0000), above all others
+//! float                   big-endian; negative: all bits flipped; else: the sign bit flipped
+//!                         As a key, -0.0 is 0.0; every NaN is 7ff8 0000 0000 0000 (7fc0 0000)
 //! string, binary          its bytes; inside a struct every 00 becomes 00 ff, and 00 ends it
 //! struct                  field by field: 00 for null, which comes first; else 01 and the cell
 //! ```
 //!
-//! The escape is that of FoundationDB's tuple layer: what follows an ending 00 is 00, 01 or nothing, all below ff, so a
-//! string orders before its own continuation.
+//! The escape is that of FoundationDB's tuple layer: what follows an ending 00 is 00, 01 or
+//! nothing, all below ff, so a string orders before its own continuation.
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -60,21 +60,37 @@ pub fn decode<const N: usize>(mut cell: [u8; N], order: Order) -> [u8; N] {
 /// The one float that stands for all that Spark holds equal: 0.0 for both zeros, one NaN for all.
 #[inline]
 pub fn one_of_equals(float: f64) -> f64 {
-    if float.is_nan() { f64::from_bits(0x7ff8_0000_0000_0000) } else { float + 0.0 }
+    if float.is_nan() {
+        f64::from_bits(0x7ff8_0000_0000_0000)
+    } else {
+        float + 0.0
+    }
 }
 
 /// As [`one_of_equals`].
 #[inline]
 pub fn one_of_equals_f32(float: f32) -> f32 {
-    if float.is_nan() { f32::from_bits(0x7fc0_0000) } else { float + 0.0 }
+    if float.is_nan() {
+        f32::from_bits(0x7fc0_0000)
+    } else {
+        float + 0.0
+    }
 }
 
 /// Appends the bytes of a number of any width.
 #[inline]
 pub fn put_number(out: &mut Vec<u8>, cell: &[u8], order: Order, as_key: bool) {
     match (cell.len(), order) {
-        (4, Order::Float) if as_key => put::<4>(out, &one_of_equals_f32(f32::from_le_bytes(array(cell))).to_le_bytes(), order),
-        (8, Order::Float) if as_key => put::<8>(out, &one_of_equals(f64::from_le_bytes(array(cell))).to_le_bytes(), order),
+        (4, Order::Float) if as_key => put::<4>(
+            out,
+            &one_of_equals_f32(f32::from_le_bytes(array(cell))).to_le_bytes(),
+            order,
+        ),
+        (8, Order::Float) if as_key => put::<8>(
+            out,
+            &one_of_equals(f64::from_le_bytes(array(cell))).to_le_bytes(),
+            order,
+        ),
         (1, _) => put::<1>(out, cell, order),
         (2, _) => put::<2>(out, cell, order),
         (4, _) => put::<4>(out, cell, order),
@@ -125,7 +141,10 @@ pub fn put_escaped(out: &mut Vec<u8>, mut bytes: &[u8]) {
 /// Takes escaped bytes from the front of `input` into `out`.
 pub fn take_escaped(input: &mut &[u8], out: &mut Vec<u8>) -> Result<()> {
     loop {
-        let zero = input.iter().position(|byte| *byte == 0).ok_or_else(|| too_short("a string has no end"))?;
+        let zero = input
+            .iter()
+            .position(|byte| *byte == 0)
+            .ok_or_else(|| too_short("a string has no end"))?;
         out.extend_from_slice(&input[..zero]);
         *input = &input[zero + 1..];
         match input.split_first() {
@@ -141,7 +160,9 @@ pub fn take_escaped(input: &mut &[u8], out: &mut Vec<u8>) -> Result<()> {
 /// Takes `count` bytes from the front of `input`.
 #[inline]
 pub fn take<'a>(input: &mut &'a [u8], count: usize) -> Result<&'a [u8]> {
-    let (head, rest) = input.split_at_checked(count).ok_or_else(|| too_short("it ends in the middle of a cell"))?;
+    let (head, rest) = input
+        .split_at_checked(count)
+        .ok_or_else(|| too_short("it ends in the middle of a cell"))?;
     *input = rest;
     Ok(head)
 }

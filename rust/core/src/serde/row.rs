@@ -4,11 +4,12 @@
 //! row     01 | length | columns (see column.rs) | cells
 //! cells   one bit a column, lowest first, 1: it has a value | the cells of those that have
 //! cell    bool 00 or 01 · number little-endian · string, binary length | bytes · struct cells ·
-//!         list count | one bit an item | the items that have a value; a map is a list of structs of key and value
+//!         list count | one bit an item | the items with a value; a map is a list of pairs
 //! ```
 //!
-//! The columns are the same bytes in all rows of one schema: a reader with that schema compares them and goes on. One with
-//! another finds each column by its name; what it does not know it skips, what the row does not have is null.
+//! The columns are the same bytes in all rows of one schema: a reader with that schema compares
+//! them and goes on. One with another finds each column by its name; what it does not know it
+//! skips, what the row does not have is null.
 
 use super::cells::{Cells, Data};
 use super::column::{Column, Shape, below, describe, parse, put_length, take_length};
@@ -36,7 +37,11 @@ impl RowCodec {
         let mut head = vec![VERSION];
         put_length(&mut head, description.len());
         head.extend_from_slice(&description);
-        Ok(Self { columns: columns.to_vec(), head, plan: Plan::new(columns, columns, "")? })
+        Ok(Self {
+            columns: columns.to_vec(),
+            head,
+            plan: Plan::new(columns, columns, "")?,
+        })
     }
 
     /// How every row of this schema begins.
@@ -52,7 +57,10 @@ impl RowCodec {
 
     /// A reader of rows, which remembers the last schema that it met.
     pub fn reader(&self) -> RowReader<'_> {
-        RowReader { codec: self, other: None }
+        RowReader {
+            codec: self,
+            other: None,
+        }
     }
 }
 
@@ -66,7 +74,8 @@ impl RowReader<'_> {
     /// Appends the row that the bytes are to a struct column.
     ///
     /// # Errors
-    /// `Serialization` if they are no row, or one whose columns do not fit: the message names the column.
+    /// `Serialization` if they are no row, or one whose columns do not fit: the message names the
+    /// column.
     pub fn read(&mut self, bytes: &[u8], sink: &mut Sink) -> Result<()> {
         let (plan, mut input) = match bytes.strip_prefix(self.codec.head.as_slice()) {
             Some(input) => (&self.codec.plan, input),
@@ -76,7 +85,10 @@ impl RowReader<'_> {
             plan.read(&mut input, Some(fields))?;
         }
         if !input.is_empty() {
-            return Err(Error::new(ErrorKind::Serialization, format!("{} bytes are left over", input.len())));
+            return Err(Error::new(
+                ErrorKind::Serialization,
+                format!("{} bytes are left over", input.len()),
+            ));
         }
         sink.end(0)
     }
@@ -85,8 +97,10 @@ impl RowReader<'_> {
         let mut input = bytes;
         let version = take(&mut input, 1)?[0];
         if version != VERSION {
-            let message =
-                format!("its first byte, the version of the row's format, is {version}; this version of Holdfast reads {VERSION}");
+            let message = format!(
+                "its first byte, the version of the row's format, is {version}; this version of \
+                 Holdfast reads {VERSION}"
+            );
             return Err(Error::new(ErrorKind::Serialization, message));
         }
         let length = take_length(&mut input)?;
@@ -95,7 +109,10 @@ impl RowReader<'_> {
             Some(known) if known.0 == description => known,
             _ => {
                 let written = parse(&mut { description })?;
-                (description.to_vec(), Plan::new(&written, &self.codec.columns, "")?)
+                (
+                    description.to_vec(),
+                    Plan::new(&written, &self.codec.columns, "")?,
+                )
             }
         };
         Ok((&self.other.insert(other).1, input))
@@ -167,14 +184,24 @@ impl Plan {
     fn new(written: &[Column], wanted: &[Column], path: &str) -> Result<Self> {
         let step = |column: &Column| {
             let place = wanted.iter().position(|wanted| wanted.name == column.name);
-            Step::new(column, place, place.map(|place| &wanted[place]), &below(path, &column.name))
+            Step::new(
+                column,
+                place,
+                place.map(|place| &wanted[place]),
+                &below(path, &column.name),
+            )
         };
         let steps = written.iter().map(step).collect::<Result<_>>()?;
         let is_missing = |wanted: &Column| written.iter().all(|column| column.name != wanted.name);
-        let missing: Vec<usize> = (0..wanted.len()).filter(|place| is_missing(&wanted[*place])).collect();
+        let missing: Vec<usize> = (0..wanted.len())
+            .filter(|place| is_missing(&wanted[*place]))
+            .collect();
         if let Some(place) = missing.iter().find(|place| !wanted[**place].nullable) {
             let path = below(path, &wanted[*place].name);
-            let message = format!("column {path} is not in rows that were stored before, and may not be null; make it nullable");
+            let message = format!(
+                "column {path} is not in rows that were stored before, and may not be null; make \
+                 it nullable"
+            );
             return Err(Error::new(ErrorKind::Serialization, message));
         }
         Ok(Self { steps, missing })
@@ -191,19 +218,27 @@ impl Plan {
             step.read(input, bits[n / 8] >> (n % 8) & 1 == 1, sink)?;
         }
         if let Some(sinks) = sinks {
-            self.missing.iter().for_each(|place| sinks[*place].push_null());
+            self.missing
+                .iter()
+                .for_each(|place| sinks[*place].push_null());
         }
         Ok(())
     }
 }
 
 impl Step {
-    fn new(written: &Column, place: Option<usize>, wanted: Option<&Column>, path: &str) -> Result<Self> {
+    fn new(
+        written: &Column,
+        place: Option<usize>,
+        wanted: Option<&Column>,
+        path: &str,
+    ) -> Result<Self> {
         if let Some(wanted) = wanted
             && !written.same_type(wanted)
         {
             let message = format!(
-                "column {path} was stored as {} and is now asked for as {}; a type cannot change: give the new column another name",
+                "column {path} was stored as {} and is now asked for as {}; a type cannot change: \
+                 give the new column another name",
                 written.data_type, wanted.data_type
             );
             return Err(Error::new(ErrorKind::Serialization, message));
@@ -212,23 +247,38 @@ impl Step {
             (Shape::Bool, _) => Cell::Bool,
             (Shape::Fixed(width, _), _) => Cell::Fixed(*width),
             (Shape::Bytes, _) => Cell::Bytes,
-            (Shape::Struct(columns), Some(Shape::Struct(wanted))) => Cell::Struct(Plan::new(columns, wanted, path)?),
+            (Shape::Struct(columns), Some(Shape::Struct(wanted))) => {
+                Cell::Struct(Plan::new(columns, wanted, path)?)
+            }
             (Shape::Struct(columns), _) => Cell::Struct(Plan::new(columns, &[], path)?),
             (Shape::List(item), Some(Shape::List(wanted))) => {
                 let mut item = (**item).clone();
                 item.name.clone_from(&wanted.name);
-                Cell::List(Box::new(Self::new(&item, Some(0), Some(wanted), &format!("{path}[]"))?))
+                Cell::List(Box::new(Self::new(
+                    &item,
+                    Some(0),
+                    Some(wanted),
+                    &format!("{path}[]"),
+                )?))
             }
             (Shape::List(item), _) => Cell::List(Box::new(Self::new(item, None, None, path)?)),
         };
-        Ok(Self { place, cell, name: path.to_owned(), nullable: wanted.is_none_or(|wanted| wanted.nullable) })
+        Ok(Self {
+            place,
+            cell,
+            name: path.to_owned(),
+            nullable: wanted.is_none_or(|wanted| wanted.nullable),
+        })
     }
 
     fn read(&self, input: &mut &[u8], has_value: bool, mut sink: Option<&mut Sink>) -> Result<()> {
         if !has_value {
             return match sink {
                 Some(_) if !self.nullable => {
-                    let message = format!("column {} is null in it, which the schema does not allow any more", self.name);
+                    let message = format!(
+                        "column {} is null in it, which the schema does not allow any more",
+                        self.name
+                    );
                     Err(Error::new(ErrorKind::Serialization, message))
                 }
                 Some(sink) => {
@@ -257,7 +307,9 @@ impl Step {
             Cell::Bytes => {
                 let length = take_length(input)?;
                 let bytes = take(input, length)?;
-                if let Some(sink::Data::Bytes(_, all)) = sink.as_deref_mut().map(|sink| &mut sink.data) {
+                if let Some(sink::Data::Bytes(_, all)) =
+                    sink.as_deref_mut().map(|sink| &mut sink.data)
+                {
                     all.extend_from_slice(bytes);
                 }
             }

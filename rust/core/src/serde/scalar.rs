@@ -33,7 +33,12 @@ impl Serde {
             (Scalar::Float(value), _, Shape::Fixed(8, order @ ordered::Order::Float)) => {
                 put_number(&mut out, &value.to_le_bytes(), *order, side == Side::Key);
             }
-            _ => return Err(Error::new(ErrorKind::InvalidType, format!("{value:?} is not of the serde's type {}", self.declared))),
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::InvalidType,
+                    format!("{value:?} is not of the serde's type {}", self.declared),
+                ));
+            }
         }
         Ok(out)
     }
@@ -45,22 +50,29 @@ impl Serde {
     pub fn decode_scalar<'a>(&self, bytes: &'a [u8]) -> Result<Scalar<'a>> {
         let damaged = |why: String| Error::new(ErrorKind::Serialization, why);
         match (&self.kind, &self.column.shape) {
-            (Kind::Text { .. }, _) => {
-                std::str::from_utf8(bytes).map(Scalar::Text).map_err(|error| damaged(format!("it is no UTF-8: {error}")))
-            }
+            (Kind::Text { .. }, _) => std::str::from_utf8(bytes)
+                .map(Scalar::Text)
+                .map_err(|error| damaged(format!("it is no UTF-8: {error}"))),
             (_, Shape::Bool) => match bytes {
                 [0] => Ok(Scalar::Bool(false)),
                 [1] => Ok(Scalar::Bool(true)),
                 _ => Err(damaged("a truth value is one byte, 0 or 1".to_owned())),
             },
             (_, Shape::Fixed(8, order)) if bytes.len() == 8 => {
-                let cell = number(bytes, *order).first_chunk::<8>().copied().unwrap_or_default();
+                let cell = number(bytes, *order)
+                    .first_chunk::<8>()
+                    .copied()
+                    .unwrap_or_default();
                 Ok(match order {
                     ordered::Order::Float => Scalar::Float(f64::from_le_bytes(cell)),
                     _ => Scalar::Int(i64::from_le_bytes(cell)),
                 })
             }
-            _ => Err(damaged(format!("{} has 8 bytes, this has {}", self.declared, bytes.len()))),
+            _ => Err(damaged(format!(
+                "{} has 8 bytes, this has {}",
+                self.declared,
+                bytes.len()
+            ))),
         }
     }
 }

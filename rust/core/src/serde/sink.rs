@@ -2,7 +2,10 @@
 
 use super::column::{Column, Shape};
 use crate::error::{Error, ErrorKind, Result};
-use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, ListArray, MapArray, StringArray, StructArray, make_array};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, ListArray, MapArray, StringArray, StructArray,
+    make_array,
+};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, MutableBuffer, NullBufferBuilder, OffsetBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType};
@@ -35,12 +38,23 @@ impl Sink {
     pub fn new(column: &Column, rows: usize) -> Self {
         let data = match &column.shape {
             Shape::Bool => Data::Bool(BooleanBufferBuilder::new(rows)),
-            Shape::Fixed(width, _) => Data::Fixed(MutableBuffer::with_capacity(rows * width), *width),
+            Shape::Fixed(width, _) => {
+                Data::Fixed(MutableBuffer::with_capacity(rows * width), *width)
+            }
             Shape::Bytes => Data::Bytes(starts(rows), Vec::new()),
-            Shape::Struct(columns) => Data::Struct(columns.iter().map(|column| Self::new(column, rows)).collect()),
+            Shape::Struct(columns) => Data::Struct(
+                columns
+                    .iter()
+                    .map(|column| Self::new(column, rows))
+                    .collect(),
+            ),
             Shape::List(item) => Data::List(starts(rows), 0, Box::new(Self::new(item, rows))),
         };
-        Self { data_type: column.data_type.clone(), nulls: NullBufferBuilder::new(rows), data }
+        Self {
+            data_type: column.data_type.clone(),
+            nulls: NullBufferBuilder::new(rows),
+            data,
+        }
     }
 
     /// Appends a null.
@@ -49,7 +63,9 @@ impl Sink {
         match &mut self.data {
             Data::Bool(bits) => bits.append(false),
             Data::Fixed(bytes, width) => bytes.extend_zeros(*width),
-            Data::Bytes(ends, _) | Data::List(ends, ..) => ends.push(ends.last().copied().unwrap_or(0)),
+            Data::Bytes(ends, _) | Data::List(ends, ..) => {
+                ends.push(ends.last().copied().unwrap_or(0))
+            }
             Data::Struct(columns) => columns.iter_mut().for_each(Self::push_null),
         }
     }
@@ -71,17 +87,23 @@ impl Sink {
         }
     }
 
-    /// Ends a string or binary whose bytes were appended, a struct whose fields were, or a list whose `items` were.
+    /// Ends a string or binary whose bytes were appended, a struct whose fields were, or a list
+    /// whose `items` were.
     ///
     /// # Errors
-    /// `Serialization` for a string that is no UTF-8, `InvalidValue` where the column has become too large for Arrow.
+    /// `Serialization` for a string that is no UTF-8, `InvalidValue` where the column has become
+    /// too large for Arrow.
     pub fn end(&mut self, items: usize) -> Result<()> {
         self.nulls.append_non_null();
         match &mut self.data {
             Data::Bytes(ends, bytes) => {
                 let start = ends.last().map_or(0, |end| *end as usize);
-                if self.data_type == DataType::Utf8 && std::str::from_utf8(&bytes[start..]).is_err() {
-                    return Err(Error::new(ErrorKind::Serialization, "a string in it is no UTF-8"));
+                if self.data_type == DataType::Utf8 && std::str::from_utf8(&bytes[start..]).is_err()
+                {
+                    return Err(Error::new(
+                        ErrorKind::Serialization,
+                        "a string in it is no UTF-8",
+                    ));
                 }
                 ends.push(end(bytes.len())?);
             }
@@ -101,30 +123,50 @@ impl Sink {
         let offsets = |ends: Vec<i32>| OffsetBuffer::new(ends.into());
         let array: std::result::Result<ArrayRef, ArrowError> = match (self.data, self.data_type) {
             (Data::Bool(mut bits), _) => Ok(Arc::new(BooleanArray::new(bits.finish(), nulls))),
-            (Data::Fixed(bytes, _), data_type) => {
-                ArrayData::builder(data_type).len(rows).add_buffer(bytes.into()).nulls(nulls).build().map(make_array)
-            }
+            (Data::Fixed(bytes, _), data_type) => ArrayData::builder(data_type)
+                .len(rows)
+                .add_buffer(bytes.into())
+                .nulls(nulls)
+                .build()
+                .map(make_array),
             (Data::Bytes(ends, bytes), DataType::Utf8) => {
-                StringArray::try_new(offsets(ends), Buffer::from_vec(bytes), nulls).map(|array| Arc::new(array) as ArrayRef)
+                StringArray::try_new(offsets(ends), Buffer::from_vec(bytes), nulls)
+                    .map(|array| Arc::new(array) as ArrayRef)
             }
             (Data::Bytes(ends, bytes), _) => {
-                BinaryArray::try_new(offsets(ends), Buffer::from_vec(bytes), nulls).map(|array| Arc::new(array) as ArrayRef)
+                BinaryArray::try_new(offsets(ends), Buffer::from_vec(bytes), nulls)
+                    .map(|array| Arc::new(array) as ArrayRef)
             }
             (Data::Struct(columns), DataType::Struct(fields)) => {
-                let columns = columns.into_iter().map(Self::finish).collect::<Result<Vec<_>>>()?;
-                StructArray::try_new_with_length(fields, columns, nulls, rows).map(|array| Arc::new(array) as ArrayRef)
+                let columns = columns
+                    .into_iter()
+                    .map(Self::finish)
+                    .collect::<Result<Vec<_>>>()?;
+                StructArray::try_new_with_length(fields, columns, nulls, rows)
+                    .map(|array| Arc::new(array) as ArrayRef)
             }
             (Data::List(ends, _, items), DataType::Map(entries, sorted)) => {
                 let items = items.finish()?;
-                let items = items.as_any().downcast_ref::<StructArray>().cloned().ok_or_else(not_a_column)?;
-                MapArray::try_new(entries, offsets(ends), items, nulls, sorted).map(|array| Arc::new(array) as ArrayRef)
+                let items = items
+                    .as_any()
+                    .downcast_ref::<StructArray>()
+                    .cloned()
+                    .ok_or_else(not_a_column)?;
+                MapArray::try_new(entries, offsets(ends), items, nulls, sorted)
+                    .map(|array| Arc::new(array) as ArrayRef)
             }
             (Data::List(ends, _, items), DataType::List(item)) => {
-                ListArray::try_new(item, offsets(ends), items.finish()?, nulls).map(|array| Arc::new(array) as ArrayRef)
+                ListArray::try_new(item, offsets(ends), items.finish()?, nulls)
+                    .map(|array| Arc::new(array) as ArrayRef)
             }
             _ => return Err(not_a_column()),
         };
-        array.map_err(|error| Error::new(ErrorKind::Serialization, format!("the stored rows do not fit their columns: {error}")))
+        array.map_err(|error| {
+            Error::new(
+                ErrorKind::Serialization,
+                format!("the stored rows do not fit their columns: {error}"),
+            )
+        })
     }
 }
 
@@ -136,7 +178,11 @@ fn starts(rows: usize) -> Vec<i32> {
 
 fn end(bytes: usize) -> Result<i32> {
     i32::try_from(bytes).map_err(|_| {
-        Error::new(ErrorKind::InvalidValue, "a column of this batch is larger than an Arrow column can be (2 GiB); ask for fewer rows")
+        Error::new(
+            ErrorKind::InvalidValue,
+            "a column of this batch is larger than an Arrow column can be (2 GiB); ask for fewer \
+             rows",
+        )
     })
 }
 

@@ -10,15 +10,26 @@ use arrow_schema::DataType;
 use arrow_select::nullif::nullif;
 use std::sync::Arc;
 
-/// The column as it is, once it is known to be of strings, and of JSON texts where that is wanted: of these `null` is null, as None
-/// is where values come one at a time.
+/// The column as it is, once it is known to be of strings, and of JSON texts where that is wanted:
+/// of these `null` is null, as None is where values come one at a time.
 pub fn check(array: ArrayRef, json: bool, what: &str) -> Result<ArrayRef> {
-    let is_text = |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let is_text = |data_type: &DataType| {
+        matches!(
+            data_type,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+        )
+    };
     match array.data_type() {
         DataType::Null => return Ok(arrow_array::new_null_array(&DataType::Utf8, array.len())),
         found if is_text(found) => {}
         DataType::Dictionary(_, values) if is_text(values) => {}
-        found => return Err(wrong_type(found, if json { "Utf8, of JSON texts" } else { "Utf8" }, what)),
+        found => {
+            return Err(wrong_type(
+                found,
+                if json { "Utf8, of JSON texts" } else { "Utf8" },
+                what,
+            ));
+        }
     }
     if json {
         let texts = bytes_column(array.as_ref(), what)?;
@@ -26,14 +37,20 @@ pub fn check(array: ArrayRef, json: bool, what: &str) -> Result<ArrayRef> {
         for row in 0..array.len() {
             let text = texts.get(row);
             if let Some(text) = text {
-                check_json(text)
-                    .map_err(|error| Error::new(ErrorKind::Serialization, format!("row {row} of {what} is no JSON: {error}")))?;
+                check_json(text).map_err(|error| {
+                    Error::new(
+                        ErrorKind::Serialization,
+                        format!("row {row} of {what} is no JSON: {error}"),
+                    )
+                })?;
             }
             nulls.append(text.is_some_and(|text| text.trim_ascii() == b"null"));
         }
         let nulls = BooleanArray::from(nulls.finish());
         if nulls.has_true() {
-            return nullif(array.as_ref(), &nulls).map_err(|error| Error::new(ErrorKind::InvalidState, format!("column {what}: {error}")));
+            return nullif(array.as_ref(), &nulls).map_err(|error| {
+                Error::new(ErrorKind::InvalidState, format!("column {what}: {error}"))
+            });
         }
     }
     Ok(array)
@@ -45,7 +62,8 @@ fn check_json(text: &[u8]) -> std::result::Result<(), serde_json::Error> {
 
 /// Stored bytes as strings.
 pub fn decode(array: &ArrayRef) -> Result<ArrayRef> {
-    let bad = |error: arrow_schema::ArrowError| Error::new(ErrorKind::Serialization, error.to_string());
+    let bad =
+        |error: arrow_schema::ArrowError| Error::new(ErrorKind::Serialization, error.to_string());
     let array = match array.data_type() {
         DataType::Binary => array.clone(),
         _ => arrow_cast::cast(array, &DataType::Binary).map_err(bad)?,

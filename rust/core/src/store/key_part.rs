@@ -1,10 +1,12 @@
-//! Keys inside longer row keys: written so that no key is a prefix of another and their order stays.
+//! Keys inside longer row keys: written so that no key is a prefix of another and their order
+//! stays.
 //!
 //! ```text
 //! key part   the key with 00 written as 00 FF, then 00 01
 //! ```
 //!
-//! Rows of one key lie together, whatever follows the key part, and keys of different length never bleed into one another.
+//! Rows of one key lie together, whatever follows the key part, and keys of different length never
+//! bleed into one another.
 
 const ESCAPED_ZERO: [u8; 2] = [0x00, 0xff];
 pub(in crate::store) const END: [u8; 2] = [0x00, 0x01];
@@ -14,7 +16,11 @@ pub(in crate::store) const END: [u8; 2] = [0x00, 0x01];
 pub fn push_key_part(key: &[u8], out: &mut Vec<u8>) {
     if key.contains(&0) {
         for byte in key {
-            if *byte == 0 { out.extend_from_slice(&ESCAPED_ZERO) } else { out.push(*byte) }
+            if *byte == 0 {
+                out.extend_from_slice(&ESCAPED_ZERO)
+            } else {
+                out.push(*byte)
+            }
         }
     } else {
         out.extend_from_slice(key);
@@ -96,11 +102,14 @@ mod tests {
         fn key_parts_order_as_keys_and_come_back(
             a in prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 254, 255]), 0..5),
             b in prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 254, 255]), 0..5),
-            tail in prop::collection::vec(any::<u8>(), 0..4), other in prop::collection::vec(any::<u8>(), 0..4),
+            tail in prop::collection::vec(any::<u8>(), 0..4),
+            other in prop::collection::vec(any::<u8>(), 0..4),
         ) {
-            let (row, next) = ([key_part(&a), tail.clone()].concat(), [key_part(&b), other.clone()].concat());
+            let (row, next) = ([key_part(&a), tail.clone()].concat(), [key_part(&b), other.clone()]
+                .concat());
             prop_assert_eq!(row.cmp(&next), a.cmp(&b).then(tail.cmp(&other)));
-            let (part, rest) = split_key_part(&row).ok_or_else(|| TestCaseError::fail("no key part"))?;
+            let (part, rest) = split_key_part(&row)
+                .ok_or_else(|| TestCaseError::fail("no key part"))?;
             let mut key = Vec::new();
             push_key(part, &mut key);
             prop_assert_eq!((key, rest.to_vec()), (a, tail));

@@ -30,17 +30,34 @@ impl KeyValueStore {
     }
 
     fn stage(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        let staged = tx.make_room().and_then(|()| tx.stage(self.table, &[key], value.as_ref().map(std::slice::from_ref), false));
+        let staged = tx.make_room().and_then(|()| {
+            tx.stage(
+                self.table,
+                &[key],
+                value.as_ref().map(std::slice::from_ref),
+                false,
+            )
+        });
         staged.map_err(|e| e.store(&self.name).key(key))
     }
 
     /// Reads a value; `f` sees it where it lies.
-    pub fn get<R>(&self, tx: &mut Transaction, key: &[u8], f: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+    pub fn get<R>(
+        &self,
+        tx: &mut Transaction,
+        key: &[u8],
+        f: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
         let _call = self.counts.call(Operation::Get);
         self.read(tx, key, f)
     }
 
-    fn read<R>(&self, tx: &mut Transaction, key: &[u8], f: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+    fn read<R>(
+        &self,
+        tx: &mut Transaction,
+        key: &[u8],
+        f: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
         tx.get(self.table, key, f).map_err(|e| e.store(&self.name))
     }
 
@@ -48,7 +65,12 @@ impl KeyValueStore {
     ///
     /// # Errors
     /// As `put`.
-    pub fn put_if_absent(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+    pub fn put_if_absent(
+        &self,
+        tx: &mut Transaction,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<Option<Vec<u8>>> {
         let _call = self.counts.call(Operation::PutIfAbsent);
         let found = self.read(tx, key, |found| found.map(<[u8]>::to_vec))?;
         if found.is_none() && value.is_some() {
@@ -67,18 +89,29 @@ impl KeyValueStore {
         Ok(found)
     }
 
-    /// Deletes all keys of `[from, to]`, both inclusive, `None` open; `from > to` is empty. In files it takes the time of two
-    /// seeks however many rows there are, and one of the store's staged rows in the range; in memory it takes that of a scan.
-    pub fn delete_range(&self, tx: &mut Transaction, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
+    /// Deletes all keys of `[from, to]`, both inclusive, `None` open; `from > to` is empty. In
+    /// files it takes the time of two seeks however many rows there are, and one of the store's
+    /// staged rows in the range; in memory it takes that of a scan.
+    pub fn delete_range(
+        &self,
+        tx: &mut Transaction,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+    ) -> Result<()> {
         let _call = self.counts.call(Operation::DeleteRange);
-        tx.delete_range(self.table, &between(from, to)).map_err(|e| e.store(&self.name))
+        tx.delete_range(self.table, &between(from, to))
+            .map_err(|e| e.store(&self.name))
     }
 
     /// Puts many values, in order; `None` deletes.
     ///
     /// # Errors
     /// As `put`; what comes before the row concerned is staged then.
-    pub fn put_batch<'a>(&self, tx: &mut Transaction, rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>)>) -> Result<()> {
+    pub fn put_batch<'a>(
+        &self,
+        tx: &mut Transaction,
+        rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    ) -> Result<()> {
         self.put_rows(Operation::PutBatch, tx, rows)
     }
 
@@ -86,7 +119,11 @@ impl KeyValueStore {
     ///
     /// # Errors
     /// As `put_batch`.
-    pub fn put_all<'a>(&self, tx: &mut Transaction, rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>)>) -> Result<()> {
+    pub fn put_all<'a>(
+        &self,
+        tx: &mut Transaction,
+        rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    ) -> Result<()> {
         self.put_rows(Operation::PutAll, tx, rows)
     }
 
@@ -94,8 +131,16 @@ impl KeyValueStore {
     ///
     /// # Errors
     /// As `put_batch`.
-    pub fn delete_batch<'a>(&self, tx: &mut Transaction, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<()> {
-        self.put_rows(Operation::DeleteBatch, tx, keys.into_iter().map(|key| (key, None)))
+    pub fn delete_batch<'a>(
+        &self,
+        tx: &mut Transaction,
+        keys: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<()> {
+        self.put_rows(
+            Operation::DeleteBatch,
+            tx,
+            keys.into_iter().map(|key| (key, None)),
+        )
     }
 
     fn put_rows<'a>(
@@ -113,38 +158,69 @@ impl KeyValueStore {
     }
 
     /// Reads many keys; `f` is called once for each, in no particular order.
-    pub fn get_batch(&self, tx: &mut Transaction, keys: &[&[u8]], f: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+    pub fn get_batch(
+        &self,
+        tx: &mut Transaction,
+        keys: &[&[u8]],
+        f: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
         let mut call = self.counts.call(Operation::GetBatch);
         call.records(keys.len());
-        tx.get_batch(self.table, keys, f).map_err(|e| e.store(&self.name))
+        tx.get_batch(self.table, keys, f)
+            .map_err(|e| e.store(&self.name))
     }
 
     /// A scan of `[from, to]`, both inclusive, `None` open; `from > to` is empty.
-    pub fn range(&self, tx: &mut Transaction, from: Option<&[u8]>, to: Option<&[u8]>, reverse: bool) -> Result<Scan> {
-        let _call = self.counts.call(if from.is_none() && to.is_none() { Operation::All } else { Operation::Range });
+    pub fn range(
+        &self,
+        tx: &mut Transaction,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        reverse: bool,
+    ) -> Result<Scan> {
+        let _call = self.counts.call(if from.is_none() && to.is_none() {
+            Operation::All
+        } else {
+            Operation::Range
+        });
         self.scan(tx, between(from, to), reverse)
     }
 
-    /// A scan of the keys that start with `prefix`, and lie below `end` where there is one; a prefix of 0xFF bytes scans to the end.
-    pub fn prefix_scan(&self, tx: &mut Transaction, prefix: &[u8], end: Option<&[u8]>, reverse: bool) -> Result<Scan> {
+    /// A scan of the keys that start with `prefix`, and lie below `end` where there is one; a
+    /// prefix of 0xFF bytes scans to the end.
+    pub fn prefix_scan(
+        &self,
+        tx: &mut Transaction,
+        prefix: &[u8],
+        end: Option<&[u8]>,
+        reverse: bool,
+    ) -> Result<Scan> {
         let _call = self.counts.call(Operation::PrefixScan);
         self.scan(tx, with_prefix(prefix, end), reverse)
     }
 
     fn scan(&self, tx: &mut Transaction, bounds: Bounds, reverse: bool) -> Result<Scan> {
-        let scan = tx.scan(self.table, bounds, reverse).map_err(|e| e.store(&self.name))?;
+        let scan = tx
+            .scan(self.table, bounds, reverse)
+            .map_err(|e| e.store(&self.name))?;
         Ok(scan.counted(self.counts.iterator()))
     }
 
     /// Stages what a changelog brings back.
-    pub(crate) fn restore<'a>(&self, tx: &mut Transaction, rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>)>) -> Result<()> {
+    pub(crate) fn restore<'a>(
+        &self,
+        tx: &mut Transaction,
+        rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    ) -> Result<()> {
         self.put_rows(Operation::Restore, tx, rows)
     }
 
-    /// About how many entries there are: staged puts are counted as if all were new, staged deletes as if all met an entry. What a
-    /// deleted range held in files counts until a compaction has removed it.
+    /// About how many entries there are: staged puts are counted as if all were new, staged deletes
+    /// as if all met an entry. What a deleted range held in files counts until a compaction has
+    /// removed it.
     pub fn approximate_num_entries(&self, tx: &Transaction) -> Result<u64> {
-        tx.approximate_rows(self.table).map_err(|e| e.store(&self.name))
+        tx.approximate_rows(self.table)
+            .map_err(|e| e.store(&self.name))
     }
 
     /// Memory that the store's staged records hold, in bytes.
@@ -162,13 +238,21 @@ pub(super) fn between(from: Option<&[u8]>, to: Option<&[u8]>) -> Bounds {
         (Some(lower), Some(upper)) if upper < *lower => Some(lower.clone()),
         (_, upper) => upper,
     };
-    Bounds { lower, upper, within_key: false }
+    Bounds {
+        lower,
+        upper,
+        within_key: false,
+    }
 }
 
 /// The bounds of the keys that start with `prefix`, and lie below `end` where there is one.
 pub(crate) fn with_prefix(prefix: &[u8], end: Option<&[u8]>) -> Bounds {
     let upper = end.map(<[u8]>::to_vec).or_else(|| successor(prefix));
-    Bounds { lower: Some(prefix.to_vec()), upper, within_key: false }
+    Bounds {
+        lower: Some(prefix.to_vec()),
+        upper,
+        within_key: false,
+    }
 }
 
 /// The smallest key above all keys with this prefix; `None` if there is no such key.

@@ -11,20 +11,27 @@ pub mod windowed;
 /// What a store is, and what must be known to open it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreSpec {
-    /// Name, unique within a task: letters, digits and `_ - .` only, since families and files carry it.
+    /// Name, unique within a task: letters, digits and `_ - .` only, since families and files carry
+    /// it.
     pub name: String,
     /// Kind and its settings.
     pub kind: StoreKind,
     /// Kept in files. A store in memory is empty after each open, and its changelog brings it back.
     pub persistent: bool,
-    /// Writes wait for the commit. Else each write call goes straight through (KIP-892 calls such a store non-transactional).
+    /// Writes wait for the commit. Else each write call goes straight through (KIP-892 calls such a
+    /// store non-transactional).
     pub transactional: bool,
 }
 
 impl StoreSpec {
     /// A store that is kept in files and takes part in transactions.
     pub fn new(name: impl Into<String>, kind: StoreKind) -> Self {
-        Self { name: name.into(), kind, persistent: true, transactional: true }
+        Self {
+            name: name.into(),
+            kind,
+            persistent: true,
+            transactional: true,
+        }
     }
 }
 
@@ -63,8 +70,8 @@ pub enum StoreKind {
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
 
-/// The segment interval that is the default for a history retention, both in microseconds (`stores.md` section 5): a fraction of
-/// it, with a floor.
+/// The segment interval that is the default for a history retention, both in microseconds
+/// (`stores.md` section 5): a fraction of it, with a floor.
 pub fn default_segment_interval(history_retention: i64) -> i64 {
     if history_retention <= MINUTE {
         (history_retention / 3).max(2 * SECOND)
@@ -80,7 +87,10 @@ pub fn default_segment_interval(history_retention: i64) -> i64 {
 impl StoreKind {
     /// A versioned store of a history retention in microseconds, with the default segment interval.
     pub fn versioned(history_retention: i64) -> Self {
-        Self::Versioned { history_retention, segment_interval: default_segment_interval(history_retention) }
+        Self::Versioned {
+            history_retention,
+            segment_interval: default_segment_interval(history_retention),
+        }
     }
 
     /// The kind's name in the metadata.
@@ -89,22 +99,30 @@ impl StoreKind {
             Self::KeyValue => "key_value",
             Self::TimestampedKeyValue => "timestamped_key_value",
             Self::Versioned { .. } => "versioned",
-            Self::Window { timestamped: false, .. } => "window",
-            Self::Window { timestamped: true, .. } => "timestamped_window",
+            Self::Window {
+                timestamped: false, ..
+            } => "window",
+            Self::Window {
+                timestamped: true, ..
+            } => "timestamped_window",
             Self::Session { .. } => "session",
         }
     }
 
-    /// How far behind stream time the store can be asked for; 0 for kinds whose rows do not grow old.
+    /// How far behind stream time the store can be asked for; 0 for kinds whose rows do not grow
+    /// old.
     pub(crate) fn retention(&self) -> i64 {
         match *self {
             Self::Window { retention, .. } | Self::Session { retention } => retention,
-            Self::Versioned { history_retention, .. } => history_retention,
+            Self::Versioned {
+                history_retention, ..
+            } => history_retention,
             Self::KeyValue | Self::TimestampedKeyValue => 0,
         }
     }
 
-    /// The first moment that a store of this kind can be asked for at a stream time, with some retention.
+    /// The first moment that a store of this kind can be asked for at a stream time, with some
+    /// retention.
     pub(crate) fn first_kept(&self, stream_time: i64, retention: i64) -> i64 {
         match self {
             Self::Versioned { .. } => versioned::first_kept(stream_time, retention),
@@ -112,7 +130,8 @@ impl StoreKind {
         }
     }
 
-    /// Whether a restore needs a time with every record; see [`crate::Task::restore`] for what it means.
+    /// Whether a restore needs a time with every record; see [`crate::Task::restore`] for what it
+    /// means.
     pub fn restores_with_times(&self) -> bool {
         match self {
             Self::KeyValue | Self::Session { .. } => false,

@@ -13,8 +13,8 @@ pub struct SessionStore {
     pub(crate) rows: Rows,
 }
 
-/// What `find_sessions` is asked for: sessions of keys in `[key_from, key_to]` (`None` open) that end at `earliest_end` or
-/// later and start at `latest_start` or earlier.
+/// What `find_sessions` is asked for: sessions of keys in `[key_from, key_to]` (`None` open) that
+/// end at `earliest_end` or later and start at `latest_start` or earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionQuery<'a> {
     /// First key, inclusive.
@@ -60,39 +60,72 @@ impl SessionStore {
     /// # Errors
     /// `InvalidValue`.
     pub fn check(&self, puts: &[(WindowedKey<'_>, Option<&[u8]>)]) -> Result<()> {
-        if let Some(row) = puts.iter().position(|(session, _)| session.end < session.start) {
+        if let Some(row) = puts
+            .iter()
+            .position(|(session, _)| session.end < session.start)
+        {
             let (session, _) = puts[row];
-            let named = if puts.len() > 1 { format!("row {row}: ") } else { String::new() };
-            let words = format!("{named}the session starts at {} and ends at {}, which is earlier", session.start, session.end);
-            return Err(Error::new(ErrorKind::InvalidValue, words).store(self.name()).key(session.key));
+            let named = if puts.len() > 1 {
+                format!("row {row}: ")
+            } else {
+                String::new()
+            };
+            let words = format!(
+                "{named}the session starts at {} and ends at {}, which is earlier",
+                session.start, session.end
+            );
+            return Err(Error::new(ErrorKind::InvalidValue, words)
+                .store(self.name())
+                .key(session.key));
         }
         // Here, since a batch is refused as a whole.
         puts.iter().try_for_each(|(session, value)| {
-            check_size(session.key.len().max(value.map_or(0, <[u8]>::len))).map_err(|e| e.store(self.name()).key(session.key))
+            check_size(session.key.len().max(value.map_or(0, <[u8]>::len)))
+                .map_err(|e| e.store(self.name()).key(session.key))
         })
     }
 
-    /// Puts a session's value, or removes the session for `None`; one that is not there need not be.
+    /// Puts a session's value, or removes the session for `None`; one that is not there need not
+    /// be.
     ///
     /// Not written, and counted, if `end < stream time - retention + 1`.
     ///
     /// # Errors
-    /// `InvalidValue` for a session that ends before it starts, or a key or value of more than 1 GiB.
-    pub fn put(&self, tx: &mut Transaction, session: WindowedKey<'_>, value: Option<&[u8]>) -> Result<()> {
-        let _call = self.rows.call(if value.is_none() { Operation::Remove } else { Operation::Put });
+    /// `InvalidValue` for a session that ends before it starts, or a key or value of more than 1
+    /// GiB.
+    pub fn put(
+        &self,
+        tx: &mut Transaction,
+        session: WindowedKey<'_>,
+        value: Option<&[u8]>,
+    ) -> Result<()> {
+        let _call = self.rows.call(if value.is_none() {
+            Operation::Remove
+        } else {
+            Operation::Put
+        });
         self.put_rows(tx, &[(session, value)])
     }
 
     /// Puts many sessions, in order; all or, with an error that names the row, none.
     ///
     /// # Errors
-    /// `InvalidValue` for a session that ends before it starts, or a key or value of more than 1 GiB.
-    pub fn put_batch(&self, tx: &mut Transaction, puts: &[(WindowedKey<'_>, Option<&[u8]>)]) -> Result<()> {
+    /// `InvalidValue` for a session that ends before it starts, or a key or value of more than 1
+    /// GiB.
+    pub fn put_batch(
+        &self,
+        tx: &mut Transaction,
+        puts: &[(WindowedKey<'_>, Option<&[u8]>)],
+    ) -> Result<()> {
         let _call = self.batch_call(Operation::PutBatch, puts.len());
         self.put_rows(tx, puts)
     }
 
-    fn put_rows(&self, tx: &mut Transaction, puts: &[(WindowedKey<'_>, Option<&[u8]>)]) -> Result<()> {
+    fn put_rows(
+        &self,
+        tx: &mut Transaction,
+        puts: &[(WindowedKey<'_>, Option<&[u8]>)],
+    ) -> Result<()> {
         self.check(puts)?;
         let mut part = Vec::new();
         for (session, value) in puts {
@@ -103,12 +136,26 @@ impl SessionStore {
         Ok(())
     }
 
-    /// Stages sessions that were accepted once (replay from a changelog): any order, and what is too old now is not counted.
-    /// A record's key is the session's key, its end and its start, both 8 bytes big-endian: as Kafka Streams writes them.
-    pub(crate) fn restore<'a>(&self, tx: &mut Transaction, rows: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + Clone) -> Result<()> {
-        if let Some((row, (key, _))) = rows.clone().enumerate().find(|(_, (key, _))| parse(key).is_none()) {
-            let words = format!("row {row}: this is no session's record; wanted as its key: key, end and start, both 8 bytes and in order");
-            return Err(Error::new(ErrorKind::InvalidValue, words).store(self.name()).key(key));
+    /// Stages sessions that were accepted once (replay from a changelog): any order, and what is
+    /// too old now is not counted. A record's key is the session's key, its end and its start, both
+    /// 8 bytes big-endian: as Kafka Streams writes them.
+    pub(crate) fn restore<'a>(
+        &self,
+        tx: &mut Transaction,
+        rows: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + Clone,
+    ) -> Result<()> {
+        if let Some((row, (key, _))) = rows
+            .clone()
+            .enumerate()
+            .find(|(_, (key, _))| parse(key).is_none())
+        {
+            let words = format!(
+                "row {row}: this is no session's record; wanted as its key: key, end and start, \
+                 both 8 bytes and in order"
+            );
+            return Err(Error::new(ErrorKind::InvalidValue, words)
+                .store(self.name())
+                .key(key));
         }
         let mut call = self.rows.call(Operation::Restore);
         let mut part = Vec::new();
@@ -124,39 +171,75 @@ impl SessionStore {
     }
 
     /// The sessions that a transaction has staged, as changes of a changelog.
-    pub(crate) fn for_each_change(&self, tx: &mut Transaction, f: &mut dyn FnMut(VersionRow<'_>) -> Result<()>) -> Result<()> {
+    pub(crate) fn for_each_change(
+        &self,
+        tx: &mut Transaction,
+        f: &mut dyn FnMut(VersionRow<'_>) -> Result<()>,
+    ) -> Result<()> {
         let mut record = Vec::new();
         self.rows.for_each_staged(tx, |key, end, start, value| {
             record.clear();
             record.extend_from_slice(key);
             record.extend_from_slice(&end.to_be_bytes());
             record.extend_from_slice(&windowed::time(start).to_be_bytes());
-            f(VersionRow { key: &record, value, timestamp: Timestamp(end) })
+            f(VersionRow {
+                key: &record,
+                value,
+                timestamp: Timestamp(end),
+            })
         })
     }
 
-    fn stage(&self, tx: &mut Transaction, session: WindowedKey<'_>, value: Option<&[u8]>, part: &mut Vec<u8>) -> Result<()> {
+    fn stage(
+        &self,
+        tx: &mut Transaction,
+        session: WindowedKey<'_>,
+        value: Option<&[u8]>,
+        part: &mut Vec<u8>,
+    ) -> Result<()> {
         part.clear();
         windowed::push_key_part(session.key, part);
         let value = value.as_ref().map(std::slice::from_ref);
-        self.rows.stage(tx, part, session.end.0, &ordered(session.start.0), value)
+        self.rows
+            .stage(tx, part, session.end.0, &ordered(session.start.0), value)
     }
 
     /// Reads the value of one session; `f` sees it where it lies.
-    pub fn fetch_session<R>(&self, tx: &mut Transaction, session: WindowedKey<'_>, f: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+    pub fn fetch_session<R>(
+        &self,
+        tx: &mut Transaction,
+        session: WindowedKey<'_>,
+        f: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
         let _call = self.rows.call(Operation::Fetch);
-        self.rows.get(tx, session.key, session.end.0, &ordered(session.start.0), f)
+        self.rows
+            .get(tx, session.key, session.end.0, &ordered(session.start.0), f)
     }
 
     /// Reads many sessions; `f` is called once for each, in no particular order.
-    pub fn fetch_batch(&self, tx: &mut Transaction, sessions: &[WindowedKey<'_>], f: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+    pub fn fetch_batch(
+        &self,
+        tx: &mut Transaction,
+        sessions: &[WindowedKey<'_>],
+        f: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
         let _call = self.batch_call(Operation::FetchBatch, sessions.len());
-        self.rows.get_batch(tx, sessions.iter().map(|session| (session.key, session.end.0, ordered(session.start.0))), f)
+        self.rows.get_batch(
+            tx,
+            sessions
+                .iter()
+                .map(|session| (session.key, session.end.0, ordered(session.start.0))),
+            f,
+        )
     }
 
-    /// A scan over sessions by (end, key, start), or backward. For merging a record at `t` with gap `g`, ask for
-    /// `earliest_end` t - g and `latest_start` t + g.
-    pub fn find_sessions(&self, tx: &mut Transaction, query: SessionQuery<'_>) -> Result<SessionScan> {
+    /// A scan over sessions by (end, key, start), or backward. For merging a record at `t` with gap
+    /// `g`, ask for `earliest_end` t - g and `latest_start` t + g.
+    pub fn find_sessions(
+        &self,
+        tx: &mut Transaction,
+        query: SessionQuery<'_>,
+    ) -> Result<SessionScan> {
         let _call = self.rows.call(Operation::Fetch);
         let wanted = Selection {
             key_from: query.key_from,
@@ -166,11 +249,13 @@ impl SessionStore {
             most: Some(ordered(query.latest_start.0)),
             reverse: query.reverse,
         };
-        Ok(SessionScan { scan: self.rows.scan(tx, wanted)? })
+        Ok(SessionScan {
+            scan: self.rows.scan(tx, wanted)?,
+        })
     }
 
-    /// `find_sessions` for many keys, each with times of its own: `f` is called with the key's position and a session, by
-    /// position, then by (end, start).
+    /// `find_sessions` for many keys, each with times of its own: `f` is called with the key's
+    /// position and a session, by position, then by (end, start).
     pub fn find_batch(
         &self,
         tx: &mut Transaction,
@@ -182,9 +267,15 @@ impl SessionStore {
         let _call = self.batch_call(Operation::FetchBatch, keys.len());
         let times = earliest_ends.iter().zip(latest_starts);
         let wanted: Vec<Wanted<'_>> = (keys.iter().zip(times))
-            .map(|(key, (end, start))| Wanted { key, from: end.0, to: i64::MAX, most: Some(ordered(start.0)) })
+            .map(|(key, (end, start))| Wanted {
+                key,
+                from: end.0,
+                to: i64::MAX,
+                most: Some(ordered(start.0)),
+            })
             .collect();
-        self.rows.find(tx, &wanted, &mut |n, row| f(n, session(row), row.value))
+        self.rows
+            .find(tx, &wanted, &mut |n, row| f(n, session(row), row.value))
     }
 
     fn batch_call(&self, operation: Operation, records: usize) -> Call<'_> {
@@ -195,7 +286,11 @@ impl SessionStore {
 }
 
 fn session(row: Row<'_>) -> WindowedKey<'_> {
-    WindowedKey { key: row.key, start: Timestamp(windowed::time(row.more)), end: Timestamp(row.time) }
+    WindowedKey {
+        key: row.key,
+        start: Timestamp(windowed::time(row.more)),
+        end: Timestamp(row.time),
+    }
 }
 
 /// The session that a changelog record's key stands for.
@@ -203,7 +298,11 @@ fn parse(record_key: &[u8]) -> Option<WindowedKey<'_>> {
     let (rest, start) = record_key.split_last_chunk()?;
     let (key, end) = rest.split_last_chunk()?;
     let (start, end) = (i64::from_be_bytes(*start), i64::from_be_bytes(*end));
-    (start <= end).then_some(WindowedKey { key, start: Timestamp(start), end: Timestamp(end) })
+    (start <= end).then_some(WindowedKey {
+        key,
+        start: Timestamp(start),
+        end: Timestamp(end),
+    })
 }
 
 /// A scan over sessions, as they were when it was opened.
@@ -212,8 +311,13 @@ pub struct SessionScan {
 }
 
 impl SessionScan {
-    /// Hands sessions to `visit` until it answers false or they end; true when it stopped, and the scan can be resumed.
-    pub fn for_each(&mut self, visit: &mut dyn FnMut(WindowedKey<'_>, &[u8]) -> bool) -> Result<bool> {
-        self.scan.for_each(&mut |row| visit(session(row), row.value))
+    /// Hands sessions to `visit` until it answers false or they end; true when it stopped, and the
+    /// scan can be resumed.
+    pub fn for_each(
+        &mut self,
+        visit: &mut dyn FnMut(WindowedKey<'_>, &[u8]) -> bool,
+    ) -> Result<bool> {
+        self.scan
+            .for_each(&mut |row| visit(session(row), row.value))
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! stamped   key  →  timestamp, 8 bytes big-endian | value
-//! kv        key  →  value                                   rows of a plain store of the same name, if it was one once
+//! kv        key  →  value                                   rows of a former plain store
 //! ```
 //!
-//! A plain row reads with timestamp -1. Whatever writes its key moves it: the new row is staged beside a delete of the plain
-//! one, so a key is never in both. A store whose plain rows are all gone by the next open forgets about them.
+//! A plain row reads with timestamp -1. Whatever writes its key moves it: the new row is staged
+//! beside a delete of the plain one, so a key is never in both. A store whose plain rows are all
+//! gone by the next open forgets about them.
 
 use super::key_value::{between, with_prefix};
 use crate::error::Result;
@@ -32,13 +33,19 @@ impl<'a> Stamped<'a> {
     /// A stored row: 8 bytes of time, then the value.
     pub(crate) fn decode(row: &'a [u8]) -> Self {
         match row.split_first_chunk() {
-            Some((time, value)) => Self { value, timestamp: Timestamp(i64::from_be_bytes(*time)) },
+            Some((time, value)) => Self {
+                value,
+                timestamp: Timestamp(i64::from_be_bytes(*time)),
+            },
             None => Self::plain(row),
         }
     }
 
     fn plain(value: &'a [u8]) -> Self {
-        Self { value, timestamp: NO_TIMESTAMP }
+        Self {
+            value,
+            timestamp: NO_TIMESTAMP,
+        }
     }
 
     /// A copy of the value, and the timestamp.
@@ -67,36 +74,74 @@ impl TimestampedKeyValueStore {
     ///
     /// # Errors
     /// `InvalidValue` for a key or value of more than 1 GiB.
-    pub fn put(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>, timestamp: Timestamp) -> Result<()> {
+    pub fn put(
+        &self,
+        tx: &mut Transaction,
+        key: &[u8],
+        value: Option<&[u8]>,
+        timestamp: Timestamp,
+    ) -> Result<()> {
         let _call = self.counts.call(Operation::Put);
         self.stage(tx, key, value, timestamp)
     }
 
-    fn stage(&self, tx: &mut Transaction, key: &[u8], value: Option<&[u8]>, timestamp: Timestamp) -> Result<()> {
+    fn stage(
+        &self,
+        tx: &mut Transaction,
+        key: &[u8],
+        value: Option<&[u8]>,
+        timestamp: Timestamp,
+    ) -> Result<()> {
         tx.make_room().map_err(|e| e.store(&self.name).key(key))?;
         let staged = match value {
-            Some(value) => tx.stage(self.table, &[key], Some(&[&timestamp.0.to_be_bytes(), value]), false),
+            Some(value) => tx.stage(
+                self.table,
+                &[key],
+                Some(&[&timestamp.0.to_be_bytes(), value]),
+                false,
+            ),
             None => tx.stage(self.table, &[key], None, false),
         };
-        let rewritten = |()| self.plain.map_or(Ok(()), |plain| tx.stage(plain, &[key], None, false));
-        staged.and_then(rewritten).map_err(|e| e.store(&self.name).key(key))
+        let rewritten = |()| {
+            self.plain
+                .map_or(Ok(()), |plain| tx.stage(plain, &[key], None, false))
+        };
+        staged
+            .and_then(rewritten)
+            .map_err(|e| e.store(&self.name).key(key))
     }
 
     /// Reads a value; `f` sees it where it lies.
-    pub fn get<R>(&self, tx: &mut Transaction, key: &[u8], f: impl FnOnce(Option<Stamped<'_>>) -> R) -> Result<R> {
+    pub fn get<R>(
+        &self,
+        tx: &mut Transaction,
+        key: &[u8],
+        f: impl FnOnce(Option<Stamped<'_>>) -> R,
+    ) -> Result<R> {
         let _call = self.counts.call(Operation::Get);
         self.read(tx, key, f)
     }
 
-    fn read<R>(&self, tx: &mut Transaction, key: &[u8], f: impl FnOnce(Option<Stamped<'_>>) -> R) -> Result<R> {
+    fn read<R>(
+        &self,
+        tx: &mut Transaction,
+        key: &[u8],
+        f: impl FnOnce(Option<Stamped<'_>>) -> R,
+    ) -> Result<R> {
         let named = |e: crate::Error| e.store(&self.name);
         let Some(plain) = self.plain else {
-            return tx.get(self.table, key, |row| f(row.map(Stamped::decode))).map_err(named);
+            return tx
+                .get(self.table, key, |row| f(row.map(Stamped::decode)))
+                .map_err(named);
         };
-        let found = tx.get(self.table, key, |row| row.map(<[u8]>::to_vec)).map_err(named)?;
+        let found = tx
+            .get(self.table, key, |row| row.map(<[u8]>::to_vec))
+            .map_err(named)?;
         match found {
             Some(row) => Ok(f(Some(Stamped::decode(&row)))),
-            None => tx.get(plain, key, |row| f(row.map(Stamped::plain))).map_err(named),
+            None => tx
+                .get(plain, key, |row| f(row.map(Stamped::plain)))
+                .map_err(named),
         }
     }
 
@@ -129,15 +174,26 @@ impl TimestampedKeyValueStore {
         Ok(found)
     }
 
-    /// Deletes all keys of `[from, to]`, both inclusive, `None` open; see [`KeyValueStore::delete_range`].
+    /// Deletes all keys of `[from, to]`, both inclusive, `None` open; see
+    /// [`KeyValueStore::delete_range`].
     ///
     /// [`KeyValueStore::delete_range`]: super::key_value::KeyValueStore::delete_range
-    pub fn delete_range(&self, tx: &mut Transaction, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
+    pub fn delete_range(
+        &self,
+        tx: &mut Transaction,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+    ) -> Result<()> {
         let _call = self.counts.call(Operation::DeleteRange);
         let bounds = between(from, to);
-        let plain = self.plain.map_or(Ok(Vec::new()), |plain| tx.keys(plain, &bounds));
+        let plain = self
+            .plain
+            .map_or(Ok(Vec::new()), |plain| tx.keys(plain, &bounds));
         plain
-            .and_then(|keys| keys.iter().try_for_each(|key| self.stage(tx, key, None, NO_TIMESTAMP)))
+            .and_then(|keys| {
+                keys.iter()
+                    .try_for_each(|key| self.stage(tx, key, None, NO_TIMESTAMP))
+            })
             .and_then(|()| tx.delete_range(self.table, &bounds))
             .map_err(|e| e.store(&self.name))
     }
@@ -158,7 +214,11 @@ impl TimestampedKeyValueStore {
     ///
     /// # Errors
     /// As `put_batch`.
-    pub fn put_all<'a>(&self, tx: &mut Transaction, rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>, Timestamp)>) -> Result<()> {
+    pub fn put_all<'a>(
+        &self,
+        tx: &mut Transaction,
+        rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>, Timestamp)>,
+    ) -> Result<()> {
         self.put_rows(Operation::PutAll, tx, rows)
     }
 
@@ -166,8 +226,16 @@ impl TimestampedKeyValueStore {
     ///
     /// # Errors
     /// As `put_batch`.
-    pub fn delete_batch<'a>(&self, tx: &mut Transaction, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<()> {
-        self.put_rows(Operation::DeleteBatch, tx, keys.into_iter().map(|key| (key, None, NO_TIMESTAMP)))
+    pub fn delete_batch<'a>(
+        &self,
+        tx: &mut Transaction,
+        keys: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<()> {
+        self.put_rows(
+            Operation::DeleteBatch,
+            tx,
+            keys.into_iter().map(|key| (key, None, NO_TIMESTAMP)),
+        )
     }
 
     /// Stages what a changelog brings back.
@@ -194,7 +262,12 @@ impl TimestampedKeyValueStore {
     }
 
     /// Reads many keys; `f` is called once for each, in no particular order.
-    pub fn get_batch(&self, tx: &mut Transaction, keys: &[&[u8]], mut f: impl FnMut(usize, Option<Stamped<'_>>)) -> Result<()> {
+    pub fn get_batch(
+        &self,
+        tx: &mut Transaction,
+        keys: &[&[u8]],
+        mut f: impl FnMut(usize, Option<Stamped<'_>>),
+    ) -> Result<()> {
         let mut call = self.counts.call(Operation::GetBatch);
         call.records(keys.len());
         let named = |e: crate::Error| e.store(&self.name);
@@ -204,38 +277,72 @@ impl TimestampedKeyValueStore {
             row => f(n, row.map(Stamped::decode)),
         })
         .map_err(named)?;
-        let Some(plain) = self.plain else { return Ok(()) };
+        let Some(plain) = self.plain else {
+            return Ok(());
+        };
         let rest: Vec<&[u8]> = missing.iter().map(|n| keys[*n]).collect();
-        tx.get_batch(plain, &rest, |n, row| f(missing[n], row.map(Stamped::plain))).map_err(named)
+        tx.get_batch(plain, &rest, |n, row| {
+            f(missing[n], row.map(Stamped::plain))
+        })
+        .map_err(named)
     }
 
     /// A scan of `[from, to]`, both inclusive, `None` open; `from > to` is empty.
-    pub fn range(&self, tx: &mut Transaction, from: Option<&[u8]>, to: Option<&[u8]>, reverse: bool) -> Result<StampedScan> {
-        let _call = self.counts.call(if from.is_none() && to.is_none() { Operation::All } else { Operation::Range });
+    pub fn range(
+        &self,
+        tx: &mut Transaction,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        reverse: bool,
+    ) -> Result<StampedScan> {
+        let _call = self.counts.call(if from.is_none() && to.is_none() {
+            Operation::All
+        } else {
+            Operation::Range
+        });
         self.scan(tx, between(from, to), reverse)
     }
 
-    /// A scan of the keys that start with `prefix`, and lie below `end` where there is one; a prefix of 0xFF bytes scans to the end.
-    pub fn prefix_scan(&self, tx: &mut Transaction, prefix: &[u8], end: Option<&[u8]>, reverse: bool) -> Result<StampedScan> {
+    /// A scan of the keys that start with `prefix`, and lie below `end` where there is one; a
+    /// prefix of 0xFF bytes scans to the end.
+    pub fn prefix_scan(
+        &self,
+        tx: &mut Transaction,
+        prefix: &[u8],
+        end: Option<&[u8]>,
+        reverse: bool,
+    ) -> Result<StampedScan> {
         let _call = self.counts.call(Operation::PrefixScan);
         self.scan(tx, with_prefix(prefix, end), reverse)
     }
 
     fn scan(&self, tx: &mut Transaction, bounds: Bounds, reverse: bool) -> Result<StampedScan> {
         let named = |e: crate::Error| e.store(&self.name);
-        let plain = self.plain.map(|plain| tx.scan(plain, bounds.clone(), reverse)).transpose().map_err(named)?;
+        let plain = self
+            .plain
+            .map(|plain| tx.scan(plain, bounds.clone(), reverse))
+            .transpose()
+            .map_err(named)?;
         let stamped = tx.scan(self.table, bounds, reverse).map_err(named)?;
         let stamped = stamped.counted(self.counts.iterator());
-        Ok(StampedScan { stamped: Rows::new(stamped), plain: plain.map(Rows::new), reverse })
+        Ok(StampedScan {
+            stamped: Rows::new(stamped),
+            plain: plain.map(Rows::new),
+            reverse,
+        })
     }
 
     /// About how many entries there are; see [`KeyValueStore::approximate_num_entries`].
     ///
-    /// [`KeyValueStore::approximate_num_entries`]: super::key_value::KeyValueStore::approximate_num_entries
+    /// [`KeyValueStore::approximate_num_entries`]:
+    /// super::key_value::KeyValueStore::approximate_num_entries
     pub fn approximate_num_entries(&self, tx: &Transaction) -> Result<u64> {
         let entries = tx.approximate_rows(self.table)?;
         // What is staged for the plain rows are only deletes of rows that were rewritten.
-        Ok(entries + self.plain.map_or(Ok(0), |plain| tx.base().approximate_rows(plain))?)
+        Ok(entries
+            + self
+                .plain
+                .map_or(Ok(0), |plain| tx.base().approximate_rows(plain))?)
     }
 
     /// Memory that the store's staged records hold, in bytes.
@@ -279,11 +386,22 @@ impl Rows {
 }
 
 impl StampedScan {
-    /// Hands rows to `visit` until it answers false or they end; true when it stopped, and the scan can be resumed.
+    /// Hands rows to `visit` until it answers false or they end; true when it stopped, and the scan
+    /// can be resumed.
     pub fn for_each(&mut self, visit: &mut dyn FnMut(&[u8], Stamped<'_>) -> bool) -> Result<bool> {
-        let Self { stamped, plain, reverse } = self;
+        let Self {
+            stamped,
+            plain,
+            reverse,
+        } = self;
         let Some(plain) = plain else {
-            return stamped.scan.for_each(&mut |key, row| if visit(key, Stamped::decode(row)) { Step::Next } else { Step::Pause });
+            return stamped.scan.for_each(&mut |key, row| {
+                if visit(key, Stamped::decode(row)) {
+                    Step::Next
+                } else {
+                    Step::Pause
+                }
+            });
         };
         loop {
             // A key is in one of the two only, so the nearer one comes next.
@@ -292,7 +410,11 @@ impl StampedScan {
                 (Some(a), Some(b)) => (b < a) != *reverse,
                 (_, b) => b.is_some(),
             };
-            let go_on = match if plain_is_next { plain.next.take() } else { stamped.next.take() } {
+            let go_on = match if plain_is_next {
+                plain.next.take()
+            } else {
+                stamped.next.take()
+            } {
                 Some((key, row)) if plain_is_next => visit(&key, Stamped::plain(&row)),
                 Some((key, row)) => visit(&key, Stamped::decode(&row)),
                 None => true,
@@ -311,8 +433,26 @@ mod tests {
     #[test]
     fn golden_bytes() {
         let row = [0, 0, 0, 0, 0, 0, 1, 2, b'v', b'w'];
-        assert_eq!(Stamped::decode(&row), Stamped { value: b"vw", timestamp: Timestamp(258) });
-        assert_eq!(Stamped::decode(&[0xff; 8]), Stamped { value: b"", timestamp: Timestamp(-1) });
-        assert_eq!(Stamped::plain(&row), Stamped { value: &row, timestamp: NO_TIMESTAMP });
+        assert_eq!(
+            Stamped::decode(&row),
+            Stamped {
+                value: b"vw",
+                timestamp: Timestamp(258)
+            }
+        );
+        assert_eq!(
+            Stamped::decode(&[0xff; 8]),
+            Stamped {
+                value: b"",
+                timestamp: Timestamp(-1)
+            }
+        );
+        assert_eq!(
+            Stamped::plain(&row),
+            Stamped {
+                value: &row,
+                timestamp: NO_TIMESTAMP
+            }
+        );
     }
 }

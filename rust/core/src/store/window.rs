@@ -4,8 +4,8 @@
 //! value   00 | value, or 01 | timestamp, 8 bytes big-endian | value
 //! ```
 //!
-//! The first byte lets a timestamped store read the rows of a plain one of the same name; they have timestamp -1 until they
-//! are written again.
+//! The first byte lets a timestamped store read the rows of a plain one of the same name; they have
+//! timestamp -1 until they are written again.
 
 use super::timestamped::{NO_TIMESTAMP, Stamped};
 use super::versioned::VersionRow;
@@ -42,8 +42,14 @@ pub struct WindowPut<'a> {
 fn decode(row: &[u8]) -> Stamped<'_> {
     match row.split_first() {
         Some((&STAMPED, stamped)) => Stamped::decode(stamped),
-        Some((_, value)) => Stamped { value, timestamp: NO_TIMESTAMP },
-        None => Stamped { value: row, timestamp: NO_TIMESTAMP },
+        Some((_, value)) => Stamped {
+            value,
+            timestamp: NO_TIMESTAMP,
+        },
+        None => Stamped {
+            value: row,
+            timestamp: NO_TIMESTAMP,
+        },
     }
 }
 
@@ -68,7 +74,8 @@ impl WindowStore {
         self.rows.stream_time(tx)
     }
 
-    /// Raises the stream time, as a write at that time does: windows that are then older than the retention are gone.
+    /// Raises the stream time, as a write at that time does: windows that are then older than the
+    /// retention are gone.
     pub fn advance_stream_time(&self, tx: &mut Transaction, time: Timestamp) {
         self.rows.raise_stream_time(tx, time.0);
     }
@@ -85,8 +92,8 @@ impl WindowStore {
 
     /// Puts the value of a key's window, or deletes it for `None`.
     ///
-    /// Not written, and counted, if `start < stream time - retention + 1`. Where duplicates are kept every put is another row,
-    /// and a put of nothing is passed over.
+    /// Not written, and counted, if `start < stream time - retention + 1`. Where duplicates are
+    /// kept every put is another row, and a put of nothing is passed over.
     ///
     /// # Errors
     /// `InvalidValue` for a key or value of more than 1 GiB.
@@ -99,7 +106,11 @@ impl WindowStore {
     ///
     /// # Errors
     /// As `put`; what comes before the row concerned is staged then.
-    pub fn put_batch<'a>(&self, tx: &mut Transaction, puts: impl IntoIterator<Item = WindowPut<'a>>) -> Result<()> {
+    pub fn put_batch<'a>(
+        &self,
+        tx: &mut Transaction,
+        puts: impl IntoIterator<Item = WindowPut<'a>>,
+    ) -> Result<()> {
         let mut call = self.rows.call(Operation::PutBatch);
         let mut part = Vec::new();
         for (n, put) in puts.into_iter().enumerate() {
@@ -117,12 +128,15 @@ impl WindowStore {
         self.stage(tx, *put, part)
     }
 
-    /// Stages windows that were accepted once (replay from a changelog): any order, and what is too old now is not counted.
+    /// Stages windows that were accepted once (replay from a changelog): any order, and what is too
+    /// old now is not counted.
     pub(crate) fn restore<'a>(&self, tx: &mut Transaction, puts: &[WindowPut<'a>]) -> Result<()> {
         let _call = self.batch_call(Operation::Restore, puts.len());
         let mut part = Vec::new();
         for put in puts {
-            if self.rows.readmit(tx, put.start.0) && (put.value.is_some() || !self.retain_duplicates) {
+            if self.rows.readmit(tx, put.start.0)
+                && (put.value.is_some() || !self.retain_duplicates)
+            {
                 self.stage(tx, *put, &mut part)?;
             }
         }
@@ -130,24 +144,43 @@ impl WindowStore {
     }
 
     /// The windows that a transaction has staged, as changes of a changelog.
-    pub(crate) fn for_each_change(&self, tx: &mut Transaction, f: &mut dyn FnMut(VersionRow<'_>) -> Result<()>) -> Result<()> {
+    pub(crate) fn for_each_change(
+        &self,
+        tx: &mut Transaction,
+        f: &mut dyn FnMut(VersionRow<'_>) -> Result<()>,
+    ) -> Result<()> {
         self.rows.for_each_staged(tx, |key, start, _, row| {
             // What tells the two forms of a value apart is no part of the change.
-            f(VersionRow { key, value: row.and_then(|row| row.get(1..)), timestamp: Timestamp(start) })
+            f(VersionRow {
+                key,
+                value: row.and_then(|row| row.get(1..)),
+                timestamp: Timestamp(start),
+            })
         })
     }
 
     fn stage(&self, tx: &mut Transaction, put: WindowPut<'_>, part: &mut Vec<u8>) -> Result<()> {
         let number = self.retain_duplicates.then(|| self.rows.next_sequence(tx));
         let bytes = number.map(u64::to_be_bytes);
-        let more = bytes.as_ref().map_or([].as_slice(), |bytes| bytes.as_slice());
+        let more = bytes
+            .as_ref()
+            .map_or([].as_slice(), |bytes| bytes.as_slice());
         part.clear();
         windowed::push_key_part(put.key, part);
         match (put.value, put.timestamp) {
             (None, _) => self.rows.stage(tx, part, put.start.0, more, None)?,
-            (Some(value), None) => self.rows.stage(tx, part, put.start.0, more, Some(&[&[PLAIN], value]))?,
+            (Some(value), None) => {
+                self.rows
+                    .stage(tx, part, put.start.0, more, Some(&[&[PLAIN], value]))?
+            }
             (Some(value), Some(timestamp)) => {
-                self.rows.stage(tx, part, put.start.0, more, Some(&[&[STAMPED], &timestamp.0.to_be_bytes(), value]))?;
+                self.rows.stage(
+                    tx,
+                    part,
+                    put.start.0,
+                    more,
+                    Some(&[&[STAMPED], &timestamp.0.to_be_bytes(), value]),
+                )?;
             }
         }
         if let Some(number) = number {
@@ -160,13 +193,21 @@ impl WindowStore {
     ///
     /// # Errors
     /// `UnsupportedOperation` where duplicates are kept: one time may have many values.
-    pub fn fetch<R>(&self, tx: &mut Transaction, key: &[u8], start: Timestamp, f: impl FnOnce(Option<Stamped<'_>>) -> R) -> Result<R> {
+    pub fn fetch<R>(
+        &self,
+        tx: &mut Transaction,
+        key: &[u8],
+        start: Timestamp,
+        f: impl FnOnce(Option<Stamped<'_>>) -> R,
+    ) -> Result<R> {
         let _call = self.rows.call(Operation::Fetch);
         self.check_single()?;
-        self.rows.get(tx, key, start.0, &[], |row| f(row.map(decode)))
+        self.rows
+            .get(tx, key, start.0, &[], |row| f(row.map(decode)))
     }
 
-    /// Reads many windows, each by key and start; `f` is called once for each, in no particular order.
+    /// Reads many windows, each by key and start; `f` is called once for each, in no particular
+    /// order.
     ///
     /// # Errors
     /// `UnsupportedOperation` where duplicates are kept.
@@ -179,11 +220,16 @@ impl WindowStore {
     ) -> Result<()> {
         let _call = self.batch_call(Operation::FetchBatch, keys.len());
         self.check_single()?;
-        let rows = keys.iter().zip(starts).map(|(key, start)| (*key, start.0, [0; 0]));
-        self.rows.get_batch(tx, rows, |n, row| f(n, row.map(decode)))
+        let rows = keys
+            .iter()
+            .zip(starts)
+            .map(|(key, start)| (*key, start.0, [0; 0]));
+        self.rows
+            .get_batch(tx, rows, |n, row| f(n, row.map(decode)))
     }
 
-    /// The windows of keys in `[key_from, key_to]` (`None` open) that start in `[from, to]`, by (start, key), or backward.
+    /// The windows of keys in `[key_from, key_to]` (`None` open) that start in `[from, to]`, by
+    /// (start, key), or backward.
     pub fn fetch_range(
         &self,
         tx: &mut Transaction,
@@ -193,14 +239,31 @@ impl WindowStore {
         to: Timestamp,
         reverse: bool,
     ) -> Result<WindowScan> {
-        let is_all = key_from.is_none() && key_to.is_none() && from == Timestamp::MIN && to == Timestamp::MAX;
-        let _call = self.rows.call(if is_all { Operation::All } else { Operation::Fetch });
-        let wanted = Selection { key_from, key_to, from: from.0, to: to.0, most: None, reverse };
-        Ok(WindowScan { scan: self.rows.scan(tx, wanted)?, window_size: self.window_size })
+        let is_all = key_from.is_none()
+            && key_to.is_none()
+            && from == Timestamp::MIN
+            && to == Timestamp::MAX;
+        let _call = self.rows.call(if is_all {
+            Operation::All
+        } else {
+            Operation::Fetch
+        });
+        let wanted = Selection {
+            key_from,
+            key_to,
+            from: from.0,
+            to: to.0,
+            most: None,
+            reverse,
+        };
+        Ok(WindowScan {
+            scan: self.rows.scan(tx, wanted)?,
+            window_size: self.window_size,
+        })
     }
 
-    /// The windows of many keys, of each between times of its own (both inclusive): `f` is called with the key's position and
-    /// a window, by position, then by start.
+    /// The windows of many keys, of each between times of its own (both inclusive): `f` is called
+    /// with the key's position and a window, by position, then by start.
     pub fn fetch_ranges(
         &self,
         tx: &mut Transaction,
@@ -211,9 +274,19 @@ impl WindowStore {
     ) -> Result<()> {
         let _call = self.batch_call(Operation::FetchBatch, keys.len());
         let times = from.iter().zip(to);
-        let wanted: Vec<Wanted<'_>> =
-            keys.iter().zip(times).map(|(key, (from, to))| Wanted { key, from: from.0, to: to.0, most: None }).collect();
-        self.rows.find(tx, &wanted, &mut |n, row| f(n, window(row, self.window_size), decode(row.value)))
+        let wanted: Vec<Wanted<'_>> = keys
+            .iter()
+            .zip(times)
+            .map(|(key, (from, to))| Wanted {
+                key,
+                from: from.0,
+                to: to.0,
+                most: None,
+            })
+            .collect();
+        self.rows.find(tx, &wanted, &mut |n, row| {
+            f(n, window(row, self.window_size), decode(row.value))
+        })
     }
 
     fn batch_call(&self, operation: Operation, records: usize) -> Call<'_> {
@@ -228,14 +301,19 @@ impl WindowStore {
         }
         Err(Error::new(
             ErrorKind::UnsupportedOperation,
-            "this store keeps duplicates, so one time may have many values; fetch a range of times instead, from the window's start to itself",
+            "this store keeps duplicates, so one time may have many values; fetch a range of \
+             times instead, from the window's start to itself",
         )
         .store(self.name()))
     }
 }
 
 fn window<'a>(row: Row<'a>, size: i64) -> WindowedKey<'a> {
-    WindowedKey { key: row.key, start: Timestamp(row.time), end: Timestamp(row.time.saturating_add(size)) }
+    WindowedKey {
+        key: row.key,
+        start: Timestamp(row.time),
+        end: Timestamp(row.time.saturating_add(size)),
+    }
 }
 
 /// A scan over windows, as they were when it was opened.
@@ -245,8 +323,12 @@ pub struct WindowScan {
 }
 
 impl WindowScan {
-    /// Hands windows to `visit` until it answers false or they end; true when it stopped, and the scan can be resumed.
-    pub fn for_each(&mut self, visit: &mut dyn FnMut(WindowedKey<'_>, Stamped<'_>) -> bool) -> Result<bool> {
+    /// Hands windows to `visit` until it answers false or they end; true when it stopped, and the
+    /// scan can be resumed.
+    pub fn for_each(
+        &mut self,
+        visit: &mut dyn FnMut(WindowedKey<'_>, Stamped<'_>) -> bool,
+    ) -> Result<bool> {
         let Self { scan, window_size } = self;
         scan.for_each(&mut |row| visit(window(row, *window_size), decode(row.value)))
     }
@@ -258,8 +340,26 @@ mod tests {
 
     #[test]
     fn golden_bytes() {
-        assert_eq!(decode(&[0, b'v']), Stamped { value: b"v", timestamp: NO_TIMESTAMP });
-        assert_eq!(decode(&[0]), Stamped { value: b"", timestamp: NO_TIMESTAMP });
-        assert_eq!(decode(&[1, 0, 0, 0, 0, 0, 0, 1, 2, b'v']), Stamped { value: b"v", timestamp: Timestamp(258) });
+        assert_eq!(
+            decode(&[0, b'v']),
+            Stamped {
+                value: b"v",
+                timestamp: NO_TIMESTAMP
+            }
+        );
+        assert_eq!(
+            decode(&[0]),
+            Stamped {
+                value: b"",
+                timestamp: NO_TIMESTAMP
+            }
+        );
+        assert_eq!(
+            decode(&[1, 0, 0, 0, 0, 0, 0, 1, 2, b'v']),
+            Stamped {
+                value: b"v",
+                timestamp: Timestamp(258)
+            }
+        );
     }
 }

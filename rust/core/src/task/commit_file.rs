@@ -1,11 +1,13 @@
-//! The commit file of a spilled transaction (KIP-844): from the moment it is there, the transaction is committed.
+//! The commit file of a spilled transaction (KIP-844): from the moment it is there, the transaction
+//! is committed.
 //!
 //! ```text
-//! +commit/COMMIT     length of the header u32 | header, JSON | write batch, RocksDB's format | xxh3-128 of all before
+//! +commit/COMMIT     u32 length of header | header, JSON | RocksDB write batch | xxh3-128
 //! +commit/N-M.sst    rows of a family, files as the header names them
 //! ```
 //!
-//! It comes under its name by a rename, after the files and itself are on disk: under that name it is whole, or damaged.
+//! It comes under its name by a rename, after the files and itself are on disk: under that name it
+//! is whole, or damaged.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::rocks::{DatabaseOptions, Environment, put_back, refused, sync_path};
@@ -13,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The folder in a task's directory: no store has a `+` in its name, and a user's own has a folder of its name there.
+/// The folder in a task's directory: no store has a `+` in its name, and a user's own has a folder
+/// of its name there.
 const FOLDER: &str = "+commit";
 const NAME: &str = "COMMIT";
 const DRAFT: &str = "COMMIT.draft";
@@ -25,7 +28,8 @@ const CHECKSUM: usize = 16;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CommitFile {
     pub(super) header: Header,
-    /// Offsets, positions, stream times, properties, and whatever else goes with the rows: in one write, the last.
+    /// Offsets, positions, stream times, properties, and whatever else goes with the rows: in one
+    /// write, the last.
     pub(super) batch: Vec<u8>,
 }
 
@@ -51,10 +55,21 @@ impl FamilyFiles {
     /// Notes files, which must be there.
     pub(super) fn of(family: String, paths: &[PathBuf]) -> Result<Self> {
         let entry = |path: &PathBuf| {
-            let bytes = std::fs::metadata(path).map_err(|e| refused("looking at a sorted file", path, &e))?.len();
-            Ok((path.file_name().unwrap_or_default().to_string_lossy().into_owned(), bytes))
+            let bytes = std::fs::metadata(path)
+                .map_err(|e| refused("looking at a sorted file", path, &e))?
+                .len();
+            Ok((
+                path.file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned(),
+                bytes,
+            ))
         };
-        Ok(Self { family, files: paths.iter().map(entry).collect::<Result<_>>()? })
+        Ok(Self {
+            family,
+            files: paths.iter().map(entry).collect::<Result<_>>()?,
+        })
     }
 
     /// The files, which must be there as they were.
@@ -63,7 +78,10 @@ impl FamilyFiles {
             let path = folder(task).join(name);
             match std::fs::metadata(&path) {
                 Ok(metadata) if metadata.len() == *bytes => Ok(path),
-                Ok(metadata) => Err(damaged(&path, &format!("it has {} bytes and had {bytes}", metadata.len()))),
+                Ok(metadata) => Err(damaged(
+                    &path,
+                    &format!("it has {} bytes and had {bytes}", metadata.len()),
+                )),
                 Err(e) => Err(damaged(&path, &e.to_string())),
             }
         };
@@ -78,8 +96,8 @@ pub(super) fn folder(task: &Path) -> PathBuf {
 
 fn damaged(path: &Path, why: &str) -> Error {
     let words = format!(
-        "a commit that had begun cannot be finished, since one of its files is missing or damaged ({why}); restore the directory from a \
-         checkpoint or the changelog"
+        "a commit that had begun cannot be finished, since one of its files is missing or damaged \
+         ({why}); restore the directory from a checkpoint or the changelog"
     );
     Error::new(ErrorKind::StoreCorrupted, words).path(path)
 }
@@ -111,12 +129,23 @@ pub(super) fn remove(task: &Path, environment: Option<&Environment>) -> Result<(
 
 impl CommitFile {
     pub(super) fn new(id: u64, families: Vec<FamilyFiles>, batch: Vec<u8>) -> Self {
-        Self { header: Header { format: FORMAT, id, families }, batch }
+        Self {
+            header: Header {
+                format: FORMAT,
+                id,
+                families,
+            },
+            batch,
+        }
     }
 
     fn encode(&self) -> Result<Vec<u8>> {
-        let header = serde_json::to_vec(&self.header)
-            .map_err(|e| Error::new(ErrorKind::InvalidState, format!("a commit file's header cannot be written: {e}")))?;
+        let header = serde_json::to_vec(&self.header).map_err(|e| {
+            Error::new(
+                ErrorKind::InvalidState,
+                format!("a commit file's header cannot be written: {e}"),
+            )
+        })?;
         let mut bytes = Vec::with_capacity(header.len() + self.batch.len() + 64);
         bytes.extend_from_slice(&(header.len() as u32).to_be_bytes());
         bytes.extend_from_slice(&header);
@@ -134,19 +163,25 @@ impl CommitFile {
             }
             let (len, body) = body.split_first_chunk::<4>()?;
             let (header, batch) = body.split_at_checked(u32::from_be_bytes(*len) as usize)?;
-            Some((serde_json::from_slice::<serde_json::Value>(header).ok()?, batch))
+            Some((
+                serde_json::from_slice::<serde_json::Value>(header).ok()?,
+                batch,
+            ))
         };
         let (header, batch) = whole().ok_or_else(|| damaged(path, "its checksum is wrong"))?;
         let format = header["format"].as_u64();
         if format != Some(u64::from(FORMAT)) {
             let words = format!(
-                "a commit that had begun has format {format:?}, and this version of Holdfast reads {FORMAT}; open the task with the version \
-                 that wrote it"
+                "a commit that had begun has format {format:?}, and this version of Holdfast \
+                 reads {FORMAT}; open the task with the version that wrote it"
             );
             return Err(Error::new(ErrorKind::FormatVersion, words).path(path));
         }
         let header = serde_json::from_value(header).map_err(|e| damaged(path, &e.to_string()))?;
-        Ok(Self { header, batch: batch.to_vec() })
+        Ok(Self {
+            header,
+            batch: batch.to_vec(),
+        })
     }
 
     /// Puts the file into place; the folder's other files must be on disk.
@@ -168,7 +203,11 @@ impl CommitFile {
     /// Gives a closed database back what it has lost of the commit's files (`rocks/missing.rs`).
     pub(super) fn put_back(&self, task: &Path, options: &DatabaseOptions) -> Result<()> {
         // Files that are not as they were are no help, and not needed where the commit was done.
-        let families = self.header.families.iter().filter_map(|family| Some((family.family.as_str(), family.paths(task).ok()?)));
+        let families = self
+            .header
+            .families
+            .iter()
+            .filter_map(|family| Some((family.family.as_str(), family.paths(task).ok()?)));
         put_back(task, options, families)
     }
 
@@ -192,13 +231,17 @@ mod tests {
 
     #[test]
     fn a_commit_file_comes_back_and_a_damaged_one_is_an_error() -> Result<()> {
-        let dir = tempfile::tempdir().map_err(|e| refused("making a directory", Path::new(""), &e))?;
+        let dir =
+            tempfile::tempdir().map_err(|e| refused("making a directory", Path::new(""), &e))?;
         let task = dir.path();
         assert_eq!(CommitFile::read(task)?, None);
         let folder = make_folder(task, None)?;
         let sst = folder.join("0-0.sst");
         std::fs::write(&sst, b"rows").map_err(|e| refused("writing", &sst, &e))?;
-        let families = vec![FamilyFiles::of("kv:a".to_owned(), std::slice::from_ref(&sst))?];
+        let families = vec![FamilyFiles::of(
+            "kv:a".to_owned(),
+            std::slice::from_ref(&sst),
+        )?];
         let file = CommitFile::new(7, families, vec![1, 2, 3]);
         assert_eq!(CommitFile::read(task)?, None);
         file.write(task, None)?;
@@ -209,16 +252,39 @@ mod tests {
         for n in 0..good.len() {
             let mut bad = good.clone();
             bad[n] ^= 4;
-            assert_eq!(CommitFile::decode(&bad, task).map_err(|e| e.kind()), Err(ErrorKind::StoreCorrupted));
-            assert_eq!(CommitFile::decode(&good[..n], task).map_err(|e| e.kind()), Err(ErrorKind::StoreCorrupted));
+            assert_eq!(
+                CommitFile::decode(&bad, task).map_err(|e| e.kind()),
+                Err(ErrorKind::StoreCorrupted)
+            );
+            assert_eq!(
+                CommitFile::decode(&good[..n], task).map_err(|e| e.kind()),
+                Err(ErrorKind::StoreCorrupted)
+            );
         }
-        let newer = CommitFile { header: Header { format: 2, ..file.header }, batch: file.batch };
-        assert_eq!(CommitFile::decode(&newer.encode()?, task).map_err(|e| e.kind()), Err(ErrorKind::FormatVersion));
+        let newer = CommitFile {
+            header: Header {
+                format: 2,
+                ..file.header
+            },
+            batch: file.batch,
+        };
+        assert_eq!(
+            CommitFile::decode(&newer.encode()?, task).map_err(|e| e.kind()),
+            Err(ErrorKind::FormatVersion)
+        );
 
         std::fs::write(&sst, b"row").map_err(|e| refused("writing", &sst, &e))?;
-        assert!(newer.header.families[0].paths(task).is_err_and(|e| e.kind() == ErrorKind::StoreCorrupted));
+        assert!(
+            newer.header.families[0]
+                .paths(task)
+                .is_err_and(|e| e.kind() == ErrorKind::StoreCorrupted)
+        );
         remove(task, None)?;
-        assert!(newer.header.families[0].paths(task).is_err_and(|e| e.kind() == ErrorKind::StoreCorrupted));
+        assert!(
+            newer.header.families[0]
+                .paths(task)
+                .is_err_and(|e| e.kind() == ErrorKind::StoreCorrupted)
+        );
         assert_eq!(CommitFile::read(task)?, None);
         Ok(())
     }

@@ -1,10 +1,12 @@
 //! The `open` marker: what an unclean stop would leave in doubt (KIP-892, KIP-1035).
 //!
-//! Stores that take part in transactions stand at some commit after any stop, so a task of such stores under exactly-once has
-//! no marker. A store that is written straight through may hold half of a record's writes, and a task under at-least-once may
-//! stand anywhere. The marker says so while such a task is open; it never goes through the transaction, and a clean close
-//! removes it. A store that an unclean stop left in doubt stays in it through all opens without that store, and their closes,
-//! until one has it: under exactly-once that one discards the store or refuses it, under at-least-once it takes the store as it is.
+//! Stores that take part in transactions stand at some commit after any stop, so a task of such
+//! stores under exactly-once has no marker. A store that is written straight through may hold half
+//! of a record's writes, and a task under at-least-once may stand anywhere. The marker says so
+//! while such a task is open; it never goes through the transaction, and a clean close removes it.
+//! A store that an unclean stop left in doubt stays in it through all opens without that store, and
+//! their closes, until one has it: under exactly-once that one discards the store or refuses it,
+//! under at-least-once it takes the store as it is.
 //!
 //! ```text
 //! open → the processing guarantee, then one line for each store without transactions
@@ -26,35 +28,57 @@ pub(super) struct Marker {
 }
 
 impl Marker {
-    /// The marker of a task to be opened, with stores that are in doubt already; nothing if an unclean stop would do no harm.
-    pub(super) fn of(specs: &[StoreSpec], guarantee: ProcessingGuarantee, in_doubt: &[String]) -> Option<Self> {
-        let direct = specs.iter().filter(|spec| spec.persistent && !spec.transactional).map(|spec| spec.name.clone());
+    /// The marker of a task to be opened, with stores that are in doubt already; nothing if an
+    /// unclean stop would do no harm.
+    pub(super) fn of(
+        specs: &[StoreSpec],
+        guarantee: ProcessingGuarantee,
+        in_doubt: &[String],
+    ) -> Option<Self> {
+        let direct = specs
+            .iter()
+            .filter(|spec| spec.persistent && !spec.transactional)
+            .map(|spec| spec.name.clone());
         let stores: Vec<String> = direct.chain(in_doubt.iter().cloned()).collect();
         let harmless = stores.is_empty() && guarantee == ProcessingGuarantee::ExactlyOnce;
-        (!harmless).then(|| Self { guarantee: guarantee.name().to_owned(), stores })
+        (!harmless).then(|| Self {
+            guarantee: guarantee.name().to_owned(),
+            stores,
+        })
     }
 
     pub(super) fn parse(stored: &[u8]) -> Self {
         let text = String::from_utf8_lossy(stored);
         let mut lines = text.lines().map(str::to_owned);
-        Self { guarantee: lines.next().unwrap_or_default(), stores: lines.collect() }
+        Self {
+            guarantee: lines.next().unwrap_or_default(),
+            stores: lines.collect(),
+        }
     }
 
     /// The stores that stay in doubt, since they are not among `specs`.
     pub(super) fn into_others(self, specs: &[StoreSpec]) -> Vec<String> {
-        self.stores.into_iter().filter(|name| specs.iter().all(|spec| spec.name != *name)).collect()
+        self.stores
+            .into_iter()
+            .filter(|name| specs.iter().all(|spec| spec.name != *name))
+            .collect()
     }
 
     /// The stores of `specs` whose data a task under exactly-once must throw away.
     ///
     /// # Errors
     /// `TaskCorrupted` where throwing away a store is not what the caller asks for.
-    pub(super) fn to_discard<'a>(&self, specs: &'a [StoreSpec], path: &Path) -> Result<Vec<&'a StoreSpec>> {
+    pub(super) fn to_discard<'a>(
+        &self,
+        specs: &'a [StoreSpec],
+        path: &Path,
+    ) -> Result<Vec<&'a StoreSpec>> {
         let corrupted = |message: String| Error::new(ErrorKind::TaskCorrupted, message).path(path);
         if self.guarantee == ProcessingGuarantee::AtLeastOnce.name() {
             return Err(corrupted(
-                "the task was not closed when it was last open, under at-least-once, so its state may hold records twice; open it \
-                 under at-least-once and close it, or delete the directory and restore from the changelog"
+                "the task was not closed when it was last open, under at-least-once, so its state \
+                 may hold records twice; open it under at-least-once and close it, or delete the \
+                 directory and restore from the changelog"
                     .to_owned(),
             ));
         }
@@ -62,8 +86,9 @@ impl Marker {
         for spec in specs.iter().filter(|spec| self.stores.contains(&spec.name)) {
             if spec.transactional {
                 return Err(corrupted(
-                    "the store was written without transactions when it was last open, and its task was not closed, so the store may \
-                     hold half of a record's writes; open it once with transactional=False, which discards it, or delete the directory \
+                    "the store was written without transactions when it was last open, and its \
+                     task was not closed, so the store may hold half of a record's writes; open \
+                     it once with transactional=False, which discards it, or delete the directory \
                      and restore from the changelog"
                         .to_owned(),
                 )
@@ -76,10 +101,24 @@ impl Marker {
 }
 
 /// Writes the marker, or removes it if there is to be none; the caller flushes.
-pub(super) fn put(marker: Option<&Marker>, database: &Arc<Database>, metadata: Family) -> Result<()> {
-    let lines = |marker: &Marker| std::iter::once(&marker.guarantee).chain(&marker.stores).cloned().collect::<Vec<_>>().join("\n");
+pub(super) fn put(
+    marker: Option<&Marker>,
+    database: &Arc<Database>,
+    metadata: Family,
+) -> Result<()> {
+    let lines = |marker: &Marker| {
+        std::iter::once(&marker.guarantee)
+            .chain(&marker.stores)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
     let value = marker.map(lines);
     let mut batch = Batch::with_capacity(64);
-    batch.push(metadata.id, metadata::OPEN_KEY, value.as_ref().map(String::as_bytes));
+    batch.push(
+        metadata.id,
+        metadata::OPEN_KEY,
+        value.as_ref().map(String::as_bytes),
+    );
     database.write(&mut batch)
 }

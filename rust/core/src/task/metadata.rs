@@ -1,22 +1,23 @@
 //! What a task keeps about itself.
 //!
 //! ```text
-//! format                                    → u16 big-endian
-//! durability                                → its name
-//! open                                      → while it is open and an unclean stop would matter: see `marker.rs`
-//! store:NAME                                → the kind's name, then its settings:
-//!                                             versioned: history retention, segment interval; session: retention;
-//!                                             window: retention, window size, whether duplicates are kept ("duplicates" or "single")
-//! stream_time:NAME                          → i64 big-endian
-//! first_kept:NAME                           → i64 big-endian, where a longer retention does not reach behind what had expired
-//! sequence:NAME                             → u64 big-endian, the last duplicate's number
-//! lost:NAME                                 → nothing, while a store that began empty, or was left out of an open in which positions
-//!                                             moved, has to be restored to stand at them
-//! memory:NAME                               → nothing, for a store that was last opened in memory
+//! format                            → u16 big-endian
+//! durability                        → its name
+//! open                              → while open, if an unclean stop would matter (`marker.rs`)
+//! store:NAME                        → the kind's name, then its settings:
+//!                                     versioned: history retention, segment interval;
+//!                                     session: retention;
+//!                                     window: retention, window size, "duplicates" or "single"
+//! stream_time:NAME                  → i64 big-endian
+//! first_kept:NAME                   → i64 big-endian, the start of what a longer retention keeps
+//! sequence:NAME                     → u64 big-endian, the last duplicate's number
+//! lost:NAME                         → nothing, while a store that began empty, or was left out
+//!                                     of an open in which positions moved, awaits its restore
+//! memory:NAME                       → nothing, for a store that was last opened in memory
 //! position:TOPIC | 00 | partition i32 b. e. → i64 big-endian
-//! property:NAME                             → bytes; `serde:STORE:key` and `…:value` are the serdes of typed stores
-//! spilled                                   → u64 big-endian, the last commit that came through a commit file
-//! commit                                    → u64 big-endian (`rocks/commit_number.rs`)
+//! property:NAME                     → bytes; `serde:STORE:key`, `…:value`: of typed stores
+//! spilled                           → u64 big-endian, the last commit through a commit file
+//! commit                            → u64 big-endian (`rocks/commit_number.rs`)
 //! ```
 
 use crate::error::{Error, ErrorKind, Result};
@@ -65,9 +66,20 @@ pub(super) fn descriptor(spec: &StoreSpec) -> String {
     let name = spec.kind.name();
     match spec.kind {
         StoreKind::KeyValue | StoreKind::TimestampedKeyValue => name.to_owned(),
-        StoreKind::Versioned { history_retention, segment_interval } => format!("{name} {history_retention} {segment_interval}"),
-        StoreKind::Window { retention, window_size, retain_duplicates, .. } => {
-            format!("{name} {retention} {window_size} {}", duplicates(retain_duplicates))
+        StoreKind::Versioned {
+            history_retention,
+            segment_interval,
+        } => format!("{name} {history_retention} {segment_interval}"),
+        StoreKind::Window {
+            retention,
+            window_size,
+            retain_duplicates,
+            ..
+        } => {
+            format!(
+                "{name} {retention} {window_size} {}",
+                duplicates(retain_duplicates)
+            )
         }
         StoreKind::Session { retention } => format!("{name} {retention}"),
     }
@@ -77,23 +89,32 @@ pub(super) fn descriptor(spec: &StoreSpec) -> String {
 pub(super) fn retention(stored: &[u8]) -> Option<i64> {
     let stored = std::str::from_utf8(stored).ok()?;
     let mut words = stored.split(' ');
-    matches!(words.next(), Some("versioned" | "window" | "timestamped_window" | "session")).then(|| words.next()?.parse().ok())?
+    matches!(
+        words.next(),
+        Some("versioned" | "window" | "timestamped_window" | "session")
+    )
+    .then(|| words.next()?.parse().ok())?
 }
 
 fn duplicates(retained: bool) -> &'static str {
     if retained { "duplicates" } else { "single" }
 }
 
-/// Checks that a store's descriptor on disk is of the same kind, or of a plain one that is to have timestamps from now on;
-/// durations may change between opens.
+/// Checks that a store's descriptor on disk is of the same kind, or of a plain one that is to have
+/// timestamps from now on; durations may change between opens.
 pub(super) fn check_descriptor(spec: &StoreSpec, stored: &[u8]) -> Result<()> {
     let stored = String::from_utf8_lossy(stored);
     let kind = stored.split(' ').next().unwrap_or_default();
-    if let StoreKind::Window { retain_duplicates, .. } = spec.kind
+    if let StoreKind::Window {
+        retain_duplicates, ..
+    } = spec.kind
         && matches!(kind, "window" | "timestamped_window")
         && stored.split(' ').nth(3) != Some(duplicates(retain_duplicates))
     {
-        let words = format!("the store was made with retain_duplicates={}; open it as it was made", !retain_duplicates);
+        let words = format!(
+            "the store was made with retain_duplicates={}; open it as it was made",
+            !retain_duplicates
+        );
         return Err(Error::new(ErrorKind::InvalidValue, words).store(&spec.name));
     }
     if kind == spec.kind.name() || spec.kind.name().strip_prefix("timestamped_") == Some(kind) {
@@ -102,7 +123,8 @@ pub(super) fn check_descriptor(spec: &StoreSpec, stored: &[u8]) -> Result<()> {
     Err(Error::new(
         ErrorKind::InvalidValue,
         format!(
-            "the store was made as {kind:?} and is now asked for as {:?}; open it as what it is or give the new store another name",
+            "the store was made as {kind:?} and is now asked for as {:?}; open it as what it is \
+             or give the new store another name",
             spec.kind.name()
         ),
     )
@@ -127,31 +149,56 @@ pub fn check_store_name(name: &str) -> Result<()> {
 /// The key of an input position's row.
 pub(super) fn position_key(tp: &TopicPartition) -> Result<Vec<u8>> {
     tp.check()?;
-    Ok([POSITION, tp.topic.as_bytes(), &[0], &tp.partition.to_be_bytes()].concat())
+    Ok([
+        POSITION,
+        tp.topic.as_bytes(),
+        &[0],
+        &tp.partition.to_be_bytes(),
+    ]
+    .concat())
 }
 
 pub(super) fn parse_position(key: &[u8], value: &[u8]) -> Result<(TopicPartition, Offset)> {
     let parsed = || {
         let (head, partition) = key.strip_prefix(POSITION)?.split_last_chunk::<4>()?;
-        let topic = std::str::from_utf8(head.strip_suffix(&[0])?).ok()?.to_owned();
+        let topic = std::str::from_utf8(head.strip_suffix(&[0])?)
+            .ok()?
+            .to_owned();
         let offset = Offset(i64::from_be_bytes(value.try_into().ok()?));
-        Some((TopicPartition { topic, partition: i32::from_be_bytes(*partition) }, offset))
+        Some((
+            TopicPartition {
+                topic,
+                partition: i32::from_be_bytes(*partition),
+            },
+            offset,
+        ))
     };
     parsed().ok_or_else(|| {
-        Error::new(ErrorKind::StoreCorrupted, "an input position in the database is damaged; restore the directory from the changelog")
+        Error::new(
+            ErrorKind::StoreCorrupted,
+            "an input position in the database is damaged; restore the directory from the \
+             changelog",
+        )
     })
 }
 
 pub(super) fn parse_sequence(value: &[u8]) -> Result<u64> {
     let bytes = value.try_into().map_err(|_| {
-        Error::new(ErrorKind::StoreCorrupted, "a sequence number in the database is damaged; restore the directory from the changelog")
+        Error::new(
+            ErrorKind::StoreCorrupted,
+            "a sequence number in the database is damaged; restore the directory from the \
+             changelog",
+        )
     })?;
     Ok(u64::from_be_bytes(bytes))
 }
 
 pub(super) fn parse_time(value: &[u8]) -> Result<i64> {
     let bytes = value.try_into().map_err(|_| {
-        Error::new(ErrorKind::StoreCorrupted, "a stream time in the database is damaged; restore the directory from the changelog")
+        Error::new(
+            ErrorKind::StoreCorrupted,
+            "a stream time in the database is damaged; restore the directory from the changelog",
+        )
     })?;
     Ok(i64::from_be_bytes(bytes))
 }

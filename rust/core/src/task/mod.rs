@@ -1,4 +1,5 @@
-//! A task: one database, many stores, one transaction, one atomic commit with the offsets (`stores.md` sections 2 and 3).
+//! A task: one database, many stores, one transaction, one atomic commit with the offsets
+//! (`stores.md` sections 2 and 3).
 
 mod change;
 mod commit;
@@ -111,15 +112,26 @@ impl Task {
     }
 
     fn entry(&self, name: &str) -> Result<&Entry> {
-        self.stores.iter().find(|entry| entry.spec.name == name).ok_or_else(|| {
-            let names: Vec<_> = self.stores().map(|spec| spec.name.as_str()).collect();
-            Error::new(ErrorKind::InvalidValue, format!("there is no store {name:?} in this task; it has {names:?}")).path(self.path())
-        })
+        self.stores
+            .iter()
+            .find(|entry| entry.spec.name == name)
+            .ok_or_else(|| {
+                let names: Vec<_> = self.stores().map(|spec| spec.name.as_str()).collect();
+                Error::new(
+                    ErrorKind::InvalidValue,
+                    format!("there is no store {name:?} in this task; it has {names:?}"),
+                )
+                .path(self.path())
+            })
     }
 
     fn wrong_kind<T>(&self, name: &str, wanted: &str) -> Result<T> {
         let kind = self.entry(name)?.spec.kind.name();
-        Err(Error::new(ErrorKind::InvalidValue, format!("it is a {kind} store, not a {wanted} store")).store(name))
+        Err(Error::new(
+            ErrorKind::InvalidValue,
+            format!("it is a {kind} store, not a {wanted} store"),
+        )
+        .store(name))
     }
 
     /// A handle to a key-value store.
@@ -177,14 +189,19 @@ impl Task {
         }
     }
 
-    /// A private transaction over the last commit. Many may be open at once, none sees another; one of them may be committed
-    /// with [`Task::commit_transaction`], as long as nothing else was committed since it began. It can also serve as a view of
-    /// the last commit.
+    /// A private transaction over the last commit. Many may be open at once, none sees another; one
+    /// of them may be committed with [`Task::commit_transaction`], as long as nothing else was
+    /// committed since it began. It can also serve as a view of the last commit.
     pub fn begin(&self) -> Result<Transaction> {
         self.database.check_owner()?;
         self.database.check_open()?;
         let committed = self.committed.read().clone();
-        Ok(Transaction::new(committed.base, Arc::clone(&self.tables), committed.states, self.spiller.clone()))
+        Ok(Transaction::new(
+            committed.base,
+            Arc::clone(&self.tables),
+            committed.states,
+            self.spiller.clone(),
+        ))
     }
 
     /// The input position of the last commit.
@@ -192,18 +209,29 @@ impl Task {
         self.committed.read().base.position().clone()
     }
 
-    /// Whether a store, as a transaction sees it, has to be restored to stand at that position: it began empty beside it, being in
-    /// memory, discarded after an unclean stop, or new, or it was left out of an open in which the position moved.
+    /// Whether a store, as a transaction sees it, has to be restored to stand at that position: it
+    /// began empty beside it, being in memory, discarded after an unclean stop, or new, or it was
+    /// left out of an open in which the position moved.
     pub fn is_lost(&self, store: &str, tx: &Transaction) -> Result<bool> {
         self.database.check_owner()?;
-        self.database.get(self.metadata, &metadata::lost_key(store), tx.base().files(), |row| row.is_some())
+        self.database.get(
+            self.metadata,
+            &metadata::lost_key(store),
+            tx.base().files(),
+            |row| row.is_some(),
+        )
     }
 
     /// A small value that was committed with the data.
     pub fn property(&self, name: &str) -> Result<Option<Vec<u8>>> {
         self.database.check_owner()?;
         let base = Arc::clone(&self.committed.read().base);
-        self.database.get(self.metadata, &metadata::property_key(name), base.files(), |value| value.map(<[u8]>::to_vec))
+        self.database.get(
+            self.metadata,
+            &metadata::property_key(name),
+            base.files(),
+            |value| value.map(<[u8]>::to_vec),
+        )
     }
 
     /// Memory of the open transaction, in bytes, at which `commit_requested` turns true; -1: never.
@@ -213,23 +241,37 @@ impl Task {
 
     /// Bytes of committed rows that are not in files yet: what a crash without a log would lose.
     pub fn unflushed_bytes(&self) -> u64 {
-        self.database.property("rocksdb.cur-size-all-mem-tables").unwrap_or(0)
+        self.database
+            .property("rocksdb.cur-size-all-mem-tables")
+            .unwrap_or(0)
     }
 
-    /// A consistent copy of the last commit in a new directory, hard-linked where the file system can; folders above it are made.
+    /// A consistent copy of the last commit in a new directory, hard-linked where the file system
+    /// can; folders above it are made.
     ///
     /// # Errors
-    /// `UnsupportedOperation` for a task in memory; `InvalidValue` for a directory that exists, or one below a file; `Io` where it
-    /// cannot be made; `InvalidState` while a commit that was interrupted waits for its end.
+    /// `UnsupportedOperation` for a task in memory; `InvalidValue` for a directory that exists, or
+    /// one below a file; `Io` where it cannot be made; `InvalidState` while a commit that was
+    /// interrupted waits for its end.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         self.database.check_owner()?;
         if self.in_memory {
-            return Err(Error::new(ErrorKind::UnsupportedOperation, "a task in memory has no files to copy; open one in a directory"));
+            return Err(Error::new(
+                ErrorKind::UnsupportedOperation,
+                "a task in memory has no files to copy; open one in a directory",
+            ));
         }
         if directory.exists() {
-            return Err(Error::new(ErrorKind::InvalidValue, "the checkpoint's directory exists already; name a new one").path(directory));
+            return Err(Error::new(
+                ErrorKind::InvalidValue,
+                "the checkpoint's directory exists already; name a new one",
+            )
+            .path(directory));
         }
-        if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        if let Some(parent) = directory
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+        {
             open::make_directory(parent)?;
         }
         // No commit may be under way.
@@ -253,12 +295,13 @@ impl Task {
         Ok(())
     }
 
-    /// Writes what is committed to files and closes. Open transactions, scans and handles then say `StoreClosed`. A second
-    /// close does nothing.
+    /// Writes what is committed to files and closes. Open transactions, scans and handles then say
+    /// `StoreClosed`. A second close does nothing.
     ///
     /// # Errors
-    /// Whatever the disk refuses; the task is closed all the same. The message says what the files hold then: every commit where
-    /// there is a log, else the offsets from which a changelog goes on.
+    /// Whatever the disk refuses; the task is closed all the same. The message says what the files
+    /// hold then: every commit where there is a log, else the offsets from which a changelog goes
+    /// on.
     pub fn close(&self) -> Result<()> {
         self.database.check_owner()?;
         let closed = self.close_locked();
@@ -282,12 +325,21 @@ impl Task {
         };
         *open = Open::Fresh;
         let older_layout = self.options.older_layout && !self.in_memory;
-        let written = flushed.map_err(|error| self.not_flushed(&error)).and_then(|()| if older_layout { self.move_out() } else { Ok(()) });
+        let written = flushed
+            .map_err(|error| self.not_flushed(&error))
+            .and_then(|()| {
+                if older_layout {
+                    self.move_out()
+                } else {
+                    Ok(())
+                }
+            });
         self.reclaimer.stop();
         if let Some(spiller) = &self.spiller {
             spiller.close();
         }
-        // Its spilled rows go before the directory's lock does: whoever opens the task next removes what lies there.
+        // Its spilled rows go before the directory's lock does: whoever opens the task next removes
+        // what lies there.
         self.uncommitted.withdraw();
         if older_layout && written.is_ok() {
             return self.database.close_without_own_families();
@@ -296,8 +348,8 @@ impl Task {
         written
     }
 
-    /// Ends the work behind its callers' backs, as the drop of the last reference does, without a close: for those who must choose
-    /// which locks they hold while they wait for its end.
+    /// Ends the work behind its callers' backs, as the drop of the last reference does, without a
+    /// close: for those who must choose which locks they hold while they wait for its end.
     pub fn stop(&self) {
         self.reclaimer.stop();
     }
@@ -305,12 +357,17 @@ impl Task {
     /// What a close that could not write everything to files has left.
     fn not_flushed(&self, error: &Error) -> Error {
         let left = match self.options.durability {
-            Durability::Sync => "the task is closed, and no commit is lost: all are in the write-ahead log, and the next open brings them \
-                                 back once the cause is mended"
+            Durability::Sync => "the task is closed, and no commit is lost: all are in the \
+                                 write-ahead log, and the next open brings them back once the \
+                                 cause is mended"
                 .to_owned(),
             Durability::Changelog => match self.database.last_in_files() {
-                Some(last) => format!("the task is closed; its files hold commit {last}, and the changelog brings back what came after it"),
-                None => "the task is closed; which commit its files hold the next open says, and the changelog brings back what came after"
+                Some(last) => format!(
+                    "the task is closed; its files hold commit {last}, and the changelog brings \
+                     back what came after it"
+                ),
+                None => "the task is closed; which commit its files hold the next open says, and \
+                         the changelog brings back what came after"
                     .to_owned(),
             },
         };
@@ -323,16 +380,18 @@ impl Task {
     /// `Io` where it cannot be deleted; one that is not there is none.
     pub fn destroy(path: &Path) -> Result<()> {
         match std::fs::remove_dir_all(path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::new(ErrorKind::Io, format!("the directory could not be deleted: {e}; check its permissions")).path(path))
-            }
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::new(
+                ErrorKind::Io,
+                format!("the directory could not be deleted: {e}; check its permissions"),
+            )
+            .path(path)),
             _ => Ok(()),
         }
     }
 }
 
-/// Closes the database however a close ends: a task that went on after a panic there would have no mark of being open any more,
-/// and a crash would pass for a clean stop.
+/// Closes the database however a close ends: a task that went on after a panic there would have no
+/// mark of being open any more, and a crash would pass for a clean stop.
 struct Closing<'a>(&'a Database);
 
 impl Drop for Closing<'_> {

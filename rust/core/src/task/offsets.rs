@@ -1,11 +1,13 @@
-//! Changelog offsets: kept by store, since a store can lose its data while its neighbours keep theirs (`stores.md` section 2).
+//! Changelog offsets: kept by store, since a store can lose its data while its neighbours keep
+//! theirs (`stores.md` section 2).
 //!
 //! ```text
-//! offsets   store | 00 | topic | 00 | partition i32 big-endian → i64 big-endian, or nothing: the store lost what it had
+//! offsets   store | 00 | topic | 00 | partition i32 big-endian → i64 big-endian, or nothing (lost)
 //! ```
 //!
-//! A store without a row for a partition has nothing to do with it (each store may have a changelog of its own). One that begins
-//! empty where others are, opened along with it or not, since it is new or in memory, has lost what these stand at.
+//! A store without a row for a partition has nothing to do with it (each store may have a changelog
+//! of its own). One that begins empty where others are, opened along with it or not, since it is
+//! new or in memory, has lost what these stand at.
 
 use super::Task;
 use crate::error::{Error, ErrorKind, Result};
@@ -20,7 +22,14 @@ type Offsets = BTreeMap<TopicPartition, Option<Offset>>;
 
 pub(super) fn key(store: &str, tp: &TopicPartition) -> Result<Vec<u8>> {
     tp.check()?;
-    Ok([store.as_bytes(), &[0], tp.topic.as_bytes(), &[0], &tp.partition.to_be_bytes()].concat())
+    Ok([
+        store.as_bytes(),
+        &[0],
+        tp.topic.as_bytes(),
+        &[0],
+        &tp.partition.to_be_bytes(),
+    ]
+    .concat())
 }
 
 pub(super) fn parse(key: &[u8], value: &[u8]) -> Option<(TopicPartition, Option<Offset>)> {
@@ -30,14 +39,27 @@ pub(super) fn parse(key: &[u8], value: &[u8]) -> Option<(TopicPartition, Option<
         (Some(_), Some(topic), Some(""), None) => topic.to_owned(),
         _ => return None,
     };
-    let offset = if value.is_empty() { None } else { Some(Offset(i64::from_be_bytes(value.try_into().ok()?))) };
-    Some((TopicPartition { topic, partition: i32::from_be_bytes(*partition) }, offset))
+    let offset = if value.is_empty() {
+        None
+    } else {
+        Some(Offset(i64::from_be_bytes(value.try_into().ok()?)))
+    };
+    Some((
+        TopicPartition {
+            topic,
+            partition: i32::from_be_bytes(*partition),
+        },
+        offset,
+    ))
 }
 
 /// All offsets of one store as of a snapshot.
 fn read(snapshot: &Arc<Snapshot>, family: Family, store: &str) -> Result<Offsets> {
-    let bounds =
-        Bounds { lower: Some([store.as_bytes(), &[0]].concat()), upper: Some([store.as_bytes(), &[1]].concat()), within_key: false };
+    let bounds = Bounds {
+        lower: Some([store.as_bytes(), &[0]].concat()),
+        upper: Some([store.as_bytes(), &[1]].concat()),
+        within_key: false,
+    };
     read_within(snapshot, family, &bounds).map_err(|e| e.store(store))
 }
 
@@ -56,35 +78,61 @@ fn read_within(snapshot: &Arc<Snapshot>, family: Family, bounds: &Bounds) -> Res
         }
     })?;
     offsets.ok_or_else(|| {
-        Error::new(ErrorKind::StoreCorrupted, "an offset in the database is damaged; restore the directory from the changelog")
-            .path(snapshot.database().path())
+        Error::new(
+            ErrorKind::StoreCorrupted,
+            "an offset in the database is damaged; restore the directory from the changelog",
+        )
+        .path(snapshot.database().path())
     })
 }
 
 /// Adds to a batch that a store has lost its data.
-pub(super) fn push_lost(snapshot: &Arc<Snapshot>, family: Family, store: &str, batch: &mut Batch) -> Result<()> {
+pub(super) fn push_lost(
+    snapshot: &Arc<Snapshot>,
+    family: Family,
+    store: &str,
+    batch: &mut Batch,
+) -> Result<()> {
     for tp in read(snapshot, family, store)?.keys() {
         batch.push(family.id, &key(store, tp)?, Some(&[]));
     }
     Ok(())
 }
 
-/// Adds to a batch that a store which begins empty has nothing of what the others stand at; whether it stands anywhere itself.
-pub(super) fn push_begun(snapshot: &Arc<Snapshot>, family: Family, store: &str, batch: &mut Batch) -> Result<bool> {
+/// Adds to a batch that a store which begins empty has nothing of what the others stand at; whether
+/// it stands anywhere itself.
+pub(super) fn push_begun(
+    snapshot: &Arc<Snapshot>,
+    family: Family,
+    store: &str,
+    batch: &mut Batch,
+) -> Result<bool> {
     let own = read(snapshot, family, store)?;
-    for tp in read_within(snapshot, family, &Bounds::default())?.keys().filter(|tp| !own.contains_key(tp)) {
+    for tp in read_within(snapshot, family, &Bounds::default())?
+        .keys()
+        .filter(|tp| !own.contains_key(tp))
+    {
         batch.push(family.id, &key(store, tp)?, Some(&[]));
     }
     Ok(own.values().any(Option::is_some))
 }
 
 impl Task {
-    /// The stores whose offsets a commit of the task moves; a task without stores keeps its own, under no name.
+    /// The stores whose offsets a commit of the task moves; a task without stores keeps its own,
+    /// under no name.
     fn owners(&self) -> Vec<&str> {
-        if self.stores.is_empty() { vec![""] } else { self.stores.iter().map(|entry| entry.spec.name.as_str()).collect() }
+        if self.stores.is_empty() {
+            vec![""]
+        } else {
+            self.stores
+                .iter()
+                .map(|entry| entry.spec.name.as_str())
+                .collect()
+        }
     }
 
-    /// The offset that all stores of the task stand at; of several the least, and nothing if a store lost its data.
+    /// The offset that all stores of the task stand at; of several the least, and nothing if a
+    /// store lost its data.
     ///
     /// # Errors
     /// `InvalidValue` for a topic with a NUL character in it.
@@ -111,13 +159,20 @@ impl Task {
         self.database.check_owner()?;
         let base = Arc::clone(&self.committed.read().base);
         let key = key(store, tp)?;
-        let found = self.database.get(self.offsets, &key, base.files(), |value| value.map(|value| parse(&key, value)))?;
+        let found = self
+            .database
+            .get(self.offsets, &key, base.files(), |value| {
+                value.map(|value| parse(&key, value))
+            })?;
         match found {
             None => Ok(None),
             Some(Some((_, offset))) => Ok(Some(offset)),
             Some(None) => {
-                let words = "an offset in the database is damaged; restore the directory from the changelog";
-                Err(Error::new(ErrorKind::StoreCorrupted, words).store(store).path(self.path()))
+                let words = "an offset in the database is damaged; restore the directory from the \
+                             changelog";
+                Err(Error::new(ErrorKind::StoreCorrupted, words)
+                    .store(store)
+                    .path(self.path()))
             }
         }
     }
@@ -129,7 +184,11 @@ impl Task {
 
     /// The same of the stores in files alone: what is in memory is gone when they are opened again.
     pub(super) fn offsets_in_files(&self) -> Result<Vec<(TopicPartition, Offset)>> {
-        let is_in_files = |store: &&str| self.stores.iter().all(|entry| entry.spec.persistent || entry.spec.name != *store);
+        let is_in_files = |store: &&str| {
+            self.stores
+                .iter()
+                .all(|entry| entry.spec.persistent || entry.spec.name != *store)
+        };
         self.offsets_of(self.owners().into_iter().filter(is_in_files).collect())
     }
 
@@ -143,12 +202,21 @@ impl Task {
                 *known = offset.min(*known);
             }
         }
-        Ok(least.into_iter().filter_map(|(tp, offset)| Some((tp, offset?))).collect())
+        Ok(least
+            .into_iter()
+            .filter_map(|(tp, offset)| Some((tp, offset?)))
+            .collect())
     }
 
-    /// Adds what a commit says of offsets: of all stores, or what a restore says of one. The latter takes the other stores
-    /// along where they are behind, since what it read of the changelog was not theirs; a store that lost its data stays lost.
-    pub(super) fn push_offsets(&self, change: &OffsetChange, restored: Option<&str>, batch: &mut Batch) -> Result<()> {
+    /// Adds what a commit says of offsets: of all stores, or what a restore says of one. The latter
+    /// takes the other stores along where they are behind, since what it read of the changelog was
+    /// not theirs; a store that lost its data stays lost.
+    pub(super) fn push_offsets(
+        &self,
+        change: &OffsetChange,
+        restored: Option<&str>,
+        batch: &mut Batch,
+    ) -> Result<()> {
         let owners = self.owners();
         match change {
             OffsetChange::Keep => {}
@@ -161,16 +229,24 @@ impl Task {
                 }
             }
             OffsetChange::Set(offsets) => {
-                for (store, (tp, offset)) in owners.into_iter().flat_map(|store| offsets.iter().map(move |offset| (store, offset))) {
+                for (store, (tp, offset)) in owners
+                    .into_iter()
+                    .flat_map(|store| offsets.iter().map(move |offset| (store, offset)))
+                {
                     let moves = match restored {
                         Some(restored) if restored != store => {
-                            matches!(self.read_offset(store, tp)?, Some(Some(known)) if Some(known) < *offset)
+                            matches!(self.read_offset(store, tp)?,
+                                Some(Some(known)) if Some(known) < *offset)
                         }
                         _ => true,
                     };
                     if moves {
                         let value = offset.map(|offset| offset.0.to_be_bytes());
-                        batch.push(self.offsets.id, &key(store, tp)?, value.as_ref().map(|v| v.as_slice()));
+                        batch.push(
+                            self.offsets.id,
+                            &key(store, tp)?,
+                            value.as_ref().map(|v| v.as_slice()),
+                        );
                     }
                 }
             }
@@ -185,10 +261,16 @@ mod tests {
 
     #[test]
     fn an_offset_comes_back() {
-        let tp = TopicPartition { topic: "rates".into(), partition: -7 };
+        let tp = TopicPartition {
+            topic: "rates".into(),
+            partition: -7,
+        };
         let key = key("s", &tp).expect("legal");
         assert_eq!(key, b"s\0rates\0\xff\xff\xff\xf9");
-        assert_eq!(parse(&key, &5i64.to_be_bytes()), Some((tp.clone(), Some(Offset(5)))));
+        assert_eq!(
+            parse(&key, &5i64.to_be_bytes()),
+            Some((tp.clone(), Some(Offset(5))))
+        );
         assert_eq!(parse(&key, b""), Some((tp, None)));
         assert_eq!(parse(b"short", &5i64.to_be_bytes()), None);
         assert_eq!(parse(&key, b"short"), None);

@@ -1,8 +1,10 @@
-//! Databases of older layouts (`stores.md` section 7): offsets and positions that lie in text files are moved in at open, and
-//! with [`TaskOptions::older_layout`](super::TaskOptions) they are written back at close, and the task's own families go.
+//! Databases of older layouts (`stores.md` section 7): offsets and positions that lie in text files
+//! are moved in at open, and with [`TaskOptions::older_layout`](super::TaskOptions) they are
+//! written back at close, and the task's own families go.
 //!
-//! What an older layout has no place for (format, stream times, serdes, offsets by store) waits in the default family, so a round
-//! trip loses nothing. Where the files no longer say what was written into them, they count: somebody has gone on from there.
+//! What an older layout has no place for (format, stream times, serdes, offsets by store) waits in
+//! the default family, so a round trip loses nothing. Where the files no longer say what was
+//! written into them, they count: somebody has gone on from there.
 
 use super::metadata::{self, FORMAT_KEY};
 use super::text_file::{self, Offsets};
@@ -45,16 +47,29 @@ impl Files {
             Ok(offsets.unwrap_or_default())
         };
         let checkpoint = read(CHECKPOINT.to_owned())?;
-        let positions: Vec<Offsets> = stores.iter().map(|spec| read(position_file(&spec.name))).collect::<Result<_>>()?;
-        Ok(Self { checkpoint, positions: positions.into_iter().flatten().collect(), paths })
+        let positions: Vec<Offsets> = stores
+            .iter()
+            .map(|spec| read(position_file(&spec.name)))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            checkpoint,
+            positions: positions.into_iter().flatten().collect(),
+            paths,
+        })
     }
 }
 
-/// Moves what text files and the default family hold into the task's own families; on disk when it returns, and the files gone.
+/// Moves what text files and the default family hold into the task's own families; on disk when it
+/// returns, and the files gone.
 ///
 /// # Errors
 /// `StoreCorrupted` for a malformed file, which stays where it is, as does everything else.
-pub(super) fn move_in(database: &Arc<Database>, metadata: Family, offsets: Family, stores: &[StoreSpec]) -> Result<()> {
+pub(super) fn move_in(
+    database: &Arc<Database>,
+    metadata: Family,
+    offsets: Family,
+    stores: &[StoreSpec],
+) -> Result<()> {
     let files = Files::read(database.path(), stores)?;
     let snapshot = database.snapshot()?;
     let default = database.default_family()?;
@@ -68,8 +83,13 @@ pub(super) fn move_in(database: &Arc<Database>, metadata: Family, offsets: Famil
         batch.push(default.id, key, None);
     }
     // A close that was interrupted leaves both, and what is kept may be old then.
-    let is_back = !kept.is_empty() && database.get(metadata, FORMAT_KEY, &snapshot, |format| format.is_none())?;
-    let owners = if stores.is_empty() { vec![""] } else { stores.iter().map(|spec| spec.name.as_str()).collect() };
+    let is_back = !kept.is_empty()
+        && database.get(metadata, FORMAT_KEY, &snapshot, |format| format.is_none())?;
+    let owners = if stores.is_empty() {
+        vec![""]
+    } else {
+        stores.iter().map(|spec| spec.name.as_str()).collect()
+    };
     let changes;
     if is_back {
         for (key, value) in of_family(&kept, "metadata") {
@@ -97,16 +117,23 @@ pub(super) fn move_in(database: &Arc<Database>, metadata: Family, offsets: Famil
     for (tp, offset) in &changes {
         for store in &owners {
             let value = offset.map(|offset| offset.0.to_be_bytes());
-            batch.push(offsets.id, &offsets::key(store, tp)?, value.as_ref().map(|v| v.as_slice()));
+            batch.push(
+                offsets.id,
+                &offsets::key(store, tp)?,
+                value.as_ref().map(|v| v.as_slice()),
+            );
         }
     }
     for (tp, offset) in files.positions.offsets() {
         let key = metadata::position_key(tp)?;
         let known = match of_family(&kept, "metadata").find(|(kept, _)| is_back && **kept == key) {
             Some((key, value)) => Some(metadata::parse_position(key, value)?.1),
-            None => {
-                database.get(metadata, &key, &snapshot, |row| row.map(|row| metadata::parse_position(&key, row)))?.transpose()?.map(|p| p.1)
-            }
+            None => database
+                .get(metadata, &key, &snapshot, |row| {
+                    row.map(|row| metadata::parse_position(&key, row))
+                })?
+                .transpose()?
+                .map(|p| p.1),
         };
         if known.is_none_or(|known| is_back && known < offset) {
             batch.push(metadata.id, &key, Some(&offset.0.to_be_bytes()));
@@ -115,17 +142,30 @@ pub(super) fn move_in(database: &Arc<Database>, metadata: Family, offsets: Famil
     database.write(&mut batch)?;
     database.flush(true)?;
     Failpoint::AfterMoveIn.reached()?;
-    files.paths.iter().try_for_each(|path| text_file::remove_offsets(path))
+    files
+        .paths
+        .iter()
+        .try_for_each(|path| text_file::remove_offsets(path))
 }
 
-/// Fails if the files have no place for a topic that the database has an offset or a position of: the open says it, not the close.
+/// Fails if the files have no place for a topic that the database has an offset or a position of:
+/// the open says it, not the close.
 ///
 /// # Errors
 /// `InvalidValue` for a topic with white space in it.
-pub(super) fn check_topics(snapshot: &Arc<Snapshot>, offsets: Family, position: &Position) -> Result<()> {
+pub(super) fn check_topics(
+    snapshot: &Arc<Snapshot>,
+    offsets: Family,
+    position: &Position,
+) -> Result<()> {
     let stored = rows(snapshot, offsets, &Bounds::default())?;
-    let committed = stored.iter().filter_map(|(key, value)| offsets::parse(key, value)).map(|(tp, _)| tp);
-    committed.chain(position.offsets().map(|(tp, _)| tp.clone())).try_for_each(|tp| text_file::check_topic(&tp.topic))
+    let committed = stored
+        .iter()
+        .filter_map(|(key, value)| offsets::parse(key, value))
+        .map(|(tp, _)| tp);
+    committed
+        .chain(position.offsets().map(|(tp, _)| tp.clone()))
+        .try_for_each(|tp| text_file::check_topic(&tp.topic))
 }
 
 fn rows(snapshot: &Arc<Snapshot>, family: Family, bounds: &Bounds) -> Result<Rows> {
@@ -144,23 +184,32 @@ fn rows(snapshot: &Arc<Snapshot>, family: Family, bounds: &Bounds) -> Result<Row
 /// The rows of a family among those that were kept.
 fn of_family<'a>(kept: &'a Rows, family: &str) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
     let prefix = kept_key(family, b"");
-    kept.iter().filter_map(move |(key, value)| Some((key.strip_prefix(prefix.as_slice())?, value.as_slice())))
+    kept.iter().filter_map(move |(key, value)| {
+        Some((key.strip_prefix(prefix.as_slice())?, value.as_slice()))
+    })
 }
 
 /// Where two files differ, what the second says.
 fn differences(before: &Offsets, now: &Offsets) -> BTreeMap<TopicPartition, Option<Offset>> {
     let both = before.keys().chain(now.keys());
-    both.filter(|tp| before.get(tp) != now.get(tp)).map(|tp| (tp.clone(), now.get(tp).copied())).collect()
+    both.filter(|tp| before.get(tp) != now.get(tp))
+        .map(|tp| (tp.clone(), now.get(tp).copied()))
+        .collect()
 }
 
 impl Task {
-    /// Writes the text files, and keeps what they have no place for; the task's own families are to go next. A stop in between
-    /// loses nothing: until the first family is gone they have all that the files say.
+    /// Writes the text files, and keeps what they have no place for; the task's own families are to
+    /// go next. A stop in between loses nothing: until the first family is gone they have all that
+    /// the files say.
     pub(super) fn move_out(&self) -> Result<()> {
         Failpoint::BeforeMoveOut.reached()?;
         let checkpoint: Offsets = self.offsets_in_files()?.into_iter().collect();
         let Committed { base, .. } = self.committed.read().clone();
-        let position: Offsets = base.position().offsets().map(|(tp, offset)| (tp.clone(), offset)).collect();
+        let position: Offsets = base
+            .position()
+            .offsets()
+            .map(|(tp, offset)| (tp.clone(), offset))
+            .collect();
         let persistent = self.stores.iter().filter(|entry| entry.spec.persistent);
         let mut files = vec![(CHECKPOINT.to_owned(), checkpoint)];
         files.extend(persistent.map(|entry| (position_file(&entry.spec.name), position.clone())));
@@ -170,7 +219,10 @@ impl Task {
             text_file::write_offsets(&self.path().join(name), offsets)?;
         }
         Failpoint::FilesMovedOut.reached()?;
-        let texts: Vec<(String, String)> = files.into_iter().map(|(name, offsets)| (name, text_file::text(&offsets))).collect();
+        let texts: Vec<(String, String)> = files
+            .into_iter()
+            .map(|(name, offsets)| (name, text_file::text(&offsets)))
+            .collect();
         self.database.keep_rows(&texts)
     }
 }

@@ -1,4 +1,5 @@
-//! The transaction that is the task's own: begun with the first call, ended by a commit or a rollback.
+//! The transaction that is the task's own: begun with the first call, ended by a commit or a
+//! rollback.
 
 use super::spilled::Unfinished;
 use super::{Commit, Task};
@@ -24,7 +25,10 @@ impl Open {
     /// Fails if a commit failed or was interrupted.
     pub(super) fn check_usable(&self, path: &Path) -> Result<()> {
         if let Self::Poisoned(why) = self {
-            let words = format!("a commit failed ({why}); call rollback() to go on from the last commit, or open the task again");
+            let words = format!(
+                "a commit failed ({why}); call rollback() to go on from the last commit, or open \
+                 the task again"
+            );
             return Err(Error::new(ErrorKind::InvalidState, words).path(path));
         }
         self.check_finished(path)
@@ -32,9 +36,14 @@ impl Open {
 
     /// Fails if a commit was interrupted.
     pub(super) fn check_finished(&self, path: &Path) -> Result<()> {
-        let Self::Unfinished(unfinished) = self else { return Ok(()) };
-        let words =
-            format!("a commit was interrupted ({}); call rollback() or recover() to end it, or open the task again", unfinished.why);
+        let Self::Unfinished(unfinished) = self else {
+            return Ok(());
+        };
+        let words = format!(
+            "a commit was interrupted ({}); call rollback() or recover() to end it, or open the \
+             task again",
+            unfinished.why
+        );
         Err(Error::new(ErrorKind::InvalidState, words).path(path))
     }
 
@@ -64,7 +73,9 @@ impl Task {
             Open::Active(tx) => Some(tx.as_mut()),
             _ => None,
         })
-        .map_err(|_| Error::new(ErrorKind::InvalidState, "no transaction is open").path(self.path()))
+        .map_err(|_| {
+            Error::new(ErrorKind::InvalidState, "no transaction is open").path(self.path())
+        })
     }
 
     /// Fails where [`Task::commit`] would before it changes anything.
@@ -72,16 +83,20 @@ impl Task {
     /// # Errors
     /// As [`Task::commit`].
     pub fn check_commit(&self, offsets: &OffsetChange) -> Result<()> {
-        self.transaction()?.check_whole().map_err(|error| error.path(self.path()))?;
+        self.transaction()?
+            .check_whole()
+            .map_err(|error| error.path(self.path()))?;
         offsets.check()
     }
 
-    /// Commits the task's own transaction with offsets (`OffsetChange::Keep` leaves them as they are).
+    /// Commits the task's own transaction with offsets (`OffsetChange::Keep` leaves them as they
+    /// are).
     ///
     /// # Errors
-    /// `InvalidValue` for a topic with a NUL character in it, which changes nothing; `InvalidState` while a part of a write that
-    /// failed is staged: only `rollback` helps then. After any other the task refuses work until `rollback` or a reopen. After a
-    /// failed write the stores are unchanged, unless the error came after the fact: then `rollback` goes on from what was
+    /// `InvalidValue` for a topic with a NUL character in it, which changes nothing; `InvalidState`
+    /// while a part of a write that failed is staged: only `rollback` helps then. After any other
+    /// the task refuses work until `rollback` or a reopen. After a failed write the stores are
+    /// unchanged, unless the error came after the fact: then `rollback` goes on from what was
     /// written, and [`Task::committed_offset`] says so.
     pub fn commit(&self, offsets: OffsetChange) -> Result<()> {
         self.database.check_owner()?;
@@ -100,7 +115,16 @@ impl Task {
             _ => self.begin()?,
         };
         _spilled = tx.base().spilled().cloned();
-        self.commit_locked(&mut open, tx, &Commit { offsets, properties: Vec::new() }, None).inspect_err(|error| {
+        self.commit_locked(
+            &mut open,
+            tx,
+            &Commit {
+                offsets,
+                properties: Vec::new(),
+            },
+            None,
+        )
+        .inspect_err(|error| {
             if error.kind() != ErrorKind::StoreClosed && !matches!(*open, Open::Unfinished(_)) {
                 *open = Open::Poisoned(error.to_string());
             }
@@ -109,8 +133,9 @@ impl Task {
 
     /// Gives up everything since the last commit; heals a task whose commit failed.
     ///
-    /// A commit of a spilled transaction that was interrupted is ended: forward if its commit file was written, since then it
-    /// is committed, and else back. [`Task::recover`] tells what came of it.
+    /// A commit of a spilled transaction that was interrupted is ended: forward if its commit file
+    /// was written, since then it is committed, and else back. [`Task::recover`] tells what came of
+    /// it.
     ///
     /// # Errors
     /// `Io` or `StoreCorrupted` where an interrupted commit cannot be ended.
@@ -142,7 +167,8 @@ impl Task {
         }
     }
 
-    /// The most memory that the task's own transaction has held, in bytes: more than now if it has spilled since.
+    /// The most memory that the task's own transaction has held, in bytes: more than now if it has
+    /// spilled since.
     pub fn peak_bytes(&self) -> usize {
         match &*self.open.lock() {
             Open::Active(tx) => tx.peak_bytes(),
@@ -150,29 +176,47 @@ impl Task {
         }
     }
 
-    /// Applies changelog records of one store past the open transaction, visible at once, with the offsets they reach. The same
-    /// result however the records are cut into batches. They come in the order in which they were written: one that was older than
-    /// the store keeps when it was, as the source of a table may have them, is passed over, uncounted.
+    /// Applies changelog records of one store past the open transaction, visible at once, with the
+    /// offsets they reach. The same result however the records are cut into batches. They come in
+    /// the order in which they were written: one that was older than the store keeps when it was,
+    /// as the source of a table may have them, is passed over, uncounted.
     ///
     /// What a record's key, value and time are depends on the store's kind: see `change.rs`.
     ///
     /// # Errors
-    /// `InvalidState` while the task has uncommitted writes or observed offsets, whichever store they are of: commit or roll back
-    /// first; also after a failed commit, until `rollback`. `InvalidValue`, with the row, for a record that is none of the store's, for
-    /// a store that the task was not opened with, and for a topic with a NUL character in it; nothing is applied then.
-    pub fn restore(&self, store: &str, rows: &[VersionRow<'_>], offsets: OffsetChange) -> Result<()> {
+    /// `InvalidState` while the task has uncommitted writes or observed offsets, whichever store
+    /// they are of: commit or roll back first; also after a failed commit, until `rollback`.
+    /// `InvalidValue`, with the row, for a record that is none of the store's, for a store that the
+    /// task was not opened with, and for a topic with a NUL character in it; nothing is applied
+    /// then.
+    pub fn restore(
+        &self,
+        store: &str,
+        rows: &[VersionRow<'_>],
+        offsets: OffsetChange,
+    ) -> Result<()> {
         self.database.check_owner()?;
         let mut open = self.open.lock();
         open.check_usable(self.path())?;
         if matches!(&*open, Open::Active(tx) if !tx.is_empty()) {
-            return Err(
-                Error::new(ErrorKind::InvalidState, "there are uncommitted writes; commit or roll back before a restore").store(store)
-            );
+            return Err(Error::new(
+                ErrorKind::InvalidState,
+                "there are uncommitted writes; commit or roll back before a restore",
+            )
+            .store(store));
         }
         let _published = self.publish_open(&mut open);
         let mut tx = self.begin()?;
         self.entry(store)?.restore(&mut tx, rows)?;
         *open = Open::Fresh;
-        self.commit_locked(&mut open, tx, &Commit { offsets, properties: Vec::new() }, Some(store))
+        self.commit_locked(
+            &mut open,
+            tx,
+            &Commit {
+                offsets,
+                properties: Vec::new(),
+            },
+            Some(store),
+        )
     }
 }

@@ -8,11 +8,12 @@ use crate::rocks::Environment;
 /// What survives what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// A write-ahead log, fsynced at each commit: a committed record survives a crash of process or machine.
+    /// A write-ahead log, fsynced at each commit: a committed record survives a crash of process or
+    /// machine.
     #[default]
     Sync,
-    /// No log of its own: after a crash the files hold *some* earlier commit, of all stores at once, and a changelog brings
-    /// the rest back (KIP-1035). A clean close loses nothing.
+    /// No log of its own: after a crash the files hold *some* earlier commit, of all stores at
+    /// once, and a changelog brings the rest back (KIP-1035). A clean close loses nothing.
     Changelog,
 }
 
@@ -32,7 +33,8 @@ impl Durability {
 pub enum ProcessingGuarantee {
     /// A record may be applied twice.
     AtLeastOnce,
-    /// Every record is applied once: what an unclean stop left of a store without transactions is thrown away.
+    /// Every record is applied once: what an unclean stop left of a store without transactions is
+    /// thrown away.
     #[default]
     ExactlyOnce,
 }
@@ -55,7 +57,8 @@ pub enum TransactionMechanism {
     Auto,
     /// In memory, however much it is (KIP-892).
     IndexedBatch,
-    /// In files beside the stores, but for a buffer of 1 MiB (KIP-844). What fits in the buffer is committed from there.
+    /// In files beside the stores, but for a buffer of 1 MiB (KIP-844). What fits in the buffer is
+    /// committed from there.
     SecondaryStore,
 }
 
@@ -82,12 +85,13 @@ pub struct TaskOptions {
     pub guarantee: ProcessingGuarantee,
     /// Where uncommitted writes are kept.
     pub mechanism: TransactionMechanism,
-    /// Memory of a transaction, in bytes, at which it spills, and at which `commit_requested` turns true; -1: never.
+    /// Memory of a transaction, in bytes, at which it spills, and at which `commit_requested` turns
+    /// true; -1: never.
     pub uncommitted_max_bytes: i64,
     /// How much is measured.
     pub metrics_level: MetricsLevel,
-    /// On close offsets and positions go into the text files of older layouts, and the column families that these do not know
-    /// go; the next open brings all of it back.
+    /// On close offsets and positions go into the text files of older layouts, and the column
+    /// families that these do not know go; the next open brings all of it back.
     pub older_layout: bool,
     /// RocksDB's own option strings, passed through, of the database or of column families.
     pub rocksdb_options: Vec<(String, String)>,
@@ -118,7 +122,9 @@ impl TaskOptions {
         match self.mechanism {
             TransactionMechanism::Auto => limit,
             TransactionMechanism::IndexedBatch => None,
-            TransactionMechanism::SecondaryStore => Some(limit.map_or(SMALL_BUFFER, |limit| limit.min(SMALL_BUFFER))),
+            TransactionMechanism::SecondaryStore => {
+                Some(limit.map_or(SMALL_BUFFER, |limit| limit.min(SMALL_BUFFER)))
+            }
         }
     }
 }

@@ -1,10 +1,12 @@
-//! The space of what has expired: a thread rewrites the files in which it lies, segment by segment, behind the writer's back.
+//! The space of what has expired: a thread rewrites the files in which it lies, segment by segment,
+//! behind the writer's back.
 //!
-//! Compactions drop expired rows anyway, but they come to a file when its neighbours grow, not when its rows grow old
-//! (`docs/design/expiry.md`).
+//! Compactions drop expired rows anyway, but they come to a file when its neighbours grow, not when
+//! its rows grow old (`docs/design/expiry.md`).
 //!
-//! The thread does not log: a logger may wait for a lock (Python's waits for the interpreter) that is held by whoever waits for
-//! the end of the thread. What it has to say is logged by the next commit or close.
+//! The thread does not log: a logger may wait for a lock (Python's waits for the interpreter) that
+//! is held by whoever waits for the end of the thread. What it has to say is logged by the next
+//! commit or close.
 
 use super::Entry;
 use super::store::Expiry;
@@ -21,7 +23,8 @@ use std::time::{Duration, Instant};
 /// Files are rewritten when one row in so many has ended.
 const WORTH: u64 = 64;
 
-/// How long to wait where a compaction has the files: it may have begun before their rows ended, and leaves them then.
+/// How long to wait where a compaction has the files: it may have begun before their rows ended,
+/// and leaves them then.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The thread and its bell.
@@ -45,8 +48,9 @@ struct State {
     said: Vec<(Level, String)>,
 }
 
-/// Small, for the sake of forked children. The C library keeps the stacks of their parent's threads, up to 40 MiB of them, and an
-/// ordinary end of the child joins RocksDB's: one whose stack was given up is a crash. A rewrite runs in here and needs little.
+/// Small, for the sake of forked children. The C library keeps the stacks of their parent's
+/// threads, up to 40 MiB of them, and an ordinary end of the child joins RocksDB's: one whose stack
+/// was given up is a crash. A rewrite runs in here and needs little.
 const STACK_BYTES: usize = 256 << 10;
 
 /// A table whose rows grow old.
@@ -58,7 +62,8 @@ struct Aging {
     segment: i64,
     /// The segment in which the next rewrite is due; none before the horizon is known.
     next: Option<i64>,
-    /// Segments within which a rewrite cannot foresee all ends: newer rows that end older ones may have lain in other files.
+    /// Segments within which a rewrite cannot foresee all ends: newer rows that end older ones may
+    /// have lain in other files.
     longest: i64,
 }
 
@@ -71,12 +76,27 @@ impl Reclaimer {
         if !aging.is_empty() {
             let (bell, database) = (Arc::clone(&bell), Arc::clone(database));
             let run = move || rewrite_when_rung(&bell, &database, aging);
-            thread =
-                Some(std::thread::Builder::new().name("holdfast-expiry".to_owned()).stack_size(STACK_BYTES).spawn(run).map_err(|e| {
-                    Error::new(ErrorKind::Io, format!("no thread can be started for expiry: {e}; raise the limit of threads or processes"))
-                })?);
+            thread = Some(
+                std::thread::Builder::new()
+                    .name("holdfast-expiry".to_owned())
+                    .stack_size(STACK_BYTES)
+                    .spawn(run)
+                    .map_err(|e| {
+                        Error::new(
+                            ErrorKind::Io,
+                            format!(
+                                "no thread can be started for expiry: {e}; raise the limit of \
+                                 threads or processes"
+                            ),
+                        )
+                    })?,
+            );
         }
-        Ok(Self { bell, thread: Mutex::new(thread), database: Arc::clone(database) })
+        Ok(Self {
+            bell,
+            thread: Mutex::new(thread),
+            database: Arc::clone(database),
+        })
     }
 
     /// Says that a horizon has entered another segment.
@@ -84,18 +104,25 @@ impl Reclaimer {
         self.bell.ring();
     }
 
-    /// Stops the thread, in the middle of a rewrite if need be, and all compactions with it: what follows is a close.
+    /// Stops the thread, in the middle of a rewrite if need be, and all compactions with it: what
+    /// follows is a close.
     pub(super) fn stop(&self) {
-        // After a fork there is no such thread here, and the locks may be as they were in the midst of something.
+        // After a fork there is no such thread here, and the locks may be as they were in the midst
+        // of something.
         if !self.database.in_owner_process() {
             return;
         }
-        let Some(thread) = self.thread.lock().take() else { return };
+        let Some(thread) = self.thread.lock().take() else {
+            return;
+        };
         self.bell.state.lock().stopped = true;
         self.bell.rung.notify_one();
         self.database.stop_background_work();
         if thread.join().is_err() {
-            let words = format!("{}: the thread that frees expired space had panicked", self.database.path().display());
+            let words = format!(
+                "{}: the thread that frees expired space had panicked",
+                self.database.path().display()
+            );
             self.bell.say(Level::Warn, words);
         }
     }
@@ -163,14 +190,29 @@ fn rewrite_when_rung(bell: &Bell, database: &Database, mut tables: Vec<Aging>) {
 
 impl Aging {
     fn of(entry: &Entry) -> Option<Self> {
-        let Expiry { horizon, unit, keep, .. } = entry.store.expiry()?;
+        let Expiry {
+            horizon,
+            unit,
+            keep,
+            ..
+        } = entry.store.expiry()?;
         // The rows are in the first table; a second one is small, or its files are dropped whole.
-        let Place::Files(family) = entry.store.tables().first()?.place else { return None };
+        let Place::Files(family) = entry.store.tables().first()?.place else {
+            return None;
+        };
         let longest = (keep / 2 / unit).max(1);
-        Some(Self { store: entry.spec.name.clone(), family, horizon: horizon.clone(), segment: unit, next: None, longest })
+        Some(Self {
+            store: entry.spec.name.clone(),
+            family,
+            horizon: horizon.clone(),
+            segment: unit,
+            next: None,
+            longest,
+        })
     }
 
-    /// Rewrites the table's files if enough of their rows have ended; false if compactions had them all.
+    /// Rewrites the table's files if enough of their rows have ended; false if compactions had them
+    /// all.
     fn rewrite(&mut self, database: &Database, bell: &Bell) -> Result<bool> {
         let segment = self.horizon.get().div_euclid(self.segment);
         // What was found at open may be old or new, and is given a segment's time.
@@ -190,13 +232,28 @@ impl Aging {
             }
             bell.rest(began.elapsed());
         }
-        let enough = self.horizon.take_ends().and_then(|ends| ends.ended((all.written / WORTH).max(1)));
+        let enough = self
+            .horizon
+            .take_ends()
+            .and_then(|ends| ends.ended((all.written / WORTH).max(1)));
         if passed_over && all == Rewritten::default() {
             return Ok(false);
         }
-        let next = if passed_over { segment } else { enough.unwrap_or(i64::MAX).min(segment.saturating_add(self.longest)) };
+        let next = if passed_over {
+            segment
+        } else {
+            enough
+                .unwrap_or(i64::MAX)
+                .min(segment.saturating_add(self.longest))
+        };
         let next = next.max(segment.saturating_add(1));
-        bell.say(Level::Debug, format!("store {}: {all:?} in segment {segment}, again in {next}", self.store));
+        bell.say(
+            Level::Debug,
+            format!(
+                "store {}: {all:?} in segment {segment}, again in {next}",
+                self.store
+            ),
+        );
         self.next = Some(next);
         Ok(true)
     }

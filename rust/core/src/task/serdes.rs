@@ -6,12 +6,14 @@ use crate::offset::OffsetChange;
 use crate::serde::{Serde, Side};
 
 impl Task {
-    /// Checks that typed stores are opened with serdes that can read what they were written with, and remembers these. A store
-    /// that is opened without a serde is not asked, and forgets nothing: bytes can always be read as bytes.
+    /// Checks that typed stores are opened with serdes that can read what they were written with,
+    /// and remembers these. A store that is opened without a serde is not asked, and forgets
+    /// nothing: bytes can always be read as bytes.
     ///
     /// # Errors
-    /// `InvalidValue` for another serde or other columns of a key, or for a store that the task does not have; `Serialization` for
-    /// columns of a value that do not fit; those of [`Task::commit_transaction`].
+    /// `InvalidValue` for another serde or other columns of a key, or for a store that the task
+    /// does not have; `Serialization` for columns of a value that do not fit; those of
+    /// [`Task::commit_transaction`].
     pub fn keep_serdes(&self, serdes: &[(String, Side, &Serde)]) -> Result<()> {
         let mut properties = Vec::new();
         for (store, side, serde) in serdes {
@@ -26,7 +28,9 @@ impl Task {
             let (name, descriptor) = (format!("serde:{store}:{what}"), serde.descriptor());
             let stored = self.property(&name)?;
             if let Some(stored) = &stored {
-                serde.check_descriptor(stored, *side).map_err(|error| error.about(what).store(store).path(self.path()))?;
+                serde
+                    .check_descriptor(stored, *side)
+                    .map_err(|error| error.about(what).store(store).path(self.path()))?;
             }
             if stored.as_ref() != Some(&descriptor) {
                 properties.push((name, descriptor));
@@ -35,6 +39,12 @@ impl Task {
         if properties.is_empty() {
             return Ok(());
         }
-        self.commit_transaction(self.begin()?, Commit { offsets: OffsetChange::Keep, properties })
+        self.commit_transaction(
+            self.begin()?,
+            Commit {
+                offsets: OffsetChange::Keep,
+                properties,
+            },
+        )
     }
 }

@@ -1,9 +1,10 @@
 //! The commit of a spilled transaction, and what becomes of one that was interrupted (KIP-844).
 //!
-//! Its rows are written into sorted files, family by family, and the database's own memtables too, so that every earlier commit is
-//! in files. Then the commit file is put into place: *that* is the commit. From there on it only goes forward: the files are
-//! taken in, one write brings offsets and positions, and only then new views see any of it. Whoever finds a commit file (a
-//! rollback, `recover`, an open) does those steps again from the first; doing one twice changes nothing.
+//! Its rows are written into sorted files, family by family, and the database's own memtables too,
+//! so that every earlier commit is in files. Then the commit file is put into place: *that* is the
+//! commit. From there on it only goes forward: the files are taken in, one write brings offsets and
+//! positions, and only then new views see any of it. Whoever finds a commit file (a rollback,
+//! `recover`, an open) does those steps again from the first; doing one twice changes nothing.
 
 use super::commit_file::{self, CommitFile, FamilyFiles};
 use super::open_transaction::Open;
@@ -17,8 +18,9 @@ use crate::transaction::{Batch, MemoryTable, Place, SpilledRows, Spiller, StoreS
 use std::path::Path;
 use std::sync::Arc;
 
-/// A family's files at a commit: at most so many, or as many as have `FILE_BYTES`. Files of a commit often lie in level 0,
-/// where many would hold up writes; one file of everything would need its filter in memory.
+/// A family's files at a commit: at most so many, or as many as have `FILE_BYTES`. Files of a
+/// commit often lie in level 0, where many would hold up writes; one file of everything would need
+/// its filter in memory.
 const FILES: u64 = 16;
 const FILE_BYTES: u64 = 64 << 20;
 
@@ -38,30 +40,49 @@ pub(super) struct Next {
 }
 
 impl Task {
-    /// Commits spilled rows and, with them, a batch. Until the end `open` says that it is under way.
-    pub(super) fn commit_spilled(&self, open: &mut Open, rows: &SpilledRows, batch: Batch, next: Next) -> Result<()> {
+    /// Commits spilled rows and, with them, a batch. Until the end `open` says that it is under
+    /// way.
+    pub(super) fn commit_spilled(
+        &self,
+        open: &mut Open,
+        rows: &SpilledRows,
+        batch: Batch,
+        next: Next,
+    ) -> Result<()> {
         let id = self.database.last_write() + 1;
-        *open = Open::Unfinished(Box::new(Unfinished { id, why: "nobody was told why".to_owned(), next }));
+        *open = Open::Unfinished(Box::new(Unfinished {
+            id,
+            why: "nobody was told why".to_owned(),
+            next,
+        }));
         let written = self.write_commit(id, rows, batch);
         written.and_then(|()| self.finish(open)).map_err(|error| {
             if let Open::Unfinished(unfinished) = open {
                 unfinished.why = error.to_string();
             }
             let words = format!(
-                "a commit was interrupted ({error}); rollback(), recover() or the next open of the task finishes it if its commit file had been \
-                 written, and else undoes it: the committed offsets tell"
+                "a commit was interrupted ({error}); rollback(), recover() or the next open of \
+                 the task finishes it if its commit file had been written, and else undoes it: \
+                 the committed offsets tell"
             );
             Error::new(error.kind(), words).path(self.path())
         })
     }
 
     fn write_commit(&self, id: u64, rows: &SpilledRows, mut batch: Batch) -> Result<()> {
-        let Some(spiller) = &self.spiller else { return Ok(()) };
+        let Some(spiller) = &self.spiller else {
+            return Ok(());
+        };
         let families = self.write_files(spiller, rows)?;
         self.database.flush(true)?;
         Failpoint::BeforeCommitFile.reached()?;
-        batch.push(self.metadata.id, metadata::SPILLED_KEY, Some(&id.to_be_bytes()));
-        CommitFile::new(id, families, batch.finish().to_vec()).write(self.path(), self.options.environment.as_ref())?;
+        batch.push(
+            self.metadata.id,
+            metadata::SPILLED_KEY,
+            Some(&id.to_be_bytes()),
+        );
+        CommitFile::new(id, families, batch.finish().to_vec())
+            .write(self.path(), self.options.environment.as_ref())?;
         self.database.has_begun(id);
         Failpoint::AfterCommitFile.reached()
     }
@@ -69,8 +90,14 @@ impl Task {
     fn write_files(&self, spiller: &Spiller, rows: &SpilledRows) -> Result<Vec<FamilyFiles>> {
         let folder = commit_file::make_folder(self.path(), self.options.environment.as_ref())?;
         let mut families = Vec::new();
-        for table in self.tables.iter().filter(|table| matches!(table.place, Place::Files(_))) {
-            let Some(spec) = spiller.family(*table) else { continue };
+        for table in self
+            .tables
+            .iter()
+            .filter(|table| matches!(table.place, Place::Files(_)))
+        {
+            let Some(spec) = spiller.family(*table) else {
+                continue;
+            };
             let format = self.database.file_format(spec)?;
             let target = (rows.file_bytes(*table)? / FILES).max(FILE_BYTES);
             let mut files = SortedFiles::new(&format, &folder, table.number.to_string(), target);
@@ -82,12 +109,20 @@ impl Task {
 
     /// Ends a commit that was interrupted: forward if there is a commit file, else back.
     pub(super) fn finish(&self, open: &mut Open) -> Result<()> {
-        let Open::Unfinished(unfinished) = open else { return Ok(()) };
+        let Open::Unfinished(unfinished) = open else {
+            return Ok(());
+        };
         let environment = self.options.environment.as_ref();
         // A file of an earlier commit, which could not be removed, says nothing of this one.
-        if let Some(file) = CommitFile::read(self.path())?.filter(|file| file.header.id == unfinished.id) {
+        if let Some(file) =
+            CommitFile::read(self.path())?.filter(|file| file.header.id == unfinished.id)
+        {
             roll_forward(&self.database, self.metadata, &file)?;
-            let Next { memory, states, position } = unfinished.next.clone();
+            let Next {
+                memory,
+                states,
+                position,
+            } = unfinished.next.clone();
             self.publish(memory, states.clone(), position, 0)?;
             self.views.lock().flushed(states);
             Failpoint::BeforeCommitFileRemoval.reached()?;
@@ -97,11 +132,13 @@ impl Task {
         Ok(())
     }
 
-    /// Drops the open transaction, ends a commit that was interrupted (forward if its commit file was written, else back), and
-    /// returns the offsets that the state then stands at. `open` has done it already.
+    /// Drops the open transaction, ends a commit that was interrupted (forward if its commit file
+    /// was written, else back), and returns the offsets that the state then stands at. `open` has
+    /// done it already.
     ///
     /// # Errors
-    /// `Io` or `StoreCorrupted` where the interrupted commit cannot be ended; the task then only takes another attempt.
+    /// `Io` or `StoreCorrupted` where the interrupted commit cannot be ended; the task then only
+    /// takes another attempt.
     pub fn recover(&self) -> Result<Vec<(TopicPartition, Offset)>> {
         self.rollback()?;
         self.committed_offsets()
@@ -111,13 +148,24 @@ impl Task {
 /// Takes a commit's files in, then writes its batch; nothing if that was done.
 fn roll_forward(database: &Arc<Database>, metadata: Family, file: &CommitFile) -> Result<()> {
     let done = |stored: Option<&[u8]>| stored == Some(&file.header.id.to_be_bytes());
-    if database.get(metadata, metadata::SPILLED_KEY, &*database.snapshot()?, done)? {
+    if database.get(
+        metadata,
+        metadata::SPILLED_KEY,
+        &*database.snapshot()?,
+        done,
+    )? {
         // Without a log it may lie in memory still.
         return database.flush(true);
     }
     for family in &file.header.families {
-        let Some(spec) = FamilySpec::parse(&family.family) else { continue };
-        database.ingest(database.family(&spec)?, &family.paths(database.path())?, true)?;
+        let Some(spec) = FamilySpec::parse(&family.family) else {
+            continue;
+        };
+        database.ingest(
+            database.family(&spec)?,
+            &family.paths(database.path())?,
+            true,
+        )?;
         Failpoint::BetweenIngests.reached()?;
     }
     database.write(&mut Batch::from_finished(file.batch.clone()))?;
@@ -133,7 +181,11 @@ pub(super) fn recover(
 ) -> Result<()> {
     let path: &Path = database.path();
     if let Some(file) = file {
-        log::info!("{}: commit {} was interrupted behind its commit file, and is finished now", path.display(), file.header.id);
+        log::info!(
+            "{}: commit {} was interrupted behind its commit file, and is finished now",
+            path.display(),
+            file.header.id
+        );
         roll_forward(database, metadata, file)?;
     }
     commit_file::remove(path, environment)

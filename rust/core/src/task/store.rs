@@ -23,7 +23,8 @@ pub(super) struct Expiry<'a> {
     pub(super) horizon: &'a Horizon,
     /// The horizon less than stream time, in microseconds; -1 is one more.
     pub(super) keep: i64,
-    /// Stream time must advance by so much for a flush, or a look for expired files, to be worth it; in microseconds.
+    /// Stream time must advance by so much for a flush, or a look for expired files, to be worth
+    /// it; in microseconds.
     pub(super) unit: i64,
     /// A table in the order of time: its files are dropped whole.
     pub(super) by_time: Option<Table>,
@@ -61,9 +62,12 @@ impl Store {
         };
         match self {
             Self::KeyValue(_) | Self::Timestamped(_) => None,
-            Self::Versioned(store, horizon) => {
-                Some(Expiry { horizon, keep: store.history_retention(), unit: store.segment_interval(), by_time: None })
-            }
+            Self::Versioned(store, horizon) => Some(Expiry {
+                horizon,
+                keep: store.history_retention(),
+                unit: store.segment_interval(),
+                by_time: None,
+            }),
             Self::Window(store, horizon) => Some(windowed(horizon, &store.rows)),
             Self::Session(store, horizon) => Some(windowed(horizon, &store.rows)),
         }

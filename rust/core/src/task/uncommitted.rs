@@ -1,10 +1,11 @@
-//! What READ_UNCOMMITTED readers see (`stores.md` section 3): the open transaction between two calls of the writer, and while a
-//! long call has the writer's lock the state at its beginning.
+//! What READ_UNCOMMITTED readers see (`stores.md` section 3): the open transaction between two
+//! calls of the writer, and while a long call has the writer's lock the state at its beginning.
 //!
-//! A call that may be long *publishes* a view before it changes anything, and withdraws it before new views of the last commit can
-//! show what it did, and before it lets go of the lock. A reader that finds the lock taken uses the view: nothing that had
-//! returned is missing from it, and no key falls back to an older value. A view freezes what is staged, which the writer pays
-//! for, so none is published before the first such reader.
+//! A call that may be long *publishes* a view before it changes anything, and withdraws it before
+//! new views of the last commit can show what it did, and before it lets go of the lock. A reader
+//! that finds the lock taken uses the view: nothing that had returned is missing from it, and no
+//! key falls back to an older value. A view freezes what is staged, which the writer pays for, so
+//! none is published before the first such reader.
 
 use super::Task;
 use super::open_transaction::{Open, OpenTransaction};
@@ -49,7 +50,8 @@ impl Drop for Published<'_> {
     }
 }
 
-/// The task's own transaction, locked for one call that may be long; READ_UNCOMMITTED readers see it as it was at the beginning.
+/// The task's own transaction, locked for one call that may be long; READ_UNCOMMITTED readers see
+/// it as it was at the beginning.
 pub struct LongCall<'a> {
     /// Before the lock: it is to end first.
     _published: Published<'a>,
@@ -71,9 +73,10 @@ impl DerefMut for LongCall<'_> {
 }
 
 impl Task {
-    /// A repeatable view of the last commit and of what the task's own transaction has staged since: READ_UNCOMMITTED. While the
-    /// writer is in a long call it is what was there before that call. It waits for short calls of the writer; the first views of
-    /// all, taken while a long call runs, wait for its end.
+    /// A repeatable view of the last commit and of what the task's own transaction has staged
+    /// since: READ_UNCOMMITTED. While the writer is in a long call it is what was there before that
+    /// call. It waits for short calls of the writer; the first views of all, taken while a long
+    /// call runs, wait for its end.
     ///
     /// # Errors
     /// As [`Task::transaction`].
@@ -96,7 +99,8 @@ impl Task {
         }
     }
 
-    /// From the next long call on views are published. Who will read at this level later says so now, and then never waits for one.
+    /// From the next long call on views are published. Who will read at this level later says so
+    /// now, and then never waits for one.
     pub fn expect_uncommitted_readers(&self) {
         self.uncommitted.wanted.store(true, Ordering::Relaxed);
     }
@@ -107,19 +111,27 @@ impl Task {
     /// As [`Task::transaction`].
     pub fn long_call(&self) -> Result<LongCall<'_>> {
         let mut tx = self.transaction()?;
-        Ok(LongCall { _published: self.publish_transaction(&mut tx), tx })
+        Ok(LongCall {
+            _published: self.publish_transaction(&mut tx),
+            tx,
+        })
     }
 
     pub(super) fn publish_transaction(&self, tx: &mut Transaction) -> Published<'_> {
         self.uncommitted.publish(|| Some(tx.reader()))
     }
 
-    /// The same of a transaction whose rows for stores without transactions are in a batch already: the view shows these stores as
-    /// they are committed.
-    pub(super) fn publish_before_write_through(&self, tx: &mut Transaction, committed: &[StoreState]) -> Published<'_> {
+    /// The same of a transaction whose rows for stores without transactions are in a batch already:
+    /// the view shows these stores as they are committed.
+    pub(super) fn publish_before_write_through(
+        &self,
+        tx: &mut Transaction,
+        committed: &[StoreState],
+    ) -> Published<'_> {
         self.uncommitted.publish(|| {
             let mut view = tx.reader();
-            for ((entry, own), committed) in self.stores.iter().zip(&mut view.stores).zip(committed) {
+            for ((entry, own), committed) in self.stores.iter().zip(&mut view.stores).zip(committed)
+            {
                 if entry.is_direct() {
                     *own = *committed;
                 }
@@ -128,7 +140,8 @@ impl Task {
         })
     }
 
-    /// The same of whatever is open. There may be nothing to show: then readers wait, to be told what is wrong.
+    /// The same of whatever is open. There may be nothing to show: then readers wait, to be told
+    /// what is wrong.
     pub(super) fn publish_open(&self, open: &mut Open) -> Published<'_> {
         self.uncommitted.publish(|| match open {
             Open::Active(tx) => Some(tx.reader()),

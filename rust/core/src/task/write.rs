@@ -5,12 +5,14 @@ use crate::error::Result;
 use crate::transaction::Transaction;
 
 impl Task {
-    /// Does the work of a write call for one record, and writes what it staged for stores without transactions through. Nobody
-    /// else writes or commits before it has ended. READ_UNCOMMITTED readers wait for `work`, not for the disk.
+    /// Does the work of a write call for one record, and writes what it staged for stores without
+    /// transactions through. Nobody else writes or commits before it has ended. READ_UNCOMMITTED
+    /// readers wait for `work`, not for the disk.
     ///
     /// # Errors
-    /// Those of `work`; those of [`Task::transaction`] and [`Task::write_through`]. If `work` had staged something before its error,
-    /// or panics, a part of it must not be committed: all calls but `rollback` and reads are `InvalidState` from then on.
+    /// Those of `work`; those of [`Task::transaction`] and [`Task::write_through`]. If `work` had
+    /// staged something before its error, or panics, a part of it must not be committed: all calls
+    /// but `rollback` and reads are `InvalidState` from then on.
     pub fn write<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
         let mut tx = self.transaction()?;
         let _published = tx.may_spill().then(|| self.publish_transaction(&mut tx));
@@ -25,7 +27,11 @@ impl Task {
         self.write_locked(&mut *self.long_call()?, work)
     }
 
-    fn write_locked<T>(&self, tx: &mut Transaction, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+    fn write_locked<T>(
+        &self,
+        tx: &mut Transaction,
+        work: impl FnOnce(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
         tx.check_whole().map_err(|error| error.path(self.path()))?;
         tx.as_one(|tx| {
             let value = work(tx)?;

@@ -23,13 +23,26 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    pub(super) fn push(&mut self, family: u32, key: &[&[u8]], value: Option<&[&[u8]]>, newest: bool) -> Record {
+    pub(super) fn push(
+        &mut self,
+        family: u32,
+        key: &[&[u8]],
+        value: Option<&[&[u8]]>,
+        newest: bool,
+    ) -> Record {
         let key_len: usize = key.iter().map(|part| part.len()).sum();
         let value_len: usize = value.map_or(0, |parts| parts.iter().map(|part| part.len()).sum());
         // Type, family, two lengths: sixteen bytes hold the longest of each.
         let room = key_len + value_len + 16;
-        if self.chunks.last().is_none_or(|chunk| chunk.capacity() - chunk.len() < room) {
-            let size = self.chunks.last().map_or(FIRST_CHUNK, |chunk| (chunk.capacity() * 4).min(CHUNK));
+        if self
+            .chunks
+            .last()
+            .is_none_or(|chunk| chunk.capacity() - chunk.len() < room)
+        {
+            let size = self
+                .chunks
+                .last()
+                .map_or(FIRST_CHUNK, |chunk| (chunk.capacity() * 4).min(CHUNK));
             self.chunks.push(Vec::with_capacity(size.max(room)));
         }
         let number = self.chunks.len() - 1;
@@ -48,7 +61,8 @@ impl Arena {
 
     #[inline]
     pub(super) fn encoded(&self, record: Record) -> &[u8] {
-        &self.chunks[record.chunk as usize][record.start as usize..(record.start + record.len) as usize]
+        &self.chunks[record.chunk as usize]
+            [record.start as usize..(record.start + record.len) as usize]
     }
 
     #[inline]

@@ -1,5 +1,5 @@
-//! What a transaction stands on: the last commit of all tables, those in files and those in memory, and what of its own writes
-//! it has spilled.
+//! What a transaction stands on: the last commit of all tables, those in files and those in memory,
+//! and what of its own writes it has spilled.
 
 use super::memory::{MemoryCursor, MemoryTable};
 use super::merged::{self, Merged};
@@ -32,20 +32,39 @@ pub(crate) struct SpilledRows {
 }
 
 impl Base {
-    pub(crate) fn new(files: Arc<Snapshot>, memory: Vec<MemoryTable>, position: Position) -> Arc<Self> {
-        Arc::new(Self { files, memory, position, spilled: None })
+    pub(crate) fn new(
+        files: Arc<Snapshot>,
+        memory: Vec<MemoryTable>,
+        position: Position,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            files,
+            memory,
+            position,
+            spilled: None,
+        })
     }
 
     /// The commit with spilled rows over it.
     pub(super) fn with_spilled(committed: &Arc<Self>, rows: SpilledRows) -> Arc<Self> {
-        let spilled = Some(Spilled { committed: Arc::clone(committed), rows });
+        let spilled = Some(Spilled {
+            committed: Arc::clone(committed),
+            rows,
+        });
         let (memory, position) = (committed.memory.clone(), committed.position.clone());
-        Arc::new(Self { files: Arc::clone(&committed.files), memory, position, spilled })
+        Arc::new(Self {
+            files: Arc::clone(&committed.files),
+            memory,
+            position,
+            spilled,
+        })
     }
 
     /// The commit itself.
     pub(crate) fn committed(self: &Arc<Self>) -> &Arc<Self> {
-        self.spilled.as_ref().map_or(self, |spilled| &spilled.committed)
+        self.spilled
+            .as_ref()
+            .map_or(self, |spilled| &spilled.committed)
     }
 
     /// What is spilled over the commit.
@@ -81,16 +100,23 @@ impl Base {
     }
 
     #[inline]
-    pub(super) fn get<R>(&self, table: Table, key: &[u8], f: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+    pub(super) fn get<R>(
+        &self,
+        table: Table,
+        key: &[u8],
+        f: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
         match table.place {
             Place::Files(family) => match self.spilled_table(table) {
                 None => self.files.database().get(family, key, &self.files, f),
                 Some((snapshot, own)) => {
                     self.files.database().check_open()?;
-                    let found = snapshot.database().get(own, key, snapshot, |row| match row {
-                        Some(row) => Ok(f(merged::value(row))),
-                        None => Err(f),
-                    })?;
+                    let found = snapshot
+                        .database()
+                        .get(own, key, snapshot, |row| match row {
+                            Some(row) => Ok(f(merged::value(row))),
+                            None => Err(f),
+                        })?;
                     found.or_else(|f| self.files.database().get(family, key, &self.files, f))
                 }
             },
@@ -99,15 +125,25 @@ impl Base {
     }
 
     /// Reads many keys in ascending order; `f` is called for each, in order.
-    pub(super) fn get_sorted(&self, table: Table, keys: &[&[u8]], mut f: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+    pub(super) fn get_sorted(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        mut f: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
         match table.place {
             Place::Files(family) => match self.spilled_table(table) {
-                None => self.files.database().multi_get_sorted(family, keys, &self.files, f),
+                None => self
+                    .files
+                    .database()
+                    .multi_get_sorted(family, keys, &self.files, f),
                 Some((snapshot, own)) => self.get_merged(family, (snapshot, own), keys, &mut f),
             },
             Place::Memory(number) => {
                 let rows = self.table(number)?;
-                keys.iter().enumerate().for_each(|(n, key)| f(n, rows.get(key)));
+                keys.iter()
+                    .enumerate()
+                    .for_each(|(n, key)| f(n, rows.get(key)));
                 Ok(())
             }
         }
@@ -122,15 +158,18 @@ impl Base {
         f: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         self.files.database().check_open()?;
-        let (mut rows, mut found, mut missing) = (Vec::new(), Vec::with_capacity(keys.len()), Vec::new());
-        snapshot.database().multi_get_sorted(own, keys, snapshot, |n, row| {
-            let start = rows.len();
-            rows.extend_from_slice(row.unwrap_or_default());
-            found.push(row.map(|_| start..rows.len()));
-            if row.is_none() {
-                missing.push(n);
-            }
-        })?;
+        let (mut rows, mut found, mut missing) =
+            (Vec::new(), Vec::with_capacity(keys.len()), Vec::new());
+        snapshot
+            .database()
+            .multi_get_sorted(own, keys, snapshot, |n, row| {
+                let start = rows.len();
+                rows.extend_from_slice(row.unwrap_or_default());
+                found.push(row.map(|_| start..rows.len()));
+                if row.is_none() {
+                    missing.push(n);
+                }
+            })?;
         let wanted: Vec<&[u8]> = missing.iter().map(|n| keys[*n]).collect();
         let mut next = 0;
         let mut spilled_until = |end: usize, f: &mut dyn FnMut(usize, Option<&[u8]>)| {
@@ -141,10 +180,12 @@ impl Base {
             }
             next = end;
         };
-        self.files.database().multi_get_sorted(family, &wanted, &self.files, |m, row| {
-            spilled_until(missing[m], f);
-            f(missing[m], row);
-        })?;
+        self.files
+            .database()
+            .multi_get_sorted(family, &wanted, &self.files, |m, row| {
+                spilled_until(missing[m], f);
+                f(missing[m], row);
+            })?;
         spilled_until(keys.len(), f);
         Ok(())
     }
@@ -154,12 +195,23 @@ impl Base {
         match table.place {
             Place::Files(family) => {
                 let committed = rocks::Cursor::new(&self.files, family, table.kind, bounds)?;
-                let Some(rows) = self.spilled() else { return Ok(Cursor::Files(committed)) };
-                let Some(own) = rows.families[table.number] else { return Ok(Cursor::Files(committed)) };
+                let Some(rows) = self.spilled() else {
+                    return Ok(Cursor::Files(committed));
+                };
+                let Some(own) = rows.families[table.number] else {
+                    return Ok(Cursor::Files(committed));
+                };
                 let spilled = rocks::Cursor::new(&rows.snapshot, own, table.kind, bounds)?;
-                Ok(Cursor::Merged { spilled, committed, place: merged::Place::default() })
+                Ok(Cursor::Merged {
+                    spilled,
+                    committed,
+                    place: merged::Place::default(),
+                })
             }
-            Place::Memory(number) => Ok(Cursor::Memory(MemoryCursor::new(self.table(number)?), Arc::clone(&self.files))),
+            Place::Memory(number) => Ok(Cursor::Memory(
+                MemoryCursor::new(self.table(number)?),
+                Arc::clone(&self.files),
+            )),
         }
     }
 
@@ -186,15 +238,29 @@ impl SpilledRows {
     }
 
     /// Hands the rows of a table to `f`, in key order, deletes too.
-    pub(crate) fn for_each(&self, table: Table, mut f: impl FnMut(&[u8], Option<&[u8]>) -> Result<()>) -> Result<()> {
-        let Some(family) = self.families[table.number] else { return Ok(()) };
-        self.snapshot.database().for_each_row(family, &self.snapshot, |key, row| f(key, merged::value(row)))
+    pub(crate) fn for_each(
+        &self,
+        table: Table,
+        mut f: impl FnMut(&[u8], Option<&[u8]>) -> Result<()>,
+    ) -> Result<()> {
+        let Some(family) = self.families[table.number] else {
+            return Ok(());
+        };
+        self.snapshot
+            .database()
+            .for_each_row(family, &self.snapshot, |key, row| {
+                f(key, merged::value(row))
+            })
     }
 
     /// About how many bytes a table's rows have in files.
     pub(crate) fn file_bytes(&self, table: Table) -> Result<u64> {
-        let Some(family) = self.families[table.number] else { return Ok(0) };
-        self.snapshot.database().family_property(family, "rocksdb.total-sst-files-size")
+        let Some(family) = self.families[table.number] else {
+            return Ok(0);
+        };
+        self.snapshot
+            .database()
+            .family_property(family, "rocksdb.total-sst-files-size")
     }
 }
 
@@ -218,9 +284,19 @@ impl Cursor {
         match self {
             Self::Files(cursor) => cursor.with(|rows| f(&mut Rows::Files(rows))),
             // The task's own database outside: once it is closed, nothing is read any more.
-            Self::Merged { spilled, committed, place } => {
-                committed.with(|committed| spilled.with(|spilled| f(&mut Rows::Merged(Merged { spilled, committed, place }))))?
-            }
+            Self::Merged {
+                spilled,
+                committed,
+                place,
+            } => committed.with(|committed| {
+                spilled.with(|spilled| {
+                    f(&mut Rows::Merged(Merged {
+                        spilled,
+                        committed,
+                        place,
+                    }))
+                })
+            })?,
             Self::Memory(cursor, files) => {
                 files.database().check_open()?;
                 Ok(f(&mut Rows::Memory(cursor)))

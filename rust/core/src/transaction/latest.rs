@@ -1,5 +1,6 @@
-//! The `latest` rows of a versioned store: each key's newest version, made from what is staged (`layout.md` section 4). They are made
-//! where staged versions are written or shown, and not staged, so that an open transaction holds each value once.
+//! The `latest` rows of a versioned store: each key's newest version, made from what is staged
+//! (`layout.md` section 4). They are made where staged versions are written or shown, and not
+//! staged, so that an open transaction holds each value once.
 
 use super::TIME_BYTES;
 use super::table::Staged;
@@ -15,8 +16,8 @@ pub(crate) struct LatestRows {
 }
 
 impl LatestRows {
-    /// The row that this version makes: its key, and the pieces of its value. Nothing for a key's older versions, and for a newest
-    /// staged one that has a newer one in the files.
+    /// The row that this version makes: its key, and the pieces of its value. Nothing for a key's
+    /// older versions, and for a newest staged one that has a newer one in the files.
     pub(crate) fn of<'a>(&mut self, version: Staged<'a>) -> Option<(&'a [u8], [&'a [u8]; 2])> {
         let (part, begin) = version.key.split_at(version.key.len() - TIME_BYTES);
         if part == self.part {
@@ -24,6 +25,8 @@ impl LatestRows {
         }
         self.part.clear();
         self.part.extend_from_slice(part);
-        version.newest.then(|| (part, [begin, version.value.unwrap_or(&[TOMBSTONE])]))
+        version
+            .newest
+            .then(|| (part, [begin, version.value.unwrap_or(&[TOMBSTONE])]))
     }
 }

@@ -1,12 +1,14 @@
 //! A table in memory: what was committed, as frozen layers of a transaction, the newest last.
 //!
-//! A commit hands its layer over as it is, and layers of like size become one, as sorted runs do in a log-structured merge
-//! tree. Layers never change, so a view is a copy of a few pointers and is repeatable for as long as somebody holds it.
+//! A commit hands its layer over as it is, and layers of like size become one, as sorted runs do in
+//! a log-structured merge tree. Layers never change, so a view is a copy of a few pointers and is
+//! repeatable for as long as somebody holds it.
 
 use super::layer::{self, Layer};
 use std::sync::Arc;
 
-/// So many layers of like size are merged at once: more make reads slower, fewer copy each row more often.
+/// So many layers of like size are merged at once: more make reads slower, fewer copy each row more
+/// often.
 const LAYERS_OF_A_SIZE: usize = 4;
 
 /// Says of a row's key whether the row can go.
@@ -26,14 +28,19 @@ impl MemoryTable {
         &self.layers
     }
 
-    /// The last record of a key (of its newest version); a delete hides older layers and is nothing.
+    /// The last record of a key (of its newest version); a delete hides older layers and is
+    /// nothing.
     pub(super) fn get(&self, key: &[u8]) -> Option<&[u8]> {
         let hash = layer::hash(key);
-        self.layers.iter().rev().find_map(|layer| layer.find_hashed(hash, key).map(|n| layer.value(n))).flatten()
+        self.layers
+            .iter()
+            .rev()
+            .find_map(|layer| layer.find_hashed(hash, key).map(|n| layer.value(n)))
+            .flatten()
     }
 
-    /// About how many rows there are: until a merge has met it, an overwritten one is counted, too, and a delete as if it had met
-    /// a row.
+    /// About how many rows there are: until a merge has met it, an overwritten one is counted, too,
+    /// and a delete as if it had met a row.
     pub(crate) fn approximate_rows(&self) -> u64 {
         u64::try_from(self.added.iter().sum::<i64>()).unwrap_or(0)
     }
@@ -43,12 +50,26 @@ impl MemoryTable {
         self.layers.iter().map(|layer| layer.bytes()).sum()
     }
 
-    /// Adds a commit's rows. `expired` sees the rows of a table in key order when all of its layers are merged, and says which
-    /// can go.
-    pub(super) fn push(&mut self, layers: Vec<Arc<Layer>>, family: u32, suffix: usize, expired: &mut Expired<'_>) {
-        layers.into_iter().filter(|layer| !layer.is_empty()).for_each(|layer| self.add(layer));
+    /// Adds a commit's rows. `expired` sees the rows of a table in key order when all of its layers
+    /// are merged, and says which can go.
+    pub(super) fn push(
+        &mut self,
+        layers: Vec<Arc<Layer>>,
+        family: u32,
+        suffix: usize,
+        expired: &mut Expired<'_>,
+    ) {
+        layers
+            .into_iter()
+            .filter(|layer| !layer.is_empty())
+            .for_each(|layer| self.add(layer));
         while let Some(from) = self.merge_from() {
-            let merged = merged(&self.layers[from..], family, suffix, (from == 0).then_some(&mut *expired));
+            let merged = merged(
+                &self.layers[from..],
+                family,
+                suffix,
+                (from == 0).then_some(&mut *expired),
+            );
             self.layers.truncate(from);
             self.added.truncate(from);
             if !merged.is_empty() {
@@ -59,7 +80,8 @@ impl MemoryTable {
 
     fn add(&mut self, layer: Arc<Layer>) {
         let added = |record| if layer.value(record).is_some() { 1 } else { -1 };
-        self.added.push(layer.run().iter().map(|entry| added(entry.record())).sum());
+        self.added
+            .push(layer.run().iter().map(|entry| added(entry.record())).sum());
         self.layers.push(layer);
     }
 
@@ -75,7 +97,8 @@ impl MemoryTable {
                 (largest, of_largest) = (size(n), 0);
             }
             of_largest += usize::from(size(n) == largest);
-            // A larger layer behind smaller ones stays; a smaller one behind larger ones is merged with them.
+            // A larger layer behind smaller ones stays; a smaller one behind larger ones is merged
+            // with them.
             if of_largest >= LAYERS_OF_A_SIZE || n < newest && size(n) < largest {
                 from = Some(n);
             }
@@ -84,11 +107,22 @@ impl MemoryTable {
     }
 }
 
-/// Several layers as one, each key once; with `expired` deletes and expired rows go, since nothing lies below.
-fn merged(layers: &[Arc<Layer>], family: u32, suffix: usize, mut expired: Option<&mut Expired<'_>>) -> Layer {
+/// Several layers as one, each key once; with `expired` deletes and expired rows go, since nothing
+/// lies below.
+fn merged(
+    layers: &[Arc<Layer>],
+    family: u32,
+    suffix: usize,
+    mut expired: Option<&mut Expired<'_>>,
+) -> Layer {
     let mut merged = Layer::new(family, suffix);
     let mut at = vec![0; layers.len()];
-    let key = |n: usize, at: &[usize]| layers[n].run().get(at[n]).map(|entry| layers[n].key(entry.record()));
+    let key = |n: usize, at: &[usize]| {
+        layers[n]
+            .run()
+            .get(at[n])
+            .map(|entry| layers[n].key(entry.record()))
+    };
     loop {
         // The smallest key; of equals the newest layer's, which comes last.
         let mut best: Option<(usize, &[u8])> = None;
@@ -99,12 +133,20 @@ fn merged(layers: &[Arc<Layer>], family: u32, suffix: usize, mut expired: Option
                 best = Some((n, key));
             }
         }
-        let Some((winner, smallest)) = best else { break };
+        let Some((winner, smallest)) = best else {
+            break;
+        };
         let record = layers[winner].run()[at[winner]].record();
         let value = layers[winner].value(record);
-        let gone = expired.as_mut().is_some_and(|expired| expired(smallest) || value.is_none());
+        let gone = expired
+            .as_mut()
+            .is_some_and(|expired| expired(smallest) || value.is_none());
         if !gone {
-            merged.push(&[smallest], value.as_ref().map(std::slice::from_ref), layers[winner].newest(record));
+            merged.push(
+                &[smallest],
+                value.as_ref().map(std::slice::from_ref),
+                layers[winner].newest(record),
+            );
         }
         for n in 0..layers.len() {
             if key(n, &at) == Some(smallest) {
@@ -126,7 +168,10 @@ pub(crate) struct MemoryCursor {
 
 impl MemoryCursor {
     pub(super) fn new(table: &MemoryTable) -> Self {
-        Self { layers: table.layers.clone(), at: None }
+        Self {
+            layers: table.layers.clone(),
+            at: None,
+        }
     }
 
     /// Stands on the first row whose key is at least `key`.
@@ -141,7 +186,11 @@ impl MemoryCursor {
 
     /// Stands on the last row.
     pub(crate) fn seek_to_last(&mut self) {
-        let last = self.layers.iter().filter_map(|layer| Some(layer.key(layer.run().last()?.record()))).max();
+        let last = self
+            .layers
+            .iter()
+            .filter_map(|layer| Some(layer.key(layer.run().last()?.record())))
+            .max();
         self.at = last.and_then(|key| self.preceding(key, true));
     }
 
@@ -154,12 +203,16 @@ impl MemoryCursor {
     }
 
     pub(crate) fn key(&self) -> Option<&[u8]> {
-        self.at.map(|(layer, record)| self.layers[layer].key(record))
+        self.at
+            .map(|(layer, record)| self.layers[layer].key(record))
     }
 
     pub(crate) fn item(&self) -> Option<(&[u8], &[u8])> {
         let (layer, record) = self.at?;
-        Some((self.layers[layer].key(record), self.layers[layer].value(record)?))
+        Some((
+            self.layers[layer].key(record),
+            self.layers[layer].value(record)?,
+        ))
     }
 
     /// The nearest visible row behind a key (or at it).
@@ -167,7 +220,11 @@ impl MemoryCursor {
         let candidate = |layer: &Layer, key: &[u8], inclusive: bool| {
             let at = layer.run_position(key);
             let here = layer.run().get(at)?.record();
-            if inclusive || layer.key(here) != key { Some(here) } else { layer.run().get(at + 1).map(|entry| entry.record()) }
+            if inclusive || layer.key(here) != key {
+                Some(here)
+            } else {
+                layer.run().get(at + 1).map(|entry| entry.record())
+            }
         };
         self.visible(key, inclusive, candidate, |new, best| new <= best)
     }
@@ -223,7 +280,15 @@ mod tests {
         let mut layer = Layer::new(0, 0);
         for (key, value) in rows {
             let value = value.map(|v| [v]);
-            layer.push(&[key], value.as_ref().map(|v| [v.as_slice()]).as_ref().map(|v| v.as_slice()), false);
+            layer.push(
+                &[key],
+                value
+                    .as_ref()
+                    .map(|v| [v.as_slice()])
+                    .as_ref()
+                    .map(|v| v.as_slice()),
+                false,
+            );
         }
         layer.freeze();
         vec![Arc::new(layer)]
@@ -255,7 +320,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_table_in_memory_answers_as_a_map_and_its_copies_stay(
-            commits in prop::collection::vec(prop::collection::vec((prop::collection::vec(0u8..3, 0..5), prop::option::of(0u8..9)), 1..12), 0..40),
+            commits in prop::collection::vec(prop::collection::vec((prop::collection::vec(0u8..3,
+                0..5), prop::option::of(0u8..9)), 1..12), 0..40),
             seek in prop::collection::vec(0u8..3, 0..5),
         ) {
             let mut table = MemoryTable::default();
@@ -278,9 +344,11 @@ mod tests {
                 prop_assert_eq!(table.get(&seek), model.get(&seek).map(Vec::as_slice));
                 let mut cursor = MemoryCursor::new(table);
                 cursor.seek(&seek);
-                prop_assert_eq!(cursor.key(), model.range(seek.clone()..).next().map(|(key, _)| key.as_slice()));
+                prop_assert_eq!(cursor.key(), model.range(seek.clone()..).next()
+                    .map(|(key, _)| key.as_slice()));
                 cursor.seek_for_prev(&seek);
-                prop_assert_eq!(cursor.key(), model.range(..=seek.clone()).next_back().map(|(key, _)| key.as_slice()));
+                prop_assert_eq!(cursor.key(), model.range(..=seek.clone()).next_back()
+                    .map(|(key, _)| key.as_slice()));
             }
         }
     }
@@ -298,26 +366,38 @@ mod tests {
 
     #[test]
     fn a_delete_takes_a_row_out_of_the_count() {
-        let rows = |value: Option<u8>, n: u8| (0..n).map(|key| (vec![key], value)).collect::<Vec<_>>();
+        let rows =
+            |value: Option<u8>, n: u8| (0..n).map(|key| (vec![key], value)).collect::<Vec<_>>();
         let mut table = MemoryTable::default();
         table.push(layer_of(&rows(Some(1), 10)), 0, 0, &mut |_| false);
         assert_eq!(table.approximate_rows(), 10);
         // Of a key the last record counts.
-        table.push(layer_of(&[rows(None, 9), rows(Some(2), 2), rows(None, 9)].concat()), 0, 0, &mut |_| false);
+        table.push(
+            layer_of(&[rows(None, 9), rows(Some(2), 2), rows(None, 9)].concat()),
+            0,
+            0,
+            &mut |_| false,
+        );
         assert_eq!(table.approximate_rows(), 1);
         for _ in 0..20 {
             table.push(layer_of(&rows(None, 10)), 0, 0, &mut |_| false);
             assert_eq!(table.approximate_rows(), 0);
         }
         table.push(layer_of(&rows(Some(3), 100)), 0, 0, &mut |_| false);
-        assert!(table.approximate_rows() >= 70, "{}", table.approximate_rows());
+        assert!(
+            table.approximate_rows() >= 70,
+            "{}",
+            table.approximate_rows()
+        );
     }
 
     #[test]
     fn expired_rows_go_when_all_layers_are_merged() {
         let mut table = MemoryTable::default();
         for n in 0..64u8 {
-            table.push(layer_of(&[(vec![n], Some(n))]), 0, 0, &mut |key| key[0] < 16);
+            table.push(layer_of(&[(vec![n], Some(n))]), 0, 0, &mut |key| {
+                key[0] < 16
+            });
         }
         let keys: Vec<u8> = forward(&table).iter().map(|(key, _)| key[0]).collect();
         assert_eq!(keys, (16..64).collect::<Vec<_>>());

@@ -49,7 +49,8 @@ enum Side {
     Committed,
 }
 
-/// Both sides under a cursor. Going forward both stand at or behind its row, going backward at or before it.
+/// Both sides under a cursor. Going forward both stand at or behind its row, going backward at or
+/// before it.
 pub(crate) struct Merged<'a> {
     pub(super) spilled: &'a mut RawIterator,
     pub(super) committed: &'a mut RawIterator,
@@ -98,7 +99,10 @@ impl Merged<'_> {
 
     pub(super) fn item(&self) -> Option<(&[u8], &[u8])> {
         match self.place.on? {
-            Side::Spilled => self.spilled.item().and_then(|(key, row)| Some((key, value(row)?))),
+            Side::Spilled => self
+                .spilled
+                .item()
+                .and_then(|(key, row)| Some((key, value(row)?))),
             Side::Committed => self.committed.item(),
         }
     }
@@ -107,9 +111,15 @@ impl Merged<'_> {
         let Some(on) = self.place.on else { return };
         if self.place.backward != backward {
             // The other side stands on the wrong side of this row.
-            let Some(key) = self.key().map(<[u8]>::to_vec) else { return };
+            let Some(key) = self.key().map(<[u8]>::to_vec) else {
+                return;
+            };
             for side in [&mut *self.spilled, &mut *self.committed] {
-                if backward { side.seek_for_prev(&key) } else { side.seek(&key) }
+                if backward {
+                    side.seek_for_prev(&key)
+                } else {
+                    side.seek(&key)
+                }
             }
         }
         match on {

@@ -21,7 +21,8 @@ pub enum Step {
     Seek(Vec<u8>),
 }
 
-/// An ordered scan of one table, as it was when the scan was opened: later writes, commits and rollbacks do not show.
+/// An ordered scan of one table, as it was when the scan was opened: later writes, commits and
+/// rollbacks do not show.
 pub struct Scan {
     layers: Vec<Staged>,
     stored: Stored,
@@ -36,7 +37,8 @@ pub struct Scan {
 enum Stored {
     /// With the rows among them that are deleted.
     Files(Cursor, Cleared),
-    /// None: the table is in memory, all of it layers. The snapshot's database says whether the task is still open.
+    /// None: the table is in memory, all of it layers. The snapshot's database says whether the
+    /// task is still open.
     Nothing(Arc<Snapshot>),
 }
 
@@ -62,13 +64,17 @@ struct Staged {
 const AHEAD: usize = 8;
 
 impl Staged {
-    /// Fetches the next rows' records. They lie anywhere in memory: several at a time cost little more than one.
+    /// Fetches the next rows' records. They lie anywhere in memory: several at a time cost little
+    /// more than one.
     fn look_ahead(&mut self, reverse: bool) {
         if self.at_hand.contains(&self.at) || self.at == self.end {
             return;
         }
-        self.at_hand =
-            if reverse { self.at.saturating_sub(AHEAD - 1).max(self.low)..self.at + 1 } else { self.at..self.end.min(self.at + AHEAD) };
+        self.at_hand = if reverse {
+            self.at.saturating_sub(AHEAD - 1).max(self.low)..self.at + 1
+        } else {
+            self.at..self.end.min(self.at + AHEAD)
+        };
         self.layer.touch(self.at_hand.clone());
     }
 
@@ -86,7 +92,11 @@ impl Staged {
         self.at_hand = 0..0;
         self.at = self.layer.run_position(key).clamp(self.low, self.end);
         if reverse && self.key() != Some(key) {
-            self.at = if self.at > self.low { self.at - 1 } else { self.end };
+            self.at = if self.at > self.low {
+                self.at - 1
+            } else {
+                self.end
+            };
         }
     }
 
@@ -117,10 +127,19 @@ struct StoredRows<'a, 'c> {
 
 impl StoredRows<'_, '_> {
     /// Visits the rows before `limit`, a staged row's key.
-    fn visit_until(&mut self, limit: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> Step) -> Until {
+    fn visit_until(
+        &mut self,
+        limit: Option<&[u8]>,
+        reverse: bool,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> Step,
+    ) -> Until {
         while let Some((key, value)) = self.rows.item() {
             if let Some(limit) = limit {
-                match if reverse { limit.cmp(key) } else { key.cmp(limit) } {
+                match if reverse {
+                    limit.cmp(key)
+                } else {
+                    key.cmp(limit)
+                } {
                     Ordering::Less => {}
                     Ordering::Equal => return Until::Limit { same: true },
                     Ordering::Greater => return Until::Limit { same: false },
@@ -172,12 +191,23 @@ impl StoredRows<'_, '_> {
 
 impl Scan {
     /// A scan of staged rows over stored ones, without those that were cleared.
-    pub(super) fn new(layers: Vec<Arc<Layer>>, cursor: Cursor, cleared: Cleared, bounds: Bounds, reverse: bool) -> Self {
+    pub(super) fn new(
+        layers: Vec<Arc<Layer>>,
+        cursor: Cursor,
+        cleared: Cleared,
+        bounds: Bounds,
+        reverse: bool,
+    ) -> Self {
         Self::over(layers, Stored::Files(cursor, cleared), bounds, reverse)
     }
 
     /// A scan of a table in memory: committed and staged layers, oldest first.
-    pub(super) fn in_memory(layers: Vec<Arc<Layer>>, files: Arc<Snapshot>, bounds: Bounds, reverse: bool) -> Self {
+    pub(super) fn in_memory(
+        layers: Vec<Arc<Layer>>,
+        files: Arc<Snapshot>,
+        bounds: Bounds,
+        reverse: bool,
+    ) -> Self {
         Self::over(layers, Stored::Nothing(files), bounds, reverse)
     }
 
@@ -185,22 +215,45 @@ impl Scan {
         let layers = layers
             .into_iter()
             .map(|layer| {
-                let low = bounds.lower.as_ref().map_or(0, |key| layer.run_position(key));
-                let end = bounds.upper.as_ref().map_or(layer.run().len(), |key| layer.run_position(key)).max(low);
+                let low = bounds
+                    .lower
+                    .as_ref()
+                    .map_or(0, |key| layer.run_position(key));
+                let end = bounds
+                    .upper
+                    .as_ref()
+                    .map_or(layer.run().len(), |key| layer.run_position(key))
+                    .max(low);
                 let at = if reverse && end > low { end - 1 } else { low };
-                Staged { layer, at, low, end, at_hand: 0..0 }
+                Staged {
+                    layer,
+                    at,
+                    low,
+                    end,
+                    at_hand: 0..0,
+                }
             })
             .collect();
-        Self { layers, stored, bounds, reverse, state: State::Fresh, _open: None }
+        Self {
+            layers,
+            stored,
+            bounds,
+            reverse,
+            state: State::Fresh,
+            _open: None,
+        }
     }
 
     /// The same scan, counted as open until it is dropped.
     pub(crate) fn counted(self, open: OpenIterator) -> Self {
-        Self { _open: Some(open), ..self }
+        Self {
+            _open: Some(open),
+            ..self
+        }
     }
 
-    /// Goes on from a key: from the first row at or behind it, or backward from the last one at or before it. Rows out of its
-    /// bounds stay so; and a scan that has ended begins again.
+    /// Goes on from a key: from the first row at or behind it, or backward from the last one at or
+    /// before it. Rows out of its bounds stay so; and a scan that has ended begins again.
     pub fn turn(&mut self, key: &[u8], reverse: bool) -> Result<()> {
         for layer in &mut self.layers {
             layer.turn(key, reverse);
@@ -221,12 +274,20 @@ impl Scan {
 
     /// Hands rows to `visit` until it pauses or the rows end; true when it paused.
     ///
-    /// A staged row hides the stored one of the same key, a newer layer the older; deleted rows are passed over.
+    /// A staged row hides the stored one of the same key, a newer layer the older; deleted rows are
+    /// passed over.
     pub fn for_each(&mut self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Step) -> Result<bool> {
         if self.state == State::Done {
             return Ok(false);
         }
-        let Self { layers, stored, bounds, reverse, state, .. } = self;
+        let Self {
+            layers,
+            stored,
+            bounds,
+            reverse,
+            state,
+            ..
+        } = self;
         match stored {
             Stored::Files(cursor, cleared) => cursor.with(|rows| {
                 let stored = StoredRows { rows, cleared };
@@ -292,7 +353,11 @@ impl Scan {
                 Step::Pause => return true,
                 Step::Seek(key) => {
                     for layer in layers.iter_mut() {
-                        layer.at = layer.layer.run_position(&key).clamp(layer.low, layer.end).max(layer.at);
+                        layer.at = layer
+                            .layer
+                            .run_position(&key)
+                            .clamp(layer.low, layer.end)
+                            .max(layer.at);
                     }
                     // One that has ended has nothing ahead either.
                     if let Some(stored) = stored.as_mut().filter(|stored| stored.rows.valid()) {
@@ -310,7 +375,9 @@ impl Scan {
         for n in 0..layers.len() {
             layers[n].look_ahead(reverse);
             let Some(key) = layers[n].key() else { continue };
-            let nearer = best.and_then(|b| layers[b].key()).is_none_or(|b| if reverse { key >= b } else { key <= b });
+            let nearer = best
+                .and_then(|b| layers[b].key())
+                .is_none_or(|b| if reverse { key >= b } else { key <= b });
             if nearer {
                 best = Some(n);
             }

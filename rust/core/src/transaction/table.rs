@@ -26,12 +26,22 @@ pub(crate) struct Staged<'a> {
 }
 
 fn staged(layer: &Layer, n: u32) -> Staged<'_> {
-    Staged { key: layer.key(n), value: layer.value(n), newest: layer.newest(n) }
+    Staged {
+        key: layer.key(n),
+        value: layer.value(n),
+        newest: layer.newest(n),
+    }
 }
 
 impl TableBuffer {
     pub(super) fn new(family: u32, suffix: usize) -> Self {
-        Self { frozen: Vec::new(), active: Layer::new(family, suffix), cleared: Cleared::default(), family, suffix }
+        Self {
+            frozen: Vec::new(),
+            active: Layer::new(family, suffix),
+            cleared: Cleared::default(),
+            family,
+            suffix,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -47,12 +57,16 @@ impl TableBuffer {
         if self.is_empty() {
             return 0;
         }
-        self.active.bytes() + self.frozen.iter().map(|layer| layer.bytes()).sum::<usize>() + self.cleared.bytes()
+        self.active.bytes()
+            + self.frozen.iter().map(|layer| layer.bytes()).sum::<usize>()
+            + self.cleared.bytes()
     }
 
     /// Staged puts less staged deletes: about how many rows a commit would add.
     pub(super) fn added_rows(&self) -> i64 {
-        self.layers().map(|layer| layer.len() as i64 - 2 * layer.deletes() as i64).sum()
+        self.layers()
+            .map(|layer| layer.len() as i64 - 2 * layer.deletes() as i64)
+            .sum()
     }
 
     /// The intervals whose stored rows are deleted.
@@ -75,12 +89,24 @@ impl TableBuffer {
     pub(super) fn delete_staged(&mut self, bounds: &Bounds) {
         let layers = self.freeze().to_vec();
         let inside = |layer: &Arc<Layer>| {
-            let low = bounds.lower.as_ref().map_or(0, |key| layer.run_position(key));
-            let end = bounds.upper.as_ref().map_or(layer.run().len(), |key| layer.run_position(key));
+            let low = bounds
+                .lower
+                .as_ref()
+                .map_or(0, |key| layer.run_position(key));
+            let end = bounds
+                .upper
+                .as_ref()
+                .map_or(layer.run().len(), |key| layer.run_position(key));
             low..end.max(low)
         };
-        let mut keys: Vec<&[u8]> =
-            layers.iter().flat_map(|layer| layer.run()[inside(layer)].iter().map(|entry| layer.key(entry.record()))).collect();
+        let mut keys: Vec<&[u8]> = layers
+            .iter()
+            .flat_map(|layer| {
+                layer.run()[inside(layer)]
+                    .iter()
+                    .map(|entry| layer.key(entry.record()))
+            })
+            .collect();
         keys.sort_unstable();
         keys.dedup();
         let is_put = |key: &&[u8]| self.find(key).is_some_and(|staged| staged.value.is_some());
@@ -95,13 +121,18 @@ impl TableBuffer {
     }
 
     fn layers(&self) -> impl DoubleEndedIterator<Item = &Layer> {
-        self.frozen.iter().map(Arc::as_ref).chain(std::iter::once(&self.active))
+        self.frozen
+            .iter()
+            .map(Arc::as_ref)
+            .chain(std::iter::once(&self.active))
     }
 
     /// What is staged for a key; `catch_up` first.
     #[inline]
     pub(super) fn find(&self, key: &[u8]) -> Option<Staged<'_>> {
-        self.layers().rev().find_map(|layer| layer.find(key).map(|n| staged(layer, n)))
+        self.layers()
+            .rev()
+            .find_map(|layer| layer.find(key).map(|n| staged(layer, n)))
     }
 
     /// The newest staged version of a key; `catch_up` first.
@@ -147,11 +178,14 @@ impl TableBuffer {
         best
     }
 
-    /// Closes the growing layer for good and returns all of them, oldest first: a repeatable view of what is staged now.
+    /// Closes the growing layer for good and returns all of them, oldest first: a repeatable view
+    /// of what is staged now.
     pub(super) fn freeze(&mut self) -> &[Arc<Layer>] {
         if !self.active.is_empty() {
-            let mut layer = std::mem::replace(&mut self.active, Layer::new(self.family, self.suffix));
-            // Layers of like size become one, so that a reader meets few of them however often it asks.
+            let mut layer =
+                std::mem::replace(&mut self.active, Layer::new(self.family, self.suffix));
+            // Layers of like size become one, so that a reader meets few of them however often it
+            // asks.
             while let Some(last) = self.frozen.last()
                 && last.len() <= layer.len() * 2
                 && let Some(last) = self.frozen.pop()
@@ -175,19 +209,31 @@ impl TableBuffer {
         for source in [older, newer] {
             for n in 0..source.len() as u32 {
                 let value = source.value(n).map(|value| [value]);
-                layer.push(&[source.key(n)], value.as_ref().map(|v| v.as_slice()), source.newest(n));
+                layer.push(
+                    &[source.key(n)],
+                    value.as_ref().map(|v| v.as_slice()),
+                    source.newest(n),
+                );
             }
         }
         layer
     }
 
-    /// All staged records in key order, of each key the last (so, of a versioned table, each key's newest version first).
+    /// All staged records in key order, of each key the last (so, of a versioned table, each key's
+    /// newest version first).
     pub(super) fn newest_first(&mut self) -> impl Iterator<Item = Staged<'_>> {
         let layers = self.freeze();
-        // Freezing keeps the layers' sizes apart by a factor of two, so there are few; the usual case is one.
-        let mut rows: Vec<Staged<'_>> = Vec::with_capacity(layers.iter().map(|layer| layer.run().len()).sum());
+        // Freezing keeps the layers' sizes apart by a factor of two, so there are few; the usual
+        // case is one.
+        let mut rows: Vec<Staged<'_>> =
+            Vec::with_capacity(layers.iter().map(|layer| layer.run().len()).sum());
         for layer in layers.iter().rev() {
-            rows.extend(layer.run().iter().map(|entry| staged(layer, entry.record())));
+            rows.extend(
+                layer
+                    .run()
+                    .iter()
+                    .map(|entry| staged(layer, entry.record())),
+            );
         }
         if layers.len() > 1 {
             // Stable: of equal keys the newest layer's stays first.
@@ -209,17 +255,25 @@ impl TableBuffer {
         }
     }
 
-    /// The intervals whose stored rows are deleted; they are given up. To be written before the records.
+    /// The intervals whose stored rows are deleted; they are given up. To be written before the
+    /// records.
     pub(super) fn take_cleared(&mut self) -> Cleared {
         std::mem::take(&mut self.cleared)
     }
 
-    /// Hands all staged records to `f` in key order, of each key the last, also as they go into a write batch.
-    pub(super) fn in_order<E>(&self, mut f: impl FnMut(Staged<'_>, &[u8]) -> Result<(), E>) -> Result<(), E> {
+    /// Hands all staged records to `f` in key order, of each key the last, also as they go into a
+    /// write batch.
+    pub(super) fn in_order<E>(
+        &self,
+        mut f: impl FnMut(Staged<'_>, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let filled = self.layers().filter(|layer| !layer.is_empty());
-        let layers: Vec<(&Layer, Vec<u32>)> = filled.map(|layer| (layer, layer.commit_order())).collect();
+        let layers: Vec<(&Layer, Vec<u32>)> =
+            filled.map(|layer| (layer, layer.commit_order())).collect();
         if let [(layer, order)] = layers.as_slice() {
-            return order.iter().try_for_each(|n| f(staged(layer, *n), layer.encoded(*n)));
+            return order
+                .iter()
+                .try_for_each(|n| f(staged(layer, *n), layer.encoded(*n)));
         }
         let mut at = vec![0; layers.len()];
         loop {
@@ -232,12 +286,17 @@ impl TableBuffer {
                     best = Some((n, layer.key(*record)));
                 }
             }
-            let Some((winner, smallest)) = best else { return Ok(()) };
+            let Some((winner, smallest)) = best else {
+                return Ok(());
+            };
             let (layer, order) = &layers[winner];
             let record = order[at[winner]];
             f(staged(layer, record), layer.encoded(record))?;
             for (n, (layer, order)) in layers.iter().enumerate() {
-                if order.get(at[n]).is_some_and(|record| layer.key(*record) == smallest) {
+                if order
+                    .get(at[n])
+                    .is_some_and(|record| layer.key(*record) == smallest)
+                {
                     at[n] += 1;
                 }
             }
@@ -252,7 +311,13 @@ impl TableBuffer {
     /// The same, and the records are given up.
     pub(super) fn drain_in_order(&mut self, mut f: impl FnMut(Staged<'_>, &[u8])) {
         let cleared = std::mem::take(&mut self.cleared);
-        let drained = std::mem::replace(self, Self { cleared, ..Self::new(self.family, self.suffix) });
+        let drained = std::mem::replace(
+            self,
+            Self {
+                cleared,
+                ..Self::new(self.family, self.suffix)
+            },
+        );
         let Ok(()) = drained.in_order(|staged, encoded| {
             f(staged, encoded);
             Ok::<(), Infallible>(())

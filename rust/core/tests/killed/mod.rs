@@ -4,16 +4,26 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Copies a database's files as a kill leaves them: all of one moment, so again if one has come, grown or gone meanwhile.
+/// Copies a database's files as a kill leaves them: all of one moment, so again if one has come,
+/// grown or gone meanwhile.
 pub fn copy_as_killed(from: &Path, to: &Path) {
     let files = || -> BTreeMap<OsString, u64> {
         let entries = std::fs::read_dir(from).unwrap().flatten();
-        entries.filter_map(|file| Some((file.file_name(), file.metadata().ok().filter(|found| found.is_file())?.len()))).collect()
+        entries
+            .filter_map(|file| {
+                Some((
+                    file.file_name(),
+                    file.metadata().ok().filter(|found| found.is_file())?.len(),
+                ))
+            })
+            .collect()
     };
     loop {
         let before = files();
         std::fs::create_dir(to).unwrap();
-        let copied = before.keys().all(|file| std::fs::copy(from.join(file), to.join(file)).is_ok());
+        let copied = before
+            .keys()
+            .all(|file| std::fs::copy(from.join(file), to.join(file)).is_ok());
         if copied && files() == before {
             return;
         }

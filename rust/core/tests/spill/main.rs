@@ -1,6 +1,7 @@
 //! Transactions that outgrow their memory: spilled, read back, committed, rolled back, interrupted.
 //!
-//! `support.rs` the stores · `map.rs` the same as a map, at random · `interrupted.rs` commits and spills that end half-way.
+//! `support.rs` the stores · `map.rs` the same as a map, at random · `interrupted.rs` commits and
+//! spills that end half-way.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(missing_docs, reason = "an executable, not a library")]
 
@@ -8,8 +9,13 @@ mod interrupted;
 mod map;
 mod support;
 
-use holdfast_core::{Durability, ErrorKind, Op, Task, TaskOptions, Timestamp, TransactionMechanism};
-use support::{Rows, at, committed, directory, expected, folder_is_empty, open, options, put, rows, specs, transaction, turn};
+use holdfast_core::{
+    Durability, ErrorKind, Op, Task, TaskOptions, Timestamp, TransactionMechanism,
+};
+use support::{
+    Rows, at, committed, directory, expected, folder_is_empty, open, options, put, rows, specs,
+    transaction, turn,
+};
 
 #[test]
 fn scans_and_readers_keep_what_they_saw_through_spills_commits_and_rollbacks() {
@@ -27,11 +33,17 @@ fn scans_and_readers_keep_what_they_saw_through_spills_commits_and_rollbacks() {
     let mut reader = task.transaction().unwrap().reader();
     let seen = rows(&task, &mut reader);
     assert_eq!(seen.len(), 25);
-    let mut scan = store.range(&mut task.transaction().unwrap(), None, None, true).unwrap();
+    let mut scan = store
+        .range(&mut task.transaction().unwrap(), None, None, true)
+        .unwrap();
     let mut found = Rows::new();
     let mut visit = |key: &[u8], value: &[u8]| {
         found.insert(key.to_vec(), value.to_vec());
-        if key[0] > 30 { holdfast_core::Step::Next } else { holdfast_core::Step::Pause }
+        if key[0] > 30 {
+            holdfast_core::Step::Next
+        } else {
+            holdfast_core::Step::Pause
+        }
     };
     assert!(scan.for_each(&mut visit).unwrap());
     for i in 0..60u8 {
@@ -63,10 +75,21 @@ fn a_large_batch_spills_on_its_way_and_memory_stays_small() {
     let task = open(dir.path(), limit);
     let rates = task.versioned("rates").unwrap();
     let keys: Vec<_> = (0..50_000u32).map(u32::to_be_bytes).collect();
-    let ops: Vec<_> = keys.iter().map(|key| Op::Put { key, value: Some(key), timestamp: Timestamp(5) }).collect();
+    let ops: Vec<_> = keys
+        .iter()
+        .map(|key| Op::Put {
+            key,
+            value: Some(key),
+            timestamp: Timestamp(5),
+        })
+        .collect();
     let mut tx = task.transaction().unwrap();
     let (mut seen, mut most) = (0, 0);
-    rates.apply_batch(&mut tx, &ops, true, &mut |n, _| seen += usize::from(n == seen)).unwrap();
+    rates
+        .apply_batch(&mut tx, &ops, true, &mut |n, _| {
+            seen += usize::from(n == seen)
+        })
+        .unwrap();
     assert_eq!(seen, ops.len(), "rows are numbered through");
     assert!(tx.has_spilled());
     let store = task.key_value("kv").unwrap();
@@ -101,14 +124,24 @@ fn only_what_the_mechanism_says_spills() {
         (TransactionMechanism::SecondaryStore, -1, true),
     ] {
         let dir = directory();
-        let options = TaskOptions { mechanism, ..options(Durability::Changelog, limit) };
+        let options = TaskOptions {
+            mechanism,
+            ..options(Durability::Changelog, limit)
+        };
         let task = Task::open(dir.path(), &specs(), options).unwrap();
         for store in ["kv", "direct", "memory"] {
             let mut tx = task.transaction().unwrap();
             for i in 0..4_000u32 {
-                task.key_value(store).unwrap().put(&mut tx, &i.to_be_bytes(), Some(&[1; 1000])).unwrap();
+                task.key_value(store)
+                    .unwrap()
+                    .put(&mut tx, &i.to_be_bytes(), Some(&[1; 1000]))
+                    .unwrap();
             }
-            assert_eq!(tx.has_spilled(), spills && store == "kv", "{mechanism:?} {limit} {store}");
+            assert_eq!(
+                tx.has_spilled(),
+                spills && store == "kv",
+                "{mechanism:?} {limit} {store}"
+            );
             drop(tx);
             task.rollback().unwrap();
         }
@@ -141,11 +174,24 @@ fn a_close_drops_what_was_spilled_and_an_open_what_a_crash_left() {
     let task = open(dir.path(), 0);
     transaction(&task, 1);
     let mut reader = task.transaction().unwrap().reader();
-    let mut scan = task.key_value("kv").unwrap().range(&mut reader, None, None, false).unwrap();
+    let mut scan = task
+        .key_value("kv")
+        .unwrap()
+        .range(&mut reader, None, None, false)
+        .unwrap();
     task.close().unwrap();
-    let closed = task.key_value("kv").unwrap().get(&mut reader, b"k", |_| ()).unwrap_err();
+    let closed = task
+        .key_value("kv")
+        .unwrap()
+        .get(&mut reader, b"k", |_| ())
+        .unwrap_err();
     assert_eq!(closed.kind(), ErrorKind::StoreClosed);
-    assert_eq!(scan.for_each(&mut |_, _| holdfast_core::Step::Next).unwrap_err().kind(), ErrorKind::StoreClosed);
+    assert_eq!(
+        scan.for_each(&mut |_, _| holdfast_core::Step::Next)
+            .unwrap_err()
+            .kind(),
+        ErrorKind::StoreClosed
+    );
     drop((scan, reader));
     assert!(folder_is_empty(&uncommitted));
 

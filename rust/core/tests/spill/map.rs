@@ -61,7 +61,8 @@ fn stage(task: &Task, tx: &mut Transaction, rows: &mut Rows, puts: &[(u8, Option
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-    /// A transaction that spills at every row, now and then, or never answers as a map; readers keep what they saw.
+    /// A transaction that spills at every row, now and then, or never answers as a map; readers
+    /// keep what they saw.
     #[test]
     fn a_spilling_transaction_answers_as_a_map(
         steps in prop::collection::vec(step(), 1..40),
@@ -72,39 +73,46 @@ proptest! {
             let _turn = turn();
         let dir = directory();
         let durability = if sync { Durability::Sync } else { Durability::Changelog };
-        let mechanism = if small { TransactionMechanism::SecondaryStore } else { TransactionMechanism::Auto };
+        let mechanism =
+            if small { TransactionMechanism::SecondaryStore } else { TransactionMechanism::Auto };
         let options = TaskOptions { mechanism, ..options(durability, limit) };
         let mut task = Task::open(dir.path(), &specs(), options.clone()).unwrap();
         let (mut staged, mut committed, mut commits) = (Rows::new(), Rows::new(), 0);
         let mut views: Vec<(Transaction, Rows)> = Vec::new();
         for step in steps {
             match step {
-                Step::Puts(puts) => stage(&task, &mut task.transaction().unwrap(), &mut staged, &puts),
+                Step::Puts(puts) => stage(&task, &mut task.transaction().unwrap(), &mut staged,
+                    &puts),
                 Step::Gets(asked) => {
                     let keys: Vec<_> = asked.iter().map(|n| key(*n)).collect();
                     let slices: Vec<_> = keys.iter().map(Vec::as_slice).collect();
                     let mut found = vec![None; keys.len()];
                     let mut tx = task.transaction().unwrap();
                     let store = task.key_value("kv").unwrap();
-                    store.get_batch(&mut tx, &slices, |n, value| found[n] = value.map(<[u8]>::to_vec)).unwrap();
+                    store.get_batch(&mut tx, &slices, |n, value| found[n] =
+                        value.map(<[u8]>::to_vec)).unwrap();
                     for (key, found) in keys.iter().zip(found) {
                         prop_assert_eq!(found.as_ref(), staged.get(key));
-                        let one = store.get(&mut tx, key, |value| value.map(<[u8]>::to_vec)).unwrap();
+                        let one = store.get(&mut tx, key, |value| value.map(<[u8]>::to_vec))
+                            .unwrap();
                         prop_assert_eq!(found, one);
                     }
                 }
                 Step::Walk(from, reverse) => {
                     let from = key(from);
-                    let (low, high) = if reverse { (None, Some(from.as_slice())) } else { (Some(from.as_slice()), None) };
+                    let bound = Some(from.as_slice());
+                    let (low, high) = if reverse { (None, bound) } else { (bound, None) };
                     let mut found = Vec::new();
-                    let mut scan = task.key_value("kv").unwrap().range(&mut task.transaction().unwrap(), low, high, reverse).unwrap();
+                    let mut scan = task.key_value("kv").unwrap()
+                        .range(&mut task.transaction().unwrap(), low, high, reverse).unwrap();
                     let mut visit = |key: &[u8], value: &[u8]| {
                         found.push((key.to_vec(), value.to_vec()));
                         holdfast_core::Step::Pause
                     };
                     while scan.for_each(&mut visit).unwrap() {}
                     let inside = |key: &Vec<u8>| if reverse { *key <= from } else { *key >= from };
-                    let mut expected: Vec<_> = staged.clone().into_iter().filter(|(key, _)| inside(key)).collect();
+                    let mut expected: Vec<_> = staged.clone().into_iter()
+                        .filter(|(key, _)| inside(key)).collect();
                     if reverse {
                         expected.reverse();
                     }
@@ -112,7 +120,9 @@ proptest! {
                 }
                 Step::Clear(from, to) => {
                     let (from, to) = (key(from), key(to));
-                    task.key_value("kv").unwrap().delete_range(&mut task.transaction().unwrap(), Some(&from), Some(&to)).unwrap();
+                    task.key_value("kv").unwrap()
+                        .delete_range(&mut task.transaction().unwrap(), Some(&from), Some(&to))
+                            .unwrap();
                     staged.retain(|key, _| *key < from || *key > to);
                 }
                 Step::Private(puts) => {
@@ -120,10 +130,12 @@ proptest! {
                     stage(&task, &mut tx, &mut rows, &puts);
                     let mut changes = BTreeMap::new();
                     task.for_each_change("kv", &mut tx, &mut |row| {
-                        assert!(changes.insert(row.key.to_vec(), row.value.map(<[u8]>::to_vec)).is_none());
+                        assert!(changes.insert(row.key.to_vec(), row.value.map(<[u8]>::to_vec))
+                            .is_none());
                         Ok(())
                     }).unwrap();
-                    let expected: BTreeMap<_, _> = puts.iter().map(|(n, value)| (key(*n), bytes(*value))).collect();
+                    let expected: BTreeMap<_, _> = puts.iter()
+                        .map(|(n, value)| (key(*n), bytes(*value))).collect();
                     prop_assert_eq!(changes, expected);
                     // Else the task's own transaction would stand on what is no more.
                     if staged == committed {

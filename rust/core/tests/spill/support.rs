@@ -1,6 +1,9 @@
 //! What the tests of spilled transactions share: stores, what goes in, and what they then hold.
 
-use holdfast_core::{Durability, Offset, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, TopicPartition, Transaction};
+use holdfast_core::{
+    Durability, Offset, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp,
+    TopicPartition, Transaction,
+};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,21 +17,36 @@ pub(crate) fn turn() -> MutexGuard<'static, ()> {
 
 pub(crate) fn directory() -> tempfile::TempDir {
     // Every spill syncs files; memory makes that cheap.
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
 }
 
 pub(crate) fn options(durability: Durability, uncommitted_max_bytes: i64) -> TaskOptions {
-    TaskOptions { durability, uncommitted_max_bytes, ..TaskOptions::default() }
+    TaskOptions {
+        durability,
+        uncommitted_max_bytes,
+        ..TaskOptions::default()
+    }
 }
 
 pub(crate) fn specs() -> Vec<StoreSpec> {
-    let versioned = StoreKind::Versioned { history_retention: 1_000_000, segment_interval: 1_000 };
+    let versioned = StoreKind::Versioned {
+        history_retention: 1_000_000,
+        segment_interval: 1_000,
+    };
     let kv = |name: &str| StoreSpec::new(name, StoreKind::KeyValue);
     vec![
         kv("kv"),
         StoreSpec::new("rates", versioned),
-        StoreSpec { transactional: false, ..kv("direct") },
-        StoreSpec { persistent: false, ..kv("memory") },
+        StoreSpec {
+            transactional: false,
+            ..kv("direct")
+        },
+        StoreSpec {
+            persistent: false,
+            ..kv("memory")
+        },
     ]
 }
 
@@ -37,7 +55,10 @@ pub(crate) fn open(path: &Path, limit: i64) -> Arc<Task> {
 }
 
 pub(crate) fn partition() -> TopicPartition {
-    TopicPartition { topic: "log".into(), partition: 0 }
+    TopicPartition {
+        topic: "log".into(),
+        partition: 0,
+    }
 }
 
 pub(crate) fn at(offset: i64) -> OffsetChange {
@@ -48,7 +69,11 @@ pub(crate) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 pub(crate) fn rows(task: &Task, tx: &mut Transaction) -> Rows {
     let mut rows = Rows::new();
-    let mut scan = task.key_value("kv").unwrap().range(tx, None, None, false).unwrap();
+    let mut scan = task
+        .key_value("kv")
+        .unwrap()
+        .range(tx, None, None, false)
+        .unwrap();
     let mut visit = |key: &[u8], value: &[u8]| {
         assert!(rows.insert(key.to_vec(), value.to_vec()).is_none());
         holdfast_core::Step::Next
@@ -59,7 +84,10 @@ pub(crate) fn rows(task: &Task, tx: &mut Transaction) -> Rows {
 
 pub(crate) fn put(task: &Task, key: &[u8], value: Option<&[u8]>) {
     let mut tx = task.transaction().unwrap();
-    task.key_value("kv").unwrap().put(&mut tx, key, value).unwrap();
+    task.key_value("kv")
+        .unwrap()
+        .put(&mut tx, key, value)
+        .unwrap();
     task.write_through(&mut tx).unwrap();
 }
 
@@ -74,34 +102,69 @@ pub(crate) fn transaction(task: &Task, n: i64) {
         let value = [n as u8, i];
         for store in ["kv", "direct", "memory"] {
             let deleted = (i + n as u8).is_multiple_of(5);
-            task.key_value(store).unwrap().put(&mut tx, &[i], (!deleted).then_some(&value[..])).unwrap();
+            task.key_value(store)
+                .unwrap()
+                .put(&mut tx, &[i], (!deleted).then_some(&value[..]))
+                .unwrap();
         }
         task.write_through(&mut tx).unwrap();
         let rates = task.versioned("rates").unwrap();
         // Late ones, too.
-        rates.put(&mut tx, &[i % 4], Some(&value), Timestamp(n * 100 + i64::from(i ^ 5))).unwrap();
+        rates
+            .put(
+                &mut tx,
+                &[i % 4],
+                Some(&value),
+                Timestamp(n * 100 + i64::from(i ^ 5)),
+            )
+            .unwrap();
     }
-    tx.observe(TopicPartition { topic: "input".into(), partition: 3 }, Offset(n)).unwrap();
+    tx.observe(
+        TopicPartition {
+            topic: "input".into(),
+            partition: 3,
+        },
+        Offset(n),
+    )
+    .unwrap();
 }
 
 /// What all stores hold that survive a reopen, and offset and position.
 pub(crate) fn state(task: &Task, tx: &mut Transaction) -> Vec<String> {
-    let mut state = vec![format!("{:?} {:?}", task.store_offset("kv", &partition()).unwrap(), task.position())];
-    let mut text = |store: &str, key: &[u8], value: &[u8], times: &str| state.push(format!("{store} {key:?} {value:?} {times}"));
+    let mut state = vec![format!(
+        "{:?} {:?}",
+        task.store_offset("kv", &partition()).unwrap(),
+        task.position()
+    )];
+    let mut text = |store: &str, key: &[u8], value: &[u8], times: &str| {
+        state.push(format!("{store} {key:?} {value:?} {times}"))
+    };
     for (key, value) in rows(task, tx) {
         text("kv", &key, &value, "");
     }
     let rates = task.versioned("rates").unwrap();
     text("rates", &[], &[], &format!("{:?}", rates.stream_time(tx)));
-    let mut scan = rates.versions_range(tx, None, None, Timestamp(0), Timestamp(i64::MAX)).unwrap();
+    let mut scan = rates
+        .versions_range(tx, None, None, Timestamp(0), Timestamp(i64::MAX))
+        .unwrap();
     let mut version = |key: &[u8], v: holdfast_core::Version<'_>| {
-        text("rates", key, v.value, &format!("{:?} {:?}", v.timestamp, v.valid_to));
+        text(
+            "rates",
+            key,
+            v.value,
+            &format!("{:?} {:?}", v.timestamp, v.valid_to),
+        );
         true
     };
     scan.for_each(&mut version).unwrap();
     let mut scan = rates.scan(tx, None).unwrap();
     let mut newest = |key: &[u8], v: holdfast_core::Version<'_>| {
-        text("newest rates", key, v.value, &format!("{:?} {:?}", v.timestamp, v.valid_to));
+        text(
+            "newest rates",
+            key,
+            v.value,
+            &format!("{:?} {:?}", v.timestamp, v.valid_to),
+        );
         true
     };
     scan.for_each(&mut newest).unwrap();

@@ -30,7 +30,10 @@ pub fn encode_chunk(header: &ChunkHeader, payload: &[u8]) -> Result<Vec<u8>> {
 pub fn decode_chunk(place: &str, name: &str, bytes: &[u8]) -> Result<Records> {
     let (header, rest): (ChunkHeader, _) = envelope::open(place, MAGIC, bytes)?;
     if header.name != name {
-        return Err(envelope::damaged(place, &format!("it is chunk {} under another name", header.name)));
+        return Err(envelope::damaged(
+            place,
+            &format!("it is chunk {} under another name", header.name),
+        ));
     }
     payload::read(place, rest)
 }

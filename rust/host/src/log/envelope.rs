@@ -15,7 +15,12 @@ const CHECKSUM: usize = 16;
 /// # Errors
 /// `Serialization` for a header that is no JSON, or of more than 4 GiB.
 pub fn seal(magic: [u8; 4], header: &impl Serialize, payload: &[u8]) -> Result<Vec<u8>> {
-    let cannot = |error: &dyn std::fmt::Display| Error::new(ErrorKind::Serialization, format!("log object header: {error}"));
+    let cannot = |error: &dyn std::fmt::Display| {
+        Error::new(
+            ErrorKind::Serialization,
+            format!("log object header: {error}"),
+        )
+    };
     let json = serde_json::to_vec(header).map_err(|error| cannot(&error))?;
     let length = u32::try_from(json.len()).map_err(|error| cannot(&error))?;
     let mut bytes = Vec::with_capacity(FIXED + json.len() + payload.len() + CHECKSUM);
@@ -33,15 +38,29 @@ pub fn seal(magic: [u8; 4], header: &impl Serialize, payload: &[u8]) -> Result<V
 /// Takes header and payload out of their frame. `name` is the object's, for messages.
 ///
 /// # Errors
-/// `FormatVersion` for an undamaged object of another version, `Restore` for everything else that is not what
-/// [`seal`] wrote.
-pub fn open<'a, H: DeserializeOwned>(name: &str, magic: [u8; 4], bytes: &'a [u8]) -> Result<(H, &'a [u8])> {
-    let Some(end) = bytes.len().checked_sub(CHECKSUM).filter(|end| *end >= FIXED) else {
-        return Err(damaged(name, &format!("it has {} bytes, too few for any object", bytes.len())));
+/// `FormatVersion` for an undamaged object of another version, `Restore` for everything else that
+/// is not what [`seal`] wrote.
+pub fn open<'a, H: DeserializeOwned>(
+    name: &str,
+    magic: [u8; 4],
+    bytes: &'a [u8],
+) -> Result<(H, &'a [u8])> {
+    let Some(end) = bytes
+        .len()
+        .checked_sub(CHECKSUM)
+        .filter(|end| *end >= FIXED)
+    else {
+        return Err(damaged(
+            name,
+            &format!("it has {} bytes, too few for any object", bytes.len()),
+        ));
     };
     let (body, checksum) = bytes.split_at(end);
     if xxh3_128(body).to_be_bytes() != checksum {
-        return Err(damaged(name, "its checksum differs: it was cut or changed after it was written"));
+        return Err(damaged(
+            name,
+            "its checksum differs: it was cut or changed after it was written",
+        ));
     }
     if body[..4] != magic {
         return Err(damaged(name, "it is not an object of this kind"));
@@ -51,8 +70,8 @@ pub fn open<'a, H: DeserializeOwned>(name: &str, magic: [u8; 4], bytes: &'a [u8]
         return Err(Error::new(
             ErrorKind::FormatVersion,
             format!(
-                "log object {name} has format version {version}, this version of Holdfast reads {VERSION}: use the \
-                 version of Holdfast that wrote it"
+                "log object {name} has format version {version}, this version of Holdfast reads \
+                 {VERSION}: use the version of Holdfast that wrote it"
             ),
         ));
     }
@@ -62,7 +81,8 @@ pub fn open<'a, H: DeserializeOwned>(name: &str, magic: [u8; 4], bytes: &'a [u8]
         return Err(damaged(name, "its header is longer than the object"));
     }
     let (json, payload) = rest.split_at(length);
-    let header = serde_json::from_slice(json).map_err(|error| damaged(name, &format!("its header cannot be read ({error})")))?;
+    let header = serde_json::from_slice(json)
+        .map_err(|error| damaged(name, &format!("its header cannot be read ({error})")))?;
     Ok((header, payload))
 }
 
@@ -71,17 +91,22 @@ pub fn damaged(name: &str, why: &str) -> Error {
     Error::new(
         ErrorKind::Restore,
         format!(
-            "log object {name} is damaged: {why}. Nothing of it was applied. Restore the file from a backup of the root; \
-             if Spark has not committed its epoch yet, stop the query and remove the epoch's objects with {}, then the \
-             next run computes them again",
+            "log object {name} is damaged: {why}. Nothing of it was applied. Restore the file \
+             from a backup of the root; if Spark has not committed its epoch yet, stop the query \
+             and remove the epoch's objects with {}, then the next run computes them again",
             drop_command(name)
         ),
     )
 }
 
-/// The command that takes an object's epoch out of the log, with what its place says: `<root>/log/<epoch>/<object>`.
+/// The command that takes an object's epoch out of the log, with what its place says:
+/// `<root>/log/<epoch>/<object>`.
 fn drop_command(place: &str) -> String {
-    let parts = place.rsplit_once("/log/").and_then(|(root, rest)| Some((root, rest.split_once('/')?.0.parse::<i64>().ok()?)));
-    let (root, epoch) = parts.map_or(("ROOT", "EPOCH".to_owned()), |(root, epoch)| (root, epoch.to_string()));
+    let parts = place
+        .rsplit_once("/log/")
+        .and_then(|(root, rest)| Some((root, rest.split_once('/')?.0.parse::<i64>().ok()?)));
+    let (root, epoch) = parts.map_or(("ROOT", "EPOCH".to_owned()), |(root, epoch)| {
+        (root, epoch.to_string())
+    });
     format!("`holdfast epoch drop {root} {epoch}`")
 }

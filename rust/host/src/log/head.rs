@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::records::Records;
 use super::{envelope, payload};
-use crate::protocol::{Attempt, Digest, Epoch, HeadSummary, ObjectId, OperatorName, Partition, RunNumber};
+use crate::protocol::{
+    Attempt, Digest, Epoch, HeadSummary, ObjectId, OperatorName, Partition, RunNumber,
+};
 
 const MAGIC: [u8; 4] = *b"HFLG";
 
@@ -46,7 +48,12 @@ impl HeadHeader {
     /// What it is compared by.
     #[must_use]
     pub fn summary(&self) -> HeadSummary {
-        HeadSummary { base: self.base, digest: self.digest, input: self.input, input_rows: self.input_rows }
+        HeadSummary {
+            base: self.base,
+            digest: self.digest,
+            input: self.input,
+            input_rows: self.input_rows,
+        }
     }
 
     /// The chain after this epoch.
@@ -58,7 +65,11 @@ impl HeadHeader {
     /// Which object this is.
     #[must_use]
     pub fn id(&self) -> ObjectId {
-        ObjectId { operator: self.operator.clone(), partition: self.partition, run: self.run }
+        ObjectId {
+            operator: self.operator.clone(),
+            partition: self.partition,
+            run: self.run,
+        }
     }
 }
 
@@ -95,7 +106,10 @@ pub fn decode_head(name: &str, bytes: &[u8]) -> Result<(HeadHeader, Records)> {
     let records = payload::read(name, rest)?;
     let found = records.len() as u64;
     if found > header.records || (header.chunks.is_empty() && found != header.records) {
-        let text = format!("it holds {found} records, its header says {}", header.records);
+        let text = format!(
+            "it holds {found} records, its header says {}",
+            header.records
+        );
         return Err(envelope::damaged(name, &text));
     }
     Ok((header, records))

@@ -27,7 +27,10 @@ pub type Stream = StreamWriter<Vec<u8>>;
 
 /// An Arrow error while writing: never the user's doing.
 pub fn unwritable(error: &ArrowError) -> Error {
-    Error::new(ErrorKind::Serialization, format!("log object: records cannot be written as Arrow IPC: {error}"))
+    Error::new(
+        ErrorKind::Serialization,
+        format!("log object: records cannot be written as Arrow IPC: {error}"),
+    )
 }
 
 /// Starts a stream.
@@ -35,8 +38,11 @@ pub fn unwritable(error: &ArrowError) -> Error {
 /// # Errors
 /// `Serialization`.
 pub fn start() -> Result<Stream> {
-    let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME)).map_err(|error| unwritable(&error))?;
-    StreamWriter::try_new_with_options(Vec::new(), &SCHEMA, options).map_err(|error| unwritable(&error))
+    let options = IpcWriteOptions::default()
+        .try_with_compression(Some(CompressionType::LZ4_FRAME))
+        .map_err(|error| unwritable(&error))?;
+    StreamWriter::try_new_with_options(Vec::new(), &SCHEMA, options)
+        .map_err(|error| unwritable(&error))
 }
 
 /// Reads a stream back; an empty payload holds no records.
@@ -52,7 +58,10 @@ pub fn read(name: &str, payload: &[u8]) -> Result<Records> {
     while let Some(batch) = reader.next_batch().map_err(wrong)? {
         batches.push(batch);
     }
-    if reader.schema().is_none_or(|schema| schema.fields() != SCHEMA.fields()) {
+    if reader
+        .schema()
+        .is_none_or(|schema| schema.fields() != SCHEMA.fields())
+    {
         return Err(damaged(name, "its records have other columns"));
     }
     Records::new(name, batches)

@@ -32,7 +32,10 @@ impl Records {
         if batches.iter().all(|batch| Columns::of(batch).is_some()) {
             return Ok(Self { batches });
         }
-        Err(damaged(name, "its records have other columns, or nulls where there must be none"))
+        Err(damaged(
+            name,
+            "its records have other columns, or nulls where there must be none",
+        ))
     }
 
     /// How many records there are.
@@ -49,7 +52,10 @@ impl Records {
 
     /// The records, in the order in which they were written.
     pub fn iter(&self) -> impl Iterator<Item = Record<'_>> {
-        self.batches.iter().filter_map(Columns::of).flat_map(|columns| (0..columns.keys.len()).map(move |i| columns.record(i)))
+        self.batches
+            .iter()
+            .filter_map(Columns::of)
+            .flat_map(|columns| (0..columns.keys.len()).map(move |i| columns.record(i)))
     }
 }
 
@@ -65,7 +71,9 @@ struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     fn of(batch: &'a RecordBatch) -> Option<Self> {
-        let [stores, keys, values, timestamps] = batch.columns() else { return None };
+        let [stores, keys, values, timestamps] = batch.columns() else {
+            return None;
+        };
         let stores = stores.as_dictionary_opt::<Int16Type>()?;
         let columns = Self {
             stores,
@@ -74,19 +82,27 @@ impl<'a> Columns<'a> {
             values: values.as_binary_opt::<i32>()?,
             timestamps: timestamps.as_primitive_opt::<Int64Type>()?,
         };
-        let whole = stores.null_count() == 0 && columns.names.null_count() == 0 && columns.keys.null_count() == 0;
-        let within = |index: &i16| usize::try_from(*index).is_ok_and(|index| index < columns.names.len());
+        let whole = stores.null_count() == 0
+            && columns.names.null_count() == 0
+            && columns.keys.null_count() == 0;
+        let within =
+            |index: &i16| usize::try_from(*index).is_ok_and(|index| index < columns.names.len());
         (whole && stores.keys().values().iter().all(within)).then_some(columns)
     }
 
     fn record(self, i: usize) -> Record<'a> {
         // Columns::of has looked at every index, so none is negative.
-        let store = self.names.value(self.stores.keys().value(i).unsigned_abs().into());
+        let store = self
+            .names
+            .value(self.stores.keys().value(i).unsigned_abs().into());
         Record {
             store,
             key: self.keys.value(i),
             value: self.values.is_valid(i).then(|| self.values.value(i)),
-            timestamp: self.timestamps.is_valid(i).then(|| Timestamp(self.timestamps.value(i))),
+            timestamp: self
+                .timestamps
+                .is_valid(i)
+                .then(|| Timestamp(self.timestamps.value(i))),
         }
     }
 }

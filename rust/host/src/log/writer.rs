@@ -18,7 +18,8 @@ pub const CHUNK_BYTES: usize = 16 << 20;
 const BATCH_BYTES: usize = 1 << 20;
 const MAX_RECORD: usize = 1 << 30;
 
-/// Collects records, in canonical order (store by store; key, then newest first), since the digest is over that order.
+/// Collects records, in canonical order (store by store; key, then newest first), since the digest
+/// is over that order.
 pub struct RecordsWriter {
     keys: BinaryBuilder,
     values: BinaryBuilder,
@@ -71,11 +72,21 @@ impl RecordsWriter {
     ///
     /// # Errors
     /// `Serialization` for a key or value above 1 GiB.
-    pub fn push(&mut self, store: &str, key: &[u8], value: Option<&[u8]>, timestamp: Option<Timestamp>) -> Result<()> {
+    pub fn push(
+        &mut self,
+        store: &str,
+        key: &[u8],
+        value: Option<&[u8]>,
+        timestamp: Option<Timestamp>,
+    ) -> Result<()> {
         let bytes = key.len().saturating_add(value.map_or(0, <[u8]>::len));
         if bytes > MAX_RECORD {
-            let text = format!("a record of {bytes} bytes is too large for the log (at most {MAX_RECORD})");
-            return Err(Error::new(ErrorKind::Serialization, text).store(store).key(key));
+            let text = format!(
+                "a record of {bytes} bytes is too large for the log (at most {MAX_RECORD})"
+            );
+            return Err(Error::new(ErrorKind::Serialization, text)
+                .store(store)
+                .key(key));
         }
         if self.pending > 0 && self.pending + bytes > BATCH_BYTES {
             self.flush()?;
@@ -85,7 +96,8 @@ impl RecordsWriter {
         self.stores.append_value(index);
         self.keys.append_value(key);
         self.values.append_option(value);
-        self.timestamps.append_option(timestamp.map(|timestamp| timestamp.0));
+        self.timestamps
+            .append_option(timestamp.map(|timestamp| timestamp.0));
         // The fixed part counts too, so that a million empty records do not pile up.
         self.pending += bytes + 24;
         self.records += 1;
@@ -98,18 +110,28 @@ impl RecordsWriter {
         self.records
     }
 
-    /// Payloads of chunks that are complete, each handed out once: put them while the rest is still being collected.
+    /// Payloads of chunks that are complete, each handed out once: put them while the rest is still
+    /// being collected.
     pub fn sealed(&mut self) -> Vec<Vec<u8>> {
         mem::take(&mut self.sealed)
     }
 
-    /// Ends the epoch: its digest covers the records, the stream times by store, and the digest of the output rows.
+    /// Ends the epoch: its digest covers the records, the stream times by store, and the digest of
+    /// the output rows.
     ///
     /// # Errors
     /// `Serialization` if Arrow cannot write the records.
-    pub fn finish(mut self, stream_times: &BTreeMap<String, i64>, output: Digest) -> Result<Collected> {
+    pub fn finish(
+        mut self,
+        stream_times: &BTreeMap<String, i64>,
+        output: Digest,
+    ) -> Result<Collected> {
         self.flush()?;
-        let payload = if self.records == 0 { Vec::new() } else { self.end_stream()? };
+        let payload = if self.records == 0 {
+            Vec::new()
+        } else {
+            self.end_stream()?
+        };
         // Tags keep the parts apart: no record can pass for a stream time.
         for (store, time) in stream_times {
             self.hasher.update(&frame(b'T', store.len(), 0, *time));
@@ -118,7 +140,12 @@ impl RecordsWriter {
         self.hasher.update(b"O");
         self.hasher.update(&output.0);
         let digest = Digest::from_hasher(&self.hasher);
-        Ok(Collected { records: self.records, digest, payload, chunks: self.sealed })
+        Ok(Collected {
+            records: self.records,
+            digest,
+            payload,
+            chunks: self.sealed,
+        })
     }
 
     /// The store's number in the dictionary; a change of store is part of the digest.
@@ -128,12 +155,21 @@ impl RecordsWriter {
         {
             return Ok(index);
         }
-        let place = self.names.iter().position(|name| name == store).unwrap_or_else(|| {
-            self.names.push(store.to_owned());
-            self.names.len() - 1
-        });
-        let index = i16::try_from(place)
-            .map_err(|_| Error::new(ErrorKind::Serialization, "an operator has more than 32767 stores").store(store))?;
+        let place = self
+            .names
+            .iter()
+            .position(|name| name == store)
+            .unwrap_or_else(|| {
+                self.names.push(store.to_owned());
+                self.names.len() - 1
+            });
+        let index = i16::try_from(place).map_err(|_| {
+            Error::new(
+                ErrorKind::Serialization,
+                "an operator has more than 32767 stores",
+            )
+            .store(store)
+        })?;
         self.store = Some(index);
         self.hasher.update(&frame(b'S', store.len(), 0, 0));
         self.hasher.update(store.as_bytes());
@@ -147,25 +183,39 @@ impl RecordsWriter {
             (false, true) => b'c',
             (false, false) => b'd',
         };
-        self.hasher.update(&frame(tag, key.len(), value.map_or(0, <[u8]>::len), timestamp.map_or(0, |t| t.0)));
+        self.hasher.update(&frame(
+            tag,
+            key.len(),
+            value.map_or(0, <[u8]>::len),
+            timestamp.map_or(0, |t| t.0),
+        ));
         self.hasher.update(key);
         self.hasher.update(value.unwrap_or_default());
     }
 
-    /// Compresses what the builders hold into the stream, and seals the stream if it has grown large.
+    /// Compresses what the builders hold into the stream, and seals the stream if it has grown
+    /// large.
     fn flush(&mut self) -> Result<()> {
         if self.pending == 0 {
             return Ok(());
         }
         let names = Arc::new(StringArray::from_iter_values(&self.names));
-        let stores = DictionaryArray::try_new(self.stores.finish(), names).map_err(|error| unwritable(&error))?;
+        let stores = DictionaryArray::try_new(self.stores.finish(), names)
+            .map_err(|error| unwritable(&error))?;
         let batch = RecordBatch::try_new(
             SCHEMA.clone(),
-            vec![Arc::new(stores), Arc::new(self.keys.finish()), Arc::new(self.values.finish()), Arc::new(self.timestamps.finish())],
+            vec![
+                Arc::new(stores),
+                Arc::new(self.keys.finish()),
+                Arc::new(self.values.finish()),
+                Arc::new(self.timestamps.finish()),
+            ],
         )
         .map_err(|error| unwritable(&error))?;
         self.pending = 0;
-        self.stream.write(&batch).map_err(|error| unwritable(&error))?;
+        self.stream
+            .write(&batch)
+            .map_err(|error| unwritable(&error))?;
         if self.stream.get_ref().len() > CHUNK_BYTES {
             let chunk = self.end_stream()?;
             self.sealed.push(chunk);
@@ -174,11 +224,14 @@ impl RecordsWriter {
     }
 
     fn end_stream(&mut self) -> Result<Vec<u8>> {
-        mem::replace(&mut self.stream, payload::start()?).into_inner().map_err(|error| unwritable(&error))
+        mem::replace(&mut self.stream, payload::start()?)
+            .into_inner()
+            .map_err(|error| unwritable(&error))
     }
 }
 
-/// The fixed part of what the digest sees of an item: lengths first, so that no two lists of items look alike.
+/// The fixed part of what the digest sees of an item: lengths first, so that no two lists of items
+/// look alike.
 fn frame(tag: u8, first: usize, second: usize, time: i64) -> [u8; 25] {
     let mut bytes = [0; 25];
     bytes[0] = tag;

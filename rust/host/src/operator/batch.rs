@@ -1,12 +1,13 @@
-//! How much goes through a store, or out, at once. Fixed, so that every attempt at an epoch does the same.
+//! How much goes through a store, or out, at once. Fixed, so that every attempt at an epoch does
+//! the same.
 
 use std::ops::Range;
 
 /// Rows.
 pub const BATCH_ROWS: usize = 10_000;
 
-/// About so many bytes, unless one row alone is more: ten thousand rows of 1.6 KB. Far below what a frame holds, and what the offsets
-/// of an Arrow column of strings can say (2 GiB).
+/// About so many bytes, unless one row alone is more: ten thousand rows of 1.6 KB. Far below what a
+/// frame holds, and what the offsets of an Arrow column of strings can say (2 GiB).
 pub const BATCH_BYTES: usize = 16 << 20;
 
 /// A batch that is being filled, in order.
@@ -20,7 +21,9 @@ impl Filling {
     /// Takes a row of so many bytes if there is room for it; the first one always.
     #[inline]
     pub fn takes(&mut self, bytes: usize) -> bool {
-        if self.rows > 0 && (self.rows == BATCH_ROWS || self.bytes.saturating_add(bytes) > BATCH_BYTES) {
+        if self.rows > 0
+            && (self.rows == BATCH_ROWS || self.bytes.saturating_add(bytes) > BATCH_BYTES)
+        {
             return false;
         }
         self.rows += 1;

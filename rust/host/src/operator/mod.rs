@@ -51,14 +51,20 @@ impl OperatorSpec {
     /// The stores that the operator keeps.
     pub fn stores(&self) -> Vec<StoreSpec> {
         let stores = self.kind.stores().into_iter();
-        stores.map(|store| StoreSpec { persistent: store.persistent && self.persistent, ..store }).collect()
+        stores
+            .map(|store| StoreSpec {
+                persistent: store.persistent && self.persistent,
+                ..store
+            })
+            .collect()
     }
 
     /// What the root remembers of the operator.
     pub fn meta(&self, operator: &dyn Operator, first_epoch: Epoch) -> OperatorMeta {
         let mut meta = operator.meta(first_epoch);
         if !self.persistent {
-            meta.settings.insert("persistent".to_owned(), self.persistent.into());
+            meta.settings
+                .insert("persistent".to_owned(), self.persistent.into());
         }
         meta
     }
@@ -96,11 +102,17 @@ impl OperatorKind {
     pub fn start(&self, schema: &Schema) -> Result<Box<dyn Operator>> {
         match self {
             Self::JoinAsof(spec) => Ok(Box::new(asof_join::AsofJoin::new(spec, schema)?)),
-            Self::ForeignLeft(spec) => Ok(Box::new(join_foreign_key::ForeignLeft::new(spec, schema)?)),
-            Self::ForeignJoin(spec) => Ok(Box::new(join_foreign_key::ForeignJoin::new(spec, schema)?)),
+            Self::ForeignLeft(spec) => {
+                Ok(Box::new(join_foreign_key::ForeignLeft::new(spec, schema)?))
+            }
+            Self::ForeignJoin(spec) => {
+                Ok(Box::new(join_foreign_key::ForeignJoin::new(spec, schema)?))
+            }
             Self::JoinTable(spec) => Ok(Box::new(join_table::JoinTable::new(spec, schema)?)),
             Self::JoinWindow(spec) => Ok(Box::new(join_window::JoinWindow::new(spec, schema)?)),
-            Self::DropDuplicates(spec) => Ok(Box::new(drop_duplicates::DropDuplicates::new(spec, schema)?)),
+            Self::DropDuplicates(spec) => Ok(Box::new(drop_duplicates::DropDuplicates::new(
+                spec, schema,
+            )?)),
             Self::Materialize(spec) => Ok(Box::new(materialize::Materialize::new(spec, schema)?)),
             Self::Aggregate(spec) => Ok(Box::new(aggregate::Aggregation::new(spec, schema)?)),
             Self::Process(spec) => Ok(Box::new(process::Process::new(spec, schema)?)),
@@ -138,7 +150,8 @@ impl OperatorKind {
     }
 }
 
-/// One session's work: takes rows in, then runs over a transaction. It keeps nothing beyond the session.
+/// One session's work: takes rows in, then runs over a transaction. It keeps nothing beyond the
+/// session.
 pub trait Operator: Send {
     /// What the root remembers of the operator.
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta;
@@ -154,13 +167,15 @@ pub trait Operator: Send {
     /// Takes a batch of input.
     ///
     /// # Errors
-    /// `InvalidState` names the rows of another partition; `Io` for a disk that is full when rows outgrow their memory.
+    /// `InvalidState` names the rows of another partition; `Io` for a disk that is full when rows
+    /// outgrow their memory.
     fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
         let (rows, counts) = self.input();
         rows.push(batch, intake, counts)
     }
 
-    /// The input's digest, if an earlier session's results are to be given again rather than worked out anew.
+    /// The input's digest, if an earlier session's results are to be given again rather than worked
+    /// out anew.
     fn repeats(&self) -> Option<Digest> {
         None
     }
@@ -168,11 +183,17 @@ pub trait Operator: Send {
     /// The transaction has the changes of an earlier session with the same input.
     fn set_repeated(&mut self) {}
 
-    /// Puts the input in order, applies it to the transaction and hands the output to the worker, in order.
+    /// Puts the input in order, applies it to the transaction and hands the output to the worker,
+    /// in order.
     ///
     /// # Errors
     /// What the store or the worker says.
-    fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome>;
+    fn run(
+        &mut self,
+        task: &Task,
+        tx: &mut Transaction,
+        worker: &mut dyn Worker,
+    ) -> Result<Outcome>;
 }
 
 /// The worker at the other end of a session, once its input has ended.
@@ -186,7 +207,8 @@ pub trait Worker {
     /// What its own code asks next; each call wants an answer.
     ///
     /// # Errors
-    /// `InvalidState` if the worker is gone or says something else, `Serialization` for what cannot be read.
+    /// `InvalidState` if the worker is gone or says something else, `Serialization` for what cannot
+    /// be read.
     fn call(&mut self) -> Result<Message>;
 
     /// Answers the call.
@@ -215,7 +237,10 @@ impl<F: FnMut(RecordBatch) -> Result<()>> Worker for F {
     }
 
     fn call(&mut self) -> Result<Message> {
-        Err(Error::new(ErrorKind::UnsupportedOperation, "this worker has no code of its own"))
+        Err(Error::new(
+            ErrorKind::UnsupportedOperation,
+            "this worker has no code of its own",
+        ))
     }
 
     fn answer(&mut self, _: &Message) -> Result<()> {
@@ -261,5 +286,10 @@ pub struct Counts {
 
 /// A store of one value each time of a key.
 fn by_time(retention: i64, window_size: i64) -> StoreKind {
-    StoreKind::Window { retention, window_size, retain_duplicates: false, timestamped: false }
+    StoreKind::Window {
+        retention,
+        window_size,
+        retain_duplicates: false,
+        timestamped: false,
+    }
 }

@@ -68,13 +68,24 @@ impl Output {
                 Source::Right { index } => (rows.right.start + index, index >= rows.right.len()),
             };
             if missing {
-                let text = format!("{kind}: output column {:?} comes from {:?}, which is not there", column.name, column.source);
+                let text = format!(
+                    "{kind}: output column {:?} comes from {:?}, which is not there",
+                    column.name, column.source
+                );
                 return Err(Error::new(ErrorKind::InvalidValue, text));
             }
-            Ok(rows.field(place).clone().with_name(&column.name).with_nullable(true))
+            Ok(rows
+                .field(place)
+                .clone()
+                .with_name(&column.name)
+                .with_nullable(true))
         });
         let schema = Arc::new(Schema::new(fields.collect::<Result<Vec<Field>>>()?));
-        Ok(Self { kind, sources: columns.iter().map(|column| column.source).collect(), schema })
+        Ok(Self {
+            kind,
+            sources: columns.iter().map(|column| column.source).collect(),
+            schema,
+        })
     }
 
     /// The columns' names and types.
@@ -82,14 +93,22 @@ impl Output {
         Arc::clone(&self.schema)
     }
 
-    /// A batch of left rows of the input. `right`: the payload columns and the times of what they matched, if anything can.
+    /// A batch of left rows of the input. `right`: the payload columns and the times of what they
+    /// matched, if anything can.
     ///
     /// # Errors
     /// `Serialization` for columns of other types.
     pub fn of_places(&self, rows: &Rows, places: &[Place], right: &Right) -> Result<RecordBatch> {
-        let places: Vec<(usize, usize)> = places.iter().map(|place| (place.input(), place.row())).collect();
+        let places: Vec<(usize, usize)> = places
+            .iter()
+            .map(|place| (place.input(), place.row()))
+            .collect();
         let taken = |column: usize| {
-            let arrays: Vec<&dyn Array> = rows.inputs.iter().map(|input| input.batch.column(column).as_ref()).collect();
+            let arrays: Vec<&dyn Array> = rows
+                .inputs
+                .iter()
+                .map(|input| input.batch.column(column).as_ref())
+                .collect();
             interleave(&arrays, &places).map_err(|error| self.failed(&error))
         };
         let layout = &rows.layout;
@@ -112,7 +131,10 @@ impl Output {
     }
 
     fn failed(&self, error: &ArrowError) -> Error {
-        Error::new(ErrorKind::Serialization, format!("{}: its output cannot be assembled: {error}", self.kind))
+        Error::new(
+            ErrorKind::Serialization,
+            format!("{}: its output cannot be assembled: {error}", self.kind),
+        )
     }
 }
 
@@ -127,7 +149,10 @@ pub struct Right {
 impl Right {
     /// That of an operator of one side: nothing.
     pub fn none() -> Self {
-        Self { values: Vec::new(), times: TimestampMicrosecondArray::from(Vec::<i64>::new()) }
+        Self {
+            values: Vec::new(),
+            times: TimestampMicrosecondArray::from(Vec::<i64>::new()),
+        }
     }
 }
 

@@ -33,7 +33,15 @@ pub struct Emitter<'a> {
 impl<'a> Emitter<'a> {
     /// Rows of these columns, from keys and payloads of an input of this layout, to a worker.
     pub fn new(output: &'a Output, layout: &'a Layout, worker: &'a mut dyn Worker) -> Self {
-        Self { output, layout, worker, pairs: Pairs::default(), filling: Filling::default(), digest: Xxh3Default::new(), rows: 0 }
+        Self {
+            output,
+            layout,
+            worker,
+            pairs: Pairs::default(),
+            filling: Filling::default(),
+            digest: Xxh3Default::new(),
+            rows: 0,
+        }
     }
 
     /// Adds a row.
@@ -49,7 +57,11 @@ impl<'a> Emitter<'a> {
     /// # Errors
     /// As [`Self::push`].
     pub fn push_halves(&mut self, key: &[u8], left: Half<'_>, right: Half<'_>) -> Result<()> {
-        let bytes = [Some(key), left.1, right.1].into_iter().flatten().map(<[u8]>::len).sum();
+        let bytes = [Some(key), left.1, right.1]
+            .into_iter()
+            .flatten()
+            .map(<[u8]>::len)
+            .sum();
         if !self.filling.takes(bytes) {
             self.flush()?;
             self.filling.takes(bytes);
@@ -110,15 +122,27 @@ impl Pairs {
 
     fn batch(&self, output: &Output, layout: &Layout) -> Result<RecordBatch> {
         let payload = |kept: &Kept| kept.1.clone().map(|range| &self.bytes[range]);
-        let keys = layout.key_codec.decode(self.rows.iter().map(|row| &self.bytes[row.key.clone()]))?;
-        let left = layout.left_codec.decode(self.rows.iter().map(|row| payload(&row.left)))?;
-        let right = layout.right_codec.decode(self.rows.iter().map(|row| payload(&row.right)))?;
+        let keys = layout
+            .key_codec
+            .decode(self.rows.iter().map(|row| &self.bytes[row.key.clone()]))?;
+        let left = layout
+            .left_codec
+            .decode(self.rows.iter().map(|row| payload(&row.left)))?;
+        let right = layout
+            .right_codec
+            .decode(self.rows.iter().map(|row| payload(&row.right)))?;
         let column = |source: &Source| match *source {
             Source::Key { index } => Arc::clone(&keys[index]),
             Source::Left { index } => Arc::clone(&left[index]),
             Source::Right { index } => Arc::clone(&right[index]),
-            Source::Time => times_of(&layout.time_type, self.rows.iter().map(|row| row.left.0).collect()),
-            Source::RightTime => times_of(&layout.time_type, self.rows.iter().map(|row| row.right.0).collect()),
+            Source::Time => times_of(
+                &layout.time_type,
+                self.rows.iter().map(|row| row.left.0).collect(),
+            ),
+            Source::RightTime => times_of(
+                &layout.time_type,
+                self.rows.iter().map(|row| row.right.0).collect(),
+            ),
         };
         output.batch(output.sources.iter().map(column).collect::<Vec<ArrayRef>>())
     }
@@ -128,7 +152,8 @@ impl Pairs {
             digest.update(&(key.len() as u64).to_be_bytes());
             digest.update(&self.bytes[key.clone()]);
             for (time, payload) in [left, right] {
-                // Fixed width first: with the payload's length in it, no two rows give the same bytes.
+                // Fixed width first: with the payload's length in it, no two rows give the same
+                // bytes.
                 let value = payload.clone().map_or(&[][..], |range| &self.bytes[range]);
                 let mut fixed = [0; 18];
                 fixed[0] = u8::from(payload.is_some());

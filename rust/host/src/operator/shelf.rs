@@ -7,7 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_core::{Error, ErrorKind, Result, Task, Timestamp, Transaction, WindowPut, WindowStore};
+use holdfast_core::{
+    Error, ErrorKind, Result, Task, Timestamp, Transaction, WindowPut, WindowStore,
+};
 
 /// A row that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +33,10 @@ pub struct Shelf {
 impl Shelf {
     /// The rows in a store.
     pub fn new(task: &Task, store: &str) -> Result<Self> {
-        Ok(Self { store: task.window(store)?, changed: BTreeMap::new() })
+        Ok(Self {
+            store: task.window(store)?,
+            changed: BTreeMap::new(),
+        })
     }
 
     /// The stream time, as far as this side knows.
@@ -39,7 +44,8 @@ impl Shelf {
         self.store.stream_time(tx).map(|time| time.0)
     }
 
-    /// The stored rows of keys, of each between two times; `f` gets the key's position, a time and the rows of that time.
+    /// The stored rows of keys, of each between two times; `f` gets the key's position, a time and
+    /// the rows of that time.
     pub fn find(
         &self,
         tx: &mut Transaction,
@@ -47,12 +53,21 @@ impl Shelf {
         times: &[(i64, i64)],
         f: &mut dyn FnMut(usize, i64, Vec<Waiting>),
     ) -> Result<()> {
-        let (from, to): (Vec<Timestamp>, Vec<Timestamp>) = times.iter().map(|(from, to)| (Timestamp(*from), Timestamp(*to))).unzip();
+        let (from, to): (Vec<Timestamp>, Vec<Timestamp>) = times
+            .iter()
+            .map(|(from, to)| (Timestamp(*from), Timestamp(*to)))
+            .unzip();
         let mut failed = Ok(());
-        self.store.fetch_ranges(tx, keys, &from, &to, &mut |number, window, record| match decode(record.value) {
-            Some(rows) => f(number, window.start.0, rows),
-            None => failed = Err(self.unreadable(window.key)),
-        })?;
+        self.store.fetch_ranges(
+            tx,
+            keys,
+            &from,
+            &to,
+            &mut |number, window, record| match decode(record.value) {
+                Some(rows) => f(number, window.start.0, rows),
+                None => failed = Err(self.unreadable(window.key)),
+            },
+        )?;
         failed
     }
 
@@ -61,27 +76,43 @@ impl Shelf {
         self.changed.insert((time, key.to_vec()), rows);
     }
 
-    /// Hands all rows older than a time, by time and key, to `f`: those that nothing can match any more.
+    /// Hands all rows older than a time, by time and key, to `f`: those that nothing can match any
+    /// more.
     pub fn closed(&self, tx: &mut Transaction, limit: Limit, f: &mut Visit<'_>) -> Result<()> {
-        let Some(last) = limit.last() else { return Ok(()) };
+        let Some(last) = limit.last() else {
+            return Ok(());
+        };
         let mut failed = Ok(());
-        let mut scan = self.store.fetch_range(tx, None, None, Timestamp::MIN, Timestamp(last), false)?;
+        let mut scan =
+            self.store
+                .fetch_range(tx, None, None, Timestamp::MIN, Timestamp(last), false)?;
         scan.for_each(&mut |window, record| {
-            if self.changed.contains_key(&(window.start.0, window.key.to_vec())) {
+            if self
+                .changed
+                .contains_key(&(window.start.0, window.key.to_vec()))
+            {
                 return true;
             }
             let rows = decode(record.value).ok_or_else(|| self.unreadable(window.key));
-            failed = rows.and_then(|rows| rows.iter().try_for_each(|row| f(window.key, window.start.0, row)));
+            failed = rows.and_then(|rows| {
+                rows.iter()
+                    .try_for_each(|row| f(window.key, window.start.0, row))
+            });
             failed.is_ok()
         })?;
         failed?;
-        for ((time, key), rows) in self.changed.iter().take_while(|((time, _), _)| *time <= last) {
+        for ((time, key), rows) in self
+            .changed
+            .iter()
+            .take_while(|((time, _), _)| *time <= last)
+        {
             rows.iter().try_for_each(|row| f(key, *time, row))?;
         }
         Ok(())
     }
 
-    /// Stages what has changed and still waits, and raises the stream time: what is older than the store's retention is gone.
+    /// Stages what has changed and still waits, and raises the stream time: what is older than the
+    /// store's retention is gone.
     pub fn stage(self, tx: &mut Transaction, limit: Limit, stream_time: Option<i64>) -> Result<()> {
         let mut record = Vec::new();
         for ((time, key), rows) in &self.changed {
@@ -90,7 +121,15 @@ impl Shelf {
             }
             record.clear();
             encode(rows, &mut record)?;
-            self.store.put(tx, WindowPut { key, value: Some(&record), start: Timestamp(*time), timestamp: None })?;
+            self.store.put(
+                tx,
+                WindowPut {
+                    key,
+                    value: Some(&record),
+                    start: Timestamp(*time),
+                    timestamp: None,
+                },
+            )?;
         }
         if let Some(time) = stream_time {
             self.store.advance_stream_time(tx, Timestamp(time));
@@ -100,7 +139,9 @@ impl Shelf {
 
     fn unreadable(&self, key: &[u8]) -> Error {
         let text = "a stored row cannot be read: restore the state from a backup";
-        Error::new(ErrorKind::Serialization, text).store(self.store.name()).key(key)
+        Error::new(ErrorKind::Serialization, text)
+            .store(self.store.name())
+            .key(key)
     }
 }
 
@@ -133,7 +174,8 @@ impl Limit {
 
 fn encode(rows: &[Waiting], out: &mut Vec<u8>) -> Result<()> {
     for row in rows {
-        let length = u32::try_from(row.payload.len()).map_err(|_| Error::new(ErrorKind::InvalidValue, "a row has more than 4 GiB"))?;
+        let length = u32::try_from(row.payload.len())
+            .map_err(|_| Error::new(ErrorKind::InvalidValue, "a row has more than 4 GiB"))?;
         out.push(u8::from(row.matched));
         out.extend_from_slice(&length.to_be_bytes());
         out.extend_from_slice(&row.payload);
@@ -146,7 +188,10 @@ fn decode(mut record: &[u8]) -> Option<Vec<Waiting>> {
     while let Some((matched, rest)) = record.split_first() {
         let (length, rest) = rest.split_first_chunk()?;
         let (payload, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
-        rows.push(Waiting { matched: *matched != 0, payload: payload.to_vec() });
+        rows.push(Waiting {
+            matched: *matched != 0,
+            payload: payload.to_vec(),
+        });
         record = rest;
     }
     Some(rows)
@@ -159,7 +204,16 @@ mod tests {
     /// The stored format.
     #[test]
     fn golden_bytes() {
-        let rows = [Waiting { matched: true, payload: b"ab".to_vec() }, Waiting { matched: false, payload: Vec::new() }];
+        let rows = [
+            Waiting {
+                matched: true,
+                payload: b"ab".to_vec(),
+            },
+            Waiting {
+                matched: false,
+                payload: Vec::new(),
+            },
+        ];
         let mut record = Vec::new();
         encode(&rows, &mut record).expect("short");
         assert_eq!(record, [1, 0, 0, 0, 2, b'a', b'b', 0, 0, 0, 0, 0]);

@@ -1,8 +1,8 @@
 //! Which local directory a partition's database lies in.
 //!
-//! `<home>/<hostname>.<k>/` with the first k that nobody owns. Beside it, `<hostname>.<k>.lock` is what an owner locks
-//! (`ownership.rs`); it names the executor whose host that is: if it is dead, its host is about to end, and waiting a
-//! moment saves a restore.
+//! `<home>/<hostname>.<k>/` with the first k that nobody owns. Beside it, `<hostname>.<k>.lock` is
+//! what an owner locks (`ownership.rs`); it names the executor whose host that is: if it is dead,
+//! its host is about to end, and waiting a moment saves a restore.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,11 +31,12 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the first database that nobody owns. `damaged` hears of one that is thrown away for damage; `missing` makes one
-    /// where there is none.
+    /// Opens the first database that nobody owns. `damaged` hears of one that is thrown away for
+    /// damage; `missing` makes one where there is none.
     ///
     /// # Errors
-    /// `Io` where the directory cannot be made or locked; `StoreLocked` if too many are owned; those of `missing`.
+    /// `Io` where the directory cannot be made or locked; `StoreLocked` if too many are owned;
+    /// those of `missing`.
     pub fn open(
         home: &Path,
         wanted: &Wanted<'_>,
@@ -48,15 +49,24 @@ impl Directory {
             let path = home.join(format!("{hostname}.{k}"));
             let lock = home.join(format!("{hostname}.{k}.lock"));
             let Some(ownership) = take_or_wait(&lock, wanted)? else {
-                log::info!("{} belongs to another state host; the next one is tried", path.display());
+                log::info!(
+                    "{} belongs to another state host; the next one is tried",
+                    path.display()
+                );
                 holders.extend(Ownership::holder(&lock));
                 continue;
             };
-            let mut directory = Self { path, identity: None, ownership };
+            let mut directory = Self {
+                path,
+                identity: None,
+                ownership,
+            };
             if directory.path.join("CURRENT").exists() {
                 match directory.open_again(wanted) {
                     Ok(task) => return Ok((task, directory)),
-                    Err(error) if error.kind() == ErrorKind::StoreCorrupted => damaged(&directory.path, &error),
+                    Err(error) if error.kind() == ErrorKind::StoreCorrupted => {
+                        damaged(&directory.path, &error)
+                    }
                     // Somebody who is no state host looks into it.
                     Err(error) if error.kind() == ErrorKind::StoreLocked => {
                         log::info!("{error}");
@@ -70,17 +80,24 @@ impl Directory {
         Err(Error::new(
             ErrorKind::StoreLocked,
             format!(
-                "{MAX_DIRECTORIES} databases of one partition are held on this machine: end the processes that should not run ({})",
-                if holders.is_empty() { "the lock files name none".to_owned() } else { Vec::from_iter(holders).join("; ") }
+                "{MAX_DIRECTORIES} databases of one partition are held on this machine: end the \
+                 processes that should not run ({})",
+                if holders.is_empty() {
+                    "the lock files name none".to_owned()
+                } else {
+                    Vec::from_iter(holders).join("; ")
+                }
             ),
         )
         .path(home))
     }
 
-    /// Whether the files are still there and still ours: somebody may have cleaned up under us, and somebody else may
-    /// have begun anew in the same place.
+    /// Whether the files are still there and still ours: somebody may have cleaned up under us, and
+    /// somebody else may have begun anew in the same place.
     pub fn is_there(&self) -> bool {
-        self.ownership.is_held() && Identity::at(&self.path) == self.identity && self.path.join("CURRENT").exists()
+        self.ownership.is_held()
+            && Identity::at(&self.path) == self.identity
+            && self.path.join("CURRENT").exists()
     }
 
     /// A path beside the database, on the same file system and ours as long as it is.
@@ -90,7 +107,8 @@ impl Directory {
         name.into()
     }
 
-    /// Opens the database that lies in another directory in place of this one, which nobody has open and which is thrown away.
+    /// Opens the database that lies in another directory in place of this one, which nobody has
+    /// open and which is thrown away.
     ///
     /// # Errors
     /// As [`Directory::clear`].
@@ -100,7 +118,8 @@ impl Directory {
         self.open_again(wanted)
     }
 
-    /// Opens an empty database in place of this one, which nobody has open and which is thrown away.
+    /// Opens an empty database in place of this one, which nobody has open and which is thrown
+    /// away.
     ///
     /// # Errors
     /// As [`Directory::clear`].
@@ -112,10 +131,12 @@ impl Directory {
     /// Deletes the database, which nobody has open.
     ///
     /// # Errors
-    /// `StoreClosed` if the directory is not ours any more: nothing is deleted then. `Io` for what the disk refuses.
+    /// `StoreClosed` if the directory is not ours any more: nothing is deleted then. `Io` for what
+    /// the disk refuses.
     pub fn clear(&self) -> Result<()> {
         if !self.ownership.is_held() {
-            let text = "the local database's lock was deleted, and the database may be another host's now; retry the task";
+            let text = "the local database's lock was deleted, and the database may be another \
+                        host's now; retry the task";
             return Err(Error::new(ErrorKind::StoreClosed, text).path(&self.path));
         }
         Task::destroy(&self.path)
@@ -132,8 +153,12 @@ impl Directory {
 fn take_or_wait(lock: &Path, wanted: &Wanted<'_>) -> Result<Option<Ownership>> {
     let started = Instant::now();
     loop {
-        let taken = Ownership::take(lock, wanted.executor).map_err(|error| refused(lock, &error))?;
-        if taken.is_some() || started.elapsed() >= TAKEOVER || !Ownership::is_ending(lock, wanted.executor) {
+        let taken =
+            Ownership::take(lock, wanted.executor).map_err(|error| refused(lock, &error))?;
+        if taken.is_some()
+            || started.elapsed() >= TAKEOVER
+            || !Ownership::is_ending(lock, wanted.executor)
+        {
             return Ok(taken);
         }
         thread::sleep(RETRY);
@@ -142,19 +167,39 @@ fn take_or_wait(lock: &Path, wanted: &Wanted<'_>) -> Result<Option<Ownership>> {
 
 fn make_private(home: &Path) -> Result<()> {
     use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(home).map_err(|error| refused(home, &error))
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(home)
+        .map_err(|error| refused(home, &error))
 }
 
 fn refused(path: &Path, error: &std::io::Error) -> Error {
-    let text =
-        format!("the local state cannot be written or locked ({error}): check the disk and its permissions, or give State(local_dir=...)");
+    let text = format!(
+        "the local state cannot be written or locked ({error}): check the disk and its \
+         permissions, or give State(local_dir=...)"
+    );
     Error::new(ErrorKind::Io, text).path(path)
 }
 
 fn hostname() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name: String = name.trim().chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
-    if name.is_empty() { "localhost".to_owned() } else { name }
+    let name: String = name
+        .trim()
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '-' {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    if name.is_empty() {
+        "localhost".to_owned()
+    } else {
+        name
+    }
 }
 
 #[cfg(test)]
@@ -171,7 +216,10 @@ mod tests {
     use crate::protocol::{Epoch, RunNumber};
 
     fn options() -> TaskOptions {
-        TaskOptions { durability: Durability::Changelog, ..TaskOptions::default() }
+        TaskOptions {
+            durability: Durability::Changelog,
+            ..TaskOptions::default()
+        }
     }
 
     static MEMORY: LazyLock<Arc<Budget>> = LazyLock::new(|| Budget::new(usize::MAX));
@@ -185,15 +233,23 @@ mod tests {
             stores: &[],
             options,
             executor,
-            snapshots: SnapshotPolicy { interval: Duration::MAX, retain_epochs: 100 },
+            snapshots: SnapshotPolicy {
+                interval: Duration::MAX,
+                retain_epochs: 100,
+            },
             memory: &MEMORY,
         }
     }
 
     fn open(home: &TempDir) -> (Arc<Task>, Directory) {
-        let (options, damaged) = (options(), |_: &Path, error: &Error| panic!("damaged: {error}"));
+        let (options, damaged) = (options(), |_: &Path, error: &Error| {
+            panic!("damaged: {error}")
+        });
         let wanted = wanted(&options, None);
-        Directory::open(home.path(), &wanted, damaged, |directory| directory.remake(&wanted)).expect("opens")
+        Directory::open(home.path(), &wanted, damaged, |directory| {
+            directory.remake(&wanted)
+        })
+        .expect("opens")
     }
 
     #[test]
@@ -204,7 +260,9 @@ mod tests {
         task.close().expect("closes");
         let (other_task, second) = open(&home);
         assert_ne!(second.path, first.path);
-        let task = first.remake(&wanted(&options(), None)).expect("is ours to wipe");
+        let task = first
+            .remake(&wanted(&options(), None))
+            .expect("is ours to wipe");
         assert!(first.is_there() && second.is_there());
         drop((task, other_task));
     }
@@ -223,13 +281,28 @@ mod tests {
     fn too_many_databases_are_refused_by_the_names_of_their_holders() {
         let home = tempfile::tempdir().expect("a folder");
         let executor = Executor::of(std::process::id().cast_signed()).expect("alive");
-        let lock = |k| Ownership::take(&home.path().join(format!("{}.{k}.lock", hostname())), Some(&executor)).expect("locks");
+        let lock = |k| {
+            Ownership::take(
+                &home.path().join(format!("{}.{k}.lock", hostname())),
+                Some(&executor),
+            )
+            .expect("locks")
+        };
         let _held: Vec<_> = (0..MAX_DIRECTORIES).map(lock).collect();
-        let (options, damaged) = (options(), |_: &Path, error: &Error| panic!("damaged: {error}"));
+        let (options, damaged) = (options(), |_: &Path, error: &Error| {
+            panic!("damaged: {error}")
+        });
         let wanted = wanted(&options, None);
-        let error = Directory::open(home.path(), &wanted, damaged, |directory| directory.remake(&wanted)).err().expect("refused");
+        let error = Directory::open(home.path(), &wanted, damaged, |directory| {
+            directory.remake(&wanted)
+        })
+        .err()
+        .expect("refused");
         assert_eq!(error.kind(), ErrorKind::StoreLocked);
-        let holder = format!("(process {0}, state host of process {0})", std::process::id());
+        let holder = format!(
+            "(process {0}, state host of process {0})",
+            std::process::id()
+        );
         assert!(error.to_string().contains(&holder), "{error}");
     }
 
@@ -244,7 +317,10 @@ mod tests {
         assert!(!first.is_there(), "same name, another directory");
         // With the lock gone another host may own what lies there: nothing of it is deleted.
         fs::remove_file(home.path().join(format!("{}.0.lock", hostname()))).expect("deletes");
-        let error = first.remake(&wanted(&options(), None)).err().expect("not ours");
+        let error = first
+            .remake(&wanted(&options(), None))
+            .err()
+            .expect("not ours");
         assert_eq!(error.kind(), ErrorKind::StoreClosed, "{error}");
         assert!(first.path.join("CURRENT").exists());
     }
@@ -253,11 +329,17 @@ mod tests {
     fn a_lock_whose_file_was_deleted_before_it_was_taken_keeps_nobody_out() {
         let home = tempfile::tempdir().expect("a folder");
         let lock = home.path().join("lock");
-        let first = Ownership::take(&lock, None).expect("locks").expect("is free");
+        let first = Ownership::take(&lock, None)
+            .expect("locks")
+            .expect("is free");
         assert!(Ownership::take(&lock, None).expect("looks").is_none());
         fs::remove_file(&lock).expect("deletes");
         assert!(!first.is_held());
-        assert!(Ownership::take(&lock, None).expect("locks").is_some_and(|second| second.is_held()));
+        assert!(
+            Ownership::take(&lock, None)
+                .expect("locks")
+                .is_some_and(|second| second.is_held())
+        );
     }
 
     #[test]
@@ -266,13 +348,25 @@ mod tests {
         let executor = Executor::of(std::process::id().cast_signed()).expect("alive");
         let options = options();
         let wanted = wanted(&options, Some(&executor));
-        let open = || Directory::open(home.path(), &wanted, |_, _| (), |directory| directory.remake(&wanted)).expect("opens");
+        let open = || {
+            Directory::open(
+                home.path(),
+                &wanted,
+                |_, _| (),
+                |directory| directory.remake(&wanted),
+            )
+            .expect("opens")
+        };
         let (task, first) = open();
         // This host has it open for another query: the next directory is taken at once.
         let (_other, second) = open();
         assert_ne!(second.path, first.path);
         let path = first.path.clone();
-        fs::write(home.path().join(format!("{}.0.lock", hostname())), format!("{executor}\n1\n")).expect("another host's");
+        fs::write(
+            home.path().join(format!("{}.0.lock", hostname())),
+            format!("{executor}\n1\n"),
+        )
+        .expect("another host's");
         let ending = thread::spawn(move || {
             thread::sleep(Duration::from_millis(200));
             task.close().expect("closes");

@@ -1,8 +1,10 @@
-//! A partition's database, kept open between epochs, and how it comes to stand at exactly the epoch before.
+//! A partition's database, kept open between epochs, and how it comes to stand at exactly the epoch
+//! before.
 //!
-//! `directory.rs` which local directory · `ownership.rs` whose it is · `replay.rs` from the log into the database ·
-//! `snapshot.rs` copies of it in the root · `restore.rs` from a copy into a new database · `progress.rs` what is told of
-//! these. Here: what is open, what is prepared, and the steps that the protocol asks for.
+//! `directory.rs` which local directory · `ownership.rs` whose it is · `replay.rs` from the log
+//! into the database · `snapshot.rs` copies of it in the root · `restore.rs` from a copy into a new
+//! database · `progress.rs` what is told of these. Here: what is open, what is prepared, and the
+//! steps that the protocol asks for.
 
 mod directory;
 mod ownership;
@@ -16,13 +18,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use holdfast_core::{Commit, Error, ErrorKind, Offset, OffsetChange, Result, StoreSpec, Task, TaskOptions, TopicPartition, Transaction};
+use holdfast_core::{
+    Commit, Error, ErrorKind, Offset, OffsetChange, Result, StoreSpec, Task, TaskOptions,
+    TopicPartition, Transaction,
+};
 use parking_lot::Mutex;
 
 use crate::budget::{Budget, Share};
 use crate::executor::Executor;
 use crate::log::HeadHeader;
-use crate::protocol::{Digest, Epoch, ObjectId, OpenFacts, OpenStep, OperatorName, Partition as Number, RunNumber, Violation, open_step};
+use crate::protocol::{
+    Digest, Epoch, ObjectId, OpenFacts, OpenStep, OperatorName, Partition as Number, RunNumber,
+    Violation, open_step,
+};
 use crate::root::{Root, SparkLogs};
 use directory::Directory;
 pub use replay::apply_object;
@@ -55,8 +63,9 @@ pub struct Partition {
     home: PathBuf,
     /// A snapshot is being taken.
     uploading: AtomicBool,
-    /// The next snapshot does not wait for the interval: a restore has found a damaged one, a database that came from one was
-    /// damaged, or one was thrown away, and no new one was taken since.
+    /// The next snapshot does not wait for the interval: a restore has found a damaged one, a
+    /// database that came from one was damaged, or one was thrown away, and no new one was taken
+    /// since.
     next_at_once: AtomicBool,
     origin: Mutex<Origin>,
     inner: Mutex<Inner>,
@@ -80,7 +89,8 @@ struct Open {
     flushed: Instant,
 }
 
-/// A staged epoch in memory: what the log has, ready to be committed. It may be dropped at any time.
+/// A staged epoch in memory: what the log has, ready to be committed. It may be dropped at any
+/// time.
 pub struct Prepared {
     /// The epoch.
     pub epoch: Epoch,
@@ -131,8 +141,15 @@ pub struct View {
 }
 
 impl Partition {
-    /// A partition whose database is not open yet. `local_dir`: below it, a folder for each operator and partition.
-    pub fn new(root: Arc<Root>, query_id: &str, operator: OperatorName, number: Number, local_dir: &Path) -> Self {
+    /// A partition whose database is not open yet. `local_dir`: below it, a folder for each
+    /// operator and partition.
+    pub fn new(
+        root: Arc<Root>,
+        query_id: &str,
+        operator: OperatorName,
+        number: Number,
+        local_dir: &Path,
+    ) -> Self {
         let home = local_dir.join(operator.as_str()).join(number.to_string());
         Self {
             root,
@@ -147,13 +164,17 @@ impl Partition {
         }
     }
 
-    /// Makes the epoch before final, and opens a view of the state there. Other sessions of the partition wait meanwhile.
+    /// Makes the epoch before final, and opens a view of the state there. Other sessions of the
+    /// partition wait meanwhile.
     ///
     /// # Errors
-    /// The protocol's violations; `Restore` for a log that cannot be replayed; `Io` for what the disk refuses.
+    /// The protocol's violations; `Restore` for a log that cannot be replayed; `Io` for what the
+    /// disk refuses.
     pub fn view(self: &Arc<Self>, wanted: &Wanted<'_>) -> Result<View> {
         let mut inner = self.inner.lock();
-        let result = self.ensure(&mut inner, wanted).and_then(|()| inner.view(wanted.memory));
+        let result = self
+            .ensure(&mut inner, wanted)
+            .and_then(|()| inner.view(wanted.memory));
         if result.is_ok() {
             self.snapshot_if_due(&mut inner, wanted);
         }
@@ -161,26 +182,39 @@ impl Partition {
             // Whatever is wrong with the database as it is open: the retry begins with a fresh one.
             Err(ErrorKind::StoreClosed | ErrorKind::Io) => inner.close(),
             Err(ErrorKind::StoreCorrupted) => self.discard_open(&mut inner),
-            // The log may have gone on without this host, and been removed behind a snapshot: the retry looks for one.
+            // The log may have gone on without this host, and been removed behind a snapshot: the
+            // retry looks for one.
             Err(ErrorKind::Restore) => inner.open.iter_mut().for_each(|open| open.checked = None),
             _ => {}
         }
         result
     }
 
-    /// Throws a database away in which a session has met damage; the next view makes it anew. One that is open in its place by
-    /// now is left.
+    /// Throws a database away in which a session has met damage; the next view makes it anew. One
+    /// that is open in its place by now is left.
     pub fn discard(&self, task: &Arc<Task>) {
         let mut inner = self.inner.lock();
-        if inner.open.as_ref().is_some_and(|open| Arc::ptr_eq(&open.task, task)) {
+        if inner
+            .open
+            .as_ref()
+            .is_some_and(|open| Arc::ptr_eq(&open.task, task))
+        {
             self.discard_open(&mut inner);
         }
     }
 
     fn discard_open(&self, inner: &mut Inner) {
         inner.prepared.clear();
-        let Some(Open { task, directory, .. }) = inner.open.take() else { return };
-        log::error!("{self}: the local database {} is damaged; it is made anew from the log", task.path().display());
+        let Some(Open {
+            task, directory, ..
+        }) = inner.open.take()
+        else {
+            return;
+        };
+        log::error!(
+            "{self}: the local database {} is damaged; it is made anew from the log",
+            task.path().display()
+        );
         inner.rebuilds += 1;
         self.doubt();
         close(&task);
@@ -191,15 +225,23 @@ impl Partition {
 
     /// Keeps a staged epoch in memory until it is decided, if there is room.
     pub fn keep(&self, mut prepared: Prepared) {
-        prepared.memory.set(prepared.transaction.uncommitted_bytes());
+        prepared
+            .memory
+            .set(prepared.transaction.uncommitted_bytes());
         if prepared.memory.is_exceeded() {
-            log::debug!("{self}: epoch {} is not kept in memory, where others are: it will be read from the log", prepared.epoch);
+            log::debug!(
+                "{self}: epoch {} is not kept in memory, where others are: it will be read from \
+                 the log",
+                prepared.epoch
+            );
             return;
         }
         let mut inner = self.inner.lock();
         inner.prepared.retain(|other| other.epoch >= prepared.epoch);
-        let known =
-            inner.prepared.iter().any(|other| (other.epoch, other.base, other.digest) == (prepared.epoch, prepared.base, prepared.digest));
+        let known = inner.prepared.iter().any(|other| {
+            (other.epoch, other.base, other.digest)
+                == (prepared.epoch, prepared.base, prepared.digest)
+        });
         if !known {
             inner.prepared.push(prepared);
         }
@@ -235,14 +277,25 @@ impl Partition {
                     self.roll_forward(inner, wanted, from, to)?;
                     inner.flush_if_due()?;
                     if from == to {
-                        // Every micro-batch does this: what Spark's logs said a moment ago need not be asked again.
-                        facts = OpenFacts { applied: Some(to), applied_decided: true, ..facts };
+                        // Every micro-batch does this: what Spark's logs said a moment ago need not
+                        // be asked again.
+                        facts = OpenFacts {
+                            applied: Some(to),
+                            applied_decided: true,
+                            ..facts
+                        };
                         continue;
                     }
                 }
                 OpenStep::Rebuild { reason } => self.rebuild(inner, wanted, &reason)?,
-                OpenStep::Error(Violation::StateAhead { applied, .. }) if self.root.was_taken_back(applied)? => {
-                    self.rebuild(inner, wanted, "the state was taken back (`holdfast rewind`)")?;
+                OpenStep::Error(Violation::StateAhead { applied, .. })
+                    if self.root.was_taken_back(applied)? =>
+                {
+                    self.rebuild(
+                        inner,
+                        wanted,
+                        "the state was taken back (`holdfast rewind`)",
+                    )?;
                 }
                 OpenStep::Error(violation) => return Err(self.root.broken(violation)),
             }
@@ -250,22 +303,32 @@ impl Partition {
         }
     }
 
-    /// Whether other hosts have gone on since the database was open here: one that serves each micro-batch lacks one epoch at most.
+    /// Whether other hosts have gone on since the database was open here: one that serves each
+    /// micro-batch lacks one epoch at most.
     fn was_away(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<bool> {
-        let next = self.applied(inner.task()?)?.map_or(wanted.first_epoch, Epoch::next);
+        let next = self
+            .applied(inner.task()?)?
+            .map_or(wanted.first_epoch, Epoch::next);
         Ok(next.next() < wanted.epoch)
     }
 
-    /// Finds out, once a run, whether the root holds epochs that Spark is yet to come to: the database, which would tell, may
-    /// be a new one, or have lost what it had not written to files.
+    /// Finds out, once a run, whether the root holds epochs that Spark is yet to come to: the
+    /// database, which would tell, may be a new one, or have lost what it had not written to files.
     fn look_ahead(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<()> {
         if inner.looked == Some(wanted.run) {
             return Ok(());
         }
         // Before Spark's logs, as what is applied: see OpenFacts.
-        let reached = self.root.reached(&self.operator, self.number, wanted.run, wanted.epoch)?;
+        let reached = self
+            .root
+            .reached(&self.operator, self.number, wanted.run, wanted.epoch)?;
         if let Some(applied) = reached.beyond {
-            let facts = self.facts_of(wanted, Some(applied), self.root.spark_logs(wanted.epoch)?, true);
+            let facts = self.facts_of(
+                wanted,
+                Some(applied),
+                self.root.spark_logs(wanted.epoch)?,
+                true,
+            );
             if let OpenStep::Error(violation) = open_step(&facts) {
                 return Err(self.root.broken(violation));
             }
@@ -277,7 +340,11 @@ impl Partition {
 
     /// Opens the database, if it is not open; returns whether there was none.
     fn open(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<bool> {
-        if inner.open.as_ref().is_some_and(|open| !open.directory.is_there()) {
+        if inner
+            .open
+            .as_ref()
+            .is_some_and(|open| !open.directory.is_there())
+        {
             log::warn!("{self}: its local database was deleted; it is made anew from the log");
             inner.rebuilds += 1;
             inner.close();
@@ -286,7 +353,10 @@ impl Partition {
             return Ok(false);
         }
         let damaged = |path: &Path, error: &Error| {
-            log::error!("{self}: the local database {} is damaged ({error}); it is made anew from the log", path.display());
+            log::error!(
+                "{self}: the local database {} is damaged ({error}); it is made anew from the log",
+                path.display()
+            );
             inner.rebuilds += 1;
             self.doubt();
         };
@@ -295,8 +365,14 @@ impl Partition {
             begun = true;
             self.begin(directory, wanted)
         })?;
-        inner.open = Some(Open { task, directory, checked: None, flushed: Instant::now() });
-        // Stores in memory are empty now, and the offset with them, but what was committed beside them is still there.
+        inner.open = Some(Open {
+            task,
+            directory,
+            checked: None,
+            flushed: Instant::now(),
+        });
+        // Stores in memory are empty now, and the offset with them, but what was committed beside
+        // them is still there.
         if self.applied(inner.task()?)?.is_none() && chain(inner.task()?)? != Digest::ZERO {
             self.rebuild(inner, wanted, "its stores in memory are gone")?;
         }
@@ -311,8 +387,14 @@ impl Partition {
         // The order matters, see OpenFacts: what is applied, then Spark's logs.
         let applied = self.applied(inner.task()?)?;
         let logs = self.root.spark_logs(wanted.epoch)?;
-        let SparkLogs { has_offsets, committed, previous_committed } = logs;
-        let behind = applied.filter(|applied| *applied < wanted.epoch && previous_committed && !committed && has_offsets);
+        let SparkLogs {
+            has_offsets,
+            committed,
+            previous_committed,
+        } = logs;
+        let behind = applied.filter(|applied| {
+            *applied < wanted.epoch && previous_committed && !committed && has_offsets
+        });
         let applied_decided = match behind {
             Some(applied) => self.holds_the_decided(inner, wanted, applied)?,
             None => true,
@@ -320,7 +402,13 @@ impl Partition {
         Ok(self.facts_of(wanted, applied, logs, applied_decided))
     }
 
-    fn facts_of(&self, wanted: &Wanted<'_>, applied: Option<Epoch>, logs: SparkLogs, applied_decided: bool) -> OpenFacts {
+    fn facts_of(
+        &self,
+        wanted: &Wanted<'_>,
+        applied: Option<Epoch>,
+        logs: SparkLogs,
+        applied_decided: bool,
+    ) -> OpenFacts {
         OpenFacts {
             operator: self.operator.clone(),
             partition: self.number,
@@ -334,9 +422,14 @@ impl Partition {
         }
     }
 
-    /// Whether the database holds the object that decided its last epoch. Looked at once for each run and each opening:
-    /// from then on only decided objects enter it.
-    fn holds_the_decided(&self, inner: &mut Inner, wanted: &Wanted<'_>, applied: Epoch) -> Result<bool> {
+    /// Whether the database holds the object that decided its last epoch. Looked at once for each
+    /// run and each opening: from then on only decided objects enter it.
+    fn holds_the_decided(
+        &self,
+        inner: &mut Inner,
+        wanted: &Wanted<'_>,
+        applied: Epoch,
+    ) -> Result<bool> {
         let open = inner.opened()?;
         if open.checked == Some(wanted.run) {
             return Ok(true);
@@ -357,8 +450,14 @@ impl Partition {
     }
 
     fn decided(&self, wanted: &Wanted<'_>, epoch: Epoch) -> Result<ObjectId> {
-        let run = self.root.decided_for(&self.operator, epoch, wanted.partitions)?;
-        Ok(ObjectId { operator: self.operator.clone(), partition: self.number, run })
+        let run = self
+            .root
+            .decided_for(&self.operator, epoch, wanted.partitions)?;
+        Ok(ObjectId {
+            operator: self.operator.clone(),
+            partition: self.number,
+            run,
+        })
     }
 
     fn rebuild(&self, inner: &mut Inner, wanted: &Wanted<'_>, reason: &str) -> Result<()> {
@@ -366,28 +465,46 @@ impl Partition {
         inner.rebuilds += 1;
         // It may be of an epoch that was taken back.
         inner.snapshots.epoch = None;
-        if let Some(Open { task, mut directory, .. }) = inner.open.take() {
+        if let Some(Open {
+            task,
+            mut directory,
+            ..
+        }) = inner.open.take()
+        {
             inner.prepared.clear();
             close(&task);
             let task = self.begin(&mut directory, wanted)?;
-            inner.open = Some(Open { task, directory, checked: None, flushed: Instant::now() });
+            inner.open = Some(Open {
+                task,
+                directory,
+                checked: None,
+                flushed: Instant::now(),
+            });
         }
         Ok(())
     }
 
     fn applied(&self, task: &Task) -> Result<Option<Epoch>> {
-        Ok(task.committed_offset(&self.topic())?.map(|offset| Epoch(offset.0)))
+        Ok(task
+            .committed_offset(&self.topic())?
+            .map(|offset| Epoch(offset.0)))
     }
 
     fn topic(&self) -> TopicPartition {
-        TopicPartition { topic: LOG.to_owned(), partition: self.number.0 }
+        TopicPartition {
+            topic: LOG.to_owned(),
+            partition: self.number.0,
+        }
     }
 
     /// What enters the database beside an epoch's changes, in the same write.
     fn commit(&self, epoch: Epoch, chain: Digest) -> Commit {
         Commit {
             offsets: OffsetChange::Set(vec![(self.topic(), Some(Offset(epoch.0)))]),
-            properties: vec![(CHAIN.to_owned(), chain.0.to_vec()), (QUERY.to_owned(), self.query_id.as_bytes().to_vec())],
+            properties: vec![
+                (CHAIN.to_owned(), chain.0.to_vec()),
+                (QUERY.to_owned(), self.query_id.as_bytes().to_vec()),
+            ],
         }
     }
 }
@@ -401,9 +518,15 @@ impl View {
         let (mut transaction, base, mut memory) = (task.begin()?, chain(&task)?, memory.share());
         let room = memory.room().max(LEAST_ROOM);
         transaction.limit_memory(room);
-        // Whoever comes meanwhile has what is left: at the end of the session it is known how much this one has taken.
+        // Whoever comes meanwhile has what is left: at the end of the session it is known how much
+        // this one has taken.
         memory.set(room.min(task.uncommitted_max_bytes().try_into().unwrap_or(0)));
-        Ok(Self { task, transaction, memory, base })
+        Ok(Self {
+            task,
+            transaction,
+            memory,
+            base,
+        })
     }
 }
 
@@ -445,7 +568,10 @@ impl std::fmt::Display for Partition {
 }
 
 fn closed() -> Error {
-    Error::new(ErrorKind::StoreClosed, "the partition's database is closed; retry the task")
+    Error::new(
+        ErrorKind::StoreClosed,
+        "the partition's database is closed; retry the task",
+    )
 }
 
 fn close(task: &Task) {
@@ -457,9 +583,15 @@ fn close(task: &Task) {
 
 /// The chain's digest at what the database holds.
 fn chain(task: &Task) -> Result<Digest> {
-    let Some(bytes) = task.property(CHAIN)? else { return Ok(Digest::ZERO) };
+    let Some(bytes) = task.property(CHAIN)? else {
+        return Ok(Digest::ZERO);
+    };
     let bytes = bytes.try_into().map_err(|bytes: Vec<u8>| {
-        let text = format!("the database's chain digest has {} bytes instead of 16; delete the directory, it is made anew", bytes.len());
+        let text = format!(
+            "the database's chain digest has {} bytes instead of 16; delete the directory, it is \
+             made anew",
+            bytes.len()
+        );
         Error::new(ErrorKind::StoreCorrupted, text).path(task.path())
     })?;
     Ok(Digest(bytes))

@@ -17,7 +17,10 @@ impl Pace {
     /// Begins now; there is nothing to tell for a while.
     pub fn start() -> Self {
         let now = Instant::now();
-        Self { started: now, told: Mutex::new(now) }
+        Self {
+            started: now,
+            told: Mutex::new(now),
+        }
     }
 
     /// The time since the start.
@@ -49,13 +52,22 @@ pub fn bytes(count: u64) -> String {
 /// Of a snapshot.
 pub fn bytes_so_far(done: u64, all: u64, elapsed: Duration) -> String {
     let rate = (done as f64 / elapsed.as_secs_f64()) as u64;
-    format!("{} of {}, {} a second, about {} s left", bytes(done), bytes(all), bytes(rate), left(done, all, elapsed))
+    format!(
+        "{} of {}, {} a second, about {} s left",
+        bytes(done),
+        bytes(all),
+        bytes(rate),
+        left(done, all, elapsed)
+    )
 }
 
 /// Of the log: epochs, and the records in them.
 pub fn epochs_so_far(done: u64, all: u64, records: u64, elapsed: Duration) -> String {
     let rate = records as f64 / elapsed.as_secs_f64();
-    format!("{done} of {all} epochs, {records} records, {rate:.0} a second, about {} s left", left(done, all, elapsed))
+    format!(
+        "{done} of {all} epochs, {records} records, {rate:.0} a second, about {} s left",
+        left(done, all, elapsed)
+    )
 }
 
 /// Seconds, if it goes on as it did.
@@ -71,16 +83,32 @@ mod tests {
     #[test]
     fn a_line_says_how_much_how_fast_and_how_long_still() {
         let text = bytes_so_far(1 << 30, 3 << 30, Duration::from_secs(4));
-        assert_eq!(text, "1024 MiB of 3072 MiB, 256 MiB a second, about 8 s left");
+        assert_eq!(
+            text,
+            "1024 MiB of 3072 MiB, 256 MiB a second, about 8 s left"
+        );
         let text = epochs_so_far(12, 52, 240_000, Duration::from_millis(2_400));
-        assert_eq!(text, "12 of 52 epochs, 240000 records, 100000 a second, about 8 s left");
-        assert_eq!([bytes(1_023), bytes(2_048), bytes(11 << 30)], ["1023 bytes", "2 KiB", "11.0 GiB"]);
+        assert_eq!(
+            text,
+            "12 of 52 epochs, 240000 records, 100000 a second, about 8 s left"
+        );
+        assert_eq!(
+            [bytes(1_023), bytes(2_048), bytes(11 << 30)],
+            ["1023 bytes", "2 KiB", "11.0 GiB"]
+        );
     }
 
     #[test]
     fn nothing_is_told_at_once() {
         assert_eq!(Pace::start().due(), None);
-        let late = Pace { started: Instant::now(), told: Mutex::new(Instant::now().checked_sub(BETWEEN).expect("the machine is up")) };
+        let late = Pace {
+            started: Instant::now(),
+            told: Mutex::new(
+                Instant::now()
+                    .checked_sub(BETWEEN)
+                    .expect("the machine is up"),
+            ),
+        };
         assert!(late.due().is_some() && late.due().is_none());
     }
 }

@@ -17,7 +17,13 @@ const LANES: usize = 4;
 
 impl Partition {
     /// Applies the deciding objects of these epochs, both included, each as one commit.
-    pub(super) fn roll_forward(&self, inner: &mut Inner, wanted: &Wanted<'_>, from: Epoch, to: Epoch) -> Result<()> {
+    pub(super) fn roll_forward(
+        &self,
+        inner: &mut Inner,
+        wanted: &Wanted<'_>,
+        from: Epoch,
+        to: Epoch,
+    ) -> Result<()> {
         if from == to {
             self.apply(inner, wanted, from)?;
         } else {
@@ -47,16 +53,24 @@ impl Partition {
             };
             let read: Vec<mpsc::Receiver<Result<Head>>> = (0..lanes).map(lane).collect();
             for done in 0..count {
-                let head = read[done % lanes].recv().map_err(|_| Error::new(ErrorKind::Restore, "the log's reader has ended"))?;
+                let head = read[done % lanes]
+                    .recv()
+                    .map_err(|_| Error::new(ErrorKind::Restore, "the log's reader has ended"))?;
                 records += self.apply_head(inner, &head?)?;
                 if let Some(elapsed) = pace.due() {
-                    log::info!("{self}: replayed {}", epochs_so_far(done as u64 + 1, count as u64, records, elapsed));
+                    log::info!(
+                        "{self}: replayed {}",
+                        epochs_so_far(done as u64 + 1, count as u64, records, elapsed)
+                    );
                 }
             }
             Ok(())
         })?;
         inner.prepared.retain(|prepared| prepared.epoch > to);
-        log::info!("{self}: epochs {from} to {to} restored in {:.2} s, {records} records", pace.elapsed().as_secs_f64());
+        log::info!(
+            "{self}: epochs {from} to {to} restored in {:.2} s, {records} records",
+            pace.elapsed().as_secs_f64()
+        );
         Ok(())
     }
 
@@ -64,14 +78,24 @@ impl Partition {
     fn apply(&self, inner: &mut Inner, wanted: &Wanted<'_>, epoch: Epoch) -> Result<()> {
         let task = Arc::clone(inner.task()?);
         let base = chain(&task)?;
-        if inner.prepared.iter().any(|prepared| prepared.epoch == epoch && prepared.base == base) {
+        if inner
+            .prepared
+            .iter()
+            .any(|prepared| prepared.epoch == epoch && prepared.base == base)
+        {
             let decided = self.decided(wanted, epoch)?;
-            let kept = inner.prepared.iter().find(|kept| (kept.epoch, kept.base, kept.run) == (epoch, base, decided.run));
+            let kept = inner
+                .prepared
+                .iter()
+                .find(|kept| (kept.epoch, kept.base, kept.run) == (epoch, base, decided.run));
             let digest = match kept {
                 // It was put, or found to be the same, when this was kept: it need not be read.
                 Some(kept) => kept.digest,
                 None => {
-                    let header = self.root.head_header(epoch, &decided)?.ok_or_else(|| self.missing(decided.clone(), epoch))?;
+                    let header = self
+                        .root
+                        .head_header(epoch, &decided)?
+                        .ok_or_else(|| self.missing(decided.clone(), epoch))?;
                     self.check_base(&header, base)?;
                     header.digest
                 }
@@ -85,7 +109,10 @@ impl Partition {
         let (pace, restarted) = (Pace::start(), inner.opened()?.checked.is_none());
         let records = self.apply_head(inner, &self.read(wanted, epoch)?)?;
         if restarted || pace.due().is_some() {
-            log::info!("{self}: epoch {epoch} restored in {:.2} s, {records} records", pace.elapsed().as_secs_f64());
+            log::info!(
+                "{self}: epoch {epoch} restored in {:.2} s, {records} records",
+                pace.elapsed().as_secs_f64()
+            );
         }
         Ok(())
     }
@@ -93,7 +120,9 @@ impl Partition {
     /// The object that decided an epoch.
     fn read(&self, wanted: &Wanted<'_>, epoch: Epoch) -> Result<Head> {
         let decided = self.decided(wanted, epoch)?;
-        self.root.head(&decided.operator, epoch, decided.partition, decided.run)?.ok_or_else(|| self.missing(decided.clone(), epoch))
+        self.root
+            .head(&decided.operator, epoch, decided.partition, decided.run)?
+            .ok_or_else(|| self.missing(decided.clone(), epoch))
     }
 
     /// Applies an object of the log; returns how many records it has.
@@ -115,7 +144,10 @@ impl Partition {
         if header.base == base {
             return Ok(());
         }
-        Err(self.root.broken(Violation::BrokenChain { object: header.id(), epoch: header.epoch }))
+        Err(self.root.broken(Violation::BrokenChain {
+            object: header.id(),
+            epoch: header.epoch,
+        }))
     }
 
     /// Commits what a session of this host has staged; false if it cannot be, then the log has it.
@@ -145,7 +177,8 @@ pub fn apply_object(root: &Root, task: &Task, tx: &mut Transaction, head: &Head)
 }
 
 impl Inner {
-    /// The prepared changes that the deciding object has. All others, of this epoch or older, have lost.
+    /// The prepared changes that the deciding object has. All others, of this epoch or older, have
+    /// lost.
     fn take_prepared(&mut self, epoch: Epoch, base: Digest, digest: Digest) -> Option<Prepared> {
         let mut chosen = None;
         for prepared in std::mem::take(&mut self.prepared) {
@@ -159,33 +192,42 @@ impl Inner {
     }
 }
 
-/// Stages records as they are: they were accepted once, so there is no acceptance test and no order.
+/// Stages records as they are: they were accepted once, so there is no acceptance test and no
+/// order.
 fn restore(task: &Task, tx: &mut Transaction, records: &Records) -> Result<()> {
     let mut rows = Vec::new();
     let mut current: Option<&str> = None;
     let mut timed = false;
-    let flush = |store: Option<&str>, rows: &mut Vec<VersionRow<'_>>, tx: &mut Transaction| -> Result<()> {
-        if let Some(store) = store {
-            task.apply_changes(store, tx, rows, None)?;
-        }
-        rows.clear();
-        Ok(())
-    };
+    let flush =
+        |store: Option<&str>, rows: &mut Vec<VersionRow<'_>>, tx: &mut Transaction| -> Result<()> {
+            if let Some(store) = store {
+                task.apply_changes(store, tx, rows, None)?;
+            }
+            rows.clear();
+            Ok(())
+        };
     for record in records.iter() {
         if current != Some(record.store) {
             flush(current, &mut rows, tx)?;
             current = Some(record.store);
-            timed = task.stores().any(|spec| spec.name == record.store && spec.kind.restores_with_times());
+            timed = task
+                .stores()
+                .any(|spec| spec.name == record.store && spec.kind.restores_with_times());
         }
         let timestamp = match record.timestamp {
             Some(timestamp) => timestamp,
             None if timed => {
-                let text = "a log record of a store with times has none: restore log/ from a backup";
+                let text =
+                    "a log record of a store with times has none: restore log/ from a backup";
                 return Err(Error::new(ErrorKind::Restore, text).store(record.store));
             }
             None => Timestamp(0),
         };
-        rows.push(VersionRow { key: record.key, value: record.value, timestamp });
+        rows.push(VersionRow {
+            key: record.key,
+            value: record.value,
+            timestamp,
+        });
     }
     flush(current, &mut rows, tx)
 }

@@ -1,4 +1,5 @@
-//! What a database is made anew from: the newest good snapshot, fetched beside it and put in its place.
+//! What a database is made anew from: the newest good snapshot, fetched beside it and put in its
+//! place.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,9 +21,10 @@ use crate::root::{Moved, SnapshotId};
 pub struct Origin {
     /// The newest of them: the one that it was made from, or that was taken of it since.
     newest: Option<SnapshotId>,
-    /// Those whose databases were damaged when they were read, the last one last. A block that goes bad on a local disk goes into
-    /// the next snapshot with all its digests right: a database is made from such a one only where there is nothing else, and it
-    /// goes as soon as there is a newer one. Not before: it may have been good, and the disk that it was restored to bad.
+    /// Those whose databases were damaged when they were read, the last one last. A block that goes
+    /// bad on a local disk goes into the next snapshot with all its digests right: a database is
+    /// made from such a one only where there is nothing else, and it goes as soon as there is a
+    /// newer one. Not before: it may have been good, and the disk that it was restored to bad.
     doubted: Vec<SnapshotId>,
 }
 
@@ -31,7 +33,11 @@ impl Partition {
     pub(super) fn doubt(&self) {
         let mut origin = self.origin.lock();
         if let Some(id) = origin.newest.take() {
-            log::warn!("{self}: the snapshot of epoch {} may have the damage, too: another one is preferred", id.epoch);
+            log::warn!(
+                "{self}: the snapshot of epoch {} may have the damage, too: another one is \
+                 preferred",
+                id.epoch
+            );
             origin.doubted.retain(|other| *other != id);
             origin.doubted.push(id);
             self.next_at_once.store(true, Ordering::Relaxed);
@@ -40,7 +46,11 @@ impl Partition {
 
     /// Whether a snapshot of that epoch would have the name of one that may be damaged.
     pub(super) fn is_doubted(&self, epoch: Epoch) -> bool {
-        self.origin.lock().doubted.iter().any(|id| id.epoch == epoch)
+        self.origin
+            .lock()
+            .doubted
+            .iter()
+            .any(|id| id.epoch == epoch)
     }
 
     /// A snapshot was taken; returns those that may be damaged and are needed no more.
@@ -56,11 +66,19 @@ impl Partition {
 
     /// When a snapshot was last found to be damaged, as a rank; none for one that was not.
     fn doubts(&self, id: &SnapshotId) -> Option<usize> {
-        self.origin.lock().doubted.iter().position(|other| other == id)
+        self.origin
+            .lock()
+            .doubted
+            .iter()
+            .position(|other| other == id)
     }
 
     /// A database where there is none: that of the newest good snapshot, else an empty one.
-    pub(super) fn begin(&self, directory: &mut Directory, wanted: &Wanted<'_>) -> Result<Arc<Task>> {
+    pub(super) fn begin(
+        &self,
+        directory: &mut Directory,
+        wanted: &Wanted<'_>,
+    ) -> Result<Arc<Task>> {
         // What may be left there first, so that the disk need not hold both.
         directory.clear()?;
         let fetched = directory.beside("restore");
@@ -75,12 +93,20 @@ impl Partition {
         }
     }
 
-    /// Puts the newest good snapshot in place of a database that is so old that the log behind it is gone, or that is empty.
+    /// Puts the newest good snapshot in place of a database that is so old that the log behind it
+    /// is gone, or that is empty.
     pub(super) fn catch_up(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<()> {
-        let Open { task, directory, .. } = inner.opened()?;
-        let (applied, old, fetched) = (self.applied(task)?, Arc::clone(task), directory.beside("restore"));
+        let Open {
+            task, directory, ..
+        } = inner.opened()?;
+        let (applied, old, fetched) = (
+            self.applied(task)?,
+            Arc::clone(task),
+            directory.beside("restore"),
+        );
         if let Some(applied) = applied
-            && (applied >= wanted.epoch || !self.root.objects(Some(&self.operator), applied)?.is_empty())
+            && (applied >= wanted.epoch
+                || !self.root.objects(Some(&self.operator), applied)?.is_empty())
         {
             return Ok(());
         }
@@ -102,11 +128,17 @@ impl Partition {
         };
         let open = inner.open.take();
         inner.prepared.clear();
-        inner.open = Some(Open { task: task?, checked: None, flushed: Instant::now(), ..open.ok_or_else(super::closed)? });
+        inner.open = Some(Open {
+            task: task?,
+            checked: None,
+            flushed: Instant::now(),
+            ..open.ok_or_else(super::closed)?
+        });
         Ok(())
     }
 
-    /// Fetches the newest snapshot that is good and has `adopt` open it; none if there is no such, and the log is whole.
+    /// Fetches the newest snapshot that is good and has `adopt` open it; none if there is no such,
+    /// and the log is whole.
     fn newest_snapshot(
         &self,
         wanted: &Wanted<'_>,
@@ -116,12 +148,20 @@ impl Partition {
     ) -> Result<Option<Arc<Task>>> {
         let mut damaged = Vec::new();
         let restored = self.first_good(wanted, applied, fetched, adopt, &mut damaged)?;
-        // The state is there without them. Whoever counts snapshots, to remove older ones and the log behind them, goes by names.
+        // The state is there without them. Whoever counts snapshots, to remove older ones and the
+        // log behind them, goes by names.
         for id in &damaged {
             self.next_at_once.store(true, Ordering::Relaxed);
             match self.root.discard_snapshot(id, wanted.run) {
-                Ok(()) => log::warn!("{self}: the damaged snapshot of epoch {} is removed, the next one is taken at once", id.epoch),
-                Err(error) => log::warn!("{self}: the damaged snapshot of epoch {} stays: {error}", id.epoch),
+                Ok(()) => log::warn!(
+                    "{self}: the damaged snapshot of epoch {} is removed, the next one is taken \
+                     at once",
+                    id.epoch
+                ),
+                Err(error) => log::warn!(
+                    "{self}: the damaged snapshot of epoch {} stays: {error}",
+                    id.epoch
+                ),
             }
         }
         Ok(restored)
@@ -136,16 +176,28 @@ impl Partition {
         mut adopt: impl FnMut() -> Result<Arc<Task>>,
         damaged: &mut Vec<SnapshotId>,
     ) -> Result<Option<Arc<Task>>> {
-        let newer = |id: &SnapshotId| id.epoch < wanted.epoch && applied.is_none_or(|applied| id.epoch > applied);
+        let newer = |id: &SnapshotId| {
+            id.epoch < wanted.epoch && applied.is_none_or(|applied| id.epoch > applied)
+        };
         let look = || -> Result<Vec<SnapshotId>> {
-            let mut found: Vec<SnapshotId> = self.root.snapshots(&self.operator, self.number)?.into_iter().filter(newer).collect();
+            let mut found: Vec<SnapshotId> = self
+                .root
+                .snapshots(&self.operator, self.number)?
+                .into_iter()
+                .filter(newer)
+                .collect();
             found.sort_by_key(|id| self.doubts(id));
             Ok(found)
         };
         // Without a snapshot the log must be whole.
         let first = applied.unwrap_or(wanted.first_epoch);
-        let is_log_whole =
-            || -> Result<bool> { Ok(self.root.objects(Some(&self.operator), first)?.iter().any(|object| object.partition == self.number)) };
+        let is_log_whole = || -> Result<bool> {
+            Ok(self
+                .root
+                .objects(Some(&self.operator), first)?
+                .iter()
+                .any(|object| object.partition == self.number))
+        };
         let (mut candidates, mut reasons) = (look()?, String::new());
         while !candidates.is_empty() {
             for id in &candidates {
@@ -161,18 +213,32 @@ impl Partition {
                         self.came_from(Some(id.clone()));
                         return Ok(Some(task));
                     }
-                    Err(error) if matches!(error.kind(), ErrorKind::Restore | ErrorKind::StoreCorrupted | ErrorKind::TaskCorrupted) => {
+                    Err(error)
+                        if matches!(
+                            error.kind(),
+                            ErrorKind::Restore
+                                | ErrorKind::StoreCorrupted
+                                | ErrorKind::TaskCorrupted
+                        ) =>
+                    {
                         // Another store than the query's (`TaskCorrupted`) is no damage.
-                        if !is_log && error.kind() != ErrorKind::TaskCorrupted && !damaged.contains(id) {
+                        if !is_log
+                            && error.kind() != ErrorKind::TaskCorrupted
+                            && !damaged.contains(id)
+                        {
                             damaged.push(id.clone());
                         }
-                        log::warn!("{self}: the snapshot of epoch {} is of no use: {error}", id.epoch);
+                        log::warn!(
+                            "{self}: the snapshot of epoch {} is of no use: {error}",
+                            id.epoch
+                        );
                         reasons.push_str(&format!("; the snapshot of epoch {}: {error}", id.epoch));
                     }
                     Err(error) => return Err(error),
                 }
             }
-            // Another host that still takes snapshots may have removed these meanwhile: then there are newer ones.
+            // Another host that still takes snapshots may have removed these meanwhile: then there
+            // are newer ones.
             let now = look()?;
             if now.iter().all(|id| candidates.contains(id)) {
                 break;
@@ -181,7 +247,8 @@ impl Partition {
         }
         if !candidates.is_empty() && !is_log_whole()? {
             let text = format!(
-                "{self}: the log behind epoch {first} is gone, and no snapshot can be read{reasons}. Restore the root from a backup"
+                "{self}: the log behind epoch {first} is gone, and no snapshot can be \
+                 read{reasons}. Restore the root from a backup"
             );
             return Err(Error::new(ErrorKind::Restore, text));
         }
@@ -203,9 +270,18 @@ impl Partition {
         remove(fetched)?;
         let moved = self.root.fetch_snapshot(id, fetched, &|so_far: Moved| {
             if so_far.copied == 0 {
-                log::info!("{self}: restoring the snapshot of epoch {}: {} files, {}", id.epoch, so_far.files, bytes(so_far.bytes));
+                log::info!(
+                    "{self}: restoring the snapshot of epoch {}: {} files, {}",
+                    id.epoch,
+                    so_far.files,
+                    bytes(so_far.bytes)
+                );
             } else if let Some(elapsed) = pace.due() {
-                log::info!("{self}: snapshot of epoch {}: {}", id.epoch, bytes_so_far(so_far.copied, so_far.bytes, elapsed));
+                log::info!(
+                    "{self}: snapshot of epoch {}: {}",
+                    id.epoch,
+                    bytes_so_far(so_far.copied, so_far.bytes, elapsed)
+                );
             }
         });
         if moved.is_err()
@@ -231,7 +307,9 @@ impl Partition {
     }
 
     fn holds(&self, task: &Task, id: &SnapshotId) -> Result<bool> {
-        let ours = task.property(QUERY)?.is_some_and(|query| query == self.query_id.as_bytes());
+        let ours = task
+            .property(QUERY)?
+            .is_some_and(|query| query == self.query_id.as_bytes());
         Ok(ours && self.applied(task)? == Some(id.epoch) && chain(task)? == id.chain)
     }
 }

@@ -1,7 +1,8 @@
 //! Snapshots of a partition: taken now and then beside the epochs.
 //!
-//! Two are kept, so that a damaged one is no loss. The log is needed from the older one of every partition of every operator
-//! on; what lies before that, and further back than `retain_epochs`, is removed.
+//! Two are kept, so that a damaged one is no loss. The log is needed from the older one of every
+//! partition of every operator on; what lies before that, and further back than `retain_epochs`, is
+//! removed.
 
 use std::fs;
 use std::path::Path;
@@ -58,25 +59,41 @@ impl Partition {
     /// Begins a snapshot in a thread of its own, if it is time for one.
     pub(super) fn snapshot_if_due(self: &Arc<Self>, inner: &mut Inner, wanted: &Wanted<'_>) {
         let last = *inner.snapshots.last.get_or_insert_with(Instant::now);
-        // Files have no copy of a store in memory: without snapshots the log stays whole, which brings it back.
-        if self.is_uploading() || wanted.stores.iter().any(|store| !store.persistent) || !self.is_due(&inner.snapshots, last, wanted) {
+        // Files have no copy of a store in memory: without snapshots the log stays whole, which
+        // brings it back.
+        if self.is_uploading()
+            || wanted.stores.iter().any(|store| !store.persistent)
+            || !self.is_due(&inner.snapshots, last, wanted)
+        {
             return;
         }
         let begun = Instant::now();
         self.uploading.store(true, Ordering::Relaxed);
         inner.snapshots.last = Some(begun);
         inner.snapshots.begun = true;
-        let (partition, run, partitions, policy) = (Arc::clone(self), wanted.run, wanted.partitions, wanted.snapshots);
+        let (partition, run, partitions, policy) = (
+            Arc::clone(self),
+            wanted.run,
+            wanted.partitions,
+            wanted.snapshots,
+        );
         let work = move || {
             let _ends = Upload(&partition.uploading);
             match partition.snapshot(run, partitions, policy, begun) {
                 // The host ends, or the partition has moved: the next owner takes one.
-                Err(error) if error.kind() == ErrorKind::StoreClosed => log::debug!("{partition}: no snapshot: {error}"),
-                Err(error) => log::warn!("{partition}: no snapshot was taken, the next one may be: {error}"),
+                Err(error) if error.kind() == ErrorKind::StoreClosed => {
+                    log::debug!("{partition}: no snapshot: {error}")
+                }
+                Err(error) => {
+                    log::warn!("{partition}: no snapshot was taken, the next one may be: {error}")
+                }
                 Ok(()) => {}
             }
         };
-        if let Err(error) = thread::Builder::new().name(format!("snapshot-{}", self.number)).spawn(work) {
+        if let Err(error) = thread::Builder::new()
+            .name(format!("snapshot-{}", self.number))
+            .spawn(work)
+        {
             self.uploading.store(false, Ordering::Relaxed);
             log::warn!("{self}: no snapshot was taken: {error}");
         }
@@ -88,38 +105,64 @@ impl Partition {
     }
 
     fn is_due(&self, known: &Snapshots, last: Instant, wanted: &Wanted<'_>) -> bool {
-        let Some(applied) = wanted.epoch.previous() else { return false };
+        let Some(applied) = wanted.epoch.previous() else {
+            return false;
+        };
         let at_once = self.next_at_once.load(Ordering::Relaxed);
         let newest = known.epoch.filter(|_| !at_once);
         if newest.is_some_and(|newest| applied <= newest) || self.is_doubted(applied) {
             return false;
         }
-        // Hosts may live shorter than the interval, start after start: the first one of each goes by epochs as well.
-        let behind = applied.0.saturating_sub(newest.map_or(wanted.first_epoch.0.saturating_sub(1), |newest| newest.0));
-        at_once || last.elapsed() >= wanted.snapshots.interval || !known.begun && behind >= wanted.snapshots.retain_epochs
+        // Hosts may live shorter than the interval, start after start: the first one of each goes
+        // by epochs as well.
+        let behind = applied.0.saturating_sub(
+            newest.map_or(wanted.first_epoch.0.saturating_sub(1), |newest| newest.0),
+        );
+        at_once
+            || last.elapsed() >= wanted.snapshots.interval
+            || !known.begun && behind >= wanted.snapshots.retain_epochs
     }
 
-    fn snapshot(&self, run: RunNumber, partitions: u32, policy: SnapshotPolicy, begun: Instant) -> Result<()> {
+    fn snapshot(
+        &self,
+        run: RunNumber,
+        partitions: u32,
+        policy: SnapshotPolicy,
+        begun: Instant,
+    ) -> Result<()> {
         let turn = UPLOAD.lock();
         let started = Instant::now();
         let task = Arc::clone(self.inner.lock().task()?);
-        // Most of what is in memory goes to files while epochs go on; the checkpoint then finds little left to write.
+        // Most of what is in memory goes to files while epochs go on; the checkpoint then finds
+        // little left to write.
         task.flush(true)?;
         drop(task);
         let (id, directory, mut known, rebuilds) = {
             let mut inner = self.inner.lock();
             let rebuilds = inner.rebuilds;
             let known = std::mem::take(&mut inner.snapshots.known);
-            let Open { task, directory, .. } = inner.opened()?;
+            let Open {
+                task, directory, ..
+            } = inner.opened()?;
             // One that may be damaged would keep its name and its files.
-            let Some(epoch) = self.applied(task)?.filter(|epoch| !self.is_doubted(*epoch)) else { return Ok(()) };
-            let id = SnapshotId { operator: self.operator.clone(), partition: self.number, epoch, chain: chain(task)? };
+            let Some(epoch) = self.applied(task)?.filter(|epoch| !self.is_doubted(*epoch)) else {
+                return Ok(());
+            };
+            let id = SnapshotId {
+                operator: self.operator.clone(),
+                partition: self.number,
+                epoch,
+                chain: chain(task)?,
+            };
             let copy = directory.beside("snapshot");
             remove(&copy)?;
             task.checkpoint(&copy)?;
             (id, copy, known, rebuilds)
         };
-        let moved = self.root.fence(run).and_then(|()| self.root.put_snapshot(&id, run, &directory, &mut known));
+        let moved = self
+            .root
+            .fence(run)
+            .and_then(|()| self.root.put_snapshot(&id, run, &directory, &mut known));
         if let Err(left) = remove(&directory) {
             log::warn!("{self}: the files of a snapshot are left on the disk: {left}");
         }
@@ -129,7 +172,11 @@ impl Partition {
             let mut inner = self.inner.lock();
             if inner.rebuilds != rebuilds {
                 drop(inner);
-                log::warn!("{self}: the snapshot of epoch {} is removed: its database was made anew meanwhile", id.epoch);
+                log::warn!(
+                    "{self}: the snapshot of epoch {} is removed: its database was made anew \
+                     meanwhile",
+                    id.epoch
+                );
                 self.next_at_once.store(true, Ordering::Relaxed);
                 return self.root.discard_snapshot(&id, run);
             }
@@ -146,11 +193,14 @@ impl Partition {
         drop(turn);
         // What this one has made needless goes with the next round, of all partitions.
         let forgotten = match self.root.is_cleaning_due(begun, policy.interval) {
-            true => self.root.forget_log(id.epoch, run, partitions, KEPT, policy.retain_epochs)?,
+            true => self
+                .root
+                .forget_log(id.epoch, run, partitions, KEPT, policy.retain_epochs)?,
             false => 0,
         };
         log::info!(
-            "{self}: snapshot of epoch {}: {} files, {} of {} copied, {forgotten} epochs of the log removed, {:.2} s",
+            "{self}: snapshot of epoch {}: {} files, {} of {} copied, {forgotten} epochs of the \
+             log removed, {:.2} s",
             id.epoch,
             moved.files,
             bytes(moved.copied),
@@ -164,9 +214,11 @@ impl Partition {
 /// Deletes a directory, if it is there.
 pub(super) fn remove(directory: &Path) -> Result<()> {
     match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::new(ErrorKind::Io, format!("the directory cannot be removed ({error}): check its permissions")).path(directory))
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::new(
+            ErrorKind::Io,
+            format!("the directory cannot be removed ({error}): check its permissions"),
+        )
+        .path(directory)),
         _ => Ok(()),
     }
 }

@@ -19,7 +19,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The run id of a command, which claims a run to fence a query that lives on; no two are the same.
+    /// The run id of a command, which claims a run to fence a query that lives on; no two are the
+    /// same.
     #[must_use]
     pub fn run_id_of(command: &str, chance: u64) -> String {
         format!("`{command}` {chance:016x}")
@@ -52,7 +53,12 @@ pub enum ClaimStep {
 
 /// The next step of a run towards its number. `committed`: Spark's commit log holds `first_epoch`.
 #[must_use]
-pub fn next_claim(claims: &[Claim], run_id: &str, first_epoch: Epoch, committed: bool) -> ClaimStep {
+pub fn next_claim(
+    claims: &[Claim],
+    run_id: &str,
+    first_epoch: Epoch,
+    committed: bool,
+) -> ClaimStep {
     if let Some(claim) = claims.iter().find(|claim| claim.run_id == run_id) {
         return ClaimStep::Known(claim.number);
     }
@@ -71,14 +77,18 @@ pub struct Fenced {
     pub newer: Claim,
 }
 
-/// Whether a run is still the newest. To be asked with claims read *after* each put or adoption: then either an older
-/// run's tasks cannot all succeed, or the newer run, which lists objects only after its claim, sees that run whole.
+/// Whether a run is still the newest. To be asked with claims read *after* each put or adoption:
+/// then either an older run's tasks cannot all succeed, or the newer run, which lists objects only
+/// after its claim, sees that run whole.
 ///
 /// # Errors
 /// [`Fenced`] names the newest run.
 pub fn fence(mine: RunNumber, claims: &[Claim]) -> Result<(), Fenced> {
     match newest(claims) {
-        Some(newer) if newer.number > mine => Err(Fenced { mine, newer: newer.clone() }),
+        Some(newer) if newer.number > mine => Err(Fenced {
+            mine,
+            newer: newer.clone(),
+        }),
         _ => Ok(()),
     }
 }
@@ -92,21 +102,41 @@ mod tests {
     use super::*;
 
     fn claim(number: u64, run_id: &str) -> Claim {
-        Claim { number: RunNumber(number), run_id: run_id.into(), first_epoch: Epoch(3), query_id: "q".into() }
+        Claim {
+            number: RunNumber(number),
+            run_id: run_id.into(),
+            first_epoch: Epoch(3),
+            query_id: "q".into(),
+        }
     }
 
     #[test]
     fn a_run_claims_once_and_after_the_newest() {
-        assert_eq!(next_claim(&[], "a", Epoch(3), false), ClaimStep::Put(RunNumber(1)));
+        assert_eq!(
+            next_claim(&[], "a", Epoch(3), false),
+            ClaimStep::Put(RunNumber(1))
+        );
         let claims = [claim(2, "b"), claim(1, "a")];
-        assert_eq!(next_claim(&claims, "a", Epoch(3), false), ClaimStep::Known(RunNumber(1)));
-        assert_eq!(next_claim(&claims, "c", Epoch(3), false), ClaimStep::Put(RunNumber(3)));
+        assert_eq!(
+            next_claim(&claims, "a", Epoch(3), false),
+            ClaimStep::Known(RunNumber(1))
+        );
+        assert_eq!(
+            next_claim(&claims, "c", Epoch(3), false),
+            ClaimStep::Put(RunNumber(3))
+        );
     }
 
     #[test]
     fn a_run_that_comes_after_the_commit_is_refused() {
-        assert_eq!(next_claim(&[claim(1, "a")], "b", Epoch(3), true), ClaimStep::Refused { epoch: Epoch(3) });
-        assert_eq!(next_claim(&[claim(1, "a")], "a", Epoch(3), true), ClaimStep::Known(RunNumber(1)));
+        assert_eq!(
+            next_claim(&[claim(1, "a")], "b", Epoch(3), true),
+            ClaimStep::Refused { epoch: Epoch(3) }
+        );
+        assert_eq!(
+            next_claim(&[claim(1, "a")], "a", Epoch(3), true),
+            ClaimStep::Known(RunNumber(1))
+        );
     }
 
     #[test]
@@ -114,6 +144,9 @@ mod tests {
         let claims = [claim(1, "a"), claim(3, "c"), claim(2, "b")];
         assert_eq!(fence(RunNumber(3), &claims), Ok(()));
         let fenced = fence(RunNumber(1), &claims).expect_err("not the newest");
-        assert_eq!((fenced.mine, fenced.newer.number), (RunNumber(1), RunNumber(3)));
+        assert_eq!(
+            (fenced.mine, fenced.newer.number),
+            (RunNumber(1), RunNumber(3))
+        );
     }
 }

@@ -22,21 +22,30 @@ pub enum Decision {
 
 /// The highest whole run decides.
 ///
-/// A run is whole when each operator with objects of that run has all `partitions`, and no operator of a whole run below
-/// it is left out. Without the second half a run that was killed between two operators' stages would count as whole: it
-/// would hide the complete run below it, whose output may have reached the sink, from the next run, which then need not
-/// reproduce it (`tests/protocol_model/`, `ForgetsOperators`).
+/// A run is whole when each operator with objects of that run has all `partitions`, and no operator
+/// of a whole run below it is left out. Without the second half a run that was killed between two
+/// operators' stages would count as whole: it would hide the complete run below it, whose output
+/// may have reached the sink, from the next run, which then need not reproduce it
+/// (`tests/protocol_model/`, `ForgetsOperators`).
 #[must_use]
 pub fn decide(objects: &[ObjectId], partitions: u32) -> Decision {
     let mut runs: BTreeMap<RunNumber, Operators<'_>> = BTreeMap::new();
     for object in objects {
-        runs.entry(object.run).or_default().entry(&object.operator).or_default().insert(object.partition);
+        runs.entry(object.run)
+            .or_default()
+            .entry(&object.operator)
+            .or_default()
+            .insert(object.partition);
     }
     let mut whole: Option<(RunNumber, &Operators<'_>)> = None;
     let mut partial = None;
     for (run, operators) in &runs {
         let missing = missing(operators, partitions);
-        let left_out = whole.is_some_and(|(_, below)| below.keys().any(|operator| !operators.contains_key(operator)));
+        let left_out = whole.is_some_and(|(_, below)| {
+            below
+                .keys()
+                .any(|operator| !operators.contains_key(operator))
+        });
         if missing.is_empty() && !left_out {
             whole = Some((*run, operators));
         } else {
@@ -57,26 +66,40 @@ fn missing(operators: &Operators<'_>, partitions: u32) -> Vec<(OperatorName, Par
     let mut missing = Vec::new();
     for (operator, found) in operators {
         let all = (0..i32::try_from(partitions).unwrap_or(i32::MAX)).map(Partition);
-        missing.extend(all.filter(|partition| !found.contains(partition)).map(|partition| ((*operator).clone(), partition)));
+        missing.extend(
+            all.filter(|partition| !found.contains(partition))
+                .map(|partition| ((*operator).clone(), partition)),
+        );
     }
     missing
 }
 
-/// The objects of runs above the deciding one: each must have the same digest as that run's object of the same
-/// operator and partition (and that one must be there), else the epoch was evaluated in part.
+/// The objects of runs above the deciding one: each must have the same digest as that run's object
+/// of the same operator and partition (and that one must be there), else the epoch was evaluated in
+/// part.
 ///
-/// A run whose tasks all succeeded was whole before any newer run claimed, so every newer object reproduces it. One
-/// that differs shows that the lower run became whole only when a task of it, already fenced, put its last object: no
-/// sink has seen that run's output, but the newer one's, which was evaluated in part (`take`), may be committed.
+/// A run whose tasks all succeeded was whole before any newer run claimed, so every newer object
+/// reproduces it. One that differs shows that the lower run became whole only when a task of it,
+/// already fenced, put its last object: no sink has seen that run's output, but the newer one's,
+/// which was evaluated in part (`take`), may be committed.
 #[must_use]
 pub fn doubts(objects: &[ObjectId], decided: RunNumber) -> Vec<ObjectId> {
-    objects.iter().filter(|object| object.run > decided).cloned().collect()
+    objects
+        .iter()
+        .filter(|object| object.run > decided)
+        .cloned()
+        .collect()
 }
 
-/// The run below `mine` whose digests `mine` must reproduce, if there is one: its output may have reached a sink.
+/// The run below `mine` whose digests `mine` must reproduce, if there is one: its output may have
+/// reached a sink.
 #[must_use]
 pub fn older_whole(objects: &[ObjectId], partitions: u32, mine: RunNumber) -> Option<RunNumber> {
-    let older: Vec<ObjectId> = objects.iter().filter(|object| object.run < mine).cloned().collect();
+    let older: Vec<ObjectId> = objects
+        .iter()
+        .filter(|object| object.run < mine)
+        .cloned()
+        .collect();
     match decide(&older, partitions) {
         Decision::Run(run) => Some(run),
         Decision::Partial { .. } | Decision::Nothing => None,
@@ -106,26 +129,47 @@ mod tests {
         assert_eq!(decide(&both, 2), Decision::Run(RunNumber(2)));
         let newer_is_partial = objects(&[("a", 0, 1), ("a", 1, 1), ("a", 0, 2)]);
         assert_eq!(decide(&newer_is_partial, 2), Decision::Run(RunNumber(1)));
-        assert_eq!(doubts(&newer_is_partial, RunNumber(1)), objects(&[("a", 0, 2)]));
+        assert_eq!(
+            doubts(&newer_is_partial, RunNumber(1)),
+            objects(&[("a", 0, 2)])
+        );
     }
 
     #[test]
     fn a_run_decides_for_all_operators_or_for_none() {
         let second_operator_lacks_one = objects(&[("a", 0, 1), ("a", 1, 1), ("b", 0, 1)]);
         let missing = vec![(name("b"), Partition(1))];
-        assert_eq!(decide(&second_operator_lacks_one, 2), Decision::Partial { run: RunNumber(1), missing });
+        assert_eq!(
+            decide(&second_operator_lacks_one, 2),
+            Decision::Partial {
+                run: RunNumber(1),
+                missing
+            }
+        );
     }
 
     #[test]
     fn a_run_that_has_not_come_to_an_operator_of_a_whole_run_below_is_not_whole() {
         let killed_between_stages = objects(&[("a", 0, 1), ("b", 0, 1), ("a", 0, 2)]);
-        assert_eq!(decide(&killed_between_stages, 1), Decision::Run(RunNumber(1)));
-        assert_eq!(older_whole(&killed_between_stages, 1, RunNumber(3)), Some(RunNumber(1)));
+        assert_eq!(
+            decide(&killed_between_stages, 1),
+            Decision::Run(RunNumber(1))
+        );
+        assert_eq!(
+            older_whole(&killed_between_stages, 1, RunNumber(3)),
+            Some(RunNumber(1))
+        );
     }
 
     #[test]
     fn an_operator_of_a_partial_run_below_may_be_gone() {
-        let removed = objects(&[("a", 0, 1), ("a", 1, 1), ("b", 0, 1), ("a", 0, 2), ("a", 1, 2)]);
+        let removed = objects(&[
+            ("a", 0, 1),
+            ("a", 1, 1),
+            ("b", 0, 1),
+            ("a", 0, 2),
+            ("a", 1, 2),
+        ]);
         assert_eq!(decide(&removed, 2), Decision::Run(RunNumber(2)));
         let added = objects(&[("a", 0, 1), ("a", 0, 2), ("b", 0, 2)]);
         assert_eq!(decide(&added, 1), Decision::Run(RunNumber(2)));
@@ -135,13 +179,25 @@ mod tests {
     fn partial_names_what_the_highest_run_lacks() {
         let partial = objects(&[("a", 0, 1), ("a", 2, 4)]);
         let missing = vec![(name("a"), Partition(0)), (name("a"), Partition(1))];
-        assert_eq!(decide(&partial, 3), Decision::Partial { run: RunNumber(4), missing });
+        assert_eq!(
+            decide(&partial, 3),
+            Decision::Partial {
+                run: RunNumber(4),
+                missing
+            }
+        );
         assert_eq!(decide(&[], 3), Decision::Nothing);
     }
 
     #[test]
     fn only_a_whole_run_below_must_be_reproduced() {
-        let list = objects(&[("a", 0, 1), ("a", 1, 1), ("a", 0, 2), ("a", 0, 3), ("a", 1, 3)]);
+        let list = objects(&[
+            ("a", 0, 1),
+            ("a", 1, 1),
+            ("a", 0, 2),
+            ("a", 0, 3),
+            ("a", 1, 3),
+        ]);
         assert_eq!(older_whole(&list, 2, RunNumber(1)), None);
         assert_eq!(older_whole(&list, 2, RunNumber(3)), Some(RunNumber(1)));
         assert_eq!(older_whole(&list, 2, RunNumber(4)), Some(RunNumber(3)));

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
-/// An xxh3-128 digest, big-endian; hexadecimal in text and JSON. It finds mistakes and damage, it does not withstand
-/// an attacker: whoever can write to the root can change the state anyway.
+/// An xxh3-128 digest, big-endian; hexadecimal in text and JSON. It finds mistakes and damage, it
+/// does not withstand an attacker: whoever can write to the root can change the state anyway.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(pub [u8; 16]);
@@ -63,7 +63,9 @@ impl TryFrom<String> for Digest {
         if text.len() != 32 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(wrong());
         }
-        u128::from_str_radix(&text, 16).map(|number| Self(number.to_be_bytes())).map_err(|_| wrong())
+        u128::from_str_radix(&text, 16)
+            .map(|number| Self(number.to_be_bytes()))
+            .map_err(|_| wrong())
     }
 }
 
@@ -76,8 +78,16 @@ mod tests {
         let digest = Digest::of(b"holdfast");
         let json = serde_json::to_string(&digest).expect("serializes");
         assert_eq!(json.len(), 34);
-        assert_eq!(serde_json::from_str::<Digest>(&json).expect("parses"), digest);
-        for wrong in ["\"\"", "\"zz\"", "\"+0000000000000000000000000000000\"", "\"ä00000000000000000000000000000\""] {
+        assert_eq!(
+            serde_json::from_str::<Digest>(&json).expect("parses"),
+            digest
+        );
+        for wrong in [
+            "\"\"",
+            "\"zz\"",
+            "\"+0000000000000000000000000000000\"",
+            "\"ä00000000000000000000000000000\"",
+        ] {
             assert!(serde_json::from_str::<Digest>(wrong).is_err(), "{wrong}");
         }
     }
@@ -85,6 +95,9 @@ mod tests {
     #[test]
     fn the_chain_depends_on_order() {
         let (a, b) = (Digest::of(b"a"), Digest::of(b"b"));
-        assert_ne!(Digest::ZERO.chain(a).chain(b), Digest::ZERO.chain(b).chain(a));
+        assert_ne!(
+            Digest::ZERO.chain(a).chain(b),
+            Digest::ZERO.chain(b).chain(a)
+        );
     }
 }

@@ -1,14 +1,18 @@
-//! Who decides an epoch, who is fenced, and what is an error: `spark.md` section 3 as pure functions, without any I/O.
+//! Who decides an epoch, who is fenced, and what is an error: `spark.md` section 3 as pure
+//! functions, without any I/O.
 //!
-//! Everything here is a function from what was read (claims, object names, Spark's logs) to the next step, so that a
-//! test can walk through every interleaving of runs, attempts and crashes (`tests/protocol_model/`). [`crate::root`]
-//! does the reading and writing, in the order that these rules need.
+//! Everything here is a function from what was read (claims, object names, Spark's logs) to the
+//! next step, so that a test can walk through every interleaving of runs, attempts and crashes
+//! (`tests/protocol_model/`). [`crate::root`] does the reading and writing, in the order that these
+//! rules need.
 //!
-//! An epoch's life: a run claims its number ([`next_claim`]); a session opens ([`open_step`]) once the epoch before is
-//! final ([`decide`], [`doubts`]); it stages its object ([`older_whole`], [`replay_step`], [`stage_step`]) and reads the claims again
-//! ([`fence`]) before it says so to Spark.
+//! An epoch's life: a run claims its number ([`next_claim`]); a session opens ([`open_step`]) once
+//! the epoch before is final ([`decide`], [`doubts`]); it stages its object ([`older_whole`],
+//! [`replay_step`], [`stage_step`]) and reads the claims again ([`fence`]) before it says so to
+//! Spark.
 //!
-//! Beside it, which host a partition's sessions go to ([`owner_step`]): a matter of time only, never of what an epoch holds.
+//! Beside it, which host a partition's sessions go to ([`owner_step`]): a matter of time only,
+//! never of what an epoch holds.
 
 mod claim;
 mod decision;

@@ -17,6 +17,10 @@ pub struct ObjectId {
 
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "operator {}, partition {}, run {}", self.operator, self.partition, self.run)
+        write!(
+            f,
+            "operator {}, partition {}, run {}",
+            self.operator, self.partition, self.run
+        )
     }
 }

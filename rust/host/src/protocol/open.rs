@@ -2,8 +2,8 @@
 
 use super::{Epoch, OperatorName, Partition, Violation};
 
-/// What was read before a session opens. Read `applied` *before* Spark's logs: an epoch in the database was committed
-/// when it was applied, so a commit log read later must show it.
+/// What was read before a session opens. Read `applied` *before* Spark's logs: an epoch in the
+/// database was committed when it was applied, so a commit log read later must show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenFacts {
     /// Whose state.
@@ -12,11 +12,14 @@ pub struct OpenFacts {
     pub partition: Partition,
     /// The epoch that the session is for.
     pub epoch: Epoch,
-    /// The epoch in which the operator first took part in the query: its state before that is empty.
+    /// The epoch in which the operator first took part in the query: its state before that is
+    /// empty.
     pub first_epoch: Epoch,
-    /// The last epoch in the local database, if it has any; or a later one that the root shows to have been committed.
+    /// The last epoch in the local database, if it has any; or a later one that the root shows to
+    /// have been committed.
     pub applied: Option<Epoch>,
-    /// The database's chain is that of the object that decided `applied`, as far as it was looked at.
+    /// The database's chain is that of the object that decided `applied`, as far as it was looked
+    /// at.
     pub applied_decided: bool,
     /// Spark's commit log holds the epoch before (true for epoch 0, which has none).
     pub previous_committed: bool,
@@ -38,7 +41,8 @@ pub enum OpenStep {
         /// The last one: the epoch before the session's.
         to: Epoch,
     },
-    /// Wipe the local database, log and count it with this reason, then ask again (with nothing applied).
+    /// Wipe the local database, log and count it with this reason, then ask again (with nothing
+    /// applied).
     Rebuild {
         /// Why, for the log.
         reason: String,
@@ -63,15 +67,21 @@ pub fn open_step(facts: &OpenFacts) -> OpenStep {
     }
     match facts.applied {
         None => roll_forward(facts.first_epoch, epoch),
-        Some(applied) if applied > epoch => {
-            OpenStep::Error(Violation::StateAhead { operator: facts.operator.clone(), partition: facts.partition, applied, epoch })
-        }
-        Some(applied) if applied == epoch => {
-            OpenStep::Rebuild { reason: format!("the state holds epoch {epoch}, which Spark has not committed (its last commit was lost)") }
-        }
-        Some(applied) if !facts.applied_decided => {
-            OpenStep::Rebuild { reason: format!("the state holds an object of epoch {applied} that did not decide it") }
-        }
+        Some(applied) if applied > epoch => OpenStep::Error(Violation::StateAhead {
+            operator: facts.operator.clone(),
+            partition: facts.partition,
+            applied,
+            epoch,
+        }),
+        Some(applied) if applied == epoch => OpenStep::Rebuild {
+            reason: format!(
+                "the state holds epoch {epoch}, which Spark has not committed (its last commit \
+                 was lost)"
+            ),
+        },
+        Some(applied) if !facts.applied_decided => OpenStep::Rebuild {
+            reason: format!("the state holds an object of epoch {applied} that did not decide it"),
+        },
         Some(applied) => roll_forward(applied.next(), epoch),
     }
 }
@@ -105,21 +115,52 @@ mod tests {
     fn a_state_at_the_epoch_before_is_ready() {
         assert_eq!(open_step(&facts(7, Some(6))), OpenStep::Ready);
         assert_eq!(open_step(&facts(0, None)), OpenStep::Ready);
-        assert_eq!(open_step(&OpenFacts { first_epoch: Epoch(7), ..facts(7, None) }), OpenStep::Ready);
+        assert_eq!(
+            open_step(&OpenFacts {
+                first_epoch: Epoch(7),
+                ..facts(7, None)
+            }),
+            OpenStep::Ready
+        );
     }
 
     #[test]
     fn a_state_behind_rolls_forward() {
-        assert_eq!(open_step(&facts(7, Some(3))), OpenStep::Apply { from: Epoch(4), to: Epoch(6) });
-        assert_eq!(open_step(&facts(7, None)), OpenStep::Apply { from: Epoch(0), to: Epoch(6) });
-        let late = OpenFacts { first_epoch: Epoch(5), ..facts(7, None) };
-        assert_eq!(open_step(&late), OpenStep::Apply { from: Epoch(5), to: Epoch(6) });
+        assert_eq!(
+            open_step(&facts(7, Some(3))),
+            OpenStep::Apply {
+                from: Epoch(4),
+                to: Epoch(6)
+            }
+        );
+        assert_eq!(
+            open_step(&facts(7, None)),
+            OpenStep::Apply {
+                from: Epoch(0),
+                to: Epoch(6)
+            }
+        );
+        let late = OpenFacts {
+            first_epoch: Epoch(5),
+            ..facts(7, None)
+        };
+        assert_eq!(
+            open_step(&late),
+            OpenStep::Apply {
+                from: Epoch(5),
+                to: Epoch(6)
+            }
+        );
     }
 
     #[test]
     fn a_state_ahead_by_one_uncommitted_epoch_is_rebuilt_and_by_more_is_an_error() {
-        assert!(matches!(open_step(&facts(7, Some(7))), OpenStep::Rebuild { .. }));
-        let OpenStep::Error(error @ Violation::StateAhead { .. }) = open_step(&facts(7, Some(8))) else {
+        assert!(matches!(
+            open_step(&facts(7, Some(7))),
+            OpenStep::Rebuild { .. }
+        ));
+        let OpenStep::Error(error @ Violation::StateAhead { .. }) = open_step(&facts(7, Some(8)))
+        else {
             panic!("a state ahead by two must not open");
         };
         assert!(error.to_string().contains("holdfast rewind"), "{error}");
@@ -127,24 +168,46 @@ mod tests {
 
     #[test]
     fn an_object_that_did_not_decide_is_rebuilt() {
-        let other = OpenFacts { applied_decided: false, ..facts(7, Some(6)) };
+        let other = OpenFacts {
+            applied_decided: false,
+            ..facts(7, Some(6))
+        };
         assert!(matches!(open_step(&other), OpenStep::Rebuild { .. }));
     }
 
     #[test]
     fn a_task_of_a_committed_epoch_never_touches_the_state() {
         for applied in [6, 7, 8] {
-            let stale = OpenFacts { committed: true, ..facts(7, Some(applied)) };
-            assert_eq!(open_step(&stale), OpenStep::Error(Violation::AlreadyCommitted { epoch: Epoch(7) }));
+            let stale = OpenFacts {
+                committed: true,
+                ..facts(7, Some(applied))
+            };
+            assert_eq!(
+                open_step(&stale),
+                OpenStep::Error(Violation::AlreadyCommitted { epoch: Epoch(7) })
+            );
         }
     }
 
     #[test]
     fn sparks_own_logs_must_lie_beside_the_state() {
-        let elsewhere = OpenFacts { has_offsets: false, previous_committed: false, ..facts(7, Some(6)) };
-        assert_eq!(open_step(&elsewhere), OpenStep::Error(Violation::NoOffsets { epoch: Epoch(7) }));
-        let lost = OpenFacts { previous_committed: false, ..facts(7, Some(6)) };
-        let violation = Violation::PreviousNotCommitted { epoch: Epoch(7), previous: Epoch(6) };
+        let elsewhere = OpenFacts {
+            has_offsets: false,
+            previous_committed: false,
+            ..facts(7, Some(6))
+        };
+        assert_eq!(
+            open_step(&elsewhere),
+            OpenStep::Error(Violation::NoOffsets { epoch: Epoch(7) })
+        );
+        let lost = OpenFacts {
+            previous_committed: false,
+            ..facts(7, Some(6))
+        };
+        let violation = Violation::PreviousNotCommitted {
+            epoch: Epoch(7),
+            previous: Epoch(6),
+        };
         assert_eq!(open_step(&lost), OpenStep::Error(violation));
     }
 }

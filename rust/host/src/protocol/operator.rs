@@ -5,8 +5,8 @@ use std::fmt;
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-/// The name of an operator: 1 to 100 ASCII letters, digits, `_` or `-`, since it becomes part of object names (where a
-/// dot separates the parts).
+/// The name of an operator: 1 to 100 ASCII letters, digits, `_` or `-`, since it becomes part of
+/// object names (where a dot separates the parts).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OperatorName(String);
@@ -24,7 +24,10 @@ impl OperatorName {
         }
         Err(Error::new(
             ErrorKind::InvalidValue,
-            format!("operator name {name:?}: use 1 to 100 ASCII letters, digits, '_' or '-' (give one with name=...)"),
+            format!(
+                "operator name {name:?}: use 1 to 100 ASCII letters, digits, '_' or '-' (give one \
+                 with name=...)"
+            ),
         ))
     }
 
@@ -66,6 +69,12 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidValue);
             assert!(error.to_string().contains("name="), "{error}");
         }
-        assert_eq!(OperatorName::new("join_asof-currency").map(|n| n.to_string()).ok().as_deref(), Some("join_asof-currency"));
+        assert_eq!(
+            OperatorName::new("join_asof-currency")
+                .map(|n| n.to_string())
+                .ok()
+                .as_deref(),
+            Some("join_asof-currency")
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! Which host serves a partition: `spark.md` section 2. Claims under `owners/`, put if absent, ordered by (run, generation).
+//! Which host serves a partition: `spark.md` section 2. Claims under `owners/`, put if absent,
+//! ordered by (run, generation).
 //!
-//! Ownership says where a partition's database is warm, and nothing else: what an epoch holds is decided by the log's
-//! puts. So every judgement here may be wrong ("gone" of a host that only slept, two hosts that both think they own) and
-//! costs time, never data; `docs/design/ownership.md` has the argument, `tests/ownership_model.rs` walks through it.
+//! Ownership says where a partition's database is warm, and nothing else: what an epoch holds is
+//! decided by the log's puts. So every judgement here may be wrong ("gone" of a host that only
+//! slept, two hosts that both think they own) and costs time, never data;
+//! `docs/design/ownership.md` has the argument, `tests/ownership_model.rs` walks through it.
 
 use std::fmt;
 
@@ -10,11 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{Generation, RunNumber};
 
-/// How many of the newest claims count before the asking host serves a partition itself: the owner's, and that of the one
-/// before it, whose copy is the next best. Asking one that is gone may take as long as it takes to find that out.
+/// How many of the newest claims count before the asking host serves a partition itself: the
+/// owner's, and that of the one before it, whose copy is the next best. Asking one that is gone may
+/// take as long as it takes to find that out.
 pub const NEWEST_OWNERS: usize = 2;
 
-/// One host's ownership of one partition. Terms are ordered: a newer run's come after all of an older one's.
+/// One host's ownership of one partition. Terms are ordered: a newer run's come after all of an
+/// older one's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Term {
     /// Of which run.
@@ -27,13 +31,20 @@ impl Term {
     /// The first term of a run.
     #[must_use]
     pub fn first(run: RunNumber) -> Self {
-        Self { run, generation: Generation(1) }
+        Self {
+            run,
+            generation: Generation(1),
+        }
     }
 
-    /// The term after, in the same run: generations leave no gap, so one has ended exactly if this one is claimed.
+    /// The term after, in the same run: generations leave no gap, so one has ended exactly if this
+    /// one is claimed.
     #[must_use]
     pub fn next(self) -> Self {
-        Self { generation: Generation(self.generation.0.saturating_add(1)), ..self }
+        Self {
+            generation: Generation(self.generation.0.saturating_add(1)),
+            ..self
+        }
     }
 }
 
@@ -66,18 +77,28 @@ pub struct Owner {
     pub endpoint: Option<String>,
     /// What a worker must show there: who may read the root may read the state, and write it.
     pub token: String,
-    /// The Spark application whose executor it serves. Hosts of another one are about to end, or should be.
+    /// The Spark application whose executor it serves. Hosts of another one are about to end, or
+    /// should be.
     pub application: Option<String>,
 }
 
 fn unnumbered() -> Term {
-    Term { run: RunNumber(0), generation: Generation(0) }
+    Term {
+        run: RunNumber(0),
+        generation: Generation(0),
+    }
 }
 
 /// Without the token, which has no place in a log.
 impl fmt::Debug for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "host {} at {} ({})", self.host, self.endpoint.as_deref().unwrap_or("no address"), self.term)
+        write!(
+            f,
+            "host {} at {} ({})",
+            self.host,
+            self.endpoint.as_deref().unwrap_or("no address"),
+            self.term
+        )
     }
 }
 
@@ -94,8 +115,9 @@ pub enum OwnerStep<'a> {
     Superseded,
 }
 
-/// The next step of the host `me` for a task of `run` in `application`. `claims`: the newest [`NEWEST_OWNERS`] of the
-/// partition, or more of them, in any order; `gone`: hosts that did not answer.
+/// The next step of the host `me` for a task of `run` in `application`. `claims`: the newest
+/// [`NEWEST_OWNERS`] of the partition, or more of them, in any order; `gone`: hosts that did not
+/// answer.
 #[must_use]
 pub fn owner_step<'a>(
     claims: &'a [Owner],
@@ -106,16 +128,26 @@ pub fn owner_step<'a>(
 ) -> OwnerStep<'a> {
     let mut newest_first: Vec<&Owner> = claims.iter().collect();
     newest_first.sort_unstable_by_key(|claim| std::cmp::Reverse(claim.term));
-    let Some(newest) = newest_first.first() else { return OwnerStep::Put(Term::first(run)) };
+    let Some(newest) = newest_first.first() else {
+        return OwnerStep::Put(Term::first(run));
+    };
     if newest.term.run > run {
         return OwnerStep::Superseded;
     }
-    let next = if newest.term.run == run { newest.term.next() } else { Term::first(run) };
+    let next = if newest.term.run == run {
+        newest.term.next()
+    } else {
+        Term::first(run)
+    };
     if newest.host == *me && newest.term.run == run {
         return OwnerStep::Held(newest.term);
     }
-    let there =
-        |claim: &&Owner| claim.host == *me || claim.endpoint.is_some() && claim.application.as_deref() == application && !gone(&claim.host);
+    let there = |claim: &&Owner| {
+        claim.host == *me
+            || claim.endpoint.is_some()
+                && claim.application.as_deref() == application
+                && !gone(&claim.host)
+    };
     match newest_first.into_iter().take(NEWEST_OWNERS).find(there) {
         Some(owner) if owner.host != *me => OwnerStep::Ask(owner),
         _ => OwnerStep::Put(next),
@@ -130,7 +162,10 @@ mod tests {
 
     fn owner(run: u64, generation: u64, host: &str) -> Owner {
         Owner {
-            term: Term { run: RunNumber(run), generation: Generation(generation) },
+            term: Term {
+                run: RunNumber(run),
+                generation: Generation(generation),
+            },
             host: HostId(host.into()),
             endpoint: Some(format!("{host}:1")),
             token: "secret".into(),
@@ -139,11 +174,20 @@ mod tests {
     }
 
     fn step<'a>(claims: &'a [Owner], me: &str, run: u64, gone: &[&str]) -> OwnerStep<'a> {
-        owner_step(claims, &HostId(me.into()), RunNumber(run), APPLICATION, &|host| gone.contains(&host.0.as_str()))
+        owner_step(
+            claims,
+            &HostId(me.into()),
+            RunNumber(run),
+            APPLICATION,
+            &|host| gone.contains(&host.0.as_str()),
+        )
     }
 
     fn term(run: u64, generation: u64) -> Term {
-        Term { run: RunNumber(run), generation: Generation(generation) }
+        Term {
+            run: RunNumber(run),
+            generation: Generation(generation),
+        }
     }
 
     #[test]
@@ -172,14 +216,22 @@ mod tests {
         let claims = [owner(1, 1, "x"), owner(1, 3, "b"), owner(1, 2, "a")];
         assert_eq!(step(&claims, "c", 1, &["b"]), OwnerStep::Ask(&claims[2]));
         assert_eq!(step(&claims, "a", 1, &["b"]), OwnerStep::Put(term(1, 4)));
-        assert_eq!(step(&claims, "c", 1, &["a", "b"]), OwnerStep::Put(term(1, 4)), "not one after the other");
+        assert_eq!(
+            step(&claims, "c", 1, &["a", "b"]),
+            OwnerStep::Put(term(1, 4)),
+            "not one after the other"
+        );
     }
 
     #[test]
     fn a_new_run_stays_with_its_applications_hosts_and_leaves_anothers() {
         let mut claims = [owner(1, 5, "a")];
         assert_eq!(step(&claims, "b", 2, &[]), OwnerStep::Ask(&claims[0]));
-        assert_eq!(step(&claims, "a", 2, &[]), OwnerStep::Put(term(2, 1)), "a claim of the new run, which the old one cannot pass");
+        assert_eq!(
+            step(&claims, "a", 2, &[]),
+            OwnerStep::Put(term(2, 1)),
+            "a claim of the new run, which the old one cannot pass"
+        );
         claims[0].application = Some("app-0".into());
         assert_eq!(step(&claims, "b", 2, &[]), OwnerStep::Put(term(2, 1)));
     }

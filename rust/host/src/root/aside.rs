@@ -1,4 +1,5 @@
-//! `ahead/<operator>/<epoch>.<partition>.arrow`: rows that an operator has set aside, for people to look at.
+//! `ahead/<operator>/<epoch>.<partition>.arrow`: rows that an operator has set aside, for people to
+//! look at.
 
 use std::fs::File;
 
@@ -8,12 +9,18 @@ use super::{Root, names};
 use crate::protocol::{Epoch, OperatorName, Partition};
 
 impl Root {
-    /// Keeps an Arrow IPC file of rows that were set aside; returns where. All attempts at an epoch have the same rows, so
-    /// the last one's stay.
+    /// Keeps an Arrow IPC file of rows that were set aside; returns where. All attempts at an epoch
+    /// have the same rows, so the last one's stay.
     ///
     /// # Errors
     /// `Io` for what the disk refuses.
-    pub fn put_aside(&self, operator: &OperatorName, epoch: Epoch, partition: Partition, rows: File) -> Result<String> {
+    pub fn put_aside(
+        &self,
+        operator: &OperatorName,
+        epoch: Epoch,
+        partition: Partition,
+        rows: File,
+    ) -> Result<String> {
         let name = names::aside(operator, epoch, partition);
         let place = self.store.place(&name);
         self.store.put_open(&name, rows, &place)?;

@@ -11,8 +11,9 @@ use futures::stream::{self, BoxStream};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt,
-    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult, Result,
 };
 use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -31,9 +32,9 @@ pub enum Fault {
     ExistsFalsely(usize),
     /// The log of epoch 0 goes with the claim of run 2: another host has come to remove it.
     ForgetsWithClaim,
-    /// One call in ten (which ones, the seed says) goes wrong in one of these ways: it is refused; what it does takes place
-    /// and its answer is lost; it takes place later, when nobody expects it any more; it comes late; it breaks off in the
-    /// middle of an object.
+    /// One call in ten (which ones, the seed says) goes wrong in one of these ways: it is refused;
+    /// what it does takes place and its answer is lost; it takes place later, when nobody expects
+    /// it any more; it comes late; it breaks off in the middle of an object.
     OneInTen(u64),
 }
 
@@ -91,17 +92,24 @@ impl Careless {
     }
 
     async fn let_others(&self, place: &Path) {
-        let doings = self.meanwhile.lock().take_if(|(of, _)| of == place).map(|(_, doings)| doings);
+        let doings = self
+            .meanwhile
+            .lock()
+            .take_if(|(of, _)| of == place)
+            .map(|(_, doings)| doings);
         for doing in doings.unwrap_or_default() {
             let done = match doing {
-                Doing::Puts(name, content) => self.inner.put(&name.into(), content.into()).await.map(drop),
+                Doing::Puts(name, content) => {
+                    self.inner.put(&name.into(), content.into()).await.map(drop)
+                }
                 Doing::Removes(name) => self.inner.delete(&name.into()).await,
             };
             done.expect("memory takes it");
         }
     }
 
-    /// Has no faults from now on; what was postponed takes place. Returns how many calls have gone wrong.
+    /// Has no faults from now on; what was postponed takes place. Returns how many calls have gone
+    /// wrong.
     pub async fn mend(&self) -> usize {
         *self.fault.lock() = Fault::None;
         self.catch_up().await;
@@ -124,14 +132,21 @@ impl Careless {
 
     async fn mishap(&self) -> Option<Mishap> {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let Fault::OneInTen(seed) = *self.fault.lock() else { return None };
+        let Fault::OneInTen(seed) = *self.fault.lock() else {
+            return None;
+        };
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         let chance = xxh3_64_with_seed(&call.to_le_bytes(), seed);
         if !chance.is_multiple_of(10) {
             return None;
         }
         self.mishaps.fetch_add(1, Ordering::Relaxed);
-        let mishap = [Mishap::Refused, Mishap::AnswerLost, Mishap::Postponed, Mishap::Late][(chance >> 32) as usize % 4];
+        let mishap = [
+            Mishap::Refused,
+            Mishap::AnswerLost,
+            Mishap::Postponed,
+            Mishap::Late,
+        ][(chance >> 32) as usize % 4];
         if mishap == Mishap::Late {
             tokio::time::sleep(Duration::from_millis(1)).await;
             return None;
@@ -147,7 +162,10 @@ impl Careless {
 }
 
 fn broken() -> Error {
-    Error::Generic { store: "careless", source: "a fault".into() }
+    Error::Generic {
+        store: "careless",
+        source: "a fault".into(),
+    }
 }
 
 impl fmt::Display for Careless {
@@ -158,35 +176,62 @@ impl fmt::Display for Careless {
 
 #[async_trait]
 impl ObjectStore for Careless {
-    async fn put_opts(&self, location: &Path, payload: PutPayload, mut options: PutOptions) -> Result<PutResult> {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        mut options: PutOptions,
+    ) -> Result<PutResult> {
         self.let_others(location).await;
         let put = self.puts.fetch_add(1, Ordering::Relaxed);
         let fault = *self.fault.lock();
         match fault {
             Fault::CreateOverwrites => options.mode = PutMode::Overwrite,
             Fault::ExistsFalsely(times) if put < times => {
-                return Err(Error::AlreadyExists { path: location.to_string(), source: "a fault".into() });
+                return Err(Error::AlreadyExists {
+                    path: location.to_string(),
+                    source: "a fault".into(),
+                });
             }
             Fault::ForgetsWithClaim if *location == Path::from(names::claim(RunNumber(2))) => {
-                let forgotten = self.inner.list(Some(&Path::from(names::epoch(Epoch(0))))).map(|found| found.map(|meta| meta.location));
-                self.inner.delete_stream(forgotten.boxed()).for_each(|_| async {}).await;
+                let forgotten = self
+                    .inner
+                    .list(Some(&Path::from(names::epoch(Epoch(0)))))
+                    .map(|found| found.map(|meta| meta.location));
+                self.inner
+                    .delete_stream(forgotten.boxed())
+                    .for_each(|_| async {})
+                    .await;
             }
-            Fault::None | Fault::ForgetsWithClaim | Fault::ExistsFalsely(_) | Fault::OneInTen(_) => {}
+            Fault::None
+            | Fault::ForgetsWithClaim
+            | Fault::ExistsFalsely(_)
+            | Fault::OneInTen(_) => {}
         }
         let mishap = self.mishap().await;
         self.catch_up().await;
         match mishap {
             None | Some(Mishap::Late) => self.inner.put_opts(location, payload, options).await,
             Some(Mishap::Refused) => Err(broken()),
-            Some(Mishap::AnswerLost) => self.inner.put_opts(location, payload, options).await.and_then(|_| Err(broken())),
+            Some(Mishap::AnswerLost) => self
+                .inner
+                .put_opts(location, payload, options)
+                .await
+                .and_then(|_| Err(broken())),
             Some(Mishap::Postponed) => {
-                self.postponed.lock().push((location.clone(), payload, options));
+                self.postponed
+                    .lock()
+                    .push((location.clone(), payload, options));
                 Err(broken())
             }
         }
     }
 
-    async fn put_multipart_opts(&self, location: &Path, options: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
         self.refuse().await?;
         self.inner.put_multipart_opts(location, options).await
     }
@@ -194,20 +239,32 @@ impl ObjectStore for Careless {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         // Not before: what is postponed may come right behind the look that did not find it.
         let mishap = self.mishap().await;
-        let found = if mishap == Some(Mishap::Refused) { Err(broken()) } else { self.inner.get_opts(location, options).await };
+        let found = if mishap == Some(Mishap::Refused) {
+            Err(broken())
+        } else {
+            self.inner.get_opts(location, options).await
+        };
         self.catch_up().await;
         let mut found = found?;
         if mishap == Some(Mishap::AnswerLost) {
-            let whole = mem::replace(&mut found.payload, GetResultPayload::Stream(stream::empty().boxed()));
+            let whole = mem::replace(
+                &mut found.payload,
+                GetResultPayload::Stream(stream::empty().boxed()),
+            );
             if let GetResultPayload::Stream(whole) = whole {
                 let cut = whole.map(|piece| piece.map(|bytes| bytes.slice(..bytes.len() / 2)));
-                found.payload = GetResultPayload::Stream(cut.chain(stream::once(async { Err(broken()) })).boxed());
+                found.payload = GetResultPayload::Stream(
+                    cut.chain(stream::once(async { Err(broken()) })).boxed(),
+                );
             }
         }
         Ok(found)
     }
 
-    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
         self.inner.delete_stream(locations)
     }
 

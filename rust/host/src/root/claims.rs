@@ -7,8 +7,8 @@ use super::store::Put;
 use super::{Root, names};
 use crate::protocol::{self, Claim, ClaimStep, Epoch, RunNumber, Violation};
 
-/// `runs/ids/<digest of the run id>`, put before the run's claim: it is looked for among the later ones only, however many
-/// runs there were.
+/// `runs/ids/<digest of the run id>`, put before the run's claim: it is looked for among the later
+/// ones only, however many runs there were.
 #[derive(Serialize, Deserialize)]
 struct Mark {
     /// The newest claim before.
@@ -23,12 +23,18 @@ impl Root {
     /// # Errors
     /// `Restore` for a claim that cannot be read, `Io` for what the disk refuses.
     pub(super) fn claims_for(&self, run_id: &str) -> Result<Vec<Claim>> {
-        // Listed before the mark is put, which comes before any claim of the run: none of its claims is among those before it.
-        let Some(newest) = self.newest_claim()? else { return self.mark(run_id, RunNumber(0)).map(|_| Vec::new()) };
+        // Listed before the mark is put, which comes before any claim of the run: none of its
+        // claims is among those before it.
+        let Some(newest) = self.newest_claim()? else {
+            return self.mark(run_id, RunNumber(0)).map(|_| Vec::new());
+        };
         let is_ours = newest.run_id == run_id;
-        let RunNumber(after) = self.mark(run_id, RunNumber(newest.number.0 - u64::from(is_ours)))?;
+        let RunNumber(after) =
+            self.mark(run_id, RunNumber(newest.number.0 - u64::from(is_ours)))?;
         let others = after.saturating_add(1)..newest.number.0;
-        let mut claims = others.filter_map(|number| self.read_claim(RunNumber(number)).transpose()).collect::<Result<Vec<Claim>>>()?;
+        let mut claims = others
+            .filter_map(|number| self.read_claim(RunNumber(number)).transpose())
+            .collect::<Result<Vec<Claim>>>()?;
         claims.push(newest);
         Ok(claims)
     }
@@ -36,15 +42,23 @@ impl Root {
     /// The newest claim. Numbers leave no gap, so names say which it is.
     pub(super) fn newest_claim(&self) -> Result<Option<Claim>> {
         let files = self.store.list(names::RUNS)?;
-        let numbers = files.iter().filter(|file| file.len() == 20).filter_map(|file| file.parse().ok().map(RunNumber));
-        numbers.max().map_or(Ok(None), |number| self.read_claim(number))
+        let numbers = files
+            .iter()
+            .filter(|file| file.len() == 20)
+            .filter_map(|file| file.parse().ok().map(RunNumber));
+        numbers
+            .max()
+            .map_or(Ok(None), |number| self.read_claim(number))
     }
 
     /// The newest claim that was there when the run's first host came, which puts the mark.
     fn mark(&self, run_id: &str, after: RunNumber) -> Result<RunNumber> {
         let name = names::run_mark(run_id);
         let unreadable = |error: serde_json::Error| {
-            let text = format!("{} cannot be read ({error}): restore it from a backup", self.store.place(&name).display());
+            let text = format!(
+                "{} cannot be read ({error}): restore it from a backup",
+                self.store.place(&name).display()
+            );
             Error::new(ErrorKind::Restore, text)
         };
         let json = serde_json::to_vec(&Mark { after }).map_err(unreadable)?;
@@ -55,7 +69,9 @@ impl Root {
                 Put::Other(found) => found,
             },
         };
-        serde_json::from_slice(&found).map(|mark: Mark| mark.after).map_err(unreadable)
+        serde_json::from_slice(&found)
+            .map(|mark: Mark| mark.after)
+            .map_err(unreadable)
     }
 
     /// Puts a claim if its number is free. Read the claims again whatever comes of it.
@@ -63,9 +79,15 @@ impl Root {
     /// # Errors
     /// `Io` for what the disk refuses.
     pub fn put_claim(&self, claim: &Claim) -> Result<()> {
-        let json = serde_json::to_vec(claim)
-            .map_err(|error| Error::new(ErrorKind::Serialization, format!("claim of run {}: {error}", claim.number)))?;
-        self.store.put_absent(&names::claim(claim.number), &json).map(|_: Put| ())
+        let json = serde_json::to_vec(claim).map_err(|error| {
+            Error::new(
+                ErrorKind::Serialization,
+                format!("claim of run {}: {error}", claim.number),
+            )
+        })?;
+        self.store
+            .put_absent(&names::claim(claim.number), &json)
+            .map(|_: Put| ())
     }
 
     /// The number of a run, claimed if it has none yet. Must come before the run lists any object.
@@ -81,7 +103,12 @@ impl Root {
         }
         loop {
             let claims = self.claims_for(run_id)?;
-            match protocol::next_claim(&claims, run_id, first_epoch, self.spark_committed(first_epoch)?) {
+            match protocol::next_claim(
+                &claims,
+                run_id,
+                first_epoch,
+                self.spark_committed(first_epoch)?,
+            ) {
                 ClaimStep::Known(number) => {
                     protocol::fence(number, &claims).map_err(|fenced| self.broken(fenced))?;
                     self.runs.lock().insert(run_id.to_owned(), number);
@@ -89,35 +116,50 @@ impl Root {
                 }
                 ClaimStep::Put(number) => {
                     let (run_id, query_id) = (run_id.to_owned(), query_id.to_owned());
-                    self.put_claim(&Claim { number, run_id, first_epoch, query_id })?;
+                    self.put_claim(&Claim {
+                        number,
+                        run_id,
+                        first_epoch,
+                        query_id,
+                    })?;
                 }
                 ClaimStep::Refused { epoch } => {
-                    return Err(self.broken(Violation::ClaimRefused { epoch, run_id: run_id.to_owned() }));
+                    return Err(self.broken(Violation::ClaimRefused {
+                        epoch,
+                        run_id: run_id.to_owned(),
+                    }));
                 }
             }
         }
     }
 
-    /// Checks that no newer run has claimed: after every put or adoption, before it is acknowledged.
+    /// Checks that no newer run has claimed: after every put or adoption, before it is
+    /// acknowledged.
     ///
-    /// Numbers leave no gap, so a newer run exists exactly if the next number is taken: one look, however many runs
-    /// there were.
+    /// Numbers leave no gap, so a newer run exists exactly if the next number is taken: one look,
+    /// however many runs there were.
     ///
     /// # Errors
     /// `Fenced` names the newest run.
     pub fn fence(&self, mine: RunNumber) -> Result<()> {
         if self.store.exists(&names::claim(mine.next()))? {
-            protocol::fence(mine, self.newest_claim()?.as_slice()).map_err(|fenced| self.broken(fenced))?;
+            protocol::fence(mine, self.newest_claim()?.as_slice())
+                .map_err(|fenced| self.broken(fenced))?;
         }
         Ok(())
     }
 
     fn read_claim(&self, number: RunNumber) -> Result<Option<Claim>> {
         let name = names::claim(number);
-        let Some(bytes) = self.store.get(&name)? else { return Ok(None) };
+        let Some(bytes) = self.store.get(&name)? else {
+            return Ok(None);
+        };
         let claim: Claim = serde_json::from_slice(&bytes).map_err(|error| {
             let place = self.store.place(&name);
-            let text = format!("the claim of run {number} cannot be read ({error}): restore {} from a backup", place.display());
+            let text = format!(
+                "the claim of run {number} cannot be read ({error}): restore {} from a backup",
+                place.display()
+            );
             Error::new(ErrorKind::Restore, text)
         })?;
         Ok(Some(Claim { number, ..claim }))
@@ -141,8 +183,14 @@ mod tests {
         let start = |run: u64| {
             let (before, run_id) = (store.requests(), format!("run {run}"));
             for _ in 0..2 {
-                let root = Root::over(Arc::clone(&store) as Arc<dyn ObjectStore>, Path::new("memory"));
-                assert_eq!(root.claim("q", &run_id, Epoch(0)).expect("claims"), RunNumber(run));
+                let root = Root::over(
+                    Arc::clone(&store) as Arc<dyn ObjectStore>,
+                    Path::new("memory"),
+                );
+                assert_eq!(
+                    root.claim("q", &run_id, Epoch(0)).expect("claims"),
+                    RunNumber(run)
+                );
             }
             store.requests() - before
         };
@@ -156,12 +204,31 @@ mod tests {
         let root = || Root::over(Arc::clone(&store), Path::new("memory"));
         let claim = |number: u64, run_id: &str| {
             let (run_id, query_id) = (run_id.to_owned(), "q".to_owned());
-            root().put_claim(&Claim { number: RunNumber(number), run_id, first_epoch: Epoch(0), query_id }).expect("puts");
+            root()
+                .put_claim(&Claim {
+                    number: RunNumber(number),
+                    run_id,
+                    first_epoch: Epoch(0),
+                    query_id,
+                })
+                .expect("puts");
         };
         claim(1, "a");
         claim(2, "b");
-        assert_eq!(root().claim("q", "b", Epoch(0)).expect("goes on"), RunNumber(2));
-        assert_eq!(root().claim("q", "c", Epoch(0)).expect("claims"), RunNumber(3));
-        assert_eq!(root().claim("q", "b", Epoch(0)).expect_err("not the newest").kind(), ErrorKind::Fenced);
+        assert_eq!(
+            root().claim("q", "b", Epoch(0)).expect("goes on"),
+            RunNumber(2)
+        );
+        assert_eq!(
+            root().claim("q", "c", Epoch(0)).expect("claims"),
+            RunNumber(3)
+        );
+        assert_eq!(
+            root()
+                .claim("q", "b", Epoch(0))
+                .expect_err("not the newest")
+                .kind(),
+            ErrorKind::Fenced
+        );
     }
 }

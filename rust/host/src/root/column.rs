@@ -1,7 +1,7 @@
 //! Columns of an operator as the root remembers them, their types as text.
 //!
-//! What may be null is no part of it, also inside of a column: the encoding has room for nulls always, and Spark infers
-//! nullability anew from each plan.
+//! What may be null is no part of it, also inside of a column: the encoding has room for nulls
+//! always, and Spark infers nullability anew from each plan.
 
 use std::sync::Arc;
 
@@ -21,7 +21,10 @@ pub struct Column {
 
 impl From<&Field> for Column {
     fn from(field: &Field) -> Self {
-        Self { name: field.name().clone(), data_type: type_name(field.data_type()) }
+        Self {
+            name: field.name().clone(),
+            data_type: type_name(field.data_type()),
+        }
     }
 }
 
@@ -32,7 +35,10 @@ impl Column {
     /// `Restore` for a type that this version of Arrow does not know.
     pub fn field(&self) -> Result<Field> {
         let data_type = parse(&self.data_type).map_err(|error| {
-            let text = format!("the root's column {:?} has a type that cannot be read ({}: {error})", self.name, self.data_type);
+            let text = format!(
+                "the root's column {:?} has a type that cannot be read ({}: {error})",
+                self.name, self.data_type
+            );
             Error::new(ErrorKind::Restore, text)
         })?;
         Ok(Field::new(&self.name, data_type, true))
@@ -63,7 +69,9 @@ fn parse(text: &str) -> std::result::Result<DataType, ArrowError> {
         deepest = deepest.max(depth);
     }
     if deepest > DEEPEST {
-        return Err(ArrowError::ParseError(format!("it is {deepest} types deep, and at most {DEEPEST} can be read")));
+        return Err(ArrowError::ParseError(format!(
+            "it is {deepest} types deep, and at most {DEEPEST} can be read"
+        )));
     }
     text.parse()
 }
@@ -76,22 +84,36 @@ pub fn type_name(data_type: &DataType) -> String {
 
 /// The type with inner fields that may be null, all but a map's keys.
 fn nullable(data_type: &DataType) -> DataType {
-    let inner = |field: &FieldRef| Arc::new(Field::new(field.name(), nullable(field.data_type()), true));
+    let inner =
+        |field: &FieldRef| Arc::new(Field::new(field.name(), nullable(field.data_type()), true));
     match data_type {
         DataType::List(element) => DataType::List(inner(element)),
         DataType::LargeList(element) => DataType::LargeList(inner(element)),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
         DataType::Map(entries, sorted) => {
-            let DataType::Struct(fields) = entries.data_type() else { return data_type.clone() };
-            let fields = fields.iter().enumerate().map(|(n, field)| if n == 0 { Arc::clone(field) } else { inner(field) });
-            let entries = Field::new(entries.name(), DataType::Struct(fields.collect()), entries.is_nullable());
+            let DataType::Struct(fields) = entries.data_type() else {
+                return data_type.clone();
+            };
+            let fields = fields.iter().enumerate().map(|(n, field)| {
+                if n == 0 {
+                    Arc::clone(field)
+                } else {
+                    inner(field)
+                }
+            });
+            let entries = Field::new(
+                entries.name(),
+                DataType::Struct(fields.collect()),
+                entries.is_nullable(),
+            );
             DataType::Map(Arc::new(entries), *sorted)
         }
         _ => data_type.clone(),
     }
 }
 
-/// A type that was written before nullability was left out of it: alone, or as what an aggregate is of (`max(…)`).
+/// A type that was written before nullability was left out of it: alone, or as what an aggregate is
+/// of (`max(…)`).
 fn kept_type<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<String, D::Error> {
     let text = String::deserialize(text)?;
     // Names of fields may be read otherwise than they were written.
@@ -110,13 +132,33 @@ mod tests {
 
     #[test]
     fn a_type_that_is_deeper_than_the_stack_is_an_error() {
-        let column =
-            |depth: usize| Column { name: "c".to_owned(), data_type: format!("{}Int64{}", "List(".repeat(depth), ")".repeat(depth)) };
+        let column = |depth: usize| Column {
+            name: "c".to_owned(),
+            data_type: format!("{}Int64{}", "List(".repeat(depth), ")".repeat(depth)),
+        };
         assert!(column(DEEPEST).is_readable());
-        assert_eq!(column(1_000_000).field().expect_err("too deep").kind(), ErrorKind::Restore);
-        let inside = format!("{}Int64{}", "Struct(\")\": ".repeat(1_000_000), ")".repeat(1_000_000));
-        assert_eq!(Column { name: "c".to_owned(), data_type: inside }.field().expect_err("too deep").kind(), ErrorKind::Restore);
-        let beside: Vec<Field> = (0..100).map(|n| Field::new(format!("({n}\\\""), DataType::Int64, true)).collect();
+        assert_eq!(
+            column(1_000_000).field().expect_err("too deep").kind(),
+            ErrorKind::Restore
+        );
+        let inside = format!(
+            "{}Int64{}",
+            "Struct(\")\": ".repeat(1_000_000),
+            ")".repeat(1_000_000)
+        );
+        assert_eq!(
+            Column {
+                name: "c".to_owned(),
+                data_type: inside
+            }
+            .field()
+            .expect_err("too deep")
+            .kind(),
+            ErrorKind::Restore
+        );
+        let beside: Vec<Field> = (0..100)
+            .map(|n| Field::new(format!("({n}\\\""), DataType::Int64, true))
+            .collect();
         assert!(parse(&DataType::Struct(beside.into()).to_string()).is_ok());
     }
 }

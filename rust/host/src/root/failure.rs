@@ -13,17 +13,22 @@ pub fn remote(doing: &str, place: &Path, error: &object_store::Error) -> Error {
     let (kind, advice) = match error {
         Refused::PermissionDenied { .. } | Refused::Unauthenticated { .. } => (
             ErrorKind::Io,
-            "The credentials (storage_options, or the environment of driver and executors) must allow to read, write, list and delete \
-             below the root",
+            "The credentials (storage_options, or the environment of driver and executors) must \
+             allow to read, write, list and delete below the root",
         ),
-        Refused::NotFound { .. } => (ErrorKind::Io, "Make the bucket (or container) first, and check its region"),
-        Refused::NotImplemented { .. } | Refused::NotSupported { .. } => {
-            (ErrorKind::UnsupportedOperation, "Keep the state in a store that has conditional writes")
-        }
+        Refused::NotFound { .. } => (
+            ErrorKind::Io,
+            "Make the bucket (or container) first, and check its region",
+        ),
+        Refused::NotImplemented { .. } | Refused::NotSupported { .. } => (
+            ErrorKind::UnsupportedOperation,
+            "Keep the state in a store that has conditional writes",
+        ),
         _ => (
             ErrorKind::Io,
-            "The store did not answer as it should, also when asked again. Check that driver and executors reach it (endpoint, region, \
-             network, its own state); the task may be retried then, and the query started again: nothing that was committed is lost",
+            "The store did not answer as it should, also when asked again. Check that driver and \
+             executors reach it (endpoint, region, network, its own state); the task may be \
+             retried then, and the query started again: nothing that was committed is lost",
         ),
     };
     // "error sending request" does not say that the connection was refused.
@@ -32,8 +37,15 @@ pub fn remote(doing: &str, place: &Path, error: &object_store::Error) -> Error {
         cause = inner;
     }
     let (text, cause) = (error.to_string(), cause.to_string());
-    let text = if text.contains(&cause) { text } else { format!("{text}: {cause}") };
-    Error::new(kind, format!("cannot {doing} {}: {text}. {advice}", place.display()))
+    let text = if text.contains(&cause) {
+        text
+    } else {
+        format!("{text}: {cause}")
+    };
+    Error::new(
+        kind,
+        format!("cannot {doing} {}: {text}. {advice}", place.display()),
+    )
 }
 
 /// The error of a store on a local disk as ours.
@@ -45,16 +57,21 @@ pub fn local(doing: &str, path: &Path, error: &object_store::Error) -> Error {
         }
         source = inner.source();
     }
-    Error::new(ErrorKind::Io, format!("cannot {doing} {}: {error}", path.display()))
+    Error::new(
+        ErrorKind::Io,
+        format!("cannot {doing} {}: {error}", path.display()),
+    )
 }
 
 /// What to do where a process may open no more files; none for another error.
 pub fn open_files(error: &io::Error) -> Option<&'static str> {
     let errors = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
-    let is_limit = error.raw_os_error().is_some_and(|error| errors.contains(&error));
+    let is_limit = error
+        .raw_os_error()
+        .is_some_and(|error| errors.contains(&error));
     is_limit.then_some(
-        "Raise the limit of open files for the executors (ulimit -n; containers and services have their own), or serve fewer partitions an \
-         executor",
+        "Raise the limit of open files for the executors (ulimit -n; containers and services have \
+         their own), or serve fewer partitions an executor",
     )
 }
 
@@ -63,16 +80,24 @@ pub fn os(doing: &str, path: &Path, error: &io::Error) -> Error {
     use io::ErrorKind as Os;
     let advice = open_files(error).unwrap_or(match error.kind() {
         Os::StorageFull | Os::QuotaExceeded | Os::FileTooLarge => {
-            "Free space there (or raise the quota); the task may be retried then, and the query started again: nothing that was \
-             committed is lost"
+            "Free space there (or raise the quota); the task may be retried then, and the query \
+             started again: nothing that was committed is lost"
         }
         Os::PermissionDenied | Os::ReadOnlyFilesystem => {
             "The user that runs the Spark executors must be able to read and write the state's root"
         }
-        Os::NotADirectory | Os::AlreadyExists => "There is a file where a folder of the state's root must be",
-        _ => "Check the disk of the state's root, then start the query again: nothing that was committed is lost",
+        Os::NotADirectory | Os::AlreadyExists => {
+            "There is a file where a folder of the state's root must be"
+        }
+        _ => {
+            "Check the disk of the state's root, then start the query again: nothing that was \
+             committed is lost"
+        }
     });
-    Error::new(ErrorKind::Io, format!("cannot {doing} {}: {error}. {advice}", path.display()))
+    Error::new(
+        ErrorKind::Io,
+        format!("cannot {doing} {}: {error}. {advice}", path.display()),
+    )
 }
 
 #[cfg(test)]
@@ -81,15 +106,34 @@ mod tests {
 
     #[test]
     fn a_full_disk_and_a_forbidden_folder_say_what_to_do() {
-        let full = os("write", Path::new("/r/log/1"), &io::Error::from_raw_os_error(28));
+        let full = os(
+            "write",
+            Path::new("/r/log/1"),
+            &io::Error::from_raw_os_error(28),
+        );
         assert_eq!(full.kind(), ErrorKind::Io);
-        assert!(full.to_string().contains("/r/log/1") && full.to_string().contains("Free space"), "{full}");
-        let files = os("write", Path::new("/r/log/1"), &io::Error::from_raw_os_error(24));
+        assert!(
+            full.to_string().contains("/r/log/1") && full.to_string().contains("Free space"),
+            "{full}"
+        );
+        let files = os(
+            "write",
+            Path::new("/r/log/1"),
+            &io::Error::from_raw_os_error(24),
+        );
         assert!(files.to_string().contains("ulimit -n"), "{files}");
         let source = Box::new(io::Error::from_raw_os_error(13));
-        let wrapped = object_store::Error::Generic { store: "LocalFileSystem", source };
+        let wrapped = object_store::Error::Generic {
+            store: "LocalFileSystem",
+            source,
+        };
         let forbidden = local("write", Path::new("/r"), &wrapped);
-        assert!(forbidden.to_string().contains("must be able to read and write"), "{forbidden}");
+        assert!(
+            forbidden
+                .to_string()
+                .contains("must be able to read and write"),
+            "{forbidden}"
+        );
     }
 
     #[test]
@@ -97,14 +141,42 @@ mod tests {
         let source = || "it said so".into();
         let path = || "a".to_owned();
         for (error, kind, part) in [
-            (object_store::Error::PermissionDenied { path: path(), source: source() }, ErrorKind::Io, "must allow to read, write"),
-            (object_store::Error::NotFound { path: path(), source: source() }, ErrorKind::Io, "Make the bucket"),
-            (object_store::Error::NotSupported { source: source() }, ErrorKind::UnsupportedOperation, "conditional writes"),
-            (object_store::Error::Generic { store: "S3", source: source() }, ErrorKind::Io, "nothing that was committed is lost"),
+            (
+                object_store::Error::PermissionDenied {
+                    path: path(),
+                    source: source(),
+                },
+                ErrorKind::Io,
+                "must allow to read, write",
+            ),
+            (
+                object_store::Error::NotFound {
+                    path: path(),
+                    source: source(),
+                },
+                ErrorKind::Io,
+                "Make the bucket",
+            ),
+            (
+                object_store::Error::NotSupported { source: source() },
+                ErrorKind::UnsupportedOperation,
+                "conditional writes",
+            ),
+            (
+                object_store::Error::Generic {
+                    store: "S3",
+                    source: source(),
+                },
+                ErrorKind::Io,
+                "nothing that was committed is lost",
+            ),
         ] {
             let error = remote("write", Path::new("s3://b/r/log/1"), &error);
             assert_eq!(error.kind(), kind);
-            assert!(error.to_string().contains("s3://b/r/log/1") && error.to_string().contains(part), "{error}");
+            assert!(
+                error.to_string().contains("s3://b/r/log/1") && error.to_string().contains(part),
+                "{error}"
+            );
         }
     }
 }

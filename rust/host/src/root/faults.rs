@@ -1,5 +1,5 @@
-//! A store that fails, loses its answers or answers late one time in ten: what comes out is right, or a clear error, and
-//! a task that is retried gets there.
+//! A store that fails, loses its answers or answers late one time in ten: what comes out is right,
+//! or a clear error, and a task that is retried gets there.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,18 +33,31 @@ struct Trial {
 impl Trial {
     fn new(fault: Fault) -> Self {
         let store = Arc::new(Careless::new(fault));
-        let root = Root::over(Arc::clone(&store) as Arc<dyn ObjectStore>, Path::new("memory"));
-        Self { store, root, errors: Vec::new(), attempt: 0 }
+        let root = Root::over(
+            Arc::clone(&store) as Arc<dyn ObjectStore>,
+            Path::new("memory"),
+        );
+        Self {
+            store,
+            root,
+            errors: Vec::new(),
+            attempt: 0,
+        }
     }
 
-    /// Does a task's work, again after each error that a retry can heal; each must say where it was and what to do.
+    /// Does a task's work, again after each error that a retry can heal; each must say where it was
+    /// and what to do.
     fn task<T>(&mut self, work: impl Fn(&Root, Attempt) -> Result<T>) -> Result<T> {
         loop {
             self.attempt += 1;
             match work(&self.root, Attempt(self.attempt)) {
                 Err(error) if error.kind() == ErrorKind::Io => {
                     let text = error.to_string();
-                    assert!(text.contains("memory/") && text.contains("nothing that was committed is lost"), "{text}");
+                    assert!(
+                        text.contains("memory/")
+                            && text.contains("nothing that was committed is lost"),
+                        "{text}"
+                    );
                     self.errors.push(text);
                     assert!(self.errors.len() < 1_000, "it never comes to an end");
                 }
@@ -62,16 +75,32 @@ impl Trial {
 }
 
 fn object(partition: i32, run: RunNumber) -> ObjectId {
-    ObjectId { operator: OperatorName::new("join").expect("a name"), partition: Partition(partition), run }
+    ObjectId {
+        operator: OperatorName::new("join").expect("a name"),
+        partition: Partition(partition),
+        run,
+    }
 }
 
 /// What a task stages: a chunk with one record, and the head that names it.
-fn stage(root: &Root, run: RunNumber, epoch: Epoch, partition: i32, attempt: Attempt) -> Result<Staged> {
+fn stage(
+    root: &Root,
+    run: RunNumber,
+    epoch: Epoch,
+    partition: i32,
+    attempt: Attempt,
+) -> Result<Staged> {
     let content = format!("{epoch} {partition}");
     let mut writer = RecordsWriter::new()?;
     writer.push("s", b"k", Some(content.as_bytes()), None)?;
     let payload = writer.finish(&BTreeMap::new(), Digest::ZERO)?.payload;
-    let chunk = ChunkName { epoch, object: object(partition, run), attempt, nonce: format!("n{attempt}"), index: 0 };
+    let chunk = ChunkName {
+        epoch,
+        object: object(partition, run),
+        attempt,
+        nonce: format!("n{attempt}"),
+        index: 0,
+    };
     root.put_chunk(&chunk, &payload)?;
     let header = HeadHeader {
         operator: object(partition, run).operator,
@@ -96,9 +125,15 @@ fn decided(root: &Root, epoch: Epoch, partition: i32) -> Result<(RunNumber, Stri
     let missing = || Error::new(ErrorKind::Restore, "nothing there");
     let run = root.decided(epoch, PARTITIONS)?.ok_or_else(missing)?;
     let id = object(partition, run);
-    let head = root.head(&id.operator, epoch, id.partition, run)?.ok_or_else(missing)?;
+    let head = root
+        .head(&id.operator, epoch, id.partition, run)?
+        .ok_or_else(missing)?;
     let records = root.chunk(&head.header, &head.header.chunks[0])?;
-    let value = records.iter().next().and_then(|record| record.value).ok_or_else(missing)?;
+    let value = records
+        .iter()
+        .next()
+        .and_then(|record| record.value)
+        .ok_or_else(missing)?;
     Ok((run, String::from_utf8_lossy(value).into_owned()))
 }
 
@@ -114,7 +149,10 @@ fn run(trial: &mut Trial, id: &str, epochs: std::ops::Range<i64>) -> RunNumber {
                     root.meta("q", PARTITIONS, epoch)?;
                     let run = root.claim("q", id, first)?;
                     if let Some(previous) = epoch.previous() {
-                        assert!(root.spark_committed(previous)?, "a look that fails is no \"no\"");
+                        assert!(
+                            root.spark_committed(previous)?,
+                            "a look that fails is no \"no\""
+                        );
                         decided(root, previous, partition)?;
                     }
                     stage(root, run, epoch, partition, attempt).map(|_| run)
@@ -136,20 +174,35 @@ fn whatever_goes_wrong_one_time_in_ten_comes_out_right() {
         let mut trial = Trial::new(Fault::OneInTen(seed));
         let first = run(&mut trial, "a", 0..REPLAYED + 1);
         let second = run(&mut trial, "b", REPLAYED..EPOCHS);
-        assert_eq!((first, second), (RunNumber(1), RunNumber(2)), "seed {seed}: a claim whose answer was lost is no other run's");
+        assert_eq!(
+            (first, second),
+            (RunNumber(1), RunNumber(2)),
+            "seed {seed}: a claim whose answer was lost is no other run's"
+        );
         let stale = trial.task(|root, attempt| stage(root, first, Epoch(EPOCHS - 1), 0, attempt));
-        assert_eq!(stale.expect_err("fenced").kind(), ErrorKind::Fenced, "seed {seed}");
+        assert_eq!(
+            stale.expect_err("fenced").kind(),
+            ErrorKind::Fenced,
+            "seed {seed}"
+        );
         mishaps += block_on(trial.store.mend()).expect("runs");
         told += trial.errors.len();
         for epoch in (0..EPOCHS).map(Epoch) {
-            let run = if epoch < Epoch(REPLAYED) { first } else { second };
+            let run = if epoch < Epoch(REPLAYED) {
+                first
+            } else {
+                second
+            };
             for partition in 0..PARTITIONS as i32 {
                 let found = decided(&trial.root, epoch, partition).expect("decided");
                 assert_eq!(found, (run, format!("{epoch} {partition}")), "seed {seed}");
             }
         }
     }
-    assert!(told > 100 && mishaps > told, "{told} errors, {mishaps} mishaps: a test of nothing");
+    assert!(
+        told > 100 && mishaps > told,
+        "{told} errors, {mishaps} mishaps: a test of nothing"
+    );
 }
 
 #[test]
@@ -157,11 +210,27 @@ fn a_rewind_touches_nothing_if_its_log_goes_while_it_claims() {
     let mut trial = Trial::new(Fault::ForgetsWithClaim);
     run(&mut trial, "a", 0..REPLAYED + 1);
     let error = trial.root.rewind(Epoch(1)).expect_err("epoch 0 is gone");
-    let newest = trial.root.newest_claim().expect("reads").map(|claim| claim.number);
-    assert_eq!((error.kind(), newest), (ErrorKind::Restore, Some(RunNumber(2))), "{error}");
-    for (folder, objects) in [("removed", 0), ("rewinds", 0), ("query/commits", REPLAYED as usize)] {
+    let newest = trial
+        .root
+        .newest_claim()
+        .expect("reads")
+        .map(|claim| claim.number);
+    assert_eq!(
+        (error.kind(), newest),
+        (ErrorKind::Restore, Some(RunNumber(2))),
+        "{error}"
+    );
+    for (folder, objects) in [
+        ("removed", 0),
+        ("rewinds", 0),
+        ("query/commits", REPLAYED as usize),
+    ] {
         let listed = trial.store.list(Some(&Name::from(folder)));
-        assert_eq!(block_on(listed.count()).expect("lists"), objects, "{folder}");
+        assert_eq!(
+            block_on(listed.count()).expect("lists"),
+            objects,
+            "{folder}"
+        );
     }
 }
 
@@ -169,7 +238,9 @@ fn a_rewind_touches_nothing_if_its_log_goes_while_it_claims() {
 fn a_file_whose_transfer_breaks_off_is_not_taken_for_a_whole_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let (from, to) = (folder.path().join("from"), folder.path().join("to"));
-    let content: Vec<u8> = (0..20_000_000_u32).map(|at| (at ^ (at >> 9)) as u8).collect();
+    let content: Vec<u8> = (0..20_000_000_u32)
+        .map(|at| (at ^ (at >> 9)) as u8)
+        .collect();
     std::fs::write(&from, &content).expect("writes");
     let mut errors = 0;
     for seed in 0..20 {

@@ -18,8 +18,8 @@ pub struct Head {
     pub records: Records,
 }
 
-/// The name of a chunk. Attempt and nonce keep the chunks of twins apart, and of attempts that share a number because
-/// they belong to different applications.
+/// The name of a chunk. Attempt and nonce keep the chunks of twins apart, and of attempts that
+/// share a number because they belong to different applications.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkName {
     /// Of which epoch.
@@ -36,7 +36,14 @@ pub struct ChunkName {
 
 impl fmt::Display for ChunkName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}-{}.{}", names::head(self.epoch, &self.object), self.attempt, self.nonce, self.index)
+        write!(
+            f,
+            "{}.{}-{}.{}",
+            names::head(self.epoch, &self.object),
+            self.attempt,
+            self.nonce,
+            self.index
+        )
     }
 }
 
@@ -48,17 +55,31 @@ impl Root {
     pub fn objects(&self, operator: Option<&OperatorName>, epoch: Epoch) -> Result<Vec<ObjectId>> {
         let files = self.store.list(&names::epoch(epoch))?;
         let heads = files.iter().filter_map(|file| names::parse_head(file));
-        Ok(heads.filter(|object| operator.is_none_or(|operator| *operator == object.operator)).collect())
+        Ok(heads
+            .filter(|object| operator.is_none_or(|operator| *operator == object.operator))
+            .collect())
     }
 
     /// A head with its records, if it is there.
     ///
     /// # Errors
     /// `Restore` for a damaged object or one that lies under another one's name.
-    pub fn head(&self, operator: &OperatorName, epoch: Epoch, partition: Partition, run: RunNumber) -> Result<Option<Head>> {
-        let object = ObjectId { operator: operator.clone(), partition, run };
+    pub fn head(
+        &self,
+        operator: &OperatorName,
+        epoch: Epoch,
+        partition: Partition,
+        run: RunNumber,
+    ) -> Result<Option<Head>> {
+        let object = ObjectId {
+            operator: operator.clone(),
+            partition,
+            run,
+        };
         let name = names::head(epoch, &object);
-        let Some(bytes) = self.store.get(&name)? else { return Ok(None) };
+        let Some(bytes) = self.store.get(&name)? else {
+            return Ok(None);
+        };
         let (header, records) = log::decode_head(&self.shown(&name), &bytes)?;
         self.check_place(epoch, &object, &header)?;
         Ok(Some(Head { header, records }))
@@ -70,7 +91,9 @@ impl Root {
     /// As [`Root::head`].
     pub fn head_header(&self, epoch: Epoch, object: &ObjectId) -> Result<Option<HeadHeader>> {
         let name = names::head(epoch, object);
-        let Some(bytes) = self.store.get(&name)? else { return Ok(None) };
+        let Some(bytes) = self.store.get(&name)? else {
+            return Ok(None);
+        };
         let header = log::decode_header(&self.shown(&name), &bytes)?;
         self.check_place(epoch, object, &header)?;
         Ok(Some(header))
@@ -80,9 +103,15 @@ impl Root {
     ///
     /// # Errors
     /// As [`Root::head`].
-    pub fn head_payload(&self, epoch: Epoch, object: &ObjectId) -> Result<Option<(HeadHeader, Vec<u8>)>> {
+    pub fn head_payload(
+        &self,
+        epoch: Epoch,
+        object: &ObjectId,
+    ) -> Result<Option<(HeadHeader, Vec<u8>)>> {
         let name = names::head(epoch, object);
-        let Some(bytes) = self.store.get(&name)? else { return Ok(None) };
+        let Some(bytes) = self.store.get(&name)? else {
+            return Ok(None);
+        };
         let (header, payload) = log::decode_payload(&self.shown(&name), &bytes)?;
         self.check_place(epoch, object, &header)?;
         Ok(Some((header, payload.to_vec())))
@@ -95,7 +124,10 @@ impl Root {
     pub fn put_head(&self, header: &HeadHeader, payload: &[u8]) -> Result<Option<HeadHeader>> {
         let object = header.id();
         let name = names::head(header.epoch, &object);
-        match self.store.put_absent(&name, &log::encode_head(header, payload)?)? {
+        match self
+            .store
+            .put_absent(&name, &log::encode_head(header, payload)?)?
+        {
             Put::Own => Ok(None),
             Put::Other(bytes) => {
                 let first = log::decode_header(&self.shown(&name), &bytes)?;
@@ -116,7 +148,11 @@ impl Root {
             Put::Own => Ok(()),
             Put::Other(_) => Err(Error::new(
                 ErrorKind::InvalidState,
-                format!("chunk {} is there already, with other records: a retry of the task takes another name", self.shown(&name)),
+                format!(
+                    "chunk {} is there already, with other records: a retry of the task takes \
+                     another name",
+                    self.shown(&name)
+                ),
             )),
         }
     }
@@ -127,7 +163,12 @@ impl Root {
     /// `Restore` if it is missing, damaged or not this head's.
     pub fn chunk(&self, head: &HeadHeader, name: &str) -> Result<Records> {
         let shown = self.shown(name);
-        let lost = |what: &str| Error::new(ErrorKind::Restore, format!("chunk {shown} {what}. Restore it from a backup of the root"));
+        let lost = |what: &str| {
+            Error::new(
+                ErrorKind::Restore,
+                format!("chunk {shown} {what}. Restore it from a backup of the root"),
+            )
+        };
         // A copy of an older run's head names that run's chunks.
         if !name.starts_with(&names::staged(head.epoch, &head.operator, head.partition)) {
             return Err(lost("is named by the head of another object"));
@@ -155,7 +196,8 @@ impl Root {
         Err(Error::new(
             ErrorKind::Restore,
             format!(
-                "log object {} is another one, under a wrong name ({}, epoch {}): restore it from a backup of the root",
+                "log object {} is another one, under a wrong name ({}, epoch {}): restore it from \
+                 a backup of the root",
                 self.shown(&names::head(epoch, object)),
                 header.id(),
                 header.epoch

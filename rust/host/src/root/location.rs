@@ -38,13 +38,16 @@ pub struct Address {
 }
 
 impl Location {
-    /// Reads a root: a path, `file://…`, `s3://bucket/prefix` (Hadoop's `s3a://` is the same), `gs://…` or `az://…`.
+    /// Reads a root: a path, `file://…`, `s3://bucket/prefix` (Hadoop's `s3a://` is the same),
+    /// `gs://…` or `az://…`.
     ///
     /// # Errors
     /// `InvalidValue` for what is none of these, `UnsupportedOperation` for another scheme.
     pub fn parse(root: &str) -> Result<Self> {
         if root.trim().is_empty() {
-            return Err(wrong("the state's root is empty: give a path or an address such as s3://bucket/prefix"));
+            return Err(wrong(
+                "the state's root is empty: give a path or an address such as s3://bucket/prefix",
+            ));
         }
         let path = match root.split_once(':') {
             Some(("file", rest)) => rest.strip_prefix("//").unwrap_or(rest),
@@ -55,7 +58,10 @@ impl Location {
                     "gs" => Service::Google,
                     "az" => Service::Azure,
                     _ => {
-                        let text = format!("root {root}: there is no {scheme}:// here. Give a path, s3://, gs:// or az://");
+                        let text = format!(
+                            "root {root}: there is no {scheme}:// here. Give a path, s3://, gs:// \
+                             or az://"
+                        );
                         return Err(Error::new(ErrorKind::UnsupportedOperation, text));
                     }
                 };
@@ -63,24 +69,40 @@ impl Location {
             }
             _ => root,
         };
-        std::path::absolute(path).map(Self::Local).map_err(|error| wrong(&format!("root {root}: {error}")))
+        std::path::absolute(path)
+            .map(Self::Local)
+            .map_err(|error| wrong(&format!("root {root}: {error}")))
     }
 }
 
 impl Address {
     fn parse(root: &str, service: Service, rest: &str) -> Result<Self> {
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-        let (is_bucket, is_prefix) =
-            (|c: char| c.is_ascii_alphanumeric() || "._-".contains(c), |c: char| c.is_ascii_alphanumeric() || "._-=+@/".contains(c));
+        let (is_bucket, is_prefix) = (
+            |c: char| c.is_ascii_alphanumeric() || "._-".contains(c),
+            |c: char| c.is_ascii_alphanumeric() || "._-=+@/".contains(c),
+        );
         if bucket.is_empty() || !bucket.chars().all(is_bucket) {
-            return Err(wrong(&format!("root {root}: {bucket:?} is no bucket's name; an address is s3://bucket/prefix")));
+            return Err(wrong(&format!(
+                "root {root}: {bucket:?} is no bucket's name; an address is s3://bucket/prefix"
+            )));
         }
-        // Spark and we must mean the same objects: characters that one of us would escape are left out.
-        let parsed = Name::parse(prefix).ok().filter(|_| prefix.chars().all(is_prefix));
+        // Spark and we must mean the same objects: characters that one of us would escape are left
+        // out.
+        let parsed = Name::parse(prefix)
+            .ok()
+            .filter(|_| prefix.chars().all(is_prefix));
         let prefix = parsed.ok_or_else(|| {
-            wrong(&format!("root {root}: a prefix is made of ASCII letters, digits and ._-=+@, between single slashes, without . or .."))
+            wrong(&format!(
+                "root {root}: a prefix is made of ASCII letters, digits and ._-=+@, between \
+                 single slashes, without . or .."
+            ))
         })?;
-        Ok(Self { service, bucket: bucket.to_owned(), prefix })
+        Ok(Self {
+            service,
+            bucket: bucket.to_owned(),
+            prefix,
+        })
     }
 }
 
@@ -93,7 +115,11 @@ impl fmt::Display for Address {
             Service::Azure => "az",
         };
         write!(f, "{scheme}://{}", self.bucket)?;
-        if self.prefix.as_ref().is_empty() { Ok(()) } else { write!(f, "/{}", self.prefix) }
+        if self.prefix.as_ref().is_empty() {
+            Ok(())
+        } else {
+            write!(f, "/{}", self.prefix)
+        }
     }
 }
 
@@ -108,10 +134,16 @@ mod tests {
     #[test]
     fn a_root_is_a_path_or_a_file_url() {
         for root in ["/data/state", "file:///data/state", "file:/data/state"] {
-            assert_eq!(Location::parse(root).expect("local"), Location::Local(PathBuf::from("/data/state")), "{root}");
+            assert_eq!(
+                Location::parse(root).expect("local"),
+                Location::Local(PathBuf::from("/data/state")),
+                "{root}"
+            );
         }
-        assert!(matches!(Location::parse("relative").expect("local"), Location::Local(path) if path.is_absolute()));
-        assert!(matches!(Location::parse("a:b").expect("local"), Location::Local(path) if path.ends_with("a:b")));
+        assert!(matches!(Location::parse("relative").expect("local"),
+                Location::Local(path) if path.is_absolute()));
+        assert!(matches!(Location::parse("a:b").expect("local"),
+                Location::Local(path) if path.ends_with("a:b")));
     }
 
     #[test]
@@ -121,10 +153,19 @@ mod tests {
             ("s3a://bucket/a/b/", "s3://bucket/a/b", Service::S3),
             ("s3://bucket", "s3://bucket", Service::S3),
             ("gs://my.bucket/x=1", "gs://my.bucket/x=1", Service::Google),
-            ("az://container/state", "az://container/state", Service::Azure),
+            (
+                "az://container/state",
+                "az://container/state",
+                Service::Azure,
+            ),
         ] {
-            let Location::Bucket(address) = Location::parse(root).expect("an address") else { panic!("{root} is not local") };
-            assert_eq!((address.to_string().as_str(), address.service), (shown, service));
+            let Location::Bucket(address) = Location::parse(root).expect("an address") else {
+                panic!("{root} is not local")
+            };
+            assert_eq!(
+                (address.to_string().as_str(), address.service),
+                (shown, service)
+            );
         }
     }
 
@@ -140,7 +181,11 @@ mod tests {
             ("s3://key:secret@bucket/a", ErrorKind::InvalidValue),
             ("hdfs://name/a", ErrorKind::UnsupportedOperation),
         ] {
-            assert_eq!(Location::parse(root).expect_err("no root").kind(), kind, "{root}");
+            assert_eq!(
+                Location::parse(root).expect_err("no root").kind(),
+                kind,
+                "{root}"
+            );
         }
     }
 }

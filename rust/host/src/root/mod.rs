@@ -3,24 +3,28 @@
 //! ```text
 //! meta.json                            format, query, partitions
 //! operators/<name>.json                kind, columns, settings of an operator
-//! operators/<name>.<version>.json      its payload columns, or its stores' serdes, since they were changed
+//! operators/<name>.<version>.json      its payload columns or its stores' serdes after a change
 //! runs/<run, 20 digits>                who claimed this run number
 //! runs/ids/<digest of the run id>      which claims come before that run's
-//! owners/<operator>/<partition>/<run, 20 digits>.<generation, 20 digits>       which host serves a partition
+//! owners/<operator>/<partition>/<run, 20 digits>.<generation, 20 digits>
+//!                                      which host serves a partition
 //! log/<epoch, 20 digits>/<operator>.<partition>.<run>                          heads
 //! log/<epoch, 20 digits>/<operator>.<partition>.<run>.<attempt>-<nonce>.<k>    chunks
 //! snapshots/<operator>/<partition>/…   databases at some epoch (`snapshots.rs`)
-//! ahead/<operator>/<epoch, 20 digits>.<partition>.arrow    rows dated too far ahead, set aside for people (`aside.rs`)
+//! ahead/<operator>/<epoch, 20 digits>.<partition>.arrow
+//!                                      far-future rows, kept for people (`aside.rs`)
 //! rewinds/<run, 20 digits>             the state was taken back to an epoch, by hand
 //! removed/<run>/…                      what was taken away then (`rewind.rs`)
 //! query/                               Spark's checkpoint
 //! ```
 //!
-//! The log has a folder for each epoch: one short listing shows all that was staged for it, of all operators, however
-//! long the log has grown (a flat folder of 10,000 objects takes tens of milliseconds to list), and an epoch that is no
-//! longer needed is one folder to remove. The price is one more fsync an epoch.
+//! The log has a folder for each epoch: one short listing shows all that was staged for it, of all
+//! operators, however long the log has grown (a flat folder of 10,000 objects takes tens of
+//! milliseconds to list), and an epoch that is no longer needed is one folder to remove. The price
+//! is one more fsync an epoch.
 //!
-//! All calls block. Objects are written once and never changed: put if absent, then read what is there.
+//! All calls block. Objects are written once and never changed: put if absent, then read what is
+//! there.
 
 mod aside;
 #[cfg(test)]
@@ -96,12 +100,13 @@ pub struct Root {
 }
 
 impl Root {
-    /// Opens a root: a local path or `file://` URL, whose folder is made if it is missing, or an address such as
-    /// `s3://bucket/prefix`, which is reached with these options. Of a bucket nothing is asked yet.
+    /// Opens a root: a local path or `file://` URL, whose folder is made if it is missing, or an
+    /// address such as `s3://bucket/prefix`, which is reached with these options. Of a bucket
+    /// nothing is asked yet.
     ///
     /// # Errors
-    /// `UnsupportedOperation` for another scheme, `InvalidValue` for an option that there is not, `Io` if the folder cannot be
-    /// made.
+    /// `UnsupportedOperation` for another scheme, `InvalidValue` for an option that there is not,
+    /// `Io` if the folder cannot be made.
     pub fn open(root: &str, options: &StorageOptions) -> Result<Self> {
         Ok(Self::of(Store::open(Location::parse(root)?, options)?))
     }
@@ -148,11 +153,18 @@ impl Root {
         self.store.renew(options)
     }
 
-    /// Checks that checkpoint and state are this query's: once a run, since only somebody's hands could change it.
+    /// Checks that checkpoint and state are this query's: once a run, since only somebody's hands
+    /// could change it.
     ///
     /// # Errors
     /// Those of [`Root::check_spark`] and [`Root::meta`].
-    pub fn check_query(&self, query_id: &str, run_id: &str, partitions: u32, epoch: Epoch) -> Result<()> {
+    pub fn check_query(
+        &self,
+        query_id: &str,
+        run_id: &str,
+        partitions: u32,
+        epoch: Epoch,
+    ) -> Result<()> {
         let checked = Some((query_id.to_owned(), run_id.to_owned(), partitions));
         if *self.checked.lock() != checked {
             self.check_spark(query_id, epoch)?;
@@ -173,8 +185,9 @@ impl Root {
         violation.into().at(self.path())
     }
 
-    /// Below which folder this machine keeps its databases, if a request names none: `<root>/state`, or, for a root in an
-    /// object store, a folder of its own beside this user's sockets, which workers have found to be private.
+    /// Below which folder this machine keeps its databases, if a request names none:
+    /// `<root>/state`, or, for a root in an object store, a folder of its own beside this user's
+    /// sockets, which workers have found to be private.
     #[must_use]
     pub fn local_dir(&self) -> PathBuf {
         if self.store.is_local() {
@@ -182,6 +195,9 @@ impl Root {
         }
         let address = Digest::of(self.path().as_os_str().as_encoded_bytes());
         let user = rustix::process::getuid().as_raw();
-        std::env::temp_dir().join(format!("holdfast-{user}")).join("state").join(address.to_string())
+        std::env::temp_dir()
+            .join(format!("holdfast-{user}"))
+            .join("state")
+            .join(address.to_string())
     }
 }

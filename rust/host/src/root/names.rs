@@ -1,7 +1,9 @@
 //! Names of objects, relative to the root.
 
 use super::SnapshotId;
-use crate::protocol::{Digest, Epoch, Generation, ObjectId, OperatorName, Partition, RunNumber, Term};
+use crate::protocol::{
+    Digest, Epoch, Generation, ObjectId, OperatorName, Partition, RunNumber, Term,
+};
 
 /// Format, query, partitions.
 pub const META: &str = "meta.json";
@@ -51,13 +53,21 @@ pub fn owners(operator: &OperatorName, partition: Partition) -> String {
 }
 
 pub fn owner(operator: &OperatorName, partition: Partition, term: Term) -> String {
-    format!("{}/{:020}.{:020}", owners(operator, partition), term.run.0, term.generation.0)
+    format!(
+        "{}/{:020}.{:020}",
+        owners(operator, partition),
+        term.run.0,
+        term.generation.0
+    )
 }
 
 /// The term of an owner's file name; none for anything else.
 pub fn parse_owner(file: &str) -> Option<Term> {
     let (run, generation) = file.split_once('.')?;
-    Some(Term { run: RunNumber(run.parse().ok()?), generation: Generation(generation.parse().ok()?) })
+    Some(Term {
+        run: RunNumber(run.parse().ok()?),
+        generation: Generation(generation.parse().ok()?),
+    })
 }
 
 pub fn rewind(run: RunNumber) -> String {
@@ -93,20 +103,33 @@ pub fn snapshots(operator: &OperatorName, partition: Partition) -> String {
 }
 
 pub fn snapshot(id: &SnapshotId) -> String {
-    format!("{}/{:020}.{}", snapshots(&id.operator, id.partition), id.epoch.0, id.chain)
+    format!(
+        "{}/{:020}.{}",
+        snapshots(&id.operator, id.partition),
+        id.epoch.0,
+        id.chain
+    )
 }
 
 /// Epoch and chain of a manifest's file name; none for anything else.
 pub fn parse_snapshot(file: &str) -> Option<(Epoch, Digest)> {
     let (epoch, chain) = file.split_once('.')?;
-    Some((Epoch(epoch.parse().ok()?), Digest::try_from(chain.to_owned()).ok()?))
+    Some((
+        Epoch(epoch.parse().ok()?),
+        Digest::try_from(chain.to_owned()).ok()?,
+    ))
 }
 
 pub fn snapshot_files(operator: &OperatorName, partition: Partition) -> String {
     format!("{}/files", snapshots(operator, partition))
 }
 
-pub fn snapshot_file(operator: &OperatorName, partition: Partition, digest: Digest, bytes: u64) -> String {
+pub fn snapshot_file(
+    operator: &OperatorName,
+    partition: Partition,
+    digest: Digest,
+    bytes: u64,
+) -> String {
     format!("{}/{digest}-{bytes}", snapshot_files(operator, partition))
 }
 
@@ -116,7 +139,11 @@ pub fn staged(at: Epoch, operator: &OperatorName, partition: Partition) -> Strin
 }
 
 pub fn head(at: Epoch, object: &ObjectId) -> String {
-    format!("{}{}", staged(at, &object.operator, object.partition), object.run)
+    format!(
+        "{}{}",
+        staged(at, &object.operator, object.partition),
+        object.run
+    )
 }
 
 /// The object of a head's file name; none for a chunk or anything else.
@@ -139,16 +166,37 @@ mod tests {
 
     #[test]
     fn names_of_heads_and_owners_are_read_back_and_a_chunks_is_not_a_head() {
-        let object = ObjectId { operator: OperatorName::new("join-1_a").expect("a name"), partition: Partition(15), run: RunNumber(3) };
+        let object = ObjectId {
+            operator: OperatorName::new("join-1_a").expect("a name"),
+            partition: Partition(15),
+            run: RunNumber(3),
+        };
         let name = head(Epoch(42), &object);
         assert_eq!(name, "log/00000000000000000042/join-1_a.15.3");
         let file = name.rsplit('/').next().expect("a file");
         assert_eq!(parse_head(file), Some(object));
-        let term = Term { run: RunNumber(3), generation: Generation(12) };
-        let name = owner(&OperatorName::new("join").expect("a name"), Partition(15), term);
-        assert_eq!(parse_owner(name.rsplit('/').next().expect("a file")), Some(term));
+        let term = Term {
+            run: RunNumber(3),
+            generation: Generation(12),
+        };
+        let name = owner(
+            &OperatorName::new("join").expect("a name"),
+            Partition(15),
+            term,
+        );
+        assert_eq!(
+            parse_owner(name.rsplit('/').next().expect("a file")),
+            Some(term)
+        );
         assert_eq!(parse_owner("join#1"), None);
-        for other in ["join.15.3.7-ab.0", "join.15", "join.x.3", ".15.3", "join.15.3#1", "notes.txt"] {
+        for other in [
+            "join.15.3.7-ab.0",
+            "join.15",
+            "join.x.3",
+            ".15.3",
+            "join.15.3#1",
+            "notes.txt",
+        ] {
             assert_eq!(parse_head(other), None, "{other}");
         }
     }

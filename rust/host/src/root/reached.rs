@@ -15,15 +15,26 @@ pub struct Reached {
 }
 
 impl Root {
-    /// How far a partition has come, as log and snapshots show it, for a session of `epoch` in the run `run`. What
-    /// `holdfast rewind` took back does not count.
+    /// How far a partition has come, as log and snapshots show it, for a session of `epoch` in the
+    /// run `run`. What `holdfast rewind` took back does not count.
     ///
     /// # Errors
-    /// `Restore` for a mark of `holdfast rewind` that cannot be read, `Io` for what the disk refuses.
-    pub fn reached(&self, operator: &OperatorName, partition: Partition, run: RunNumber, epoch: Epoch) -> Result<Reached> {
+    /// `Restore` for a mark of `holdfast rewind` that cannot be read, `Io` for what the disk
+    /// refuses.
+    pub fn reached(
+        &self,
+        operator: &OperatorName,
+        partition: Partition,
+        run: RunNumber,
+        epoch: Epoch,
+    ) -> Result<Reached> {
         let mut beyond = None;
-        // A session opens when the epoch before is committed, and what is staged twice as far on has outlived a power cut, too.
-        if self.newest_log(run)?.is_some_and(|newest| newest > epoch.next()) {
+        // A session opens when the epoch before is committed, and what is staged twice as far on
+        // has outlived a power cut, too.
+        if self
+            .newest_log(run)?
+            .is_some_and(|newest| newest > epoch.next())
+        {
             beyond = self.newest_staged(epoch.next())?.and_then(Epoch::previous);
         }
         let snapshots = self.snapshots(operator, partition)?;
@@ -33,10 +44,17 @@ impl Root {
                 beyond = Some(id.epoch);
             }
         }
-        Ok(Reached { beyond, snapshot: snapshots.iter().map(|id| id.epoch).find(|found| *found < epoch) })
+        Ok(Reached {
+            beyond,
+            snapshot: snapshots
+                .iter()
+                .map(|id| id.epoch)
+                .find(|found| *found < epoch),
+        })
     }
 
-    /// The newest epoch that the log has a folder of, looked for once a run: that is as much as a restored checkpoint needs.
+    /// The newest epoch that the log has a folder of, looked for once a run: that is as much as a
+    /// restored checkpoint needs.
     fn newest_log(&self, run: RunNumber) -> Result<Option<Epoch>> {
         let mut logged = self.logged.lock();
         match *logged {
@@ -55,7 +73,11 @@ impl Root {
         epochs.retain(|epoch| *epoch > after);
         epochs.sort_unstable();
         for epoch in epochs.into_iter().rev() {
-            if self.objects(None, epoch)?.iter().any(|object| !rewinds.have_taken(object.run, epoch)) {
+            if self
+                .objects(None, epoch)?
+                .iter()
+                .any(|object| !rewinds.have_taken(object.run, epoch))
+            {
                 return Ok(Some(epoch));
             }
         }

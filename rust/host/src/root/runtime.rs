@@ -25,8 +25,17 @@ fn runtime() -> Result<&'static Runtime> {
     {
         return Ok(runtime);
     }
-    let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("holdfast-root").enable_all().build();
-    let runtime = runtime.map_err(|error| Error::new(ErrorKind::Io, format!("cannot start the state host's I/O threads: {error}")))?;
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("holdfast-root")
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| {
+        Error::new(
+            ErrorKind::Io,
+            format!("cannot start the state host's I/O threads: {error}"),
+        )
+    })?;
     // It lives as long as the process.
     let runtime = Box::leak(Box::new(runtime));
     *made = Some((process::id(), runtime));

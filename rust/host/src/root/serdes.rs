@@ -13,16 +13,27 @@ pub struct StoreSerdes {
     #[serde(default, rename = "key_serde", skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// The value's.
-    #[serde(default, rename = "value_serde", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "value_serde",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub value: Option<String>,
 }
 
-/// What the serdes of now could not read of what those of before have written. A side without a serde is bytes, and not asked. A new column
-/// that may not be null is found with the first row that lacks it: descriptors do not say so.
-pub(super) fn difference(kept: &BTreeMap<String, StoreSerdes>, now: &BTreeMap<String, StoreSerdes>) -> Option<String> {
+/// What the serdes of now could not read of what those of before have written. A side without a
+/// serde is bytes, and not asked. A new column that may not be null is found with the first row
+/// that lacks it: descriptors do not say so.
+pub(super) fn difference(
+    kept: &BTreeMap<String, StoreSerdes>,
+    now: &BTreeMap<String, StoreSerdes>,
+) -> Option<String> {
     now.iter().find_map(|(store, new)| {
         let old = kept.get(store)?;
-        let sides = [("key", Side::Key, &old.key, &new.key), ("value", Side::Value, &old.value, &new.value)];
+        let sides = [
+            ("key", Side::Key, &old.key, &new.key),
+            ("value", Side::Value, &old.value, &new.value),
+        ];
         sides.into_iter().find_map(|(what, side, old, new)| {
             let error = check(old.as_deref()?, new.as_deref()?, side).err()?;
             Some(format!("store {store}: {what}: {error}"))
@@ -42,5 +53,10 @@ fn bytes(hex: &str) -> Result<Vec<u8>> {
     let byte = |pair: &[u8; 2]| Some((digit(&pair[0])? << 4 | digit(&pair[1])?) as u8);
     let (pairs, rest) = hex.as_bytes().as_chunks();
     let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
-    bytes.filter(|_| rest.is_empty()).ok_or_else(|| Error::new(ErrorKind::Serialization, format!("{hex:?} describes no serde")))
+    bytes.filter(|_| rest.is_empty()).ok_or_else(|| {
+        Error::new(
+            ErrorKind::Serialization,
+            format!("{hex:?} describes no serde"),
+        )
+    })
 }

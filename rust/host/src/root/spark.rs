@@ -36,10 +36,17 @@ impl Root {
     /// # Errors
     /// `Io` for what the disk refuses.
     pub fn spark_logs(&self, epoch: Epoch) -> Result<SparkLogs> {
-        let names: Vec<String> = [offsets(epoch), commit(epoch)].into_iter().chain(epoch.previous().map(commit)).collect();
+        let names: Vec<String> = [offsets(epoch), commit(epoch)]
+            .into_iter()
+            .chain(epoch.previous().map(commit))
+            .collect();
         let found = self.store.exist(&names)?;
         let is_there = |n: usize| found.get(n).copied().unwrap_or(true);
-        Ok(SparkLogs { has_offsets: is_there(0), committed: is_there(1), previous_committed: is_there(2) })
+        Ok(SparkLogs {
+            has_offsets: is_there(0),
+            committed: is_there(1),
+            previous_committed: is_there(2),
+        })
     }
 
     /// Whether Spark's commit log holds an epoch.
@@ -58,19 +65,23 @@ impl Root {
         self.store.get(&offsets(epoch))
     }
 
-    /// The batch timestamp of an epoch in Spark's offset log, in microseconds: the only wall clock that may change a result,
-    /// since a replay finds the same.
+    /// The batch timestamp of an epoch in Spark's offset log, in microseconds: the only wall clock
+    /// that may change a result, since a replay finds the same.
     ///
     /// # Errors
     /// `Restore` if the epoch's offsets are missing, or have none.
     pub fn batch_time(&self, epoch: Epoch) -> Result<i64> {
         let offsets = self.spark_offsets(epoch)?.unwrap_or_default();
         // A line with the version, then one with the metadata, then one for each source.
-        let metadata = offsets.split(|byte| *byte == b'\n').nth(1).unwrap_or_default();
+        let metadata = offsets
+            .split(|byte| *byte == b'\n')
+            .nth(1)
+            .unwrap_or_default();
         let Offsets { batch_timestamp } = serde_json::from_slice(metadata).map_err(|error| {
             let place = self.store.place(&self::offsets(epoch));
             let text = format!(
-                "Spark's checkpoint: {} has no batch timestamp, which max_ahead goes by ({error}): restore it from a backup",
+                "Spark's checkpoint: {} has no batch timestamp, which max_ahead goes by \
+                 ({error}): restore it from a backup",
                 place.display()
             );
             Error::new(ErrorKind::Restore, text)
@@ -83,10 +94,15 @@ impl Root {
     /// # Errors
     /// `Restore` if Spark's metadata cannot be read.
     pub fn spark_query_id(&self) -> Result<Option<String>> {
-        let Some(bytes) = self.store.get(names::SPARK_METADATA)? else { return Ok(None) };
+        let Some(bytes) = self.store.get(names::SPARK_METADATA)? else {
+            return Ok(None);
+        };
         let metadata: Metadata = serde_json::from_slice(&bytes).map_err(|error| {
             let place = self.store.place(names::SPARK_METADATA);
-            let text = format!("Spark's checkpoint: {} cannot be read ({error}): restore it from a backup", place.display());
+            let text = format!(
+                "Spark's checkpoint: {} cannot be read ({error}): restore it from a backup",
+                place.display()
+            );
             Error::new(ErrorKind::Restore, text)
         })?;
         Ok(Some(metadata.id))
@@ -99,8 +115,13 @@ impl Root {
     pub fn check_spark(&self, query_id: &str, epoch: Epoch) -> Result<()> {
         match self.spark_query_id()? {
             Some(id) if id == query_id => Ok(()),
-            None if !self.store.exists(&offsets(epoch))? => Err(self.broken(Violation::NoOffsets { epoch })),
-            found => Err(self.broken(Violation::OtherQuery { expected: query_id.to_owned(), found })),
+            None if !self.store.exists(&offsets(epoch))? => {
+                Err(self.broken(Violation::NoOffsets { epoch }))
+            }
+            found => Err(self.broken(Violation::OtherQuery {
+                expected: query_id.to_owned(),
+                found,
+            })),
         }
     }
 
@@ -110,11 +131,15 @@ impl Root {
     /// `Io` for what the disk refuses.
     pub fn latest_spark_commit(&self) -> Result<Option<Epoch>> {
         let files = self.store.list(names::SPARK_COMMITS)?;
-        Ok(files.iter().filter_map(|file| file.parse().ok().map(Epoch)).max())
+        Ok(files
+            .iter()
+            .filter_map(|file| file.parse().ok().map(Epoch))
+            .max())
     }
 
-    /// Makes Spark's offsets of an epoch and its commit of the one before durable, which Spark itself does not: before a
-    /// stage is acknowledged or an epoch applied. Done once for a run's epoch, whoever asks first.
+    /// Makes Spark's offsets of an epoch and its commit of the one before durable, which Spark
+    /// itself does not: before a stage is acknowledged or an epoch applied. Done once for a run's
+    /// epoch, whoever asks first.
     ///
     /// # Errors
     /// `Io` if one of the files is missing or cannot be synced.

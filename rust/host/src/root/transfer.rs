@@ -13,8 +13,8 @@ use super::failure;
 use super::runtime::block_on;
 use super::store::Store;
 
-/// What is held at once of a file that is put: one part is read while the others are under way. Object stores want parts of
-/// at least 5 MiB.
+/// What is held at once of a file that is put: one part is read while the others are under way.
+/// Object stores want parts of at least 5 MiB.
 const PART: u64 = 8 << 20;
 const PARTS: usize = 3;
 
@@ -22,13 +22,18 @@ const PARTS: usize = 3;
 const CHUNK: usize = 256 << 10;
 
 impl Store {
-    /// Puts a file under a name that tells its content (its digest is in it), in memory of a few parts. An object of that
-    /// name is written over: it has the same content, or is damaged. Nothing is there before all of it is.
+    /// Puts a file under a name that tells its content (its digest is in it), in memory of a few
+    /// parts. An object of that name is written over: it has the same content, or is damaged.
+    /// Nothing is there before all of it is.
     ///
     /// # Errors
     /// `Io` for what the disk or the store refuses.
     pub fn put_file(&self, name: &str, from: &Path) -> Result<()> {
-        self.put_open(name, File::open(from).map_err(|error| failure::os("read", from, &error))?, from)
+        self.put_open(
+            name,
+            File::open(from).map_err(|error| failure::os("read", from, &error))?,
+            from,
+        )
     }
 
     /// [`Store::put_file`] of a file that is open; `from` is what messages call it.
@@ -39,7 +44,10 @@ impl Store {
         let unread = |error: &io::Error| failure::os("read", from, error);
         let mut next = || {
             let mut part = Vec::new();
-            (&mut file).take(PART).read_to_end(&mut part).map_err(|error| unread(&error))?;
+            (&mut file)
+                .take(PART)
+                .read_to_end(&mut part)
+                .map_err(|error| unread(&error))?;
             Ok(part)
         };
         let refused = |error: &object_store::Error| self.refused("write", name, error);
@@ -47,35 +55,62 @@ impl Store {
         let (mut part, location) = (next()?, Name::from(name));
         block_on(async {
             if (part.len() as u64) < PART {
-                return objects.put(&location, part.into()).await.map(|_| ()).map_err(|error| refused(&error));
+                return objects
+                    .put(&location, part.into())
+                    .await
+                    .map(|_| ())
+                    .map_err(|error| refused(&error));
             }
-            let upload = objects.put_multipart(&location).await.map_err(|error| refused(&error))?;
+            let upload = objects
+                .put_multipart(&location)
+                .await
+                .map_err(|error| refused(&error))?;
             let mut upload = WriteMultipart::new_with_chunk_size(upload, PART as usize);
             while !part.is_empty() {
                 upload.put(part.into());
-                part = match upload.wait_for_capacity(PARTS).await.map_err(|error| refused(&error)).and_then(|()| next()) {
+                part = match upload
+                    .wait_for_capacity(PARTS)
+                    .await
+                    .map_err(|error| refused(&error))
+                    .and_then(|()| next())
+                {
                     Ok(part) => part,
                     Err(error) => {
                         // What was put already is in nobody's way, but it is paid for.
                         if let Err(left) = upload.abort().await {
-                            log::warn!("{}: the parts of an upload that failed were left behind: {left}", self.place(name).display());
+                            log::warn!(
+                                "{}: the parts of an upload that failed were left behind: {left}",
+                                self.place(name).display()
+                            );
                         }
                         return Err(error);
                     }
                 };
             }
-            upload.finish().await.map(|_| ()).map_err(|error| refused(&error))
+            upload
+                .finish()
+                .await
+                .map(|_| ())
+                .map_err(|error| refused(&error))
         })?
     }
 
-    /// Fetches an object into a file, durably, in memory of a chunk; `seen` sees all of it, in order. Returns its length, or
-    /// none if there is no such object.
+    /// Fetches an object into a file, durably, in memory of a chunk; `seen` sees all of it, in
+    /// order. Returns its length, or none if there is no such object.
     ///
     /// # Errors
     /// `Io` for what the store or the disk refuses; then the file holds a part of it.
-    pub fn get_file(&self, name: &str, to: &Path, mut seen: impl FnMut(&[u8])) -> Result<Option<u64>> {
+    pub fn get_file(
+        &self,
+        name: &str,
+        to: &Path,
+        mut seen: impl FnMut(&[u8]),
+    ) -> Result<Option<u64>> {
         let objects = self.objects();
-        let Some(found) = self.found("read", name, block_on(objects.get(&Name::from(name)))?)? else { return Ok(None) };
+        let Some(found) = self.found("read", name, block_on(objects.get(&Name::from(name)))?)?
+        else {
+            return Ok(None);
+        };
         let unwritten = |error: &io::Error| failure::os("write", to, error);
         let mut file = File::create(to).map_err(|error| unwritten(&error))?;
         let mut length = 0;
@@ -88,14 +123,19 @@ impl Store {
             GetResultPayload::File(mut from, _) => {
                 let mut chunk = vec![0; CHUNK];
                 loop {
-                    match from.read(&mut chunk).map_err(|error| failure::os("read", &self.place(name), &error))? {
+                    match from
+                        .read(&mut chunk)
+                        .map_err(|error| failure::os("read", &self.place(name), &error))?
+                    {
                         0 => break,
                         read => write(&chunk[..read])?,
                     }
                 }
             }
             GetResultPayload::Stream(mut stream) => {
-                while let Some(bytes) = block_on(stream.try_next())?.map_err(|error| self.refused("read", name, &error))? {
+                while let Some(bytes) = block_on(stream.try_next())?
+                    .map_err(|error| self.refused("read", name, &error))?
+                {
                     write(&bytes)?;
                 }
             }
@@ -118,7 +158,11 @@ mod tests {
 
     fn stores(folder: &Path) -> [Store; 2] {
         [
-            Store::open(Location::Local(folder.join("root")), &StorageOptions::default()).expect("opens"),
+            Store::open(
+                Location::Local(folder.join("root")),
+                &StorageOptions::default(),
+            )
+            .expect("opens"),
             Store::over(Arc::new(InMemory::new()), Path::new("memory")),
         ]
     }
@@ -129,18 +173,28 @@ mod tests {
         let (from, to) = (folder.path().join("from"), folder.path().join("to"));
         for store in stores(folder.path()) {
             for length in [0, 1, PART - 1, PART, PART + 1, PART * 4 + 7] {
-                let content: Vec<u8> = (0..length).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect();
+                let content: Vec<u8> = (0..length)
+                    .map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8)
+                    .collect();
                 fs::write(&from, &content).expect("writes");
                 let name = format!("files/{length}");
                 for _ in 0..2 {
                     store.put_file(&name, &from).expect("puts, also once more");
                 }
                 let mut seen = Vec::new();
-                let got = store.get_file(&name, &to, |bytes| seen.extend_from_slice(bytes)).expect("gets");
+                let got = store
+                    .get_file(&name, &to, |bytes| seen.extend_from_slice(bytes))
+                    .expect("gets");
                 assert_eq!(got, Some(length));
-                assert!(seen == content && fs::read(&to).expect("reads") == content, "{length} bytes");
+                assert!(
+                    seen == content && fs::read(&to).expect("reads") == content,
+                    "{length} bytes"
+                );
             }
-            assert_eq!(store.get_file("files/none", &to, |_| ()).expect("looks"), None);
+            assert_eq!(
+                store.get_file("files/none", &to, |_| ()).expect("looks"),
+                None
+            );
         }
     }
 
@@ -152,7 +206,10 @@ mod tests {
         for store in stores(folder.path()) {
             store.put_absent("files/5", b"who").expect("puts");
             store.put_file("files/5", &from).expect("puts");
-            assert_eq!(store.get_file("files/5", &to, |_| ()).expect("gets"), Some(5));
+            assert_eq!(
+                store.get_file("files/5", &to, |_| ()).expect("gets"),
+                Some(5)
+            );
         }
     }
 }

@@ -9,10 +9,12 @@ use crate::support::{Job, Out, Row, cut, right, row, rows, sorted};
 
 fn request(how: &str, retention: i64, grace: i64, last: bool) -> Value {
     json!({
-        "kind": "join_asof", "keys": ["k"], "left": ["x"], "right": ["v"], "how": how, "history_retention": retention,
+        "kind": "join_asof", "keys": ["k"], "left": ["x"], "right": ["v"], "how": how,
+        "history_retention": retention,
         "grace": grace, "last": last,
         "output": [
-            {"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"}, {"name": "x", "from": "left", "index": 0},
+            {"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"},
+            {"name": "x", "from": "left", "index": 0},
             {"name": "since", "from": "right_time"}, {"name": "v", "from": "right", "index": 0},
         ],
     })
@@ -39,15 +41,25 @@ struct Model {
 impl Model {
     fn epoch(&mut self, rows: &[Row], retention: i64, grace: i64) -> Vec<Out> {
         let keyed = |row: &&Row| row.left && row.key.is_some();
-        self.stream_time = self.stream_time.max(rows.iter().filter(keyed).filter_map(|row| row.time).max());
+        self.stream_time = self
+            .stream_time
+            .max(rows.iter().filter(keyed).filter_map(|row| row.time).max());
         let mut all = std::mem::take(&mut self.waiting);
         all.extend(rows);
         let mut result = Vec::new();
         for row in sorted(all) {
             match (row.key, row.time) {
-                (Some(_), Some(time)) if row.left && self.stream_time.is_some_and(|now| time > now - grace) => self.waiting.push(row),
-                (Some(key), Some(time)) if row.left => result.push(out(&row, self.find(key, time, retention))),
-                (Some(key), Some(time)) if self.table_time.is_none_or(|now| time >= now - retention) => {
+                (Some(_), Some(time))
+                    if row.left && self.stream_time.is_some_and(|now| time > now - grace) =>
+                {
+                    self.waiting.push(row)
+                }
+                (Some(key), Some(time)) if row.left => {
+                    result.push(out(&row, self.find(key, time, retention)))
+                }
+                (Some(key), Some(time))
+                    if self.table_time.is_none_or(|now| time >= now - retention) =>
+                {
                     self.versions.entry(key).or_default().insert(time, row);
                     self.table_time = self.table_time.max(Some(time));
                 }
@@ -60,7 +72,9 @@ impl Model {
 
     fn find(&self, key: u8, time: i64, retention: i64) -> Option<&Row> {
         let versions = self.versions.get(&key)?;
-        let newest = versions.last_key_value().filter(|(begin, _)| **begin <= time);
+        let newest = versions
+            .last_key_value()
+            .filter(|(begin, _)| **begin <= time);
         match newest {
             Some((_, row)) => Some(row),
             None if self.table_time.is_some_and(|now| time < now - retention) => None,
@@ -70,34 +84,68 @@ impl Model {
 }
 
 fn out(left: &Row, right: Option<&Row>) -> Out {
-    vec![left.key.map(i64::from), left.time, left.number, right.and_then(|row| row.time), right.and_then(|row| row.number)]
+    vec![
+        left.key.map(i64::from),
+        left.time,
+        left.number,
+        right.and_then(|row| row.time),
+        right.and_then(|row| row.number),
+    ]
 }
 
 #[test]
 fn left_rows_wait_for_the_stream_time() {
     // J04, and J06: a left row that is late already is joined at once, and lets nobody go.
     let job = job(2);
-    let rows: Vec<Row> = (0..4).flat_map(|n| [right(1, n, n), row(1, n, n)]).collect();
-    assert_eq!(joined(&job.epoch(&rows, true).rows), [(0, Some(0)), (1, Some(1))]);
-    assert_eq!(joined(&job.epoch(&[row(1, 0, 9)], true).rows), [(9, Some(0))]);
-    assert_eq!(joined(&job.epoch(&[row(2, 5, 5)], true).rows), [(2, Some(2)), (3, Some(3))]);
+    let rows: Vec<Row> = (0..4)
+        .flat_map(|n| [right(1, n, n), row(1, n, n)])
+        .collect();
+    assert_eq!(
+        joined(&job.epoch(&rows, true).rows),
+        [(0, Some(0)), (1, Some(1))]
+    );
+    assert_eq!(
+        joined(&job.epoch(&[row(1, 0, 9)], true).rows),
+        [(9, Some(0))]
+    );
+    assert_eq!(
+        joined(&job.epoch(&[row(2, 5, 5)], true).rows),
+        [(2, Some(2)), (3, Some(3))]
+    );
 }
 
 #[test]
 fn a_right_row_that_comes_late_by_less_than_the_grace_counts() {
     let job = job(5);
-    assert_eq!(job.epoch(&[right(1, 0, 1), row(1, 10, 1), row(1, 10, 2)], true).rows, Vec::<Out>::new());
-    assert_eq!(job.epoch(&[right(1, 8, 2), row(1, 10, 3), row(1, 14, 4)], true).rows, Vec::<Out>::new());
+    assert_eq!(
+        job.epoch(&[right(1, 0, 1), row(1, 10, 1), row(1, 10, 2)], true)
+            .rows,
+        Vec::<Out>::new()
+    );
+    assert_eq!(
+        job.epoch(&[right(1, 8, 2), row(1, 10, 3), row(1, 14, 4)], true)
+            .rows,
+        Vec::<Out>::new()
+    );
     // With the row that lets them go comes one more.
     let done = job.epoch(&[right(1, 9, 3), row(1, 15, 5)], true);
-    assert_eq!(joined(&done.rows), [(1, Some(3)), (2, Some(3)), (3, Some(3))]);
+    assert_eq!(
+        joined(&done.rows),
+        [(1, Some(3)), (2, Some(3)), (3, Some(3))]
+    );
     assert_eq!(done.counts.matched, 3);
 }
 
 #[test]
 fn right_rows_alone_let_nobody_go_and_the_end_of_a_static_frame_lets_all() {
-    assert_eq!(job(5).epoch(&[row(1, 10, 1), right(1, 1_000, 2)], true).rows, Vec::<Out>::new());
-    let done = Job::new(&request("left", 100, 5, true), 2, 1).epoch(&[right(1, 9, 2), row(1, 10, 1)], false);
+    assert_eq!(
+        job(5)
+            .epoch(&[row(1, 10, 1), right(1, 1_000, 2)], true)
+            .rows,
+        Vec::<Out>::new()
+    );
+    let done = Job::new(&request("left", 100, 5, true), 2, 1)
+        .epoch(&[right(1, 9, 2), row(1, 10, 1)], false);
     assert_eq!(joined(&done.rows), [(1, Some(2))]);
 }
 
@@ -109,15 +157,24 @@ fn a_heartbeat_lets_left_rows_go_and_expires_no_history() {
     assert_eq!(joined(&job.beat(7).rows), [(1, Some(10))]);
     assert_eq!(job.beat(10_000).rows, Vec::<Out>::new());
     // Late for the clock, not for the table.
-    assert_eq!(joined(&job.epoch(&[row(1, 1, 2)], true).rows), [(2, Some(10))]);
+    assert_eq!(
+        joined(&job.epoch(&[row(1, 1, 2)], true).rows),
+        [(2, Some(10))]
+    );
 }
 
 #[test]
 fn a_grace_beyond_the_history_is_refused() {
     // J07
-    let kind: holdfast_host::operator::OperatorKind = serde_json::from_value(request("left", 10, 11, false)).unwrap();
+    let kind: holdfast_host::operator::OperatorKind =
+        serde_json::from_value(request("left", 10, 11, false)).unwrap();
     let error = kind.start(&crate::support::schema(2)).err().unwrap();
-    assert!(error.to_string().contains("grace is 11; it must be from 0 to history_retention, 10"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("grace is 11; it must be from 0 to history_retention, 10"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -126,26 +183,33 @@ fn right_rows_may_be_ahead_by_what_the_history_has_beyond_the_grace() {
     job.epoch(&[right(1, 0, 1), row(1, 5, 1), row(1, 8, 2)], true);
     // The left rows that wait are younger than 8 - 4, and what was in force at 14 - 10 is known.
     job.epoch(&[right(1, 14, 2)], true);
-    assert_eq!(joined(&job.epoch(&[row(1, 9, 3)], true).rows), [(1, Some(1))]);
-    // At 20 - 10 it is, at 8 it is not: the row that waits finds nothing, and a late one of any key is refused.
+    assert_eq!(
+        joined(&job.epoch(&[row(1, 9, 3)], true).rows),
+        [(1, Some(1))]
+    );
+    // At 20 - 10 it is, at 8 it is not: the row that waits finds nothing, and a late one of any key
+    // is refused.
     job.epoch(&[right(2, 20, 3)], true);
     let done = job.epoch(&[row(1, 12, 4), right(3, 8, 5)], true);
     assert_eq!((joined(&done.rows), done.counts.late), (vec![(2, None)], 1));
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None,
+        ..ProptestConfig::default() })]
 
     #[test]
     fn rows_however_late_and_cut_give_what_the_model_gives(
         epochs in rows(any::<bool>(), 1, 60).prop_flat_map(|rows| cut(rows, 30)),
-        (retention, grace) in (0..40_i64).prop_flat_map(|retention| (Just(retention), 0..=retention)), partitions in 1..4_usize,
+        (retention, grace) in (0..40_i64)
+            .prop_flat_map(|retention| (Just(retention), 0..=retention)), partitions in 1..4_usize,
     ) {
         let job = Job::new(&request("left", retention, grace, false), 2, partitions);
         let mut models: Vec<Model> = (0..partitions).map(|_| Model::default()).collect();
         for (rows, replay) in &epochs {
             let expected: Vec<Out> = models.iter_mut().enumerate().flat_map(|(partition, model)| {
-                let ours: Vec<Row> = rows.iter().filter(|row| job.partition(row.key) == partition).copied().collect();
+                let ours: Vec<Row> = rows.iter().filter(|row| job.partition(row.key) == partition)
+                    .copied().collect();
                 model.epoch(&ours, retention, grace)
             }).collect();
             prop_assert_eq!(sorted(job.epoch(rows, *replay).rows), sorted(expected));
@@ -156,13 +220,15 @@ proptest! {
     fn rows_later_by_less_than_the_grace_give_the_static_join_however_they_are_cut(
         epochs in rows(any::<bool>(), 1, 60)
             .prop_map(|mut rows| {
-                // Of right rows of one key and time the one that comes last wins, which the cut decides.
+                // Of right rows of one key and time the one that comes last wins, which the cut
+                // decides.
                 let mut seen = std::collections::HashSet::new();
                 rows.retain(|row| row.left || seen.insert((row.key, row.time)));
                 rows
             })
             .prop_flat_map(|rows| cut(rows, 6)),
-        how in prop::sample::select(vec!["inner", "left"]), partitions in 1..4_usize, retention in 7..40_i64,
+        how in prop::sample::select(vec!["inner", "left"]), partitions in 1..4_usize,
+        retention in 7..40_i64,
     ) {
         let parts = Job::new(&request(how, retention, 7, false), 2, partitions);
         let (mut epochs, mut clocks) = (epochs, vec![None; partitions]);
@@ -171,11 +237,14 @@ proptest! {
                 let clock = &mut clocks[parts.partition(row.key)];
                 *clock = row.time.max(*clock);
             }
-            // Right rows are ahead of the left ones by no more than the history has beyond the grace.
-            rows.retain(|row| row.left || row.time <= clocks[parts.partition(row.key)].map(|clock| clock + retention - 7));
+            // Right rows are ahead of the left ones by no more than the history has beyond the
+            // grace.
+            rows.retain(|row| row.left || row.time <= clocks[parts.partition(row.key)]
+                .map(|clock| clock + retention - 7));
         }
         let all: Vec<Row> = epochs.iter().flat_map(|(rows, _)| rows.clone()).collect();
-        let mut cut: Vec<Out> = epochs.iter().flat_map(|(rows, replay)| parts.epoch(rows, *replay).rows).collect();
+        let mut cut: Vec<Out> = epochs.iter()
+            .flat_map(|(rows, replay)| parts.epoch(rows, *replay).rows).collect();
         // A row far ahead lets the last ones go.
         let ahead: Vec<Row> = (0..3).map(|key| row(key, 500, 500)).collect();
         cut.extend(parts.epoch(&ahead, false).rows);

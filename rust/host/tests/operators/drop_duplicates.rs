@@ -10,7 +10,8 @@ const WITHIN: i64 = 8;
 fn request(within: i64) -> Value {
     json!({
         "kind": "drop_duplicates", "keys": ["k"], "left": ["x"], "within": within,
-        "output": [{"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"}, {"name": "x", "from": "left", "index": 0}],
+        "output": [{"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"},
+            {"name": "x", "from": "left", "index": 0}],
     })
 }
 
@@ -19,7 +20,9 @@ fn job() -> Job {
 }
 
 fn out(rows: &[Row]) -> Vec<Out> {
-    rows.iter().map(|row| vec![row.key.map(i64::from), row.time, row.number]).collect()
+    rows.iter()
+        .map(|row| vec![row.key.map(i64::from), row.time, row.number])
+        .collect()
 }
 
 /// Every time of every key that was taken, partition by partition.
@@ -30,16 +33,26 @@ struct Model {
 
 impl Model {
     fn epoch(&mut self, job: &Job, rows: &[Row]) -> Vec<Row> {
-        let times =
-            |partition: usize| self.seen.iter().filter(move |seen| job.partition(seen.key) == partition).filter_map(|seen| seen.time);
-        let stream_times: Vec<Option<i64>> = (0..job.tasks.len()).map(|partition| times(partition).max()).collect();
+        let times = |partition: usize| {
+            self.seen
+                .iter()
+                .filter(move |seen| job.partition(seen.key) == partition)
+                .filter_map(|seen| seen.time)
+        };
+        let stream_times: Vec<Option<i64>> = (0..job.tasks.len())
+            .map(|partition| times(partition).max())
+            .collect();
         let mut out = Vec::new();
         for row in sorted(rows.iter().copied()) {
             let Some(time) = row.time else { continue };
-            if stream_times[job.partition(row.key)].is_some_and(|stream_time| time < stream_time - WITHIN) {
+            if stream_times[job.partition(row.key)]
+                .is_some_and(|stream_time| time < stream_time - WITHIN)
+            {
                 continue;
             }
-            let near = |seen: &Row| seen.key == row.key && seen.time.is_some_and(|seen| (seen - time).abs() <= WITHIN);
+            let near = |seen: &Row| {
+                seen.key == row.key && seen.time.is_some_and(|seen| (seen - time).abs() <= WITHIN)
+            };
             if !self.seen.iter().any(near) {
                 out.push(row);
             }
@@ -60,7 +73,11 @@ fn the_first_row_of_a_time_goes_out_and_those_near_it_do_not() {
 fn a_row_that_was_dropped_counts_as_one_that_came_before() {
     let job = job();
     for (time, rows) in [(0, 1), (6, 0), (12, 0), (18, 0), (27, 1)] {
-        assert_eq!(job.epoch(&[row(1, time, 1)], false).rows.len(), rows, "at {time}");
+        assert_eq!(
+            job.epoch(&[row(1, time, 1)], false).rows.len(),
+            rows,
+            "at {time}"
+        );
     }
 }
 
@@ -74,8 +91,24 @@ fn late_rows_are_compared_on_both_sides_and_refused_beyond_within() {
 
 #[test]
 fn nulls_are_a_key_and_a_row_without_time_is_dropped() {
-    let null = Row { key: None, ..row(0, 1, 1) };
-    let done = job().epoch(&[null, Row { time: Some(3), ..null }, Row { time: None, ..row(1, 0, 2) }], false);
+    let null = Row {
+        key: None,
+        ..row(0, 1, 1)
+    };
+    let done = job().epoch(
+        &[
+            null,
+            Row {
+                time: Some(3),
+                ..null
+            },
+            Row {
+                time: None,
+                ..row(1, 0, 2)
+            },
+        ],
+        false,
+    );
     assert_eq!((done.rows, done.counts.dropped), (out(&[null]), 1));
 }
 
@@ -97,7 +130,11 @@ fn the_state_forgets_keys() {
     let mut tx = job.tasks[0].begin().unwrap();
     let mut kept = 0;
     let all = (holdfast_core::Timestamp::MIN, holdfast_core::Timestamp::MAX);
-    let mut scan = job.tasks[0].window("seen").unwrap().fetch_range(&mut tx, None, None, all.0, all.1, false).unwrap();
+    let mut scan = job.tasks[0]
+        .window("seen")
+        .unwrap()
+        .fetch_range(&mut tx, None, None, all.0, all.1, false)
+        .unwrap();
     scan.for_each(&mut |_, _| {
         kept += 1;
         true
@@ -107,11 +144,13 @@ fn the_state_forgets_keys() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None,
+        ..ProptestConfig::default() })]
 
     #[test]
     fn rows_however_late_and_cut_give_what_the_definition_gives(
-        epochs in rows(Just(true), 1, 60).prop_flat_map(|rows| cut(rows, 30)), partitions in 1..4_usize,
+        epochs in rows(Just(true), 1, 60).prop_flat_map(|rows| cut(rows, 30)),
+        partitions in 1..4_usize,
     ) {
         let (job, mut model) = (Job::new(&request(WITHIN), 1, partitions), Model::default());
         for (rows, replay) in &epochs {
@@ -122,12 +161,15 @@ proptest! {
 
     #[test]
     fn rows_in_time_give_the_same_however_they_are_cut(
-        (all, epochs) in rows(Just(true), 1, 60).prop_flat_map(|rows| (Just(rows.clone()), cut(rows, 0))),
+        (all, epochs) in rows(Just(true), 1, 60)
+            .prop_flat_map(|rows| (Just(rows.clone()), cut(rows, 0))),
     ) {
-        // Which of two rows of one key and time goes out is left to chance, so their numbers are not compared.
+        // Which of two rows of one key and time goes out is left to chance, so their numbers are
+        // not compared.
         let known = |rows: Vec<Out>| sorted(rows.into_iter().map(|row| row[..2].to_vec()));
         let (whole, parts) = (job(), job());
-        let cut: Vec<Out> = epochs.iter().flat_map(|(rows, replay)| parts.epoch(rows, *replay).rows).collect();
+        let cut: Vec<Out> = epochs.iter().flat_map(|(rows, replay)| parts.epoch(rows, *replay).rows)
+            .collect();
         prop_assert_eq!(known(cut), known(whole.epoch(&all, false).rows));
     }
 }

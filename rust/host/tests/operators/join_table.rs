@@ -10,10 +10,12 @@ use crate::support::{Done, Job, Out, Row, cut, right, row, rows, sorted};
 
 fn request(how: &str, retention: i64) -> Value {
     json!({
-        "kind": "join_table", "keys": ["k"], "left": ["x"], "right": ["v"], "how": how, "history_retention": retention,
+        "kind": "join_table", "keys": ["k"], "left": ["x"], "right": ["v"], "how": how,
+        "history_retention": retention,
         "left_values": [0], "right_values": [0],
         "output": [
-            {"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"}, {"name": "x", "from": "left", "index": 0},
+            {"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"},
+            {"name": "x", "from": "left", "index": 0},
             {"name": "since", "from": "right_time"}, {"name": "v", "from": "right", "index": 0},
         ],
     })
@@ -30,7 +32,13 @@ fn gone(mut row: Row) -> Row {
 
 /// A row of the result of key 1: left time and number, right time and number.
 fn out(left: (i64, i64), right: (i64, i64)) -> Out {
-    vec![Some(1), Some(left.0), Some(left.1), Some(right.0), Some(right.1)]
+    vec![
+        Some(1),
+        Some(left.0),
+        Some(left.1),
+        Some(right.0),
+        Some(right.1),
+    ]
 }
 
 fn value_at(job: &Job, store: &str, time: i64) -> Option<Vec<u8>> {
@@ -40,7 +48,9 @@ fn value_at(job: &Job, store: &str, time: i64) -> Option<Vec<u8>> {
     job.tasks[0]
         .versioned(store)
         .unwrap()
-        .get_as_of(&mut tx, &key, Timestamp(time), |version| version.map(|version| version.value.to_vec()))
+        .get_as_of(&mut tx, &key, Timestamp(time), |version| {
+            version.map(|version| version.value.to_vec())
+        })
         .unwrap()
 }
 
@@ -49,14 +59,20 @@ fn a_row_that_is_not_the_newest_of_its_key_is_kept_and_gives_nothing() {
     // J10
     let job = job("inner");
     assert_eq!(job.epoch(&[row(1, 5, 50)], true).rows, Vec::<Out>::new());
-    assert_eq!(job.epoch(&[right(1, 1, 10)], true).rows, [out((5, 50), (1, 10))]);
+    assert_eq!(
+        job.epoch(&[right(1, 1, 10)], true).rows,
+        [out((5, 50), (1, 10))]
+    );
     assert_eq!(value_at(&job, "left", 4), None);
     let Done { rows, counts } = job.epoch(&[row(1, 3, 30)], true);
     assert_eq!((rows, counts.late), (Vec::<Out>::new(), 1));
     let alone = self::job("inner");
     alone.epoch(&[row(1, 3, 30)], true);
     assert_eq!(value_at(&job, "left", 4), value_at(&alone, "left", 4));
-    assert!(value_at(&job, "left", 4).is_some() && value_at(&job, "left", 4) != value_at(&job, "left", 5));
+    assert!(
+        value_at(&job, "left", 4).is_some()
+            && value_at(&job, "left", 4) != value_at(&job, "left", 5)
+    );
 }
 
 #[test]
@@ -83,7 +99,10 @@ fn a_row_of_an_equal_time_is_the_newest() {
     // J15
     let job = job("inner");
     job.epoch(&[row(1, 5, 50), right(1, 1, 10)], true);
-    assert_eq!(job.epoch(&[row(1, 5, 51)], true).rows, [out((5, 51), (1, 10))]);
+    assert_eq!(
+        job.epoch(&[row(1, 5, 51)], true).rows,
+        [out((5, 51), (1, 10))]
+    );
     assert_eq!(
         job.epoch(&[right(1, 1, 11)], true).rows,
         [out((5, 51), (1, 11))].map(|mut row| {
@@ -96,10 +115,26 @@ fn a_row_of_an_equal_time_is_the_newest() {
 #[test]
 fn a_row_is_joined_as_of_its_own_time_and_again_at_each_later_change() {
     let job = job("inner");
-    job.epoch(&[right(1, 1, 10), right(1, 9, 90), gone(right(1, 12, 0)), right(1, 15, 15)], true);
+    job.epoch(
+        &[
+            right(1, 1, 10),
+            right(1, 9, 90),
+            gone(right(1, 12, 0)),
+            right(1, 15, 15),
+        ],
+        true,
+    );
     let rows = job.epoch(&[row(1, 5, 50)], true).rows;
     let delete = vec![Some(1), Some(5), None, Some(12), None];
-    assert_eq!(rows, [out((5, 50), (1, 10)), out((5, 50), (9, 90)), delete, out((5, 50), (15, 15))]);
+    assert_eq!(
+        rows,
+        [
+            out((5, 50), (1, 10)),
+            out((5, 50), (9, 90)),
+            delete,
+            out((5, 50), (15, 15))
+        ]
+    );
 }
 
 #[test]
@@ -107,36 +142,94 @@ fn a_row_older_than_the_other_sides_history_is_joined_with_what_it_has_of_it() {
     let job = Job::new(&request("inner", 10), 2, 1);
     job.epoch(&[right(1, 1, 10), right(1, 100, 11)], true);
     // The first right row is in force until 100, and kept.
-    assert_eq!(job.epoch(&[row(1, 5, 50)], true).rows, [out((5, 50), (1, 10)), out((5, 50), (100, 11))]);
+    assert_eq!(
+        job.epoch(&[row(1, 5, 50)], true).rows,
+        [out((5, 50), (1, 10)), out((5, 50), (100, 11))]
+    );
     // One that began after the left row is a match from then on, and so is a delete.
     let job = Job::new(&request("left", 10), 2, 1);
-    job.epoch(&[right(1, 20, 20), right(1, 100, 11), right(2, 1, 1), gone(right(2, 20, 0))], true);
-    let (alone, since) = (vec![Some(1), Some(5), Some(50), None, None], vec![Some(2), Some(5), Some(50), Some(20), None]);
-    assert_eq!(job.epoch(&[row(1, 5, 50)], true).rows, [alone.clone(), out((5, 50), (20, 20)), out((5, 50), (100, 11))]);
-    assert_eq!(job.epoch(&[row(2, 5, 50)], true).rows, [[&[Some(2)], &alone[1..]].concat(), since]);
+    job.epoch(
+        &[
+            right(1, 20, 20),
+            right(1, 100, 11),
+            right(2, 1, 1),
+            gone(right(2, 20, 0)),
+        ],
+        true,
+    );
+    let (alone, since) = (
+        vec![Some(1), Some(5), Some(50), None, None],
+        vec![Some(2), Some(5), Some(50), Some(20), None],
+    );
+    assert_eq!(
+        job.epoch(&[row(1, 5, 50)], true).rows,
+        [
+            alone.clone(),
+            out((5, 50), (20, 20)),
+            out((5, 50), (100, 11))
+        ]
+    );
+    assert_eq!(
+        job.epoch(&[row(2, 5, 50)], true).rows,
+        [[&[Some(2)], &alone[1..]].concat(), since]
+    );
 }
 
 #[test]
 fn what_has_left_the_history_gives_nothing_whether_it_was_dropped_or_not() {
     let job = Job::new(&request("outer", 900), 2, 1);
-    // The other key's row leaves the first one behind the history, but no compaction has come to it.
-    job.epoch(&[right(1, 50, 1), right(1, 80, 2), right(1, 105, 3), right(2, 1_000, 4)], true);
+    // The other key's row leaves the first one behind the history, but no compaction has come to
+    // it.
+    job.epoch(
+        &[
+            right(1, 50, 1),
+            right(1, 80, 2),
+            right(1, 105, 3),
+            right(2, 1_000, 4),
+        ],
+        true,
+    );
     let alone = vec![Some(1), Some(5), Some(50), None, None];
-    assert_eq!(job.epoch(&[row(1, 5, 50)], true).rows, [alone, out((5, 50), (80, 2)), out((5, 50), (105, 3))]);
+    assert_eq!(
+        job.epoch(&[row(1, 5, 50)], true).rows,
+        [alone, out((5, 50), (80, 2)), out((5, 50), (105, 3))]
+    );
 }
 
 #[test]
 fn a_delete_goes_out_only_where_there_was_a_row() {
     let job = job("inner");
-    assert_eq!(job.epoch(&[gone(row(1, 1, 0)), row(1, 2, 2), gone(row(1, 3, 0))], true).rows, Vec::<Out>::new());
+    assert_eq!(
+        job.epoch(
+            &[gone(row(1, 1, 0)), row(1, 2, 2), gone(row(1, 3, 0))],
+            true
+        )
+        .rows,
+        Vec::<Out>::new()
+    );
     job.epoch(&[row(1, 4, 4), right(1, 5, 5)], true);
-    assert_eq!(job.epoch(&[gone(right(1, 6, 0))], true).rows, [vec![Some(1), Some(4), None, Some(6), None]]);
-    assert_eq!(job.epoch(&[gone(row(1, 7, 0))], true).rows, Vec::<Out>::new());
+    assert_eq!(
+        job.epoch(&[gone(right(1, 6, 0))], true).rows,
+        [vec![Some(1), Some(4), None, Some(6), None]]
+    );
+    assert_eq!(
+        job.epoch(&[gone(row(1, 7, 0))], true).rows,
+        Vec::<Out>::new()
+    );
 }
 
 #[test]
 fn rows_without_a_key_or_a_time_are_dropped() {
-    let rows = [Row { key: None, ..row(0, 1, 1) }, Row { time: None, ..right(1, 0, 1) }];
+    let rows = [
+        Row {
+            key: None,
+            ..row(0, 1, 1)
+        },
+        Row {
+            time: None,
+            ..right(1, 0, 1)
+        },
+    ];
     let done = job("outer").epoch(&rows, true);
     assert_eq!((done.rows, done.counts.dropped), (Vec::<Out>::new(), 2));
 }
@@ -152,11 +245,19 @@ struct Tables {
 
 impl Tables {
     fn put(&mut self, row: &Row) {
-        self.sides[usize::from(row.left)].entry(row.key.unwrap()).or_default().insert(row.time.unwrap(), row.number);
+        self.sides[usize::from(row.left)]
+            .entry(row.key.unwrap())
+            .or_default()
+            .insert(row.time.unwrap(), row.number);
     }
 
     fn at(&self, left: bool, key: u8, time: i64) -> Option<i64> {
-        self.sides[usize::from(left)].get(&key)?.range(..=time).next_back()?.1.to_owned()
+        self.sides[usize::from(left)]
+            .get(&key)?
+            .range(..=time)
+            .next_back()?
+            .1
+            .to_owned()
     }
 
     /// The result of a key at a time.
@@ -173,24 +274,34 @@ impl Tables {
 
 /// What a reader of the result has at a time: the last row for the greatest time up to it.
 fn read(result: &BTreeMap<(u8, i64), Pair>, key: u8, time: i64) -> Option<Pair> {
-    let found = result.range((key, i64::MIN)..=(key, time)).next_back().map(|(_, row)| *row);
+    let found = result
+        .range((key, i64::MIN)..=(key, time))
+        .next_back()
+        .map(|(_, row)| *row);
     found.filter(|(left, right)| left.is_some() || right.is_some())
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None,
+        ..ProptestConfig::default() })]
 
-    /// Each side in the order of time, but the sides against each other in any: the result is the tables' join at all times.
+    /// Each side in the order of time, but the sides against each other in any: the result is the
+    /// tables' join at all times.
     #[test]
     fn the_result_is_the_join_of_the_tables_at_any_time(
-        (lefts, rights) in (rows(Just(true), 0, 40), rows(Just(false), 0, 40)), takes in prop::collection::vec(any::<bool>(), 80),
-        chunk in 1..12_usize, how in prop::sample::select(vec!["inner", "left", "outer"]), partitions in 1..4_usize, replay in any::<bool>(),
+        (lefts, rights) in (rows(Just(true), 0, 40), rows(Just(false), 0, 40)),
+        takes in prop::collection::vec(any::<bool>(), 80),
+        chunk in 1..12_usize, how in prop::sample::select(vec!["inner", "left", "outer"]),
+        partitions in 1..4_usize, replay in any::<bool>(),
     ) {
-        let keyed = |rows: Vec<Row>| sorted(rows.into_iter().filter(|row| row.key.is_some() && row.time.is_some()));
+        let keyed = |rows: Vec<Row>| sorted(rows.into_iter()
+            .filter(|row| row.key.is_some() && row.time.is_some()));
         let (mut lefts, mut rights) = (keyed(lefts).into_iter(), keyed(rights).into_iter());
-        let mut arriving: Vec<Row> = takes.into_iter().filter_map(|left| if left { lefts.next() } else { rights.next() }).collect();
+        let mut arriving: Vec<Row> = takes.into_iter()
+            .filter_map(|left| if left { lefts.next() } else { rights.next() }).collect();
         arriving.extend(lefts.chain(rights));
-        let (job, mut tables, mut result) = (Job::new(&request(how, 1_000), 2, partitions), Tables::default(), BTreeMap::new());
+        let (job, mut tables, mut result) =
+            (Job::new(&request(how, 1_000), 2, partitions), Tables::default(), BTreeMap::new());
         for rows in arriving.chunks(chunk) {
             for out in job.epoch(rows, replay).rows {
                 let time = out[1].max(out[3]).unwrap();
@@ -201,30 +312,39 @@ proptest! {
         // Of rows with one key, side and time the last to come holds, within an epoch the greatest.
         for key in 0..3 {
             for time in -1..62 {
-                prop_assert_eq!(read(&result, key, time), tables.joined(how, key, time), "key {} at {}", key, time);
+                prop_assert_eq!(read(&result, key, time), tables.joined(how, key, time),
+                    "key {} at {}", key, time);
             }
         }
     }
 
-    /// One side wholly after the other: the result is the tables' join wherever the history reaches.
+    /// One side wholly after the other: the result is the tables' join wherever the history
+    /// reaches.
     #[test]
     fn the_result_is_the_join_of_the_tables_within_the_history(
-        (first, second) in (rows(Just(true), 0, 40), rows(Just(true), 0, 40)), is_left_first in any::<bool>(), retention in 0..20_i64,
-        chunk in 1..12_usize, how in prop::sample::select(vec!["inner", "left", "outer"]), replay in any::<bool>(),
+        (first, second) in (rows(Just(true), 0, 40), rows(Just(true), 0, 40)),
+        is_left_first in any::<bool>(), retention in 0..20_i64,
+        chunk in 1..12_usize, how in prop::sample::select(vec!["inner", "left", "outer"]),
+        replay in any::<bool>(),
     ) {
-        let side = |rows: Vec<Row>, left| sorted(rows.into_iter().filter(|row| row.key.is_some() && row.time.is_some()).map(move |row| Row { left, ..row }));
+        let side = |rows: Vec<Row>, left| sorted(rows.into_iter()
+            .filter(|row| row.key.is_some() && row.time.is_some())
+                .map(move |row| Row { left, ..row }));
         let arriving = [side(first, is_left_first), side(second, !is_left_first)].concat();
         let newest = arriving.iter().filter_map(|row| row.time).max().unwrap_or(0);
-        let (job, mut tables, mut result) = (Job::new(&request(how, retention), 2, 1), Tables::default(), BTreeMap::new());
+        let (job, mut tables, mut result) =
+            (Job::new(&request(how, retention), 2, 1), Tables::default(), BTreeMap::new());
         for rows in arriving.chunks(chunk) {
             for out in job.epoch(rows, replay).rows {
-                result.insert((out[0].unwrap() as u8, out[1].max(out[3]).unwrap()), (out[2], out[4]));
+                result.insert((out[0].unwrap() as u8, out[1].max(out[3]).unwrap()),
+                    (out[2], out[4]));
             }
             rows.iter().for_each(|row| tables.put(row));
         }
         for key in 0..3 {
             for time in newest - retention..62 {
-                prop_assert_eq!(read(&result, key, time), tables.joined(how, key, time), "key {} at {}", key, time);
+                prop_assert_eq!(read(&result, key, time), tables.joined(how, key, time),
+                    "key {} at {}", key, time);
             }
         }
     }
@@ -241,7 +361,9 @@ proptest! {
         how in prop::sample::select(vec!["inner", "left", "outer"]), partitions in 1..4_usize,
     ) {
         let parts = Job::new(&request(how, 10), 2, partitions);
-        let cut: Vec<Out> = epochs.iter().flat_map(|(rows, replay)| parts.epoch(rows, *replay).rows).collect();
-        prop_assert_eq!(sorted(cut), sorted(Job::new(&request(how, 1_000), 2, 1).epoch(&all, false).rows));
+        let cut: Vec<Out> = epochs.iter().flat_map(|(rows, replay)| parts.epoch(rows, *replay).rows)
+            .collect();
+        prop_assert_eq!(sorted(cut), sorted(Job::new(&request(how, 1_000), 2, 1)
+            .epoch(&all, false).rows));
     }
 }

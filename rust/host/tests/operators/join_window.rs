@@ -10,10 +10,12 @@ const AFTER: i64 = 5;
 
 fn request(how: &str, grace: i64, last: bool) -> Value {
     json!({
-        "kind": "join_window", "keys": ["k"], "left": ["x"], "right": ["v"], "how": how, "before": BEFORE, "after": AFTER,
+        "kind": "join_window", "keys": ["k"], "left": ["x"], "right": ["v"], "how": how,
+        "before": BEFORE, "after": AFTER,
         "grace": grace, "last": last,
         "output": [
-            {"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"}, {"name": "x", "from": "left", "index": 0},
+            {"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"},
+            {"name": "x", "from": "left", "index": 0},
             {"name": "since", "from": "right_time"}, {"name": "v", "from": "right", "index": 0},
         ],
     })
@@ -35,7 +37,11 @@ fn out(left: Option<&Row>, right: Option<&Row>) -> Out {
 }
 
 fn alone(row: &Row) -> Out {
-    if row.left { out(Some(row), None) } else { out(None, Some(row)) }
+    if row.left {
+        out(Some(row), None)
+    } else {
+        out(None, Some(row))
+    }
 }
 
 fn keeps(how: &str, left: bool) -> bool {
@@ -43,8 +49,14 @@ fn keeps(how: &str, left: bool) -> bool {
 }
 
 fn is_pair(left: &Row, right: &Row) -> bool {
-    let (Some(ours), Some(theirs)) = (left.time, right.time) else { return false };
-    left.left && !right.left && left.key.is_some() && left.key == right.key && (ours - BEFORE..=ours + AFTER).contains(&theirs)
+    let (Some(ours), Some(theirs)) = (left.time, right.time) else {
+        return false;
+    };
+    left.left
+        && !right.left
+        && left.key.is_some()
+        && left.key == right.key
+        && (ours - BEFORE..=ours + AFTER).contains(&theirs)
 }
 
 /// The join of static rows, as SQL has it.
@@ -69,25 +81,35 @@ struct Model {
 
 impl Model {
     fn stream_time(&self, job: &Job, partition: usize) -> Option<i64> {
-        let ours = self.taken.iter().filter(|(row, _)| job.partition(row.key) == partition && row.key.is_some());
+        let ours = self
+            .taken
+            .iter()
+            .filter(|(row, _)| job.partition(row.key) == partition && row.key.is_some());
         ours.filter_map(|(row, _)| row.time).max()
     }
 
     fn epoch(&mut self, job: &Job, rows: &[Row], how: &str, grace: i64, last: bool) -> Vec<Out> {
         let mut result = Vec::new();
-        let before: Vec<Option<i64>> = (0..job.tasks.len()).map(|partition| self.stream_time(job, partition)).collect();
+        let before: Vec<Option<i64>> = (0..job.tasks.len())
+            .map(|partition| self.stream_time(job, partition))
+            .collect();
         for row in rows {
             let (Some(_), Some(time)) = (row.key, row.time) else {
                 result.extend(keeps(how, row.left).then(|| alone(row)));
                 continue;
             };
-            if before[job.partition(row.key)].is_some_and(|stream_time| time < stream_time - grace) {
+            if before[job.partition(row.key)].is_some_and(|stream_time| time < stream_time - grace)
+            {
                 self.late += 1;
                 continue;
             }
             let mut is_out = false;
             for (other, other_is_out) in &mut self.taken {
-                let (left, right) = if row.left { (row, &*other) } else { (&*other, row) };
+                let (left, right) = if row.left {
+                    (row, &*other)
+                } else {
+                    (&*other, row)
+                };
                 if is_pair(left, right) {
                     result.push(out(Some(left), Some(right)));
                     (is_out, *other_is_out) = (true, true);
@@ -95,8 +117,14 @@ impl Model {
             }
             self.taken.push((*row, is_out));
         }
-        let now: Vec<Option<i64>> = (0..job.tasks.len()).map(|partition| self.stream_time(job, partition)).collect();
-        for (row, is_out) in self.taken.iter_mut().filter(|(row, is_out)| !is_out && keeps(how, row.left)) {
+        let now: Vec<Option<i64>> = (0..job.tasks.len())
+            .map(|partition| self.stream_time(job, partition))
+            .collect();
+        for (row, is_out) in self
+            .taken
+            .iter_mut()
+            .filter(|(row, is_out)| !is_out && keeps(how, row.left))
+        {
             let waits = if row.left { AFTER } else { BEFORE };
             let stream_time = now[job.partition(row.key)].unwrap();
             if last || row.time.unwrap() + waits + grace < stream_time {
@@ -110,23 +138,48 @@ impl Model {
 
 #[test]
 fn pairs_within_the_window_and_both_ends_of_it() {
-    let done = job("inner", 0, true)
-        .epoch(&[row(1, 10, 1), right(1, 6, 1), right(1, 7, 2), right(1, 15, 3), right(1, 16, 4), right(2, 10, 5)], false);
-    assert_eq!(sorted(done.rows), [out(Some(&row(1, 10, 1)), Some(&right(1, 7, 2))), out(Some(&row(1, 10, 1)), Some(&right(1, 15, 3)))]);
+    let done = job("inner", 0, true).epoch(
+        &[
+            row(1, 10, 1),
+            right(1, 6, 1),
+            right(1, 7, 2),
+            right(1, 15, 3),
+            right(1, 16, 4),
+            right(2, 10, 5),
+        ],
+        false,
+    );
+    assert_eq!(
+        sorted(done.rows),
+        [
+            out(Some(&row(1, 10, 1)), Some(&right(1, 7, 2))),
+            out(Some(&row(1, 10, 1)), Some(&right(1, 15, 3)))
+        ]
+    );
     assert_eq!(done.counts.matched, 2);
 }
 
 #[test]
 fn rows_without_a_match_go_out_when_their_window_has_closed() {
     let job = job("outer", 2, false);
-    assert_eq!(job.epoch(&[row(1, 0, 1), right(2, 0, 2)], false).rows, Vec::<Out>::new());
+    assert_eq!(
+        job.epoch(&[row(1, 0, 1), right(2, 0, 2)], false).rows,
+        Vec::<Out>::new()
+    );
     // The right one could be matched until 0 + 3 + 2, the left one until 0 + 5 + 2.
     assert_eq!(job.epoch(&[row(3, 5, 3)], true).rows, Vec::<Out>::new());
-    assert_eq!(job.epoch(&[row(3, 6, 4)], true).rows, [alone(&right(2, 0, 2))]);
+    assert_eq!(
+        job.epoch(&[row(3, 6, 4)], true).rows,
+        [alone(&right(2, 0, 2))]
+    );
     assert_eq!(job.epoch(&[right(3, 7, 5)], true).rows.len(), 2);
     assert_eq!(
         job.epoch(&[right(3, 8, 6)], true).rows,
-        [out(Some(&row(3, 5, 3)), Some(&right(3, 8, 6))), out(Some(&row(3, 6, 4)), Some(&right(3, 8, 6))), alone(&row(1, 0, 1)),]
+        [
+            out(Some(&row(3, 5, 3)), Some(&right(3, 8, 6))),
+            out(Some(&row(3, 6, 4)), Some(&right(3, 8, 6))),
+            alone(&row(1, 0, 1)),
+        ]
     );
 }
 
@@ -145,14 +198,33 @@ fn late_rows_are_refused_beyond_the_grace() {
     let job = job("left", 2, false);
     job.epoch(&[row(1, 10, 1)], false);
     let Done { rows, counts } = job.epoch(&[right(1, 8, 2), right(1, 7, 3), row(1, 7, 4)], false);
-    assert_eq!((rows, counts.late), (vec![out(Some(&row(1, 10, 1)), Some(&right(1, 8, 2)))], 2));
+    assert_eq!(
+        (rows, counts.late),
+        (vec![out(Some(&row(1, 10, 1)), Some(&right(1, 8, 2)))], 2)
+    );
 }
 
 #[test]
 fn nulls_match_nothing() {
-    let rows = [Row { key: None, ..row(0, 1, 1) }, Row { key: None, ..right(0, 1, 2) }, Row { time: None, ..row(1, 0, 3) }];
+    let rows = [
+        Row {
+            key: None,
+            ..row(0, 1, 1)
+        },
+        Row {
+            key: None,
+            ..right(0, 1, 2)
+        },
+        Row {
+            time: None,
+            ..row(1, 0, 3)
+        },
+    ];
     let done = job("left", 0, true).epoch(&rows, false);
-    assert_eq!((sorted(done.rows), done.counts.dropped), (sorted([alone(&rows[0]), alone(&rows[2])]), 1));
+    assert_eq!(
+        (sorted(done.rows), done.counts.dropped),
+        (sorted([alone(&rows[0]), alone(&rows[2])]), 1)
+    );
 }
 
 #[test]
@@ -165,7 +237,11 @@ fn the_state_forgets_rows_also_where_one_side_is_idle() {
     for store in ["left", "right"] {
         let (mut tx, mut kept) = (job.tasks[0].begin().unwrap(), 0);
         let all = (holdfast_core::Timestamp::MIN, holdfast_core::Timestamp::MAX);
-        let mut scan = job.tasks[0].window(store).unwrap().fetch_range(&mut tx, None, None, all.0, all.1, false).unwrap();
+        let mut scan = job.tasks[0]
+            .window(store)
+            .unwrap()
+            .fetch_range(&mut tx, None, None, all.0, all.1, false)
+            .unwrap();
         scan.for_each(&mut |_, _| {
             kept += 1;
             true
@@ -180,13 +256,16 @@ fn hows() -> impl Strategy<Value = &'static str> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None,
+        ..ProptestConfig::default() })]
 
     #[test]
     fn rows_however_late_and_cut_give_what_the_model_gives(
-        epochs in rows(any::<bool>(), 1, 60).prop_flat_map(|rows| cut(rows, 30)), how in hows(), grace in 0..10_i64, partitions in 1..4_usize,
+        epochs in rows(any::<bool>(), 1, 60).prop_flat_map(|rows| cut(rows, 30)), how in hows(),
+        grace in 0..10_i64, partitions in 1..4_usize,
     ) {
-        let (job, mut model) = (Job::new(&request(how, grace, false), 2, partitions), Model::default());
+        let (job, mut model) = (Job::new(&request(how, grace, false), 2, partitions),
+            Model::default());
         let mut late = 0;
         for (rows, replay) in &epochs {
             let done = job.epoch(rows, *replay);
@@ -198,10 +277,13 @@ proptest! {
 
     #[test]
     fn rows_no_later_than_the_grace_give_the_static_join_however_they_are_cut(
-        (all, epochs) in rows(any::<bool>(), 1, 60).prop_flat_map(|rows| (Just(rows.clone()), cut(rows, 6))), how in hows(), partitions in 1..4_usize,
+        (all, epochs) in rows(any::<bool>(), 1, 60)
+            .prop_flat_map(|rows| (Just(rows.clone()), cut(rows, 6))), how in hows(),
+            partitions in 1..4_usize,
     ) {
         let mut parts = Job::new(&request(how, 6, false), 2, partitions);
-        let mut cut: Vec<Out> = epochs.iter().flat_map(|(rows, replay)| parts.epoch(rows, *replay).rows).collect();
+        let mut cut: Vec<Out> = epochs.iter()
+            .flat_map(|(rows, replay)| parts.epoch(rows, *replay).rows).collect();
         parts.set(&request(how, 6, true));
         cut.extend(parts.epoch(&[], false).rows);
         prop_assert_eq!(sorted(cut), joined(&all, how));

@@ -1,9 +1,11 @@
-//! Rows so large that ten thousand of them are no batch: what goes out, and what comes back from disk, is cut by bytes, too.
+//! Rows so large that ten thousand of them are no batch: what goes out, and what comes back from
+//! disk, is cut by bytes, too.
 
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray, StructArray, TimestampMicrosecondArray,
+    Array, ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray, StructArray,
+    TimestampMicrosecondArray,
 };
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use holdfast_core::{Commit, Error, Result, Task, TaskOptions};
@@ -29,29 +31,63 @@ fn schema(sides: usize) -> SchemaRef {
         "l0" | "r0" => Field::new(field.name(), DataType::Utf8, true),
         _ => field.as_ref().clone(),
     };
-    Arc::new(Schema::new(fields.fields().iter().map(text).collect::<Vec<Field>>()))
+    Arc::new(Schema::new(
+        fields.fields().iter().map(text).collect::<Vec<Field>>(),
+    ))
 }
 
-/// Rows of keys of their own, or all of one; with documents on the left, or one on the right before all of them.
+/// Rows of keys of their own, or all of one; with documents on the left, or one on the right before
+/// all of them.
 fn rows(sides: usize, own_keys: bool, left: usize) -> RecordBatch {
     let (first, count) = (sides - 1, ROWS + sides - 1);
     let document = |size: usize| Some("x".repeat(size));
     let mut columns: Vec<ArrayRef> = vec![
         Arc::new(Int32Array::from(vec![0; count])),
-        Arc::new((0..count).map(|row| Some(row >= first)).collect::<BooleanArray>()),
+        Arc::new(
+            (0..count)
+                .map(|row| Some(row >= first))
+                .collect::<BooleanArray>(),
+        ),
         Arc::new(BooleanArray::from(vec![false; count])),
-        Arc::new((0..count as i64).map(Some).collect::<TimestampMicrosecondArray>().with_timezone("UTC")),
-        Arc::new((0..count).map(|row| Some(if own_keys { row.to_string() } else { "k".to_owned() })).collect::<StringArray>()),
-        Arc::new((0..count).map(|row| if row >= first { document(left) } else { None }).collect::<StringArray>()),
+        Arc::new(
+            (0..count as i64)
+                .map(Some)
+                .collect::<TimestampMicrosecondArray>()
+                .with_timezone("UTC"),
+        ),
+        Arc::new(
+            (0..count)
+                .map(|row| {
+                    Some(if own_keys {
+                        row.to_string()
+                    } else {
+                        "k".to_owned()
+                    })
+                })
+                .collect::<StringArray>(),
+        ),
+        Arc::new(
+            (0..count)
+                .map(|row| if row >= first { document(left) } else { None })
+                .collect::<StringArray>(),
+        ),
     ];
     if sides == 2 {
-        columns.push(Arc::new((0..count).map(|row| if row < first { document(LARGE) } else { None }).collect::<StringArray>()));
+        columns.push(Arc::new(
+            (0..count)
+                .map(|row| if row < first { document(LARGE) } else { None })
+                .collect::<StringArray>(),
+        ));
     }
     RecordBatch::try_new(schema(sides), columns).unwrap()
 }
 
 fn bytes(batch: &RecordBatch) -> usize {
-    batch.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap()).sum()
+    batch
+        .columns()
+        .iter()
+        .map(|column| column.to_data().get_slice_memory_size().unwrap())
+        .sum()
 }
 
 /// Runs the rows; returns how many rows went out in how many batches.
@@ -59,12 +95,18 @@ fn check(request: &Value, sides: usize, rows: &RecordBatch) -> (usize, usize) {
     let job = Job::over(request, schema(sides), 1);
     let (out, _) = job.partition_epoch(0, rows, None, true);
     let sizes: Vec<usize> = out.iter().map(bytes).collect();
-    assert!(sizes.iter().all(|size| *size <= MOST), "{request}: batches of {sizes:?} bytes");
+    assert!(
+        sizes.iter().all(|size| *size <= MOST),
+        "{request}: batches of {sizes:?} bytes"
+    );
     (out.iter().map(RecordBatch::num_rows).sum(), out.len())
 }
 
 fn request(kind: &str, sides: usize, settings: &Value) -> Value {
-    let mut output = vec![json!({"name": "k", "from": "key", "index": 0}), json!({"name": "x", "from": "left", "index": 0})];
+    let mut output = vec![
+        json!({"name": "k", "from": "key", "index": 0}),
+        json!({"name": "x", "from": "left", "index": 0}),
+    ];
     output.extend((1..sides).map(|_| json!({"name": "v", "from": "right", "index": 0})));
     let mut request = json!({"kind": kind, "keys": ["k"], "left": ["x"], "output": output});
     let map = request.as_object_mut().unwrap();
@@ -79,12 +121,29 @@ fn request(kind: &str, sides: usize, settings: &Value) -> Value {
 fn what_many_rows_match_is_many_times_as_large() {
     let rows = rows(2, false, 1);
     for (kind, settings) in [
-        ("join_asof", json!({"how": "left", "history_retention": 1_000})),
-        ("join_asof", json!({"how": "left", "history_retention": 1_000, "grace": 0})),
-        ("join_window", json!({"how": "inner", "before": 1_000, "after": 1, "grace": 0})),
-        ("join_table", json!({"how": "inner", "history_retention": 1_000, "left_values": [], "right_values": []})),
+        (
+            "join_asof",
+            json!({"how": "left", "history_retention": 1_000}),
+        ),
+        (
+            "join_asof",
+            json!({"how": "left", "history_retention": 1_000, "grace": 0}),
+        ),
+        (
+            "join_window",
+            json!({"how": "inner", "before": 1_000, "after": 1, "grace": 0}),
+        ),
+        (
+            "join_table",
+            json!({"how": "inner", "history_retention": 1_000, "left_values": [],
+                "right_values": []}),
+        ),
     ] {
-        assert_eq!(check(&request(kind, 2, &settings), 2, &rows), (ROWS, 2), "{kind}: seven rows of 2 MiB a batch");
+        assert_eq!(
+            check(&request(kind, 2, &settings), 2, &rows),
+            (ROWS, 2),
+            "{kind}: seven rows of 2 MiB a batch"
+        );
     }
 }
 
@@ -93,10 +152,20 @@ fn rows_that_go_out_as_they_came() {
     let rows = rows(1, true, LARGE);
     for (kind, settings) in [
         ("drop_duplicates", json!({"within": 20})),
-        ("materialize", json!({"values": [0], "table": {"form": "key_value"}})),
-        ("materialize", json!({"values": [0], "table": {"form": "versioned", "history_retention": 300}})),
+        (
+            "materialize",
+            json!({"values": [0], "table": {"form": "key_value"}}),
+        ),
+        (
+            "materialize",
+            json!({"values": [0], "table": {"form": "versioned", "history_retention": 300}}),
+        ),
     ] {
-        assert_eq!(check(&request(kind, 1, &settings), 1, &rows), (ROWS, 2), "{kind}: seven rows of 2 MiB a batch");
+        assert_eq!(
+            check(&request(kind, 1, &settings), 1, &rows),
+            (ROWS, 2),
+            "{kind}: seven rows of 2 MiB a batch"
+        );
     }
 }
 
@@ -105,8 +174,13 @@ fn results_of_aggregations() {
     let rows = rows(1, true, LARGE);
     for function in ["last", "max", "collect_list", "collect_set"] {
         let aggregates = json!([{"name": "a", "function": function, "column": 0}]);
-        let request = json!({"kind": "aggregate", "keys": ["k"], "left": ["x"], "aggregates": aggregates, "timed": true, "grace": 400});
-        assert_eq!(check(&request, 1, &rows), (ROWS, 2), "{function}: seven groups of 2 MiB a batch");
+        let request = json!({"kind": "aggregate", "keys": ["k"], "left": ["x"],
+            "aggregates": aggregates, "timed": true, "grace": 400});
+        assert_eq!(
+            check(&request, 1, &rows),
+            (ROWS, 2),
+            "{function}: seven groups of 2 MiB a batch"
+        );
     }
 }
 
@@ -115,14 +189,24 @@ fn parts_of_rows_that_come_back_from_disk() {
     let spec: RowsSpec = serde_json::from_value(json!({"keys": ["k"], "left": ["x"]})).unwrap();
     let mut rows_of = Rows::new(Layout::new("test", &spec, &schema(1)).unwrap());
     let folder = tempfile::tempdir().unwrap();
-    let intake = Intake { partition: None, memory: Budget::new(0), folder: folder.path().to_owned() };
+    let intake = Intake {
+        partition: None,
+        memory: Budget::new(0),
+        folder: folder.path().to_owned(),
+    };
     let (all, mut counts) = (rows(1, true, LARGE), Counts::default());
     for first in (0..ROWS).step_by(2) {
-        rows_of.push(all.slice(first, 2), &intake, &mut counts).unwrap();
+        rows_of
+            .push(all.slice(first, 2), &intake, &mut counts)
+            .unwrap();
     }
     let mut parts = Vec::new();
     while let Some(places) = rows_of.next_part(Order::All, &mut counts).unwrap() {
-        assert!(bytes(&rows_of.inputs[0].batch) <= MOST, "{}", bytes(&rows_of.inputs[0].batch));
+        assert!(
+            bytes(&rows_of.inputs[0].batch) <= MOST,
+            "{}",
+            bytes(&rows_of.inputs[0].batch)
+        );
         parts.push(places.len());
     }
     assert_eq!(parts, [7, 3]);
@@ -133,21 +217,52 @@ fn of_rows_on_disk_only_keys_and_times_are_in_memory_until_they_come_in_parts() 
     let spec: RowsSpec = serde_json::from_value(json!({"keys": ["k"], "left": ["x"]})).unwrap();
     let (folder, all) = (tempfile::tempdir().unwrap(), rows(1, true, LARGE));
     for memory in [0, usize::MAX] {
-        let (mut counts, mut rows_of) = (Counts::default(), Rows::new(Layout::new("test", &spec, &schema(1)).unwrap()));
-        let intake = Intake { partition: None, memory: Budget::new(memory), folder: folder.path().to_owned() };
+        let (mut counts, mut rows_of) = (
+            Counts::default(),
+            Rows::new(Layout::new("test", &spec, &schema(1)).unwrap()),
+        );
+        let intake = Intake {
+            partition: None,
+            memory: Budget::new(memory),
+            folder: folder.path().to_owned(),
+        };
         rows_of.push(all.clone(), &intake, &mut counts).unwrap();
         let places = rows_of.keys_and_times(Order::All, &mut counts).unwrap();
         let is_spilled = memory == 0;
         assert_eq!((places.len(), rows_of.are_in_memory()), (ROWS, !is_spilled));
-        assert_eq!(rows_of.inputs.iter().map(|input| input.bytes()).sum::<usize>() < LARGE, is_spilled);
-        let key = |place: &Place| rows_of.inputs[place.input()].keys.with_nulls(place.row()).to_vec();
-        let (keys, batches): (Vec<Vec<u8>>, Vec<usize>) = places.iter().map(|place| (key(place), place.input())).unzip();
+        assert_eq!(
+            rows_of
+                .inputs
+                .iter()
+                .map(|input| input.bytes())
+                .sum::<usize>()
+                < LARGE,
+            is_spilled
+        );
+        let key = |place: &Place| {
+            rows_of.inputs[place.input()]
+                .keys
+                .with_nulls(place.row())
+                .to_vec()
+        };
+        let (keys, batches): (Vec<Vec<u8>>, Vec<usize>) = places
+            .iter()
+            .map(|place| (key(place), place.input()))
+            .unzip();
         rows_of.restart();
         let (mut again, mut parts) = (Vec::new(), Vec::new());
         while let Some(places) = rows_of.next_part(Order::All, &mut counts).unwrap() {
             assert!(rows_of.inputs[0].bytes() > LARGE, "with their columns");
-            again.extend(places.iter().map(|place| rows_of.inputs[place.input()].keys.with_nulls(place.row()).to_vec()));
-            parts.extend(std::iter::repeat_n(parts.last().map_or(0, |part| part + 1), places.len()));
+            again.extend(places.iter().map(|place| {
+                rows_of.inputs[place.input()]
+                    .keys
+                    .with_nulls(place.row())
+                    .to_vec()
+            }));
+            parts.extend(std::iter::repeat_n(
+                parts.last().map_or(0, |part| part + 1),
+                places.len(),
+            ));
         }
         assert_eq!(again, keys, "in the same order");
         assert_eq!(batches, parts, "a place's batch is the number of its part");
@@ -170,16 +285,29 @@ impl Worker for Documents {
     }
 
     fn call(&mut self) -> Result<Message> {
-        let kept = || -> ArrayRef { Arc::new(StructArray::new_null(Fields::from(vec![Field::new("document", DataType::Utf8, true)]), 0)) };
-        Ok(self.answer.take().unwrap_or_else(|| Message::of(RecordBatch::try_from_iter([("a", kept())]).unwrap())))
+        let kept = || -> ArrayRef {
+            Arc::new(StructArray::new_null(
+                Fields::from(vec![Field::new("document", DataType::Utf8, true)]),
+                0,
+            ))
+        };
+        Ok(self
+            .answer
+            .take()
+            .unwrap_or_else(|| Message::of(RecordBatch::try_from_iter([("a", kept())]).unwrap())))
     }
 
     fn answer(&mut self, asked: &Message) -> Result<()> {
         let (task, rows) = (asked.word("task").unwrap(), asked.batch.num_rows());
         self.asked.push((task.to_owned(), bytes(&asked.batch)));
-        let column = |name: &str, column: ArrayRef| Message::of(RecordBatch::try_from_iter([(name, column)]).unwrap());
+        let column = |name: &str, column: ArrayRef| {
+            Message::of(RecordBatch::try_from_iter([(name, column)]).unwrap())
+        };
         self.answer = Some(match task {
-            "update" | "merge" => column("document", Arc::new(StringArray::from(vec!["x".repeat(LARGE); self.states]))),
+            "update" | "merge" => column(
+                "document",
+                Arc::new(StringArray::from(vec!["x".repeat(LARGE); self.states])),
+            ),
             "result" => column("a", Arc::new(Int64Array::from(vec![0; rows]))),
             "end" => Message::empty().with("digest", OutputDigest::default().digest()),
             _ => Message::empty(),
@@ -202,8 +330,10 @@ impl Worker for Documents {
 #[test]
 fn states_of_a_function_of_the_users_own() {
     let request = json!({
-        "kind": "aggregate", "keys": ["k"], "left": ["x"], "aggregates": [{"name": "a", "function": "own"}], "timed": true, "grace": 1_000,
-        "window": {"kind": "session", "gap": 60}, "output": [{"name": "x", "from": "left", "index": 0}],
+        "kind": "aggregate", "keys": ["k"], "left": ["x"],
+        "aggregates": [{"name": "a", "function": "own"}], "timed": true, "grace": 1_000,
+        "window": {"kind": "session", "gap": 60},
+        "output": [{"name": "x", "from": "left", "index": 0}],
     });
     let kind: OperatorKind = serde_json::from_value(request).unwrap();
     let task = Task::open_in_memory(&kind.stores(), TaskOptions::default()).unwrap();
@@ -212,18 +342,43 @@ fn states_of_a_function_of_the_users_own() {
     // Two sessions a key, and rows between them that make them one.
     for time in [0, 100, 50] {
         let mut columns = rows(1, true, 1).columns().to_vec();
-        columns[3] = Arc::new(TimestampMicrosecondArray::from(vec![time; ROWS]).with_timezone("UTC"));
+        columns[3] =
+            Arc::new(TimestampMicrosecondArray::from(vec![time; ROWS]).with_timezone("UTC"));
         let mut operator = kind.start(&schema(1)).unwrap();
-        let intake = Intake { partition: None, memory: Budget::new(usize::MAX), folder: folder.path().to_owned() };
-        operator.push(RecordBatch::try_new(schema(1), columns).unwrap(), &intake).unwrap();
+        let intake = Intake {
+            partition: None,
+            memory: Budget::new(usize::MAX),
+            folder: folder.path().to_owned(),
+        };
+        operator
+            .push(RecordBatch::try_new(schema(1), columns).unwrap(), &intake)
+            .unwrap();
         let mut tx = task.begin().unwrap();
         operator.run(&task, &mut tx, &mut worker).unwrap();
         task.commit_transaction(tx, Commit::default()).unwrap();
     }
-    let sizes = |task: &str| worker.asked.iter().filter(|(asked, _)| asked == task).map(|(_, bytes)| *bytes).collect::<Vec<_>>();
-    assert_eq!(sizes("merge").len(), 4, "three pairs of a little more than 4 MiB a batch");
+    let sizes = |task: &str| {
+        worker
+            .asked
+            .iter()
+            .filter(|(asked, _)| asked == task)
+            .map(|(_, bytes)| *bytes)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        sizes("merge").len(),
+        4,
+        "three pairs of a little more than 4 MiB a batch"
+    );
     for task in ["states", "merge", "update", "result"] {
-        assert!(sizes(task).iter().all(|size| *size <= MOST), "{task}: batches of {:?} bytes", sizes(task));
+        assert!(
+            sizes(task).iter().all(|size| *size <= MOST),
+            "{task}: batches of {:?} bytes",
+            sizes(task)
+        );
     }
-    assert!(sizes("states").iter().any(|size| *size > 7 * LARGE), "seven states of 2 MiB a batch");
+    assert!(
+        sizes("states").iter().any(|size| *size > 7 * LARGE),
+        "seven states of 2 MiB a batch"
+    );
 }

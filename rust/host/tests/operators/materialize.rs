@@ -16,7 +16,8 @@ const RETENTION: i64 = 20;
 fn request(table: &Value) -> Value {
     json!({
         "kind": "materialize", "keys": ["k"], "left": ["x"], "values": [0], "table": table,
-        "output": [{"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"}, {"name": "x", "from": "left", "index": 0}],
+        "output": [{"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"},
+            {"name": "x", "from": "left", "index": 0}],
     })
 }
 
@@ -25,11 +26,16 @@ fn job(table: &Value) -> Job {
 }
 
 fn out(rows: &[Row]) -> Vec<Out> {
-    rows.iter().map(|row| vec![row.key.map(i64::from), row.time, row.number]).collect()
+    rows.iter()
+        .map(|row| vec![row.key.map(i64::from), row.time, row.number])
+        .collect()
 }
 
 fn gone(key: u8, time: i64) -> Row {
-    Row { number: None, ..row(key, time, 0) }
+    Row {
+        number: None,
+        ..row(key, time, 0)
+    }
 }
 
 fn versioned() -> Value {
@@ -40,7 +46,11 @@ fn versioned() -> Value {
 fn versions(job: &Job, from: i64, to: i64) -> Vec<i64> {
     let mut tx = job.tasks[0].begin().unwrap();
     let mut times = Vec::new();
-    let mut scan = job.tasks[0].versioned("table").unwrap().versions_range(&mut tx, None, None, Timestamp(from), Timestamp(to)).unwrap();
+    let mut scan = job.tasks[0]
+        .versioned("table")
+        .unwrap()
+        .versions_range(&mut tx, None, None, Timestamp(from), Timestamp(to))
+        .unwrap();
     scan.for_each(&mut |_, version| {
         times.push(version.timestamp.0);
         true
@@ -54,14 +64,22 @@ fn keys(job: &Job, timestamped: bool) -> usize {
     let mut tx = job.tasks[0].begin().unwrap();
     let mut keys = 0;
     if timestamped {
-        let mut scan = job.tasks[0].timestamped_key_value("table").unwrap().range(&mut tx, None, None, false).unwrap();
+        let mut scan = job.tasks[0]
+            .timestamped_key_value("table")
+            .unwrap()
+            .range(&mut tx, None, None, false)
+            .unwrap();
         scan.for_each(&mut |_, _| {
             keys += 1;
             true
         })
         .unwrap();
     } else {
-        let mut scan = job.tasks[0].key_value("table").unwrap().range(&mut tx, None, None, false).unwrap();
+        let mut scan = job.tasks[0]
+            .key_value("table")
+            .unwrap()
+            .range(&mut tx, None, None, false)
+            .unwrap();
         scan.for_each(&mut |_, _| {
             keys += 1;
             Step::Next
@@ -74,9 +92,18 @@ fn keys(job: &Job, timestamped: bool) -> usize {
 #[test]
 fn a_key_value_table_has_the_last_row_to_come() {
     let job = job(&json!({"form": "key_value"}));
-    let untimed = |key, number| Row { time: None, ..row(key, 0, number) };
-    assert_eq!(job.epoch(&[untimed(1, 5), untimed(2, 5)], false).rows, out(&[untimed(1, 5), untimed(2, 5)]));
-    let delete = Row { number: None, ..untimed(1, 0) };
+    let untimed = |key, number| Row {
+        time: None,
+        ..row(key, 0, number)
+    };
+    assert_eq!(
+        job.epoch(&[untimed(1, 5), untimed(2, 5)], false).rows,
+        out(&[untimed(1, 5), untimed(2, 5)])
+    );
+    let delete = Row {
+        number: None,
+        ..untimed(1, 0)
+    };
     assert_eq!(job.epoch(&[delete], true).rows, out(&[delete]));
     assert_eq!(keys(&job, false), 1);
 }
@@ -86,7 +113,10 @@ fn a_timestamped_table_refuses_rows_older_than_its_own_and_takes_equal_ones() {
     let job = job(&json!({"form": "timestamped"}));
     job.epoch(&[row(1, 10, 1)], false);
     let done = job.epoch(&[row(1, 9, 2), row(1, 10, 3), row(2, 1, 4)], true);
-    assert_eq!((done.rows, done.counts.late), (out(&[row(2, 1, 4), row(1, 10, 3)]), 1));
+    assert_eq!(
+        (done.rows, done.counts.late),
+        (out(&[row(2, 1, 4), row(1, 10, 3)]), 1)
+    );
     job.epoch(&[gone(1, 11)], true);
     assert_eq!(keys(&job, true), 1);
 }
@@ -97,7 +127,10 @@ fn a_versioned_table_takes_late_rows_within_its_history() {
     let job = job(&versioned());
     job.epoch(&[row(1, 100, 1)], false);
     let done = job.epoch(&[row(1, 80, 2), row(1, 79, 3), gone(1, 90)], true);
-    assert_eq!((done.rows, done.counts.late), (out(&[row(1, 80, 2), gone(1, 90)]), 1));
+    assert_eq!(
+        (done.rows, done.counts.late),
+        (out(&[row(1, 80, 2), gone(1, 90)]), 1)
+    );
     assert_eq!(versions(&job, 0, 200), [80, 100]);
     assert_eq!(versions(&job, 90, 99), Vec::<i64>::new());
 }
@@ -105,7 +138,19 @@ fn a_versioned_table_takes_late_rows_within_its_history() {
 #[test]
 fn rows_without_a_key_or_a_time_are_dropped() {
     let job = job(&versioned());
-    let done = job.epoch(&[Row { key: None, ..row(0, 1, 1) }, Row { time: None, ..row(1, 0, 1) }], false);
+    let done = job.epoch(
+        &[
+            Row {
+                key: None,
+                ..row(0, 1, 1)
+            },
+            Row {
+                time: None,
+                ..row(1, 0, 1)
+            },
+        ],
+        false,
+    );
     assert_eq!((done.rows, done.counts.dropped), (Vec::<Out>::new(), 2));
 }
 
@@ -115,8 +160,19 @@ fn a_row_older_than_a_delete_brings_its_key_back_only_without_a_history() {
         let job = job(&table);
         job.epoch(&[row(1, 2, 10)], false);
         job.epoch(&[gone(1, 5)], false);
-        assert_eq!(job.epoch(&[row(1, 2, 11)], true).rows, out(&[row(1, 2, 11)]));
-        assert_eq!(if is_back { keys(&job, true) } else { versions(&job, 5, 200).len() }, usize::from(is_back), "{table}");
+        assert_eq!(
+            job.epoch(&[row(1, 2, 11)], true).rows,
+            out(&[row(1, 2, 11)])
+        );
+        assert_eq!(
+            if is_back {
+                keys(&job, true)
+            } else {
+                versions(&job, 5, 200).len()
+            },
+            usize::from(is_back),
+            "{table}"
+        );
     }
 }
 
@@ -125,13 +181,21 @@ fn of_rows_of_one_key_and_time_the_last_by_order_by_is_in_the_table() {
     let columns = |rows: &[Row], order: &[i64]| {
         let mut columns = batch_of(&schema(1), rows).columns().to_vec();
         columns.push(Arc::new(Int64Array::from(order.to_vec())));
-        let fields = schema(1).fields().iter().map(|field| Field::clone(field)).collect::<Vec<_>>();
+        let fields = schema(1)
+            .fields()
+            .iter()
+            .map(|field| Field::clone(field))
+            .collect::<Vec<_>>();
         let schema = Schema::new([fields, vec![Field::new("l1", DataType::Int64, true)]].concat());
         RecordBatch::try_new(Arc::new(schema), columns).unwrap()
     };
     // By content the delete came first: nulls do.
     let rows = columns(&[gone(1, 5), row(1, 5, 7)], &[2, 1]);
-    for table in [json!({"form": "key_value"}), json!({"form": "timestamped"}), versioned()] {
+    for table in [
+        json!({"form": "key_value"}),
+        json!({"form": "timestamped"}),
+        versioned(),
+    ] {
         for (order, is_there) in [(json!([]), true), (json!([1]), false)] {
             let mut request = request(&table);
             request["left"] = json!(["x", "n"]);
@@ -149,11 +213,13 @@ fn of_rows_of_one_key_and_time_the_last_by_order_by_is_in_the_table() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None,
+        ..ProptestConfig::default() })]
 
     #[test]
     fn a_versioned_table_takes_what_its_model_takes(
-        epochs in rows(Just(true), 1, 60).prop_flat_map(|rows| cut(rows, 40)), partitions in 1..4_usize,
+        epochs in rows(Just(true), 1, 60).prop_flat_map(|rows| cut(rows, 40)),
+        partitions in 1..4_usize,
     ) {
         let job = Job::new(&request(&versioned()), 1, partitions);
         let mut stream_times = vec![i64::MIN; partitions];
@@ -188,7 +254,8 @@ proptest! {
                 }
             }
         }
-        let given: Vec<Out> = rows.chunks(chunk).flat_map(|rows| job.epoch(rows, false).rows).collect();
+        let given: Vec<Out> = rows.chunks(chunk).flat_map(|rows| job.epoch(rows, false).rows)
+            .collect();
         prop_assert_eq!(sorted(given), sorted(out(&expected)));
         prop_assert_eq!(keys(&job, true), newest.len());
     }

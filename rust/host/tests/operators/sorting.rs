@@ -1,21 +1,37 @@
-//! More rows in an epoch than their memory holds: operators do the same with rows that come back from disk part by part.
+//! More rows in an epoch than their memory holds: operators do the same with rows that come back
+//! from disk part by part.
 //!
-//! [`Job::epoch`] runs each epoch with memory and without; the models' tests cover small epochs, this one several parts.
+//! [`Job::epoch`] runs each epoch with memory and without; the models' tests cover small epochs,
+//! this one several parts.
 
 use serde_json::{Value, json};
 
 use crate::support::{Job, Row, right, row};
 
-/// Two parts and a half, in an order that has nothing to do with that of their times; many of one time.
+/// Two parts and a half, in an order that has nothing to do with that of their times; many of one
+/// time.
 fn rows(sides: usize, epoch: i64) -> Vec<Row> {
-    let random = |n: i64, salt: i64| ((n + salt).wrapping_mul(6_364_136_223_846_793_005) >> 33).rem_euclid(1_000_003);
+    let random = |n: i64, salt: i64| {
+        ((n + salt).wrapping_mul(6_364_136_223_846_793_005) >> 33).rem_euclid(1_000_003)
+    };
     let row = |n: i64| {
-        let (key, time, number) = ((random(n, 1) % 50) as u8, epoch * 500 + random(n, 2) % 1_000, random(n, 3) % 100);
-        let made = if sides == 2 && n % 3 == 0 { right(key, time, number) } else { row(key, time, number) };
+        let (key, time, number) = (
+            (random(n, 1) % 50) as u8,
+            epoch * 500 + random(n, 2) % 1_000,
+            random(n, 3) % 100,
+        );
+        let made = if sides == 2 && n % 3 == 0 {
+            right(key, time, number)
+        } else {
+            row(key, time, number)
+        };
         match n % 97 {
             0 => Row { key: None, ..made },
             1 => Row { time: None, ..made },
-            2 => Row { number: None, ..made },
+            2 => Row {
+                number: None,
+                ..made
+            },
             _ => made,
         }
     };
@@ -25,40 +41,76 @@ fn rows(sides: usize, epoch: i64) -> Vec<Row> {
 fn check(request: &Value, sides: usize) {
     let job = Job::new(request, sides, 1);
     let done = [0, 1].map(|epoch| job.epoch(&rows(sides, epoch), true));
-    assert!(done.iter().all(|done| !done.rows.is_empty()), "it gives rows");
+    assert!(
+        done.iter().all(|done| !done.rows.is_empty()),
+        "it gives rows"
+    );
 }
 
 fn two_sided(kind: &str, settings: &Value) -> Value {
     let mut request = json!({
         "kind": kind, "keys": ["k"], "left": ["x"], "right": ["v"],
         "output": [
-            {"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"}, {"name": "x", "from": "left", "index": 0},
+            {"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"},
+            {"name": "x", "from": "left", "index": 0},
             {"name": "since", "from": "right_time"}, {"name": "v", "from": "right", "index": 0},
         ],
     });
-    request.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+    request
+        .as_object_mut()
+        .unwrap()
+        .extend(settings.as_object().unwrap().clone());
     request
 }
 
 fn one_sided(kind: &str, settings: &Value) -> Value {
     let mut request = json!({
         "kind": kind, "keys": ["k"], "left": ["x"],
-        "output": [{"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"}, {"name": "x", "from": "left", "index": 0}],
+        "output": [{"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"},
+            {"name": "x", "from": "left", "index": 0}],
     });
-    request.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+    request
+        .as_object_mut()
+        .unwrap()
+        .extend(settings.as_object().unwrap().clone());
     request
 }
 
 #[test]
 fn as_of_joins() {
-    check(&two_sided("join_asof", &json!({"how": "left", "history_retention": 300})), 2);
-    check(&two_sided("join_asof", &json!({"how": "inner", "history_retention": 300, "grace": 100})), 2);
+    check(
+        &two_sided(
+            "join_asof",
+            &json!({"how": "left", "history_retention": 300}),
+        ),
+        2,
+    );
+    check(
+        &two_sided(
+            "join_asof",
+            &json!({"how": "inner", "history_retention": 300, "grace": 100}),
+        ),
+        2,
+    );
 }
 
 #[test]
 fn joins_of_tables_and_within_windows() {
-    check(&two_sided("join_table", &json!({"how": "left", "history_retention": 300, "left_values": [0], "right_values": [0]})), 2);
-    check(&two_sided("join_window", &json!({"how": "outer", "before": 1, "after": 1, "grace": 100})), 2);
+    check(
+        &two_sided(
+            "join_table",
+            &json!({"how": "left", "history_retention": 300, "left_values": [0],
+                "right_values": [0]}),
+        ),
+        2,
+    );
+    check(
+        &two_sided(
+            "join_window",
+            &json!({"how": "outer", "before": 1, "after": 1, "grace": 100}),
+        ),
+        2,
+    );
 }
 
 #[test]
@@ -68,32 +120,75 @@ fn deduplication() {
 
 #[test]
 fn tables() {
-    for table in [json!({"form": "key_value"}), json!({"form": "timestamped"}), json!({"form": "versioned", "history_retention": 300})] {
-        check(&one_sided("materialize", &json!({"values": [0], "table": table})), 1);
+    for table in [
+        json!({"form": "key_value"}),
+        json!({"form": "timestamped"}),
+        json!({"form": "versioned", "history_retention": 300}),
+    ] {
+        check(
+            &one_sided("materialize", &json!({"values": [0], "table": table})),
+            1,
+        );
     }
 }
 
 #[test]
 fn aggregations() {
-    let functions = ["count", "sum", "avg", "min", "max", "first", "last", "count_distinct", "collect_list", "collect_set"];
-    let aggregates: Vec<Value> = functions.iter().map(|name| json!({"name": name, "function": name, "column": 0})).collect();
+    let functions = [
+        "count",
+        "sum",
+        "avg",
+        "min",
+        "max",
+        "first",
+        "last",
+        "count_distinct",
+        "collect_list",
+        "collect_set",
+    ];
+    let aggregates: Vec<Value> = functions
+        .iter()
+        .map(|name| json!({"name": name, "function": name, "column": 0}))
+        .collect();
     for settings in [
         json!({"timed": true, "grace": 400}),
         json!({"timed": false}),
-        json!({"timed": true, "grace": 300, "window": {"kind": "hopping", "length": 200, "slide": 100}, "emit": "close"}),
-        json!({"timed": true, "grace": 300, "window": {"kind": "session", "gap": 2}, "emit": "close"}),
-        json!({"timed": true, "grace": 100, "window": {"kind": "sliding", "length": 2}, "emit": "update"}),
+        json!({"timed": true, "grace": 300,
+            "window": {"kind": "hopping", "length": 200, "slide": 100}, "emit": "close"}),
+        json!({"timed": true, "grace": 300, "window": {"kind": "session", "gap": 2},
+            "emit": "close"}),
+        json!({"timed": true, "grace": 100, "window": {"kind": "sliding", "length": 2},
+            "emit": "update"}),
     ] {
-        let mut request = json!({"kind": "aggregate", "keys": ["k"], "left": ["x"], "aggregates": aggregates});
-        request.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+        let mut request =
+            json!({"kind": "aggregate", "keys": ["k"], "left": ["x"], "aggregates": aggregates});
+        request
+            .as_object_mut()
+            .unwrap()
+            .extend(settings.as_object().unwrap().clone());
         check(&request, 1);
     }
 }
 
-/// Functions that give the same in any order: their rows need none, and come back from disk as they lie there.
+/// Functions that give the same in any order: their rows need none, and come back from disk as they
+/// lie there.
 #[test]
 fn aggregations_without_order() {
-    let functions = ["count", "sum", "min", "max", "count_distinct", "collect_set"];
-    let aggregates: Vec<Value> = functions.iter().map(|name| json!({"name": name, "function": name, "column": 0})).collect();
-    check(&json!({"kind": "aggregate", "keys": ["k"], "left": ["x"], "aggregates": aggregates, "timed": false}), 1);
+    let functions = [
+        "count",
+        "sum",
+        "min",
+        "max",
+        "count_distinct",
+        "collect_set",
+    ];
+    let aggregates: Vec<Value> = functions
+        .iter()
+        .map(|name| json!({"name": name, "function": name, "column": 0}))
+        .collect();
+    check(
+        &json!({"kind": "aggregate", "keys": ["k"], "left": ["x"], "aggregates": aggregates,
+            "timed": false}),
+        1,
+    );
 }

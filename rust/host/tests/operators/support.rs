@@ -6,7 +6,8 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray, UInt32Array,
+    Array, ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray,
+    TimestampMicrosecondArray, UInt32Array,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow_select::concat::concat_batches;
@@ -30,12 +31,20 @@ pub struct Row {
 }
 
 pub fn right(key: u8, time: i64, number: i64) -> Row {
-    Row { left: false, ..row(key, time, number) }
+    Row {
+        left: false,
+        ..row(key, time, number)
+    }
 }
 
 /// A left row.
 pub fn row(key: u8, time: i64, number: i64) -> Row {
-    Row { left: true, key: Some(key), time: Some(time), number: Some(number) }
+    Row {
+        left: true,
+        key: Some(key),
+        time: Some(time),
+        number: Some(number),
+    }
 }
 
 /// A row of the result: its columns as numbers.
@@ -70,7 +79,13 @@ impl Job {
         let kind: OperatorKind = serde_json::from_value(request.clone()).unwrap();
         let task = |_| Task::open_in_memory(&kind.stores(), TaskOptions::default()).unwrap();
         let log = RefCell::new(vec![Vec::new(); partitions]);
-        Self { tasks: (0..partitions).map(task).collect(), log, kind, schema, folder: tempfile::tempdir().unwrap() }
+        Self {
+            tasks: (0..partitions).map(task).collect(),
+            log,
+            kind,
+            schema,
+            folder: tempfile::tempdir().unwrap(),
+        }
     }
 
     /// Goes on with other settings, and with stores that are made anew from the log.
@@ -96,12 +111,18 @@ impl Job {
         key.map_or(0, |key| 1 + usize::from(key)) % self.tasks.len()
     }
 
-    /// Runs an epoch in all partitions. `replay`: what it changed comes back from the log's records.
+    /// Runs an epoch in all partitions. `replay`: what it changed comes back from the log's
+    /// records.
     pub fn epoch(&self, rows: &[Row], replay: bool) -> Done {
         let mut done = Done::default();
         for partition in 0..self.tasks.len() {
-            let ours: Vec<Row> = rows.iter().filter(|row| self.partition(row.key) == partition).copied().collect();
-            let (out, counts) = self.partition_epoch(partition, &batch_of(&self.schema, &ours), None, replay);
+            let ours: Vec<Row> = rows
+                .iter()
+                .filter(|row| self.partition(row.key) == partition)
+                .copied()
+                .collect();
+            let (out, counts) =
+                self.partition_epoch(partition, &batch_of(&self.schema, &ours), None, replay);
             done.rows.extend(out.iter().flat_map(numbers));
             done.counts = sum(done.counts, counts);
         }
@@ -112,27 +133,50 @@ impl Job {
     pub fn beat(&self, time: i64) -> Done {
         let mut done = Done::default();
         for partition in 0..self.tasks.len() {
-            let (out, counts) = self.partition_epoch(partition, &RecordBatch::new_empty(Arc::clone(&self.schema)), Some(time), false);
+            let (out, counts) = self.partition_epoch(
+                partition,
+                &RecordBatch::new_empty(Arc::clone(&self.schema)),
+                Some(time),
+                false,
+            );
             done.rows.extend(out.iter().flat_map(numbers));
             done.counts = sum(done.counts, counts);
         }
         done
     }
 
-    /// Runs an epoch in one partition, twice: with its rows the other way round and otherwise cut, as a retry would, and (if it is
-    /// replayed) without memory for them, so that each batch goes to disk, it must do the same.
-    pub fn partition_epoch(&self, partition: usize, rows: &RecordBatch, beat: Option<i64>, replay: bool) -> (Vec<RecordBatch>, Counts) {
+    /// Runs an epoch in one partition, twice: with its rows the other way round and otherwise cut,
+    /// as a retry would, and (if it is replayed) without memory for them, so that each batch goes
+    /// to disk, it must do the same.
+    pub fn partition_epoch(
+        &self,
+        partition: usize,
+        rows: &RecordBatch,
+        beat: Option<i64>,
+        replay: bool,
+    ) -> (Vec<RecordBatch>, Counts) {
         let task = &self.tasks[partition];
         let mut tx = task.begin().unwrap();
         let (out, outcome) = self.run(task, &mut tx, rows, beat, (1_000, usize::MAX));
         let backwards: UInt32Array = (0..rows.num_rows() as u32).rev().collect();
         let (mut other, memory) = (task.begin().unwrap(), if replay { 0 } else { usize::MAX });
-        let (again, retried) =
-            self.run(task, &mut other, &take_record_batch(rows, &backwards).unwrap(), beat, (2 + rows.num_rows() / 3, memory));
+        let (again, retried) = self.run(
+            task,
+            &mut other,
+            &take_record_batch(rows, &backwards).unwrap(),
+            beat,
+            (2 + rows.num_rows() / 3, memory),
+        );
         // How rows that go out are cut into batches says nothing.
-        let whole = |out: &[RecordBatch]| out.first().map(|first| concat_batches(&first.schema(), out).unwrap());
+        let whole = |out: &[RecordBatch]| {
+            out.first()
+                .map(|first| concat_batches(&first.schema(), out).unwrap())
+        };
         let all = |outcome: &Outcome| (outcome.output, outcome.input, outcome.counts);
-        assert!(whole(&out) == whole(&again) && all(&outcome) == all(&retried), "a retry does the same: {outcome:?}, {retried:?}");
+        assert!(
+            whole(&out) == whole(&again) && all(&outcome) == all(&retried),
+            "a retry does the same: {outcome:?}, {retried:?}"
+        );
         let (changes, same) = (self.changes(task, &mut tx), self.changes(task, &mut other));
         assert!(changes == same, "a retry changes the same");
         if replay {
@@ -141,7 +185,14 @@ impl Job {
         }
         self.log.borrow_mut()[partition].push(changes);
         // A property beside the changes, as a host has it.
-        task.commit_transaction(tx, Commit { properties: vec![("chain".to_owned(), Vec::new())], ..Commit::default() }).unwrap();
+        task.commit_transaction(
+            tx,
+            Commit {
+                properties: vec![("chain".to_owned(), Vec::new())],
+                ..Commit::default()
+            },
+        )
+        .unwrap();
         (out, outcome.counts)
     }
 
@@ -153,15 +204,33 @@ impl Job {
         beat: Option<i64>,
         (size, memory): (usize, usize),
     ) -> (Vec<RecordBatch>, Outcome) {
-        let intake = Intake { partition: Some(0), memory: Budget::new(memory), folder: self.folder.path().to_owned() };
+        let intake = Intake {
+            partition: Some(0),
+            memory: Budget::new(memory),
+            folder: self.folder.path().to_owned(),
+        };
         let mut operator = self.kind.start(&self.schema).unwrap();
-        operator.push(RecordBatch::new_empty(Arc::clone(&self.schema)), &intake).unwrap();
+        operator
+            .push(RecordBatch::new_empty(Arc::clone(&self.schema)), &intake)
+            .unwrap();
         for first in (0..rows.num_rows()).step_by(size) {
-            operator.push(rows.slice(first, size.min(rows.num_rows() - first)), &intake).unwrap();
-            assert!(intake.memory.held() <= memory, "what has outgrown its memory is on disk");
+            operator
+                .push(
+                    rows.slice(first, size.min(rows.num_rows() - first)),
+                    &intake,
+                )
+                .unwrap();
+            assert!(
+                intake.memory.held() <= memory,
+                "what has outgrown its memory is on disk"
+            );
         }
         operator.rows().heartbeat = beat;
-        assert_eq!(std::fs::read_dir(self.folder.path()).unwrap().count(), 0, "what is on disk has no name, and is gone with the process");
+        assert_eq!(
+            std::fs::read_dir(self.folder.path()).unwrap().count(),
+            0,
+            "what is on disk has no name, and is gone with the process"
+        );
         let mut out = Vec::new();
         let outcome = operator.run(task, tx, &mut |batch: RecordBatch| {
             out.push(batch);
@@ -174,13 +243,21 @@ impl Job {
         let of_store = |name: &str, tx: &mut Transaction| {
             let mut rows = Vec::new();
             task.for_each_change(name, tx, &mut |row| {
-                rows.push((row.key.to_vec(), row.value.map(<[u8]>::to_vec), row.timestamp));
+                rows.push((
+                    row.key.to_vec(),
+                    row.value.map(<[u8]>::to_vec),
+                    row.timestamp,
+                ));
                 Ok(())
             })
             .unwrap();
             (name.to_owned(), rows, task.stream_time(name, tx).unwrap())
         };
-        self.kind.stores().iter().map(|store| of_store(&store.name, tx)).collect()
+        self.kind
+            .stores()
+            .iter()
+            .map(|store| of_store(&store.name, tx))
+            .collect()
     }
 }
 
@@ -197,7 +274,11 @@ fn apply(task: &Task, tx: &mut Transaction, changes: &Changes) {
 }
 
 fn borrowed((key, value, timestamp): &Change) -> VersionRow<'_> {
-    VersionRow { key, value: value.as_deref(), timestamp: *timestamp }
+    VersionRow {
+        key,
+        value: value.as_deref(),
+        timestamp: *timestamp,
+    }
 }
 
 fn sum(a: Counts, b: Counts) -> Counts {
@@ -218,7 +299,10 @@ pub fn schema(sides: usize) -> SchemaRef {
         field("pid", DataType::Int32),
         field("side", DataType::Boolean),
         field("deleted", DataType::Boolean),
-        field("t", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))),
+        field(
+            "t",
+            DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        ),
         field("k0", DataType::Utf8),
         field("l0", DataType::Int64),
     ];
@@ -228,14 +312,36 @@ pub fn schema(sides: usize) -> SchemaRef {
 
 /// Rows as a batch of these columns.
 pub fn batch_of(schema: &SchemaRef, rows: &[Row]) -> RecordBatch {
-    let number =
-        |left: bool| -> ArrayRef { Arc::new(rows.iter().map(|row| row.number.filter(|_| row.left == left)).collect::<Int64Array>()) };
+    let number = |left: bool| -> ArrayRef {
+        Arc::new(
+            rows.iter()
+                .map(|row| row.number.filter(|_| row.left == left))
+                .collect::<Int64Array>(),
+        )
+    };
     let mut columns: Vec<ArrayRef> = vec![
         Arc::new(Int32Array::from(vec![0; rows.len()])),
-        Arc::new(rows.iter().map(|row| Some(row.left)).collect::<BooleanArray>()),
-        Arc::new(rows.iter().map(|row| (!row.left).then_some(false)).collect::<BooleanArray>()),
-        Arc::new(rows.iter().map(|row| row.time).collect::<TimestampMicrosecondArray>().with_timezone("UTC")),
-        Arc::new(rows.iter().map(|row| row.key.map(|key| key.to_string())).collect::<StringArray>()),
+        Arc::new(
+            rows.iter()
+                .map(|row| Some(row.left))
+                .collect::<BooleanArray>(),
+        ),
+        Arc::new(
+            rows.iter()
+                .map(|row| (!row.left).then_some(false))
+                .collect::<BooleanArray>(),
+        ),
+        Arc::new(
+            rows.iter()
+                .map(|row| row.time)
+                .collect::<TimestampMicrosecondArray>()
+                .with_timezone("UTC"),
+        ),
+        Arc::new(
+            rows.iter()
+                .map(|row| row.key.map(|key| key.to_string()))
+                .collect::<StringArray>(),
+        ),
         number(true),
     ];
     if schema.fields().len() > columns.len() {
@@ -250,10 +356,26 @@ pub fn numbers(batch: &RecordBatch) -> Vec<Out> {
         DataType::Utf8 => Some(column.as_string::<i32>().value(row).parse().unwrap()),
         DataType::Int64 => Some(column.as_primitive::<Int64Type>().value(row)),
         DataType::Float64 => Some(float(column.as_primitive::<Float64Type>().value(row))),
-        DataType::List(_) => Some(list(column.as_list::<i32>().value(row).as_primitive::<Int64Type>().values().iter().copied())),
+        DataType::List(_) => Some(list(
+            column
+                .as_list::<i32>()
+                .value(row)
+                .as_primitive::<Int64Type>()
+                .values()
+                .iter()
+                .copied(),
+        )),
         _ => Some(column.as_primitive::<TimestampMicrosecondType>().value(row)),
     };
-    (0..batch.num_rows()).map(|row| batch.columns().iter().map(|column| cell(column, row)).collect()).collect()
+    (0..batch.num_rows())
+        .map(|row| {
+            batch
+                .columns()
+                .iter()
+                .map(|column| cell(column, row))
+                .collect()
+        })
+        .collect()
 }
 
 /// A float as a number of its own.
@@ -263,36 +385,57 @@ pub fn float(value: f64) -> i64 {
 
 /// A list as one number.
 pub fn list(values: impl IntoIterator<Item = i64>) -> i64 {
-    values.into_iter().fold(1, |hash: i64, value| hash.wrapping_mul(1_000_003).wrapping_add(value))
+    values.into_iter().fold(1, |hash: i64, value| {
+        hash.wrapping_mul(1_000_003).wrapping_add(value)
+    })
 }
 
 /// Rows of a side at times from `from` on, with a null now and then.
-pub fn rows(left: impl Strategy<Value = bool> + Clone, nulls: u32, count: usize) -> impl Strategy<Value = Vec<Row>> {
+pub fn rows(
+    left: impl Strategy<Value = bool> + Clone,
+    nulls: u32,
+    count: usize,
+) -> impl Strategy<Value = Vec<Row>> {
     let key = prop_oneof![nulls => Just(None), 30 => (0..3_u8).prop_map(Some)];
     let time = prop_oneof![nulls => Just(None), 30 => (0..60_i64).prop_map(Some)];
     let number = prop_oneof![1 => Just(None), 5 => (0..100_i64).prop_map(Some)];
-    let row = (key, time, left, number).prop_map(|(key, time, left, number)| Row { time, left, key, number });
+    let row = (key, time, left, number).prop_map(|(key, time, left, number)| Row {
+        time,
+        left,
+        key,
+        number,
+    });
     prop::collection::vec(row, 0..count)
 }
 
-/// The rows as they arrive, each later than its time by up to `delay`, cut into epochs; each with whether it is replayed.
+/// The rows as they arrive, each later than its time by up to `delay`, cut into epochs; each with
+/// whether it is replayed.
 pub fn cut(rows: Vec<Row>, delay: i64) -> impl Strategy<Value = Vec<(Vec<Row>, bool)>> {
     let count = rows.len();
     let delays = prop::collection::vec(0..=delay, count);
     let cuts = prop::collection::vec(prop::bool::weighted(0.2), count);
-    (Just(rows), delays, cuts, prop::collection::vec(any::<bool>(), count + 1)).prop_map(|(rows, delays, cuts, replays)| {
-        let mut arriving: Vec<(Option<i64>, Row)> =
-            rows.into_iter().zip(delays).map(|(row, delay)| (row.time.map(|time| time + delay), row)).collect();
-        arriving.sort_by_key(|(at, row)| (*at, *row));
-        let mut epochs = vec![Vec::new()];
-        for ((_, row), cut) in arriving.into_iter().zip(cuts) {
-            epochs.last_mut().unwrap().push(row);
-            if cut {
-                epochs.push(Vec::new());
+    (
+        Just(rows),
+        delays,
+        cuts,
+        prop::collection::vec(any::<bool>(), count + 1),
+    )
+        .prop_map(|(rows, delays, cuts, replays)| {
+            let mut arriving: Vec<(Option<i64>, Row)> = rows
+                .into_iter()
+                .zip(delays)
+                .map(|(row, delay)| (row.time.map(|time| time + delay), row))
+                .collect();
+            arriving.sort_by_key(|(at, row)| (*at, *row));
+            let mut epochs = vec![Vec::new()];
+            for ((_, row), cut) in arriving.into_iter().zip(cuts) {
+                epochs.last_mut().unwrap().push(row);
+                if cut {
+                    epochs.push(Vec::new());
+                }
             }
-        }
-        epochs.into_iter().zip(replays).collect()
-    })
+            epochs.into_iter().zip(replays).collect()
+        })
 }
 
 /// Rows in one order, to be compared.

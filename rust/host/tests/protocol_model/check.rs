@@ -1,4 +1,5 @@
-//! What must hold: what is applied is what the sink was given; under at-least-once that it is applied, and stays.
+//! What must hold: what is applied is what the sink was given; under at-least-once that it is
+//! applied, and stays.
 
 use holdfast_core::ProcessingGuarantee::AtLeastOnce;
 
@@ -8,15 +9,21 @@ use crate::state::{Content, SLOTS, State};
 impl Model {
     /// What a host applies in this state.
     pub(crate) fn applied(&mut self, state: &State) -> Option<[Content; SLOTS]> {
-        let run = if state.committed { self.decided(state) } else { None };
+        let run = if state.committed {
+            self.decided(state)
+        } else {
+            None
+        };
         run.map(|run| state.objects[run])
     }
 
-    /// Whether no job brought an operator to the sink whole, and the deciding run has none of it: the operator's next
-    /// session says so.
+    /// Whether no job brought an operator to the sink whole, and the deciding run has none of it:
+    /// the operator's next session says so.
     fn left_out(&self, state: &State, run: usize, slot: usize) -> bool {
         let first = slot / self.world.partitions * self.world.partitions;
-        let none = state.objects[run][first..first + self.world.partitions].iter().all(|content| *content == 0);
+        let none = state.objects[run][first..first + self.world.partitions]
+            .iter()
+            .all(|content| *content == 0);
         none && !state.whole
     }
 
@@ -26,7 +33,11 @@ impl Model {
             return Ok(());
         }
         let Some(run) = self.decided(state) else {
-            return if state.whole { Err("a committed output is refused".into()) } else { Ok(()) };
+            return if state.whole {
+                Err("a committed output is refused".into())
+            } else {
+                Ok(())
+            };
         };
         for slot in 0..self.slots() {
             let content = state.objects[run][slot];
@@ -40,19 +51,39 @@ impl Model {
                 // The sink may have been given other results, too.
                 continue;
             }
-            let in_part = if state.committer == state.claimed { state.given_in_part[slot] } else { 0 };
+            let in_part = if state.committer == state.claimed {
+                state.given_in_part[slot]
+            } else {
+                0
+            };
             let given = state.given[slot] | in_part;
             if given & !content != 0 {
-                return Err(format!("slot {slot}: the sink was given {given:#b}, applied is {content:#b}"));
+                return Err(format!(
+                    "slot {slot}: the sink was given {given:#b}, applied is {content:#b}"
+                ));
             }
         }
         Ok(())
     }
 }
 
-/// What a host may have applied is never decided otherwise later; it may be refused later (`check` says when).
-pub(crate) fn stays(before: &Option<[Content; SLOTS]>, after: &Option<[Content; SLOTS]>) -> Result<(), String> {
-    let (Some(before), Some(after)) = (before, after) else { return Ok(()) };
-    let differs = before.iter().zip(after).position(|(before, after)| *before != 0 && before != after);
-    differs.map_or(Ok(()), |slot| Err(format!("slot {slot}: {} was applied, {} is decided", before[slot], after[slot])))
+/// What a host may have applied is never decided otherwise later; it may be refused later (`check`
+/// says when).
+pub(crate) fn stays(
+    before: &Option<[Content; SLOTS]>,
+    after: &Option<[Content; SLOTS]>,
+) -> Result<(), String> {
+    let (Some(before), Some(after)) = (before, after) else {
+        return Ok(());
+    };
+    let differs = before
+        .iter()
+        .zip(after)
+        .position(|(before, after)| *before != 0 && before != after);
+    differs.map_or(Ok(()), |slot| {
+        Err(format!(
+            "slot {slot}: {} was applied, {} is decided",
+            before[slot], after[slot]
+        ))
+    })
 }

@@ -3,7 +3,8 @@
 use crate::state::{Broken, Content, Phase, RUNS, SLOTS, Session, State, TWINS, World};
 use holdfast_core::ProcessingGuarantee::AtLeastOnce;
 use holdfast_host::protocol::{
-    self, Claim, ClaimStep, Decision, Digest, Epoch, HeadSummary, ObjectId, OperatorName, Partition, ReplayStep, RunNumber, StageStep,
+    self, Claim, ClaimStep, Decision, Digest, Epoch, HeadSummary, ObjectId, OperatorName,
+    Partition, ReplayStep, RunNumber, StageStep,
 };
 use std::collections::HashMap;
 
@@ -26,10 +27,21 @@ impl Model {
             partition: Partition((slot % world.partitions) as i32),
             run: RunNumber(run as u64 + 1),
         };
-        let objects = (0..RUNS).map(|run| (0..SLOTS).map(|slot| object(run, slot)).collect()).collect();
-        let claims = (0..=RUNS).map(|count| (0..count).map(|i| claim(i as u8, i as u8)).collect()).collect();
+        let objects = (0..RUNS)
+            .map(|run| (0..SLOTS).map(|slot| object(run, slot)).collect())
+            .collect();
+        let claims = (0..=RUNS)
+            .map(|count| (0..count).map(|i| claim(i as u8, i as u8)).collect())
+            .collect();
         let orders = orders(&world);
-        Self { world, objects, claims, orders, decisions: Memo::new(), older: Memo::new() }
+        Self {
+            world,
+            objects,
+            claims,
+            orders,
+            decisions: Memo::new(),
+            older: Memo::new(),
+        }
     }
 
     pub(crate) fn slots(&self) -> usize {
@@ -38,14 +50,21 @@ impl Model {
 
     fn listing(&self, state: &State) -> Vec<ObjectId> {
         let there = (0..RUNS).flat_map(|run| (0..SLOTS).map(move |slot| (run, slot)));
-        there.filter(|&(run, slot)| state.objects[run][slot] != 0).map(|(run, slot)| self.objects[run][slot].clone()).collect()
+        there
+            .filter(|&(run, slot)| state.objects[run][slot] != 0)
+            .map(|(run, slot)| self.objects[run][slot].clone())
+            .collect()
     }
 
     /// The run (from 0) that decides, as far as presence goes.
     fn decide(&self, objects: Vec<ObjectId>) -> Option<usize> {
         let partitions = self.world.partitions as u32;
         let alone = |run: &RunNumber| {
-            let one: Vec<_> = objects.iter().filter(|object| object.run == *run).cloned().collect();
+            let one: Vec<_> = objects
+                .iter()
+                .filter(|object| object.run == *run)
+                .cloned()
+                .collect();
             protocol::decide(&one, partitions) == Decision::Run(*run)
         };
         let mut runs = (1..=RUNS as u64).map(RunNumber);
@@ -70,15 +89,23 @@ impl Model {
             }
         };
         let run = run?;
-        if matches!(self.world.broken, Broken::NoDoubts | Broken::LowestWholeDecides) {
+        if matches!(
+            self.world.broken,
+            Broken::NoDoubts | Broken::LowestWholeDecides
+        ) {
             return Some(run);
         }
         let higher = (run + 1..RUNS).any(|above| state.objects[above] != [0; SLOTS]);
         if higher {
             for doubt in protocol::doubts(&self.listing(state), RunNumber(run as u64 + 1)) {
                 let above = doubt.run.0 as usize - 1;
-                let slot = (0..SLOTS).find(|slot| self.objects[above][*slot] == doubt).expect("one of ours");
-                if !protocol::reproduces(&summary(state.objects[run][slot]), &summary(state.objects[above][slot])) {
+                let slot = (0..SLOTS)
+                    .find(|slot| self.objects[above][*slot] == doubt)
+                    .expect("one of ours");
+                if !protocol::reproduces(
+                    &summary(state.objects[run][slot]),
+                    &summary(state.objects[above][slot]),
+                ) {
                     return None;
                 }
             }
@@ -97,7 +124,11 @@ impl Model {
                     objects.retain(|object| object.run.0 < u64::from(run));
                     self.decide(objects)
                 } else {
-                    let older = protocol::older_whole(&objects, self.world.partitions as u32, RunNumber(run.into()));
+                    let older = protocol::older_whole(
+                        &objects,
+                        self.world.partitions as u32,
+                        RunNumber(run.into()),
+                    );
                     older.map(|run| run.0 as usize - 1)
                 };
                 self.older.insert(key, older);
@@ -142,7 +173,10 @@ impl Model {
                         self.session(state, d, slot, attempt, out)?;
                     }
                 }
-                let results: Vec<Content> = driver.sessions[..wanted].iter().filter_map(acknowledged).collect();
+                let results: Vec<Content> = driver.sessions[..wanted]
+                    .iter()
+                    .filter_map(acknowledged)
+                    .collect();
                 if results.len() == wanted {
                     out.push(self.deliver(state, d, job, whole, &results));
                 }
@@ -179,7 +213,9 @@ impl Model {
             } else {
                 if self.world.broken == Broken::ListBeforeClaim {
                     let run = state.claimed + 1;
-                    (0..self.slots()).for_each(|slot| next.drivers[d].early[slot] = self.older_content(state, run, slot));
+                    (0..self.slots()).for_each(|slot| {
+                        next.drivers[d].early[slot] = self.older_content(state, run, slot)
+                    });
                 }
                 self.read_claims(&mut next, d);
             }
@@ -188,15 +224,25 @@ impl Model {
     }
 
     fn read_claims(&self, state: &mut State, d: usize) {
-        let claims: Vec<Claim> = (0..state.claimed).map(|i| claim(i, state.claims[usize::from(i)])).collect();
-        state.drivers[d].phase = match protocol::next_claim(&claims, &d.to_string(), Epoch(5), state.committed) {
-            ClaimStep::Put(number) => Phase::Claiming(number.0 as u8 - 1),
-            ClaimStep::Refused { .. } => Phase::Dead,
-            ClaimStep::Known(_) => unreachable!("a driver claims once"),
-        };
+        let claims: Vec<Claim> = (0..state.claimed)
+            .map(|i| claim(i, state.claims[usize::from(i)]))
+            .collect();
+        state.drivers[d].phase =
+            match protocol::next_claim(&claims, &d.to_string(), Epoch(5), state.committed) {
+                ClaimStep::Put(number) => Phase::Claiming(number.0 as u8 - 1),
+                ClaimStep::Refused { .. } => Phase::Dead,
+                ClaimStep::Known(_) => unreachable!("a driver claims once"),
+            };
     }
 
-    fn session(&mut self, state: &State, d: usize, slot: usize, attempt: usize, out: &mut Vec<State>) -> Result<(), String> {
+    fn session(
+        &mut self,
+        state: &State,
+        d: usize,
+        slot: usize,
+        attempt: usize,
+        out: &mut Vec<State>,
+    ) -> Result<(), String> {
         let driver = state.drivers[d];
         let run = driver.run;
         let mut to = |session: Session| {
@@ -223,10 +269,16 @@ impl Model {
                         to(Session::Listed(*result));
                         continue;
                     }
-                    match protocol::replay_step(&summary(older), &summary(*result), self.world.guarantee) {
+                    match protocol::replay_step(
+                        &summary(older),
+                        &summary(*result),
+                        self.world.guarantee,
+                    ) {
                         ReplayStep::Own => to(Session::Listed(*result)),
                         ReplayStep::Copy => to(Session::Listed(older)),
-                        ReplayStep::NotReproduced => self.refused("an older whole run is not reproduced")?,
+                        ReplayStep::NotReproduced => {
+                            self.refused("an older whole run is not reproduced")?
+                        }
                     }
                 }
             }
@@ -242,7 +294,9 @@ impl Model {
                         out.push(next);
                     }
                     StageStep::Adopt => to(Session::Put(mine)),
-                    StageStep::Mismatch { .. } if self.world.broken == Broken::AdoptUnseen => to(Session::Put(mine)),
+                    StageStep::Mismatch { .. } if self.world.broken == Broken::AdoptUnseen => {
+                        to(Session::Put(mine))
+                    }
                     StageStep::Mismatch { .. } => self.refused("attempts differ")?,
                 }
             }
@@ -260,7 +314,11 @@ impl Model {
 
     /// With repeatable results, and under at-least-once, nothing but the fence may stop a session.
     fn refused(&self, why: &str) -> Result<(), String> {
-        if self.world.repeatable || self.world.guarantee == AtLeastOnce { Err(format!("false alarm: {why}")) } else { Ok(()) }
+        if self.world.repeatable || self.world.guarantee == AtLeastOnce {
+            Err(format!("false alarm: {why}"))
+        } else {
+            Ok(())
+        }
     }
 
     fn deliver(&self, state: &State, d: usize, job: u8, whole: bool, results: &[Content]) -> State {
@@ -275,7 +333,11 @@ impl Model {
         next.drivers[d].sessions = Default::default();
         next.sink_has_epoch = true;
         for (slot, result) in results.iter().enumerate() {
-            let to = if whole { &mut next.given[slot] } else { &mut next.drivers[d].partial[slot] };
+            let to = if whole {
+                &mut next.given[slot]
+            } else {
+                &mut next.drivers[d].partial[slot]
+            };
             *to |= result;
         }
         next.whole |= whole;
@@ -285,23 +347,44 @@ impl Model {
 
 /// Which objects are there, as bits: all that decisions depend on, but for contents.
 fn presence(state: &State) -> u32 {
-    state.objects.iter().flatten().fold(0, |bits, content| bits << 1 | u32::from(*content != 0))
+    state
+        .objects
+        .iter()
+        .flatten()
+        .fold(0, |bits, content| bits << 1 | u32::from(*content != 0))
 }
 
 fn acknowledged(sessions: &[Session; TWINS]) -> Option<Content> {
-    sessions.iter().find_map(|session| if let Session::Acknowledged(content) = session { Some(*content) } else { None })
+    sessions.iter().find_map(|session| {
+        if let Session::Acknowledged(content) = session {
+            Some(*content)
+        } else {
+            None
+        }
+    })
 }
 
 fn summary(content: Content) -> HeadSummary {
-    HeadSummary { base: Digest::ZERO, digest: Digest([content; 16]), input: Digest::ZERO, input_rows: 1 }
+    HeadSummary {
+        base: Digest::ZERO,
+        digest: Digest([content; 16]),
+        input: Digest::ZERO,
+        input_rows: 1,
+    }
 }
 
 fn claim(index: u8, driver: u8) -> Claim {
     let number = RunNumber(u64::from(index) + 1);
-    Claim { number, run_id: driver.to_string(), first_epoch: Epoch(5), query_id: "q".into() }
+    Claim {
+        number,
+        run_id: driver.to_string(),
+        first_epoch: Epoch(5),
+        query_id: "q".into(),
+    }
 }
 
-/// Partitions of an operator are alike, and so are operators, unless a plan evaluates the first partition alone.
+/// Partitions of an operator are alike, and so are operators, unless a plan evaluates the first
+/// partition alone.
 fn orders(world: &World) -> Vec<[usize; SLOTS]> {
     let take = world.plans.iter().any(|plan| plan.contains(&false));
     match (take, world.operators, world.partitions) {
@@ -309,8 +392,11 @@ fn orders(world: &World) -> Vec<[usize; SLOTS]> {
         (false, 1, 2) | (false, 2, 1) => vec![[0, 1, 2, 3], [1, 0, 2, 3]],
         (false, 2, 2) => {
             let first = [[0, 1], [1, 0]];
-            let both = first.iter().flat_map(|a| first.iter().map(move |b| [a[0], a[1], b[0] + 2, b[1] + 2]));
-            both.flat_map(|[a, b, c, d]| [[a, b, c, d], [c, d, a, b]]).collect()
+            let both = first
+                .iter()
+                .flat_map(|a| first.iter().map(move |b| [a[0], a[1], b[0] + 2, b[1] + 2]));
+            both.flat_map(|[a, b, c, d]| [[a, b, c, d], [c, d, a, b]])
+                .collect()
         }
         _ => unreachable!("a world that is not in the list"),
     }

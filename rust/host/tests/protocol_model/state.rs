@@ -44,7 +44,8 @@ pub(crate) enum Session {
     /// Not begun, or failed: another attempt may come.
     #[default]
     Idle,
-    /// Has listed, and will stage this: its result, which no older whole run contradicts, or a copy of what that has.
+    /// Has listed, and will stage this: its result, which no older whole run contradicts, or a copy
+    /// of what that has.
     Listed(Content),
     /// Its object, or an equal one, is there.
     Put(Content),
@@ -97,31 +98,52 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// What identifies a state: the same for states that differ only in the order of like slots, in which driver is
-    /// which, and in which of the two results is called 1.
+    /// What identifies a state: the same for states that differ only in the order of like slots, in
+    /// which driver is which, and in which of the two results is called 1.
     pub(crate) fn fingerprint(&self, orders: &[[usize; SLOTS]]) -> u64 {
         let mut drivers = self.drivers;
-        drivers.sort_unstable_by_key(|driver| (if driver.run == 0 { u8::MAX } else { driver.run }, driver.phase.code()));
+        drivers.sort_unstable_by_key(|driver| {
+            (
+                if driver.run == 0 { u8::MAX } else { driver.run },
+                driver.phase.code(),
+            )
+        });
         let names = [[0, 1, 2, 3], [0, 2, 1, 3]];
-        let each = orders.iter().flat_map(|order| names.iter().map(move |names| (order, names)));
+        let each = orders
+            .iter()
+            .flat_map(|order| names.iter().map(move |names| (order, names)));
         let all = each.map(|(order, names)| self.code(&drivers, order, names));
         all.min().map_or(0, |code| xxh3_64(&code))
     }
 
-    fn code(&self, drivers: &[Driver; RUNS], order: &[usize; SLOTS], names: &[u8; 4]) -> [u8; 8 + 3 * RUNS + SLOTS * (2 + 5 * RUNS)] {
+    fn code(
+        &self,
+        drivers: &[Driver; RUNS],
+        order: &[usize; SLOTS],
+        names: &[u8; 4],
+    ) -> [u8; 8 + 3 * RUNS + SLOTS * (2 + 5 * RUNS)] {
         let mut code = [0; 8 + 3 * RUNS + SLOTS * (2 + 5 * RUNS)];
         let mut bytes = code.iter_mut();
         let mut push = |byte: u8| bytes.next().map_or((), |place| *place = byte);
         let flags = [self.sink_has_epoch, self.committed, self.whole].map(u8::from);
-        flags.into_iter().chain([self.claimed, self.committer]).for_each(&mut push);
-        drivers.iter().for_each(|driver| [driver.phase.code(), driver.plan, driver.run].into_iter().for_each(&mut push));
+        flags
+            .into_iter()
+            .chain([self.claimed, self.committer])
+            .for_each(&mut push);
+        drivers.iter().for_each(|driver| {
+            [driver.phase.code(), driver.plan, driver.run]
+                .into_iter()
+                .for_each(&mut push)
+        });
         let name = |content: u8| names[usize::from(content)];
         for &slot in order {
             push(name(self.given[slot]));
             push(name(self.given_in_part[slot]));
             (0..RUNS).for_each(|run| push(name(self.objects[run][slot])));
             for driver in drivers {
-                driver.sessions[slot].iter().for_each(|session| push(session.code(names)));
+                driver.sessions[slot]
+                    .iter()
+                    .for_each(|session| push(session.code(names)));
                 push(name(driver.partial[slot]));
                 push(name(driver.early[slot]));
             }

@@ -1,5 +1,5 @@
-//! Many small epochs: what lies in the root and on the local disk does not grow with them. Many rows that are set aside: the
-//! host's memory does not grow with them.
+//! Many small epochs: what lies in the root and on the local disk does not grow with them. Many
+//! rows that are set aside: the host's memory does not grow with them.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,10 @@ use crate::support::{HostProcess, Spark, Task, batch, left, right, schema};
 
 /// How many epochs; `make ci-full` asks for 10,000.
 fn epochs() -> i64 {
-    std::env::var("EPOCHS").ok().and_then(|epochs| epochs.parse().ok()).unwrap_or(200)
+    std::env::var("EPOCHS")
+        .ok()
+        .and_then(|epochs| epochs.parse().ok())
+        .unwrap_or(200)
 }
 
 const RETAINED: i64 = 20;
@@ -23,7 +26,9 @@ const BEHIND: usize = 100;
 
 /// Files below a folder, and their bytes.
 fn held(folder: &Path) -> (usize, u64) {
-    let Ok(entries) = fs::read_dir(folder) else { return (0, 0) };
+    let Ok(entries) = fs::read_dir(folder) else {
+        return (0, 0);
+    };
     entries.flatten().fold((0, 0), |(files, bytes), entry| {
         let (more, and) = match entry.metadata() {
             Ok(found) if found.is_dir() => held(&entry.path()),
@@ -36,12 +41,21 @@ fn held(folder: &Path) -> (usize, u64) {
 }
 
 fn run(host: &Arc<Host>, spark: &Spark, epoch: i64) {
-    let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28, "snapshot_interval": 10_000, "retain_epochs": RETAINED});
-    let request = Task::new(spark, "a", epoch).with("/settings", settings).attempt(epoch).request.to_string();
-    let Opening::Here(mut session, _) = Session::open(host, request.as_bytes()).unwrap() else { panic!("no other host") };
+    let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28,
+        "snapshot_interval": 10_000, "retain_epochs": RETAINED});
+    let request = Task::new(spark, "a", epoch)
+        .with("/settings", settings)
+        .attempt(epoch)
+        .request
+        .to_string();
+    let Opening::Here(mut session, _) = Session::open(host, request.as_bytes()).unwrap() else {
+        panic!("no other host")
+    };
     // The same keys over and over, and a history of 50 epochs: the state stays as large as it is.
-    let rows: Vec<_> =
-        (0..20).map(|key| right(&format!("key-{key}"), epoch * 20_000, epoch)).chain([left("key-3", epoch * 20_000, 7)]).collect();
+    let rows: Vec<_> = (0..20)
+        .map(|key| right(&format!("key-{key}"), epoch * 20_000, epoch))
+        .chain([left("key-3", epoch * 20_000, 7)])
+        .collect();
     session.push(batch(0, &rows)).unwrap();
     let staged = session.finish(Some(&*schema()), &mut |_| Ok(())).unwrap();
     assert_eq!(staged.counts.matched, 1);
@@ -60,16 +74,37 @@ fn root_and_disk_stay_as_large_as_they_are_over_many_epochs() {
             early = Some(held(&spark.path().join("state")));
         }
     }
-    // Snapshots are taken beside the epochs: a few more epochs, until one has been taken and the log behind it is gone.
+    // Snapshots are taken beside the epochs: a few more epochs, until one has been taken and the
+    // log behind it is gone.
     let logged = || fs::read_dir(spark.path().join("log")).unwrap().count();
-    let epoch = spark.run_epochs_until(epochs, || logged() <= BEHIND, |epoch| run(&host, &spark, epoch));
-    let (log, snapshots, local) = (logged(), held(&spark.path().join("snapshots")), held(&spark.path().join("state")));
-    println!("{epoch} epochs: {log} epochs in the log, snapshots {snapshots:?}, local {early:?} then {local:?} (files, bytes)");
-    println!("seconds of each quarter: {:?}", quarters.map(|time| time.as_secs_f64()));
+    let epoch = spark.run_epochs_until(
+        epochs,
+        || logged() <= BEHIND,
+        |epoch| run(&host, &spark, epoch),
+    );
+    let (log, snapshots, local) = (
+        logged(),
+        held(&spark.path().join("snapshots")),
+        held(&spark.path().join("state")),
+    );
+    println!(
+        "{epoch} epochs: {log} epochs in the log, snapshots {snapshots:?}, local {early:?} then \
+         {local:?} (files, bytes)"
+    );
+    println!(
+        "seconds of each quarter: {:?}",
+        quarters.map(|time| time.as_secs_f64())
+    );
     assert!((1..=BEHIND).contains(&log), "{log} epochs are in the log");
     // Two snapshots, and perhaps one that is being taken.
-    assert!(snapshots.0 < 300 && snapshots.1 < 32 << 20, "snapshots have {snapshots:?} files and bytes");
-    assert!(local.0 < 300 && local.1 < 32 << 20, "the local disk has {local:?} files and bytes");
+    assert!(
+        snapshots.0 < 300 && snapshots.1 < 32 << 20,
+        "snapshots have {snapshots:?} files and bytes"
+    );
+    assert!(
+        local.0 < 300 && local.1 < 32 << 20,
+        "the local disk has {local:?} files and bytes"
+    );
     host.close();
 }
 
@@ -77,16 +112,29 @@ fn root_and_disk_stay_as_large_as_they_are_over_many_epochs() {
 fn rows_that_are_set_aside_are_not_kept_in_memory() {
     const BATCHES: usize = 40;
     let (spark, host) = (Spark::new(), HostProcess::start());
-    fs::write(spark.path().join("query/offsets/0"), "v1\n{\"batchTimestampMs\":0}\n0").unwrap();
+    fs::write(
+        spark.path().join("query/offsets/0"),
+        "v1\n{\"batchTimestampMs\":0}\n0",
+    )
+    .unwrap();
     let mut task = Task::new(&spark, "a", 0);
     task.request["operator"]["max_ahead"] = 0.into();
     // 3 MB in a batch, 120 in all.
-    let rows: Vec<_> = (0..10_000).map(|id| left(&"k".repeat(300), 1, id)).collect();
+    let rows: Vec<_> = (0..10_000)
+        .map(|id| left(&"k".repeat(300), 1, id))
+        .collect();
     task.run(host.connect(), &[]).unwrap();
     let before = host.peak_memory();
-    task.attempt(2).run_batches(host.connect(), &[rows.as_slice(); BATCHES]).unwrap();
+    task.attempt(2)
+        .run_batches(host.connect(), &[rows.as_slice(); BATCHES])
+        .unwrap();
     let grown = host.peak_memory() - before;
-    let kept = fs::metadata(spark.path().join(format!("ahead/join/{:020}.0.arrow", 0))).unwrap().len();
+    let kept = fs::metadata(spark.path().join(format!("ahead/join/{:020}.0.arrow", 0)))
+        .unwrap()
+        .len();
     assert!(kept > 100 << 20, "{kept} bytes");
-    assert!(grown < 100 << 20, "{grown} bytes more, of {kept} that were set aside");
+    assert!(
+        grown < 100 << 20,
+        "{grown} bytes more, of {kept} that were set aside"
+    );
 }

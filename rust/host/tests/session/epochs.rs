@@ -6,20 +6,43 @@ use arrow_array::RecordBatch;
 use holdfast_core::ErrorKind;
 use holdfast_host::session::{Opening, Session};
 
-use crate::support::{Host, Spark, Task, batch, joined, left, matched, refused, right, schema, unmatched};
+use crate::support::{
+    Host, Spark, Task, batch, joined, left, matched, refused, right, schema, unmatched,
+};
 
 #[test]
 fn a_rate_of_one_epoch_is_in_force_in_the_next() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    let first = Task::new(&spark, "a", 0).run(host.connect(), &[right("EUR", 10, 100), left("EUR", 15, 1), left("USD", 15, 2)]).unwrap();
+    let first = Task::new(&spark, "a", 0)
+        .run(
+            host.connect(),
+            &[
+                right("EUR", 10, 100),
+                left("EUR", 15, 1),
+                left("USD", 15, 2),
+            ],
+        )
+        .unwrap();
     assert_eq!(first.rows.len(), 2);
     assert!(first.rows.contains(&matched(1, 100, 10)) && first.rows.contains(&unmatched(2)));
-    assert_eq!((first.staged.counts.input_rows, first.staged.counts.output_rows, first.staged.counts.matched), (3, 2, 1));
+    assert_eq!(
+        (
+            first.staged.counts.input_rows,
+            first.staged.counts.output_rows,
+            first.staged.counts.matched
+        ),
+        (3, 2, 1)
+    );
     assert!(!first.staged.adopted);
     spark.commit(0);
     spark.begin(1);
-    let second = Task::new(&spark, "a", 1).run(host.connect(), &[left("EUR", 9, 3), left("EUR", 30, 4), right("EUR", 20, 200)]).unwrap();
+    let second = Task::new(&spark, "a", 1)
+        .run(
+            host.connect(),
+            &[left("EUR", 9, 3), left("EUR", 30, 4), right("EUR", 20, 200)],
+        )
+        .unwrap();
     assert_eq!(second.rows, [unmatched(3), matched(4, 200, 20)]);
     assert_eq!(spark.objects(0), ["join.0.1"]);
     assert_eq!(spark.objects(1), ["join.0.1"]);
@@ -30,11 +53,19 @@ fn a_retry_after_staging_adopts_and_gives_the_same_rows() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let rows = [right("EUR", 10, 100), left("EUR", 15, 1), left("EUR", 5, 2)];
-    let first = Task::new(&spark, "a", 0).run(host.connect(), &rows).unwrap();
+    let first = Task::new(&spark, "a", 0)
+        .run(host.connect(), &rows)
+        .unwrap();
     let reversed: Vec<_> = rows.iter().rev().cloned().collect();
-    let retry = Task::new(&spark, "a", 0).attempt(2).run_batches(host.connect(), &[&reversed[..1], &reversed[1..]]).unwrap();
+    let retry = Task::new(&spark, "a", 0)
+        .attempt(2)
+        .run_batches(host.connect(), &[&reversed[..1], &reversed[1..]])
+        .unwrap();
     assert!(retry.staged.adopted);
-    assert_eq!((retry.staged.digest, retry.rows), (first.staged.digest, first.rows));
+    assert_eq!(
+        (retry.staged.digest, retry.rows),
+        (first.staged.digest, first.rows)
+    );
     assert_eq!(spark.objects(0).len(), 1);
 }
 
@@ -42,8 +73,14 @@ fn a_retry_after_staging_adopts_and_gives_the_same_rows() {
 fn a_retry_with_other_input_is_told_that_the_input_is_not_repeatable() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    Task::new(&spark, "a", 0).run(host.connect(), &[right("EUR", 10, 100)]).unwrap();
-    let error = refused(Task::new(&spark, "a", 0).attempt(2).run(host.connect(), &[right("EUR", 10, 101)]));
+    Task::new(&spark, "a", 0)
+        .run(host.connect(), &[right("EUR", 10, 100)])
+        .unwrap();
+    let error = refused(
+        Task::new(&spark, "a", 0)
+            .attempt(2)
+            .run(host.connect(), &[right("EUR", 10, 101)]),
+    );
     assert_eq!(error.kind(), ErrorKind::InvalidState);
     assert!(error.to_string().contains("persist()"), "{error}");
 }
@@ -54,8 +91,14 @@ fn twin_sessions_do_not_see_each_other() {
     let host = Arc::new(holdfast_host::host::Host::new(None, None));
     let rows = batch(0, &[right("EUR", 10, 100), left("EUR", 15, 1)]);
     let open = |epoch, attempt, rows: &RecordBatch| {
-        let request = Task::new(&spark, "a", epoch).attempt(attempt).request.to_string();
-        let Opening::Here(mut session, _) = Session::open(&host, request.as_bytes()).unwrap() else { panic!("no other host") };
+        let request = Task::new(&spark, "a", epoch)
+            .attempt(attempt)
+            .request
+            .to_string();
+        let Opening::Here(mut session, _) = Session::open(&host, request.as_bytes()).unwrap()
+        else {
+            panic!("no other host")
+        };
         // The view is taken now, whatever is committed from here on.
         session.push(rows.clone()).unwrap();
         session
@@ -86,9 +129,15 @@ fn twin_sessions_do_not_see_each_other() {
 fn a_twin_that_comes_after_the_commit_is_not_needed() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    Task::new(&spark, "a", 0).run(host.connect(), &[right("EUR", 10, 100)]).unwrap();
+    Task::new(&spark, "a", 0)
+        .run(host.connect(), &[right("EUR", 10, 100)])
+        .unwrap();
     spark.commit(0);
-    let error = refused(Task::new(&spark, "a", 0).attempt(2).run(host.connect(), &[right("EUR", 10, 100)]));
+    let error = refused(
+        Task::new(&spark, "a", 0)
+            .attempt(2)
+            .run(host.connect(), &[right("EUR", 10, 100)]),
+    );
     assert_eq!(error.kind(), ErrorKind::Fenced);
     assert!(error.to_string().contains("not needed"), "{error}");
 }
@@ -98,15 +147,24 @@ fn a_new_run_replays_an_uncommitted_epoch() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let rows = [right("EUR", 10, 100), left("EUR", 15, 1)];
-    let first = Task::new(&spark, "a", 0).run(host.connect(), &rows).unwrap();
-    let replay = Task::new(&spark, "b", 0).run(host.connect(), &rows).unwrap();
-    assert_eq!((replay.rows, replay.staged.digest), (first.rows, first.staged.digest));
+    let first = Task::new(&spark, "a", 0)
+        .run(host.connect(), &rows)
+        .unwrap();
+    let replay = Task::new(&spark, "b", 0)
+        .run(host.connect(), &rows)
+        .unwrap();
+    assert_eq!(
+        (replay.rows, replay.staged.digest),
+        (first.rows, first.staged.digest)
+    );
     assert_eq!(spark.objects(0), ["join.0.1", "join.0.2"]);
     let fenced = refused(Task::new(&spark, "a", 0).run(host.connect(), &rows));
     assert_eq!(fenced.kind(), ErrorKind::Fenced);
     spark.commit(0);
     spark.begin(1);
-    let next = Task::new(&spark, "b", 1).run(host.connect(), &[left("EUR", 15, 2)]).unwrap();
+    let next = Task::new(&spark, "b", 1)
+        .run(host.connect(), &[left("EUR", 15, 2)])
+        .unwrap();
     assert_eq!(next.rows, [matched(2, 100, 10)]);
 }
 
@@ -114,10 +172,15 @@ fn a_new_run_replays_an_uncommitted_epoch() {
 fn a_new_run_that_does_not_reproduce_a_whole_epoch_is_stopped() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    Task::new(&spark, "a", 0).run(host.connect(), &[right("EUR", 10, 100)]).unwrap();
+    Task::new(&spark, "a", 0)
+        .run(host.connect(), &[right("EUR", 10, 100)])
+        .unwrap();
     let error = refused(Task::new(&spark, "b", 0).run(host.connect(), &[right("EUR", 10, 101)]));
     assert_eq!(error.kind(), ErrorKind::TaskCorrupted);
-    assert!(error.to_string().contains("holdfast epoch drop "), "{error}");
+    assert!(
+        error.to_string().contains("holdfast epoch drop "),
+        "{error}"
+    );
 }
 
 #[test]
@@ -125,9 +188,17 @@ fn a_run_that_is_superseded_while_it_works_is_not_acknowledged() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let rows = [right("EUR", 10, 100), left("EUR", 15, 1)];
-    let old = Task::new(&spark, "a", 0).pushed(host.connect(), &rows).unwrap();
-    Task::new(&spark, "b", 0).run(host.connect(), &rows).unwrap();
-    let error = old.finish().unwrap().find_map(Result::err).expect("not acknowledged");
+    let old = Task::new(&spark, "a", 0)
+        .pushed(host.connect(), &rows)
+        .unwrap();
+    Task::new(&spark, "b", 0)
+        .run(host.connect(), &rows)
+        .unwrap();
+    let error = old
+        .finish()
+        .unwrap()
+        .find_map(Result::err)
+        .expect("not acknowledged");
     assert_eq!(error.kind(), ErrorKind::Fenced);
 }
 
@@ -135,12 +206,23 @@ fn a_run_that_is_superseded_while_it_works_is_not_acknowledged() {
 fn an_epoch_evaluated_in_part_is_an_error_of_the_next_one() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    Task::new(&spark, "a", 0).partition(0, 2).run(host.connect(), &[right("EUR", 10, 100)]).unwrap();
+    Task::new(&spark, "a", 0)
+        .partition(0, 2)
+        .run(host.connect(), &[right("EUR", 10, 100)])
+        .unwrap();
     spark.commit(0);
     spark.begin(1);
-    let error = refused(Task::new(&spark, "a", 1).partition(0, 2).run(host.connect(), &[]));
+    let error = refused(
+        Task::new(&spark, "a", 1)
+            .partition(0, 2)
+            .run(host.connect(), &[]),
+    );
     assert_eq!(error.kind(), ErrorKind::TaskCorrupted);
-    assert!(error.to_string().contains("evaluated only in part") && error.to_string().contains("holdfast rewind"), "{error}");
+    assert!(
+        error.to_string().contains("evaluated only in part")
+            && error.to_string().contains("holdfast rewind"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -148,7 +230,9 @@ fn an_epoch_without_any_rows_is_an_epoch() {
     let (spark, host) = (Spark::new(), Host::start());
     for epoch in 0..3 {
         spark.begin(epoch);
-        let done = Task::new(&spark, "a", epoch).run(host.connect(), &[]).unwrap();
+        let done = Task::new(&spark, "a", epoch)
+            .run(host.connect(), &[])
+            .unwrap();
         assert_eq!((done.rows.len(), done.staged.records), (0, 0));
         spark.commit(epoch);
     }
@@ -160,12 +244,18 @@ fn partitions_have_their_own_state() {
     spark.begin(0);
     for partition in 0..2 {
         let rows = [right("EUR", 10, i64::from(partition))];
-        Task::new(&spark, "a", 0).partition(partition, 2).run(host.connect(), &rows).unwrap();
+        Task::new(&spark, "a", 0)
+            .partition(partition, 2)
+            .run(host.connect(), &rows)
+            .unwrap();
     }
     spark.commit(0);
     spark.begin(1);
     for partition in 0..2 {
-        let done = Task::new(&spark, "a", 1).partition(partition, 2).run(host.connect(), &[left("EUR", 10, 1)]).unwrap();
+        let done = Task::new(&spark, "a", 1)
+            .partition(partition, 2)
+            .run(host.connect(), &[left("EUR", 10, 1)])
+            .unwrap();
         assert_eq!(done.rows, [matched(1, partition.into(), 10)]);
     }
 }
@@ -175,8 +265,13 @@ fn a_scratch_session_keeps_nothing() {
     let host = Host::start();
     let rows = [right("EUR", 10, 100), left("EUR", 15, 1)];
     let done = Task::scratch().run(host.connect(), &rows).unwrap();
-    assert_eq!((done.rows.as_slice(), done.staged.epoch), ([matched(1, 100, 10)].as_slice(), None));
-    let again = Task::scratch().run(host.connect(), &[left("EUR", 15, 1)]).unwrap();
+    assert_eq!(
+        (done.rows.as_slice(), done.staged.epoch),
+        ([matched(1, 100, 10)].as_slice(), None)
+    );
+    let again = Task::scratch()
+        .run(host.connect(), &[left("EUR", 15, 1)])
+        .unwrap();
     assert_eq!(again.rows, [unmatched(1)]);
 }
 
@@ -185,14 +280,19 @@ fn the_state_comes_up_while_the_first_rows_are_still_to_come() {
     let spark = Spark::new();
     spark.begin(0);
     let host = Host::start();
-    Task::new(&spark, "a", 0).run(host.connect(), &[right("EUR", 10, 100)]).unwrap();
+    Task::new(&spark, "a", 0)
+        .run(host.connect(), &[right("EUR", 10, 100)])
+        .unwrap();
     spark.commit(0);
     host.stop();
     spark.delete_local();
     spark.begin(1);
-    // The columns alone bring epoch 0 back from the log; no row has been sent, nor the end of the input.
+    // The columns alone bring epoch 0 back from the log; no row has been sent, nor the end of the
+    // input.
     let host = Host::start();
-    let client = Task::new(&spark, "a", 1).pushed(host.connect(), &[]).unwrap();
+    let client = Task::new(&spark, "a", 1)
+        .pushed(host.connect(), &[])
+        .unwrap();
     spark.wait_for_local(0);
     let mut output = client.finish().unwrap();
     assert!(output.by_ref().all(|batch| batch.unwrap().num_rows() == 0));

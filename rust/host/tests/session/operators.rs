@@ -15,7 +15,11 @@ use holdfast_host::root::{Column, OperatorMeta, Payload, Root, StorageOptions};
 use crate::support::{Host, Spark, Task, batch, left, matched, refused, right, schema};
 
 fn root(spark: &Spark) -> Root {
-    Root::open(&spark.path().display().to_string(), &StorageOptions::default()).unwrap()
+    Root::open(
+        &spark.path().display().to_string(),
+        &StorageOptions::default(),
+    )
+    .unwrap()
 }
 
 fn keeps(right: Vec<Column>) -> OperatorMeta {
@@ -24,7 +28,10 @@ fn keeps(right: Vec<Column>) -> OperatorMeta {
         key: vec![Column::from(&Field::new("currency", DataType::Utf8, true))],
         time: None,
         value: Vec::new(),
-        payload: Payload { right, ..Payload::default() },
+        payload: Payload {
+            right,
+            ..Payload::default()
+        },
         settings: BTreeMap::new(),
         first_epoch: Epoch(0),
     }
@@ -39,7 +46,9 @@ fn an_operator_whose_file_was_lost_does_not_begin_anew() {
     let (spark, host) = (Spark::new(), Host::start());
     for epoch in 0..2 {
         spark.begin(epoch);
-        Task::new(&spark, "a", epoch).run(host.connect(), &[right("EUR", 10, 100)]).unwrap();
+        Task::new(&spark, "a", epoch)
+            .run(host.connect(), &[right("EUR", 10, 100)])
+            .unwrap();
         spark.commit(epoch);
     }
     host.stop();
@@ -50,9 +59,18 @@ fn an_operator_whose_file_was_lost_does_not_begin_anew() {
     spark.begin(2);
     let (task, host) = (Task::new(&spark, "a", 2), Host::start());
     let check = |attempt| {
-        let error = refused(task.clone().attempt(attempt).run(host.connect(), &[left("EUR", 10, 1)]));
+        let error = refused(
+            task.clone()
+                .attempt(attempt)
+                .run(host.connect(), &[left("EUR", 10, 1)]),
+        );
         assert_eq!(error.kind(), ErrorKind::TaskCorrupted, "{error}");
-        assert!(error.to_string().contains("operators/join.json is missing, but the root holds epochs of join"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("operators/join.json is missing, but the root holds epochs of join"),
+            "{error}"
+        );
         assert!(!file.exists(), "the root stays as it is");
     };
     check(1);
@@ -68,7 +86,13 @@ fn an_operator_whose_file_was_lost_does_not_begin_anew() {
     fs::rename(spark.path().join("aside"), log).unwrap();
     // Put back, the state is whole again.
     fs::write(&file, content).unwrap();
-    assert_eq!(task.attempt(3).run(host.connect(), &[left("EUR", 10, 1)]).unwrap().rows, [matched(1, 100, 10)]);
+    assert_eq!(
+        task.attempt(3)
+            .run(host.connect(), &[left("EUR", 10, 1)])
+            .unwrap()
+            .rows,
+        [matched(1, 100, 10)]
+    );
 }
 
 #[test]
@@ -79,26 +103,62 @@ fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
         Column::from(&Field::new("x", DataType::Struct(inner), true))
     };
     let good = Column::from(&Field::new("rate", DataType::Int64, true));
-    root(&spark).operator(&join(), &keeps(vec![good.clone()]), RunNumber(1), 1).unwrap();
-    let epoch = spark.path().join(format!("log/{:020}", keeps(Vec::new()).first_epoch.0));
+    root(&spark)
+        .operator(&join(), &keeps(vec![good.clone()]), RunNumber(1), 1)
+        .unwrap();
+    let epoch = spark
+        .path()
+        .join(format!("log/{:020}", keeps(Vec::new()).first_epoch.0));
     fs::create_dir_all(&epoch).unwrap();
     fs::write(epoch.join("join.0.1"), "its part of the epoch").unwrap();
-    let files = || fs::read_dir(spark.path().join("operators")).unwrap().count();
+    let files = || {
+        fs::read_dir(spark.path().join("operators"))
+            .unwrap()
+            .count()
+    };
     for name in ["a\\b", "a\nb", "a\tb", "", "\u{200b}"] {
-        let error = refused(root(&spark).operator(&join(), &keeps(vec![good.clone(), of(name)]), RunNumber(2), 1));
+        let error = refused(root(&spark).operator(
+            &join(),
+            &keeps(vec![good.clone(), of(name)]),
+            RunNumber(2),
+            1,
+        ));
         assert_eq!(error.kind(), ErrorKind::InvalidValue, "{error}");
-        assert!(error.to_string().contains("operator join: column \"x\"") && error.to_string().contains("rename the field"), "{error}");
+        assert!(
+            error.to_string().contains("operator join: column \"x\"")
+                && error.to_string().contains("rename the field"),
+            "{error}"
+        );
         let other = OperatorName::new("other").unwrap();
-        assert_eq!(refused(root(&spark).operator(&other, &keeps(vec![of(name)]), RunNumber(2), 1)).kind(), ErrorKind::InvalidValue);
+        assert_eq!(
+            refused(root(&spark).operator(&other, &keeps(vec![of(name)]), RunNumber(2), 1)).kind(),
+            ErrorKind::InvalidValue
+        );
         assert_eq!(files(), 1, "{name:?}");
     }
-    // The code that was there before goes on, and names that look strange are none that cannot be read.
-    root(&spark).operator(&join(), &keeps(vec![good.clone()]), RunNumber(3), 1).unwrap();
-    for (run, name) in (4..).step_by(2).zip(["it's", "a\"b", "Größe 名", "a(b), c: Int32"]) {
+    // The code that was there before goes on, and names that look strange are none that cannot be
+    // read.
+    root(&spark)
+        .operator(&join(), &keeps(vec![good.clone()]), RunNumber(3), 1)
+        .unwrap();
+    for (run, name) in (4..)
+        .step_by(2)
+        .zip(["it's", "a\"b", "Größe 名", "a(b), c: Int32"])
+    {
         for run in [run, run + 1] {
-            let kept = root(&spark).operator(&join(), &keeps(vec![good.clone(), of(name)]), RunNumber(run), 1).unwrap();
+            let kept = root(&spark)
+                .operator(
+                    &join(),
+                    &keeps(vec![good.clone(), of(name)]),
+                    RunNumber(run),
+                    1,
+                )
+                .unwrap();
             assert_eq!((kept.version, kept.payloads.len()), (1, 2), "{name:?}");
-            kept.payloads[1].right.iter().for_each(|column| drop(column.field().unwrap()));
+            kept.payloads[1]
+                .right
+                .iter()
+                .for_each(|column| drop(column.field().unwrap()));
         }
         fs::remove_file(spark.path().join("operators/join.1.json")).unwrap();
     }
@@ -113,14 +173,24 @@ fn times_of_another_type_are_refused_by_the_users_name() {
         task.request["operator"]["times"] = times.into();
         task
     };
-    task(0, &["ordered_at", "valid_from"]).run(host.connect(), &[right("EUR", 10, 100)]).unwrap();
+    task(0, &["ordered_at", "valid_from"])
+        .run(host.connect(), &[right("EUR", 10, 100)])
+        .unwrap();
     spark.commit(0);
     let wall_clock = |task: &Task| {
         let rows = &[left("EUR", 10, 1)];
         let mut client = host.connect();
         client.open(&task.request.to_string())?;
-        let times = Arc::new(batch(0, rows)["t"].as_primitive::<TimestampMicrosecondType>().clone().with_timezone_opt::<&str>(None));
-        let (mut columns, mut fields) = (batch(0, rows).columns().to_vec(), schema().fields().to_vec());
+        let times = Arc::new(
+            batch(0, rows)["t"]
+                .as_primitive::<TimestampMicrosecondType>()
+                .clone()
+                .with_timezone_opt::<&str>(None),
+        );
+        let (mut columns, mut fields) = (
+            batch(0, rows).columns().to_vec(),
+            schema().fields().to_vec(),
+        );
         fields[3] = Arc::new(Field::new("t", times.data_type().clone(), true));
         columns[3] = times;
         client.push(&RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap())?;
@@ -131,12 +201,18 @@ fn times_of_another_type_are_refused_by_the_users_name() {
     let text = r#"time column "at, valid_from" was Timestamp(µs, "UTC"), is Timestamp(µs)"#;
     assert!(error.to_string().contains(text), "{error}");
     // Under another name, and where the root was written before types of times were.
-    let done = task(1, &["at", "valid_from"]).attempt(2).run(host.connect(), &[left("EUR", 10, 1)]).unwrap();
+    let done = task(1, &["at", "valid_from"])
+        .attempt(2)
+        .run(host.connect(), &[left("EUR", 10, 1)])
+        .unwrap();
     assert_eq!(done.rows, [matched(1, 100, 10)]);
     spark.commit(1);
     let file = spark.path().join("operators/join.json");
     let mut kept: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-    assert_eq!(kept.as_object_mut().unwrap().remove("time").unwrap()["name"], "ordered_at, valid_from");
+    assert_eq!(
+        kept.as_object_mut().unwrap().remove("time").unwrap()["name"],
+        "ordered_at, valid_from"
+    );
     fs::write(&file, kept.to_string()).unwrap();
     spark.begin(2);
     let task = task(2, &["at", "valid_from"]).with("/run_id", "b");
@@ -146,33 +222,76 @@ fn times_of_another_type_are_refused_by_the_users_name() {
 #[test]
 fn what_may_be_null_inside_of_a_column_is_no_part_of_its_type() {
     let spark = Spark::new();
-    let list = |nullable| DataType::List(Arc::new(Field::new("element", DataType::Int32, nullable)));
+    let list =
+        |nullable| DataType::List(Arc::new(Field::new("element", DataType::Int32, nullable)));
     let inner = |nullable| Fields::from(vec![Field::new("v", list(nullable), nullable)]);
     let map = |nullable| {
-        let entries = vec![Field::new("key", DataType::Utf8, false), Field::new("value", list(nullable), nullable)];
-        DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entries.into()), false)), false)
+        let entries = vec![
+            Field::new("key", DataType::Utf8, false),
+            Field::new("value", list(nullable), nullable),
+        ];
+        DataType::Map(
+            Arc::new(Field::new(
+                "entries",
+                DataType::Struct(entries.into()),
+                false,
+            )),
+            false,
+        )
     };
     let columns = |nullable| {
-        let types = [("l", list(nullable)), ("s", DataType::Struct(inner(nullable))), ("m", map(nullable))];
-        types.map(|(name, data_type)| Column::from(&Field::new(name, data_type, true))).to_vec()
+        let types = [
+            ("l", list(nullable)),
+            ("s", DataType::Struct(inner(nullable))),
+            ("m", map(nullable)),
+        ];
+        types
+            .map(|(name, data_type)| Column::from(&Field::new(name, data_type, true)))
+            .to_vec()
     };
-    let kept = root(&spark).operator(&join(), &keeps(columns(false)), RunNumber(1), 1).unwrap();
+    let kept = root(&spark)
+        .operator(&join(), &keeps(columns(false)), RunNumber(1), 1)
+        .unwrap();
     assert_eq!((kept.version, kept.payloads.len()), (0, 1));
     let text = fs::read_to_string(spark.path().join("operators/join.json")).unwrap();
-    assert_eq!(text.matches("non-null").count(), 2, "the map's entries and its keys: {text}");
+    assert_eq!(
+        text.matches("non-null").count(),
+        2,
+        "the map's entries and its keys: {text}"
+    );
     for run in [2, 3] {
-        let kept = root(&spark).operator(&join(), &keeps(columns(run == 2)), RunNumber(run), 1).unwrap();
+        let kept = root(&spark)
+            .operator(&join(), &keeps(columns(run == 2)), RunNumber(run), 1)
+            .unwrap();
         assert_eq!((kept.version, kept.payloads.len()), (0, 1));
         // As an earlier version of Holdfast wrote it.
+        let map = r#"Map(\"entries\": non-null Struct(\"key\": non-null Utf8, \"value\": "#
+            .to_owned()
+            + "non-null List(non-null Int32, field: 'element')), unsorted)";
         let old = r#"{"kind":"join_asof","key":[{"name":"currency","type":"Utf8"}],"right":[
             {"name":"l","type":"List(non-null Int32, field: 'element')"},
             {"name":"s","type":"Struct(\"v\": non-null List(non-null Int32, field: 'element'))"},
-            {"name":"m","type":"Map(\"entries\": non-null Struct(\"key\": non-null Utf8, \"value\": non-null List(non-null Int32, field: 'element')), unsorted)"}
-            ],"value":[{"name":"top","type":"max(List(non-null Int32, field: 'element'))"}],"settings":{},"first_epoch":0}"#;
+            {"name":"m","type":"MAP"}
+            ],"value":[{"name":"top","type":"max(List(non-null Int32, field: 'element'))"}],
+            "settings":{},"first_epoch":0}"#
+            .replace("MAP", &map);
         fs::write(spark.path().join("operators/join.json"), old).unwrap();
-        let top = Column { name: "top".into(), data_type: format!("max({})", list(true)) };
-        let meta = OperatorMeta { value: vec![top], ..keeps(columns(true)) };
-        assert_eq!(root(&spark).operator(&join(), &meta, RunNumber(run), 1).unwrap().payloads.len(), 1);
+        let top = Column {
+            name: "top".into(),
+            data_type: format!("max({})", list(true)),
+        };
+        let meta = OperatorMeta {
+            value: vec![top],
+            ..keeps(columns(true))
+        };
+        assert_eq!(
+            root(&spark)
+                .operator(&join(), &meta, RunNumber(run), 1)
+                .unwrap()
+                .payloads
+                .len(),
+            1
+        );
         fs::write(spark.path().join("operators/join.json"), &text).unwrap();
     }
 }

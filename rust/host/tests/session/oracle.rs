@@ -1,4 +1,5 @@
-//! The as-of join against a model, with random rows, epochs, batches, retries and hosts that go away.
+//! The as-of join against a model, with random rows, epochs, batches, retries and hosts that go
+//! away.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,7 +20,12 @@ impl Model {
     fn epoch(&mut self, rows: &[Row]) -> Vec<Joined> {
         let mut rows: Vec<&Row> = rows.iter().collect();
         rows.sort_by_key(|row| match row {
-            Row::Right { key, time, rate, deleted } => (*time, 0, *deleted, key.clone(), *rate),
+            Row::Right {
+                key,
+                time,
+                rate,
+                deleted,
+            } => (*time, 0, *deleted, key.clone(), *rate),
             Row::Left { key, time, id } => (*time, 1, false, key.clone(), *id),
         });
         let mut out: Vec<Joined> = rows.into_iter().filter_map(|row| self.row(row)).collect();
@@ -30,24 +36,46 @@ impl Model {
     fn row(&mut self, row: &Row) -> Option<Joined> {
         let horizon = self.stream_time.map_or(i64::MIN, |time| time - RETENTION);
         match row {
-            Row::Right { key: Some(key), time: Some(time), rate, deleted } if *time >= horizon => {
-                self.versions.entry(key.clone()).or_default().insert(*time, (!deleted).then_some(*rate));
+            Row::Right {
+                key: Some(key),
+                time: Some(time),
+                rate,
+                deleted,
+            } if *time >= horizon => {
+                self.versions
+                    .entry(key.clone())
+                    .or_default()
+                    .insert(*time, (!deleted).then_some(*rate));
                 self.stream_time = self.stream_time.max(Some(*time));
                 None
             }
             Row::Right { .. } => None,
-            Row::Left { key: Some(key), time: Some(time), id } => {
+            Row::Left {
+                key: Some(key),
+                time: Some(time),
+                id,
+            } => {
                 let versions = self.versions.get(key);
                 let newest = versions.and_then(BTreeMap::last_key_value);
                 let found = match newest {
                     Some((begin, value)) if begin <= time => Some((*begin, *value)),
                     _ if *time < horizon => None,
-                    _ => versions.and_then(|versions| versions.range(..=time).next_back()).map(|(begin, value)| (*begin, *value)),
+                    _ => versions
+                        .and_then(|versions| versions.range(..=time).next_back())
+                        .map(|(begin, value)| (*begin, *value)),
                 };
                 let found = found.and_then(|(begin, value)| value.map(|value| (begin, value)));
-                Some(Joined { id: *id, rate: found.map(|(_, rate)| rate), valid_from: found.map(|(begin, _)| begin) })
+                Some(Joined {
+                    id: *id,
+                    rate: found.map(|(_, rate)| rate),
+                    valid_from: found.map(|(begin, _)| begin),
+                })
             }
-            Row::Left { id, .. } => Some(Joined { id: *id, rate: None, valid_from: None }),
+            Row::Left { id, .. } => Some(Joined {
+                id: *id,
+                rate: None,
+                valid_from: None,
+            }),
         }
     }
 }
@@ -72,22 +100,50 @@ struct Step {
 fn row(base: i64) -> impl Strategy<Value = Row> {
     let key = prop_oneof![1 => Just(None), 15 => (0..3_u8).prop_map(|key| Some(format!("k{key}")))];
     let time = prop_oneof![1 => Just(None), 15 => (base - 25..base + 10).prop_map(Some)];
-    (key, time, any::<bool>(), 0..1_000_i64, prop::bool::weighted(0.2)).prop_map(|(key, time, is_left, number, deleted)| {
-        if is_left { Row::Left { key, time, id: number } } else { Row::Right { key, time, rate: number, deleted } }
-    })
+    (
+        key,
+        time,
+        any::<bool>(),
+        0..1_000_i64,
+        prop::bool::weighted(0.2),
+    )
+        .prop_map(|(key, time, is_left, number, deleted)| {
+            if is_left {
+                Row::Left {
+                    key,
+                    time,
+                    id: number,
+                }
+            } else {
+                Row::Right {
+                    key,
+                    time,
+                    rate: number,
+                    deleted,
+                }
+            }
+        })
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let mishap = prop_oneof![
-        6 => Just(Mishap::None), 2 => Just(Mishap::Retry), 1 => Just(Mishap::NewRun), 1 => Just(Mishap::NewHost),
+        6 => Just(Mishap::None), 2 => Just(Mishap::Retry), 1 => Just(Mishap::NewRun), 1 =>
+            Just(Mishap::NewHost),
         1 => Just(Mishap::DeleteLocal)
     ];
     let step = |epoch: i64| {
-        (prop::collection::vec(row(epoch * 8), 0..40), 1..20_usize).prop_map(|(rows, batch)| Step { rows, batch, mishap: Mishap::None })
+        (prop::collection::vec(row(epoch * 8), 0..40), 1..20_usize).prop_map(|(rows, batch)| Step {
+            rows,
+            batch,
+            mishap: Mishap::None,
+        })
     };
     let epochs = (0..6).map(step).collect::<Vec<_>>();
     (epochs, prop::collection::vec(mishap, 6)).prop_map(|(mut steps, mishaps)| {
-        steps.iter_mut().zip(mishaps).for_each(|(step, mishap)| step.mishap = mishap);
+        steps
+            .iter_mut()
+            .zip(mishaps)
+            .for_each(|(step, mishap)| step.mishap = mishap);
         steps
     })
 }
@@ -99,10 +155,16 @@ fn run(steps: &[Step]) {
     for (epoch, step) in (0..).zip(steps) {
         spark.begin(epoch);
         let expected = model.epoch(&step.rows);
-        let attempts = if matches!(step.mishap, Mishap::Retry | Mishap::NewRun) { 2 } else { 1 };
+        let attempts = if matches!(step.mishap, Mishap::Retry | Mishap::NewRun) {
+            2
+        } else {
+            1
+        };
         for n in 0..attempts {
             attempt += 1;
-            let task = Task::new(&spark, &format!("run-{run}"), epoch).attempt(attempt).with("/operator/history_retention", RETENTION);
+            let task = Task::new(&spark, &format!("run-{run}"), epoch)
+                .attempt(attempt)
+                .with("/operator/history_retention", RETENTION);
             // A retry gets its rows in another order and other batches.
             let mut rows = step.rows.clone();
             if n > 0 {
@@ -112,7 +174,10 @@ fn run(steps: &[Step]) {
             let mut done = task.run_batches(host.connect(), &batches).unwrap();
             done.rows.sort();
             assert_eq!(done.rows, expected, "epoch {epoch}, attempt {n}");
-            assert_eq!(done.staged.adopted, n > 0 && matches!(step.mishap, Mishap::Retry));
+            assert_eq!(
+                done.staged.adopted,
+                n > 0 && matches!(step.mishap, Mishap::Retry)
+            );
             if matches!(step.mishap, Mishap::NewRun) && n == 0 {
                 run += 1;
             }
@@ -123,7 +188,8 @@ fn run(steps: &[Step]) {
                 host.stop();
                 host = Host::start();
             }
-            // Not under a running host, as `failures.rs` does: RocksDB sleeps a second whenever its files are gone.
+            // Not under a running host, as `failures.rs` does: RocksDB sleeps a second whenever its
+            // files are gone.
             Mishap::DeleteLocal => {
                 host.stop();
                 spark.delete_local();
@@ -135,7 +201,8 @@ fn run(steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, failure_persistence: None,
+        ..ProptestConfig::default() })]
 
     #[test]
     fn every_epoch_gives_what_the_model_gives(steps in steps()) {

@@ -1,4 +1,5 @@
-//! The protocol of a processor: rows out, calls in, answers, and what becomes of a worker that does not keep to it.
+//! The protocol of a processor: rows out, calls in, answers, and what becomes of a worker that does
+//! not keep to it.
 
 use std::sync::Arc;
 
@@ -18,15 +19,20 @@ use crate::support::{Host, Row, Spark, Task, left, refused};
 
 /// Counts a key's rows in a key-value store, and knows nothing else.
 fn task(spark: &Spark, epoch: i64) -> Task {
-    Task::new(spark, "a", epoch).with("/operator", operator(&json!([{"name": "hits", "kind": "key_value"}])))
+    Task::new(spark, "a", epoch).with(
+        "/operator",
+        operator(&json!([{"name": "hits", "kind": "key_value"}])),
+    )
 }
 
 fn operator(stores: &Value) -> Value {
     json!({
-        "name": "join", "kind": "process", "keys": ["currency"], "left": ["id"], "right": ["rate", "note"],
+        "name": "join", "kind": "process", "keys": ["currency"], "left": ["id"],
+        "right": ["rate", "note"],
         "stores": stores, "deterministic": true,
         "output": [
-            {"name": "currency", "from": "key", "index": 0}, {"name": "at", "from": "time"}, {"name": "id", "from": "left", "index": 0},
+            {"name": "currency", "from": "key", "index": 0}, {"name": "at", "from": "time"},
+            {"name": "id", "from": "left", "index": 0},
         ],
     })
 }
@@ -38,12 +44,22 @@ fn calling(task: &Task, client: Client, rows: &[Row]) -> Client {
     client
 }
 
-fn ask(client: &mut Client, store: &str, method: &str, columns: &[(&str, ArrayRef)]) -> Result<Message> {
+fn ask(
+    client: &mut Client,
+    store: &str,
+    method: &str,
+    columns: &[(&str, ArrayRef)],
+) -> Result<Message> {
     let batch = match columns {
         [] => Message::empty().batch,
         columns => RecordBatch::try_from_iter(columns.iter().cloned()).unwrap(),
     };
-    client.call(&Message::of(batch).with("store", store).with("method", method).with("rows", 2))
+    client.call(
+        &Message::of(batch)
+            .with("store", store)
+            .with("method", method)
+            .with("rows", 2),
+    )
 }
 
 fn bytes(values: &[&str]) -> ArrayRef {
@@ -55,7 +71,13 @@ fn times(values: &[i64]) -> ArrayRef {
 }
 
 fn put(client: &mut Client, keys: &[&str], values: &[&str]) {
-    let answer = ask(client, "hits", "put", &[("keys", bytes(keys)), ("values", bytes(values))]).unwrap();
+    let answer = ask(
+        client,
+        "hits",
+        "put",
+        &[("keys", bytes(keys)), ("values", bytes(values))],
+    )
+    .unwrap();
     assert_eq!(answer.batch.num_columns(), 0);
 }
 
@@ -66,12 +88,23 @@ fn get(client: &mut Client, keys: &[&str]) -> Vec<Option<String>> {
 
 fn words(message: &Message, column: &str) -> Vec<Option<String>> {
     let found = message.batch[column].as_binary::<i32>();
-    found.iter().map(|value| value.map(|value| String::from_utf8(value.to_vec()).unwrap())).collect()
+    found
+        .iter()
+        .map(|value| value.map(|value| String::from_utf8(value.to_vec()).unwrap()))
+        .collect()
 }
 
 fn ids(client: &mut Client) -> (Vec<i64>, Option<i64>) {
-    let rows = client.call(&Message::empty().with("method", "rows")).unwrap();
-    (rows.batch["id"].as_primitive::<Int64Type>().values().to_vec(), rows.word("time").map(|time| time.parse().unwrap()))
+    let rows = client
+        .call(&Message::empty().with("method", "rows"))
+        .unwrap();
+    (
+        rows.batch["id"]
+            .as_primitive::<Int64Type>()
+            .values()
+            .to_vec(),
+        rows.word("time").map(|time| time.parse().unwrap()),
+    )
 }
 
 fn done(client: Client) -> Staged {
@@ -82,12 +115,19 @@ fn done(client: Client) -> Staged {
 fn rows_come_in_order_and_puts_are_there_in_the_next_epoch() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    let mut client = calling(&task(&spark, 0), host.connect(), &[left("EUR", 20, 2), left("USD", 30, 3), left("EUR", 10, 1)]);
+    let mut client = calling(
+        &task(&spark, 0),
+        host.connect(),
+        &[left("EUR", 20, 2), left("USD", 30, 3), left("EUR", 10, 1)],
+    );
     assert_eq!(ids(&mut client), (vec![1, 2, 3], Some(30)));
     assert_eq!(ids(&mut client), (vec![], None));
     assert_eq!(get(&mut client, &["EUR", "USD"]), [None, None]);
     put(&mut client, &["EUR", "USD", "EUR"], &["1", "1", "2"]);
-    assert_eq!(get(&mut client, &["USD", "EUR", "GBP"]), [Some("1".into()), Some("2".into()), None]);
+    assert_eq!(
+        get(&mut client, &["USD", "EUR", "GBP"]),
+        [Some("1".into()), Some("2".into()), None]
+    );
     let staged = done(client);
     assert_eq!((staged.records, staged.counts.input_rows), (2, 3));
     spark.commit(0);
@@ -104,7 +144,8 @@ fn the_state_comes_back_from_the_log_for_every_kind_of_store() {
     let stores = json!([
         {"name": "t", "kind": "timestamped_key_value"},
         {"name": "v", "kind": "versioned", "history_retention": 1000, "segment_interval": 100},
-        {"name": "w", "kind": "window", "retention": 1000, "window_size": 10, "retain_duplicates": false},
+        {"name": "w", "kind": "window", "retention": 1000, "window_size": 10,
+            "retain_duplicates": false},
         {"name": "s", "kind": "session", "retention": 1000},
     ]);
     let task = |epoch| Task::new(&spark, "a", epoch).with("/operator", operator(&stores));
@@ -115,9 +156,19 @@ fn the_state_comes_back_from_the_log_for_every_kind_of_store() {
         ("t", "put", vec![("timestamps", times(&[5, 6]))]),
         ("v", "apply", vec![("timestamps", times(&[5, 6]))]),
         ("w", "put", vec![("starts", times(&[10, 20]))]),
-        ("s", "put", vec![("starts", times(&[1, 2])), ("ends", times(&[7, 8]))]),
+        (
+            "s",
+            "put",
+            vec![("starts", times(&[1, 2])), ("ends", times(&[7, 8]))],
+        ),
     ] {
-        ask(&mut client, store, method, &[vec![keys.clone(), values.clone()], more].concat()).unwrap();
+        ask(
+            &mut client,
+            store,
+            method,
+            &[vec![keys.clone(), values.clone()], more].concat(),
+        )
+        .unwrap();
     }
     assert_eq!(done(client).records, 8);
     spark.commit(0);
@@ -130,15 +181,32 @@ fn the_state_comes_back_from_the_log_for_every_kind_of_store() {
         ("t", vec![]),
         ("v", vec![("as_of", times(&[6, 5]))]),
         ("w", vec![("starts", times(&[10, 11]))]),
-        ("s", vec![("starts", times(&[1, 2])), ("ends", times(&[7, 9]))]),
+        (
+            "s",
+            vec![("starts", times(&[1, 2])), ("ends", times(&[7, 9]))],
+        ),
     ] {
-        let answer = ask(&mut client, store, "get", &[vec![keys.clone()], more].concat()).unwrap();
+        let answer = ask(
+            &mut client,
+            store,
+            "get",
+            &[vec![keys.clone()], more].concat(),
+        )
+        .unwrap();
         let second = if store == "t" { Some("2".into()) } else { None };
-        assert_eq!(words(&answer, "value"), [Some("1".into()), second], "{store}");
+        assert_eq!(
+            words(&answer, "value"),
+            [Some("1".into()), second],
+            "{store}"
+        );
     }
     for (store, time) in [("v", 6), ("w", 20), ("s", 8)] {
         let answer = ask(&mut client, store, "time", &[]).unwrap();
-        assert_eq!(answer.batch["number"].as_primitive::<Int64Type>().value(0), time, "{store}");
+        assert_eq!(
+            answer.batch["number"].as_primitive::<Int64Type>().value(0),
+            time,
+            "{store}"
+        );
     }
     done(client);
 }
@@ -148,13 +216,19 @@ fn a_read_that_cannot_be_leaves_the_session_as_it_was() {
     let (spark, host) = (Spark::new(), Host::start());
     let stores = json!([
         {"name": "hits", "kind": "key_value"},
-        {"name": "w", "kind": "window", "retention": 1000, "window_size": 10, "retain_duplicates": true},
+        {"name": "w", "kind": "window", "retention": 1000, "window_size": 10,
+            "retain_duplicates": true},
     ]);
     let task = Task::new(&spark, "a", 0).with("/operator", operator(&stores));
     spark.begin(0);
     let mut client = calling(&task, host.connect(), &[]);
     put(&mut client, &["a"], &["1"]);
-    let error = refused(ask(&mut client, "w", "get", &[("keys", bytes(&["a"])), ("starts", times(&[5]))]));
+    let error = refused(ask(
+        &mut client,
+        "w",
+        "get",
+        &[("keys", bytes(&["a"])), ("starts", times(&[5]))],
+    ));
     assert_eq!(error.kind(), ErrorKind::UnsupportedOperation, "{error}");
     assert_eq!(get(&mut client, &["a"]), [Some("1".into())]);
     assert_eq!(done(client).records, 1);
@@ -163,17 +237,26 @@ fn a_read_that_cannot_be_leaves_the_session_as_it_was() {
 #[test]
 fn what_has_ended_a_session_is_said_again() {
     let (spark, host) = (Spark::new(), Host::start());
-    let stores = json!([{"name": "hits", "kind": "key_value"}, {"name": "s", "kind": "session", "retention": 1000}]);
+    let stores = json!([{"name": "hits", "kind": "key_value"},
+        {"name": "s", "kind": "session", "retention": 1000}]);
     let task = Task::new(&spark, "a", 0).with("/operator", operator(&stores));
     spark.begin(0);
     let mut client = calling(&task, host.connect(), &[]);
     // Of a write some rows may be there already.
-    let backwards = [("keys", bytes(&["a"])), ("values", bytes(&["1"])), ("starts", times(&[9])), ("ends", times(&[1]))];
+    let backwards = [
+        ("keys", bytes(&["a"])),
+        ("values", bytes(&["1"])),
+        ("starts", times(&[9])),
+        ("ends", times(&[1])),
+    ];
     let first = refused(ask(&mut client, "s", "put", &backwards));
     assert_eq!(first.kind(), ErrorKind::InvalidValue, "{first}");
     for _ in 0..2 {
         let again = refused(ask(&mut client, "hits", "get", &[("keys", bytes(&["a"]))]));
-        assert_eq!((again.kind(), again.to_string()), (first.kind(), first.to_string()));
+        assert_eq!(
+            (again.kind(), again.to_string()),
+            (first.kind(), first.to_string())
+        );
     }
     let again = refused(client.done(&OutputDigest::default()));
     assert_eq!(again.to_string(), first.to_string());
@@ -188,12 +271,18 @@ fn a_call_that_no_frame_takes_says_so_and_ends_the_session() {
     // The columns share their bytes, so they are only many on the wire.
     let large: ArrayRef = Arc::new(BinaryArray::from_iter_values([vec![0; 64 << 20]]));
     let names: Vec<String> = (0..17).map(|column| column.to_string()).collect();
-    let columns: Vec<(&str, ArrayRef)> = names.iter().map(|name| (name.as_str(), Arc::clone(&large))).collect();
+    let columns: Vec<(&str, ArrayRef)> = names
+        .iter()
+        .map(|name| (name.as_str(), Arc::clone(&large)))
+        .collect();
     let first = refused(ask(&mut client, "hits", "put", &columns));
     assert_eq!(first.kind(), ErrorKind::Serialization, "{first}");
     assert!(first.to_string().contains("fewer rows at once"), "{first}");
     // Writes that have waited are gone with it: nothing may be staged without them.
-    assert_eq!(refused(client.done(&OutputDigest::default())).to_string(), first.to_string());
+    assert_eq!(
+        refused(client.done(&OutputDigest::default())).to_string(),
+        first.to_string()
+    );
     assert!(spark.objects(0).is_empty());
 }
 
@@ -204,15 +293,29 @@ fn a_scan_comes_in_pages_and_does_not_see_later_writes() {
     let mut client = calling(&task(&spark, 0), host.connect(), &[]);
     put(&mut client, &["a", "b", "c"], &["1", "2", "3"]);
     let open: ArrayRef = Arc::new(BinaryArray::from(vec![None::<&[u8]>]));
-    let range = [("start", open.clone()), ("end", open), ("reverse", Arc::new(BooleanArray::from(vec![false])) as ArrayRef)];
+    let range = [
+        ("start", open.clone()),
+        ("end", open),
+        (
+            "reverse",
+            Arc::new(BooleanArray::from(vec![false])) as ArrayRef,
+        ),
+    ];
     let first = ask(&mut client, "hits", "range", &range).unwrap();
     assert_eq!(words(&first, "key"), [Some("a".into()), Some("b".into())]);
     put(&mut client, &["c", "d"], &["9", "9"]);
-    let next = |cursor: &str| Message::empty().with("method", "next").with("cursor", cursor).with("rows", 2);
+    let next = |cursor: &str| {
+        Message::empty()
+            .with("method", "next")
+            .with("cursor", cursor)
+            .with("rows", 2)
+    };
     let cursor = first.word("cursor").expect("there is more").to_owned();
     let second = client.call(&next(&cursor)).unwrap();
     assert_eq!(words(&second, "value"), [Some("3".into())]);
-    let last = client.call(&next(second.word("cursor").expect("not the end yet"))).unwrap();
+    let last = client
+        .call(&next(second.word("cursor").expect("not the end yet")))
+        .unwrap();
     assert_eq!((last.batch.num_rows(), last.word("cursor")), (0, None));
     // One that is closed has nothing more.
     let other = ask(&mut client, "hits", "range", &range).unwrap();
@@ -229,7 +332,11 @@ fn a_worker_that_hangs_up_between_calls_leaves_nothing() {
     put(&mut client, &["EUR"], &["1"]);
     drop(client);
     // The retry sees nothing of it, and is the first to stage.
-    let mut client = calling(&task(&spark, 0).attempt(2), host.connect(), &[left("EUR", 10, 1)]);
+    let mut client = calling(
+        &task(&spark, 0).attempt(2),
+        host.connect(),
+        &[left("EUR", 10, 1)],
+    );
     assert_eq!(get(&mut client, &["EUR"]), [None]);
     assert!(spark.objects(0).is_empty());
     put(&mut client, &["EUR"], &["1"]);
@@ -241,7 +348,11 @@ fn attempts_that_do_the_same_adopt_and_others_are_refused() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let attempt = |number, value| {
-        let mut client = calling(&task(&spark, 0).attempt(number), host.connect(), &[left("EUR", 10, 1)]);
+        let mut client = calling(
+            &task(&spark, 0).attempt(number),
+            host.connect(),
+            &[left("EUR", 10, 1)],
+        );
         put(&mut client, &["EUR"], &[value]);
         client.done(&OutputDigest::default())
     };
@@ -256,20 +367,38 @@ fn attempts_that_do_the_same_adopt_and_others_are_refused() {
 fn what_is_not_repeatable_is_given_again_for_the_same_input() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    let task = |run| Task::new(&spark, run, 0).with("/operator", operator(&json!([{"name": "hits", "kind": "key_value"}])));
+    let task = |run| {
+        Task::new(&spark, run, 0).with(
+            "/operator",
+            operator(&json!([{"name": "hits", "kind": "key_value"}])),
+        )
+    };
     let attempt = |run, number, rows: &[Row], value| {
-        let mut client = calling(&task(run).with("/operator/deterministic", false).attempt(number), host.connect(), rows);
-        let answer = client.call(&Message::empty().with("method", "repeated")).unwrap();
+        let mut client = calling(
+            &task(run)
+                .with("/operator/deterministic", false)
+                .attempt(number),
+            host.connect(),
+            rows,
+        );
+        let answer = client
+            .call(&Message::empty().with("method", "repeated"))
+            .unwrap();
         let repeated: bool = answer.parsed("repeated").unwrap();
         if !repeated {
             put(&mut client, &["EUR"], &[value]);
         }
-        (repeated, get(&mut client, &["EUR"]), client.done(&OutputDigest::default()))
+        (
+            repeated,
+            get(&mut client, &["EUR"]),
+            client.done(&OutputDigest::default()),
+        )
     };
     let (rows, others) = ([left("EUR", 10, 1)], [left("EUR", 10, 2)]);
     let (repeated, _, staged) = attempt("a", 1, &rows, "1");
     assert!(!repeated && staged.is_ok());
-    // An attempt of the run, and a newer run that starts with nothing local, give what the first one gave.
+    // An attempt of the run, and a newer run that starts with nothing local, give what the first
+    // one gave.
     for (run, number) in [("a", 2), ("b", 3)] {
         let (repeated, value, staged) = attempt(run, number, &rows, "other");
         assert!(repeated && staged.is_ok(), "{staged:?}");
@@ -291,9 +420,24 @@ fn bad_calls_end_the_session_with_words() {
         ("nothing", "get", vec![keys()], "no store \"nothing\""),
         ("hits", "apply", vec![keys()], "no method \"apply\""),
         ("hits", "get", vec![], "keys is not there"),
-        ("hits", "get", vec![("keys", times(&[1]))], "keys is not of bytes"),
-        ("hits", "get", vec![("keys", Arc::new(BinaryArray::from(vec![None::<&[u8]>])))], "keys has nulls"),
-        ("hits", "range", vec![("start", bytes(&[]))], "start has no row"),
+        (
+            "hits",
+            "get",
+            vec![("keys", times(&[1]))],
+            "keys is not of bytes",
+        ),
+        (
+            "hits",
+            "get",
+            vec![("keys", Arc::new(BinaryArray::from(vec![None::<&[u8]>])))],
+            "keys has nulls",
+        ),
+        (
+            "hits",
+            "range",
+            vec![("start", bytes(&[]))],
+            "start has no row",
+        ),
     ];
     for (attempt, (store, method, columns, words)) in (1..).zip(cases) {
         let mut client = calling(&task(&spark, 0).attempt(attempt), host.connect(), &[]);
@@ -303,7 +447,10 @@ fn bad_calls_end_the_session_with_words() {
         assert_eq!(again.to_string(), error.to_string());
     }
     // A call before the input has ended is no call at all.
-    let mut client = task(&spark, 0).attempt(7).pushed(host.connect(), &[]).unwrap();
+    let mut client = task(&spark, 0)
+        .attempt(7)
+        .pushed(host.connect(), &[])
+        .unwrap();
     let error = refused(ask(&mut client, "hits", "get", &[keys()]));
     assert!(error.to_string().contains("Call where"), "{error}");
     assert!(spark.objects(0).is_empty());
@@ -316,7 +463,10 @@ fn another_set_of_stores_is_refused_under_the_same_name() {
     done(calling(&task(&spark, 0), host.connect(), &[]));
     spark.commit(0);
     spark.begin(1);
-    let other = task(&spark, 1).with("/operator", operator(&json!([{"name": "hits", "kind": "timestamped_key_value"}])));
+    let other = task(&spark, 1).with(
+        "/operator",
+        operator(&json!([{"name": "hits", "kind": "timestamped_key_value"}])),
+    );
     let error = refused(other.pushed(host.connect(), &[]).and_then(|mut client| {
         client.end_input()?;
         client.call(&Message::empty().with("method", "rows"))
@@ -326,7 +476,13 @@ fn another_set_of_stores_is_refused_under_the_same_name() {
 
 /// The request's words for a store of these serdes.
 fn typed(key: Option<&Serde>, value: Option<&Serde>) -> Value {
-    let hex = |serde: &Serde| serde.descriptor().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex = |serde: &Serde| {
+        serde
+            .descriptor()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+    };
     let mut store = json!({"name": "hits", "kind": "key_value"});
     for (side, serde) in [("key_serde", key), ("value_serde", value)] {
         if let Some(serde) = serde {
@@ -341,7 +497,9 @@ fn another_serde_of_a_store_is_refused_under_the_same_name() {
     let (spark, host) = (Spark::new(), Host::start());
     let named = |name| Serde::named(name).unwrap();
     let of = |fields: &[(&str, DataType)]| {
-        let fields = fields.iter().map(|(name, data_type)| Field::new(*name, data_type.clone(), true));
+        let fields = fields
+            .iter()
+            .map(|(name, data_type)| Field::new(*name, data_type.clone(), true));
         Serde::of_struct(&fields.collect()).unwrap()
     };
     let (text, number, float) = (named("string"), named("int64"), named("float64"));
@@ -352,7 +510,8 @@ fn another_serde_of_a_store_is_refused_under_the_same_name() {
     let (mut epoch, mut runs) = (0, 0);
     let mut run = |key: Option<&Serde>, value: Option<&Serde>| -> Result<()> {
         runs += 1;
-        let task = Task::new(&spark, &format!("run {runs}"), epoch).with("/operator", typed(key, value));
+        let task =
+            Task::new(&spark, &format!("run {runs}"), epoch).with("/operator", typed(key, value));
         spark.begin(epoch);
         let mut client = task.pushed(host.connect(), &[])?;
         client.end_input()?;
@@ -361,15 +520,31 @@ fn another_serde_of_a_store_is_refused_under_the_same_name() {
         epoch += 1;
         Ok(())
     };
-    // A store without serdes, as an older version has written it down, is bytes; those with which it is opened then count.
+    // A store without serdes, as an older version has written it down, is bytes; those with which
+    // it is opened then count.
     run(None, None).unwrap();
     run(Some(&text), Some(&row)).unwrap();
     run(Some(&text), Some(&row)).unwrap();
     run(None, None).unwrap();
     let changed = [
-        ((&number, &row), ["store hits: key: ", "written with the serde string and is now opened with int64"]),
-        ((&text, &float), ["store hits: value: ", "written with the serde struct and is now opened with float64"]),
-        ((&text, &retyped), ["store hits: value: ", "column a was stored as Int64"]),
+        (
+            (&number, &row),
+            [
+                "store hits: key: ",
+                "written with the serde string and is now opened with int64",
+            ],
+        ),
+        (
+            (&text, &float),
+            [
+                "store hits: value: ",
+                "written with the serde struct and is now opened with float64",
+            ],
+        ),
+        (
+            (&text, &retyped),
+            ["store hits: value: ", "column a was stored as Int64"],
+        ),
     ];
     for ((key, value), words) in changed {
         let error = run(Some(key), Some(value)).expect_err(words[1]);
@@ -378,18 +553,25 @@ fn another_serde_of_a_store_is_refused_under_the_same_name() {
             assert!(error.to_string().contains(words), "{error}");
         }
     }
-    // Columns of a value come and go, and come back with the type that stored rows have, or not at all.
+    // Columns of a value come and go, and come back with the type that stored rows have, or not at
+    // all.
     run(Some(&text), Some(&wider)).unwrap();
     run(Some(&text), Some(&row)).unwrap();
     let error = run(Some(&text), Some(&other)).expect_err("another type");
-    assert!(error.to_string().contains("store hits: value: column b was stored as Utf8 and is now asked for as Int64"), "{error}");
+    assert!(
+        error.to_string().contains(
+            "store hits: value: column b was stored as Utf8 and is now asked for as Int64"
+        ),
+        "{error}"
+    );
     run(Some(&text), Some(&wider)).unwrap();
 }
 
 #[test]
 fn what_is_fetched_ahead_ends_where_it_is_a_message() {
     let (spark, host) = (Spark::new(), Host::start());
-    let stores = json!([{"name": "hits", "kind": "key_value"}, {"name": "t", "kind": "timestamped_key_value"}]);
+    let stores = json!([{"name": "hits", "kind": "key_value"},
+        {"name": "t", "kind": "timestamped_key_value"}]);
     let task = Task::new(&spark, "a", 0).with("/operator", operator(&stores));
     spark.begin(0);
     let mut client = calling(&task, host.connect(), &[]);
@@ -401,7 +583,12 @@ fn what_is_fetched_ahead_ends_where_it_is_a_message() {
         for part in (1..200).collect::<Vec<usize>>().chunks(50) {
             let mut given = vec![
                 ("keys", bytes(&keys[part[0]..=part[part.len() - 1]])),
-                ("values", Arc::new(BinaryArray::from_iter_values(part.iter().map(|row| value(*row)))) as ArrayRef),
+                (
+                    "values",
+                    Arc::new(BinaryArray::from_iter_values(
+                        part.iter().map(|row| value(*row)),
+                    )) as ArrayRef,
+                ),
             ];
             if store == "t" {
                 given.push(("timestamps", times(&vec![5; part.len()])));
@@ -410,10 +597,14 @@ fn what_is_fetched_ahead_ends_where_it_is_a_message() {
         }
         let mut first = |keys: &[&str]| {
             let answer = ask(&mut client, store, "get_ahead", &[("keys", bytes(keys))]).unwrap();
-            let sizes = answer.batch["value"].as_binary::<i32>().iter().map(|value| value.map(<[u8]>::len));
+            let sizes = answer.batch["value"]
+                .as_binary::<i32>()
+                .iter()
+                .map(|value| value.map(<[u8]>::len));
             sizes.collect::<Vec<_>>()
         };
-        let expected: Vec<Option<usize>> = std::iter::once(None).chain([Some(1 << 20); 16]).collect();
+        let expected: Vec<Option<usize>> =
+            std::iter::once(None).chain([Some(1 << 20); 16]).collect();
         assert_eq!(first(&keys), expected);
         assert_eq!(first(&keys[17..]), [Some(1 << 20); 16]);
         let backwards: Vec<&str> = keys.iter().rev().copied().collect();

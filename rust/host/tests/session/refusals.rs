@@ -10,7 +10,10 @@ fn refusal(spark: &Spark, host: &Host, task: &Task, kind: ErrorKind, words: &[&s
     let error = refused(task.run(host.connect(), &[right("EUR", 10, 100)]));
     assert_eq!(error.kind(), kind, "{error}");
     for word in words {
-        assert!(error.to_string().contains(word), "{word:?} is not in {error}");
+        assert!(
+            error.to_string().contains(word),
+            "{word:?} is not in {error}"
+        );
     }
     assert!(spark.objects(1).is_empty(), "nothing was staged");
 }
@@ -19,17 +22,55 @@ fn refusal(spark: &Spark, host: &Host, task: &Task, kind: ErrorKind, words: &[&s
 fn another_query_partition_count_or_epoch_is_refused_and_touches_nothing() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    Task::new(&spark, "a", 0).run(host.connect(), &[right("EUR", 10, 100)]).unwrap();
+    Task::new(&spark, "a", 0)
+        .run(host.connect(), &[right("EUR", 10, 100)])
+        .unwrap();
     // Each is an attempt of its own, as Spark's are.
     let one = |attempt| Task::new(&spark, "a", 1).attempt(attempt);
-    refusal(&spark, &host, &one(1), ErrorKind::TaskCorrupted, &["offsets/1", "checkpointLocation"]);
+    refusal(
+        &spark,
+        &host,
+        &one(1),
+        ErrorKind::TaskCorrupted,
+        &["offsets/1", "checkpointLocation"],
+    );
     spark.begin(1);
-    refusal(&spark, &host, &one(2), ErrorKind::TaskCorrupted, &["commits/0"]);
+    refusal(
+        &spark,
+        &host,
+        &one(2),
+        ErrorKind::TaskCorrupted,
+        &["commits/0"],
+    );
     spark.commit(0);
-    refusal(&spark, &host, &one(3).with("/query_id", "other"), ErrorKind::TaskCorrupted, &["other", QUERY_WORD]);
-    refusal(&spark, &host, &one(4).with("/partitions", 3), ErrorKind::TaskCorrupted, &["partitions=1"]);
-    refusal(&spark, &host, &one(5).with("/operator/history_retention", 7), ErrorKind::TaskCorrupted, &["history_retention", "join"]);
-    refusal(&spark, &host, &one(6).with("/operator/keys/0", "country"), ErrorKind::TaskCorrupted, &["key column", "is gone"]);
+    refusal(
+        &spark,
+        &host,
+        &one(3).with("/query_id", "other"),
+        ErrorKind::TaskCorrupted,
+        &["other", QUERY_WORD],
+    );
+    refusal(
+        &spark,
+        &host,
+        &one(4).with("/partitions", 3),
+        ErrorKind::TaskCorrupted,
+        &["partitions=1"],
+    );
+    refusal(
+        &spark,
+        &host,
+        &one(5).with("/operator/history_retention", 7),
+        ErrorKind::TaskCorrupted,
+        &["history_retention", "join"],
+    );
+    refusal(
+        &spark,
+        &host,
+        &one(6).with("/operator/keys/0", "country"),
+        ErrorKind::TaskCorrupted,
+        &["key column", "is gone"],
+    );
     one(7).run(host.connect(), &[]).unwrap();
 }
 
@@ -41,19 +82,43 @@ fn two_operators_of_one_name_are_refused() {
     spark.begin(0);
     let task = Task::new(&spark, "a", 0);
     task.run(host.connect(), &[]).unwrap();
-    refusal(&spark, &host, &task.with("/instance", "call-2"), ErrorKind::InvalidState, &["named join", "name="]);
+    refusal(
+        &spark,
+        &host,
+        &task.with("/instance", "call-2"),
+        ErrorKind::InvalidState,
+        &["named join", "name="],
+    );
 }
 
 #[test]
 fn a_task_that_computes_two_partitions_is_refused() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    // What a coalesce above the operator does: one task runs a session for each partition, all in the name of its own.
+    // What a coalesce above the operator does: one task runs a session for each partition, all in
+    // the name of its own.
     let task = Task::new(&spark, "a", 0).partition(0, 2);
     task.run(host.connect(), &[]).unwrap();
-    refusal(&spark, &host, &task, ErrorKind::InvalidState, &["operator join", "partition 0 twice", "coalesce", "repartition()"]);
+    refusal(
+        &spark,
+        &host,
+        &task,
+        ErrorKind::InvalidState,
+        &[
+            "operator join",
+            "partition 0 twice",
+            "coalesce",
+            "repartition()",
+        ],
+    );
     // A retry is another attempt, and finds what the first one staged.
-    assert!(task.attempt(2).run(host.connect(), &[]).unwrap().staged.adopted);
+    assert!(
+        task.attempt(2)
+            .run(host.connect(), &[])
+            .unwrap()
+            .staged
+            .adopted
+    );
 }
 
 #[test]
@@ -61,10 +126,34 @@ fn a_request_that_lacks_something_says_what() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let task = Task::new(&spark, "a", 0);
-    refusal(&spark, &host, &task.clone().with("/epoch", serde_json::Value::Null), ErrorKind::InvalidValue, &["an epoch"]);
-    refusal(&spark, &host, &task.clone().with("/root", serde_json::Value::Null), ErrorKind::InvalidValue, &["a root"]);
-    refusal(&spark, &host, &task.clone().with("/operator/kind", "juggle"), ErrorKind::InvalidValue, &["juggle"]);
-    refusal(&spark, &host, &task.with("/partition", 1), ErrorKind::InvalidValue, &["partition 1 of 1"]);
+    refusal(
+        &spark,
+        &host,
+        &task.clone().with("/epoch", serde_json::Value::Null),
+        ErrorKind::InvalidValue,
+        &["an epoch"],
+    );
+    refusal(
+        &spark,
+        &host,
+        &task.clone().with("/root", serde_json::Value::Null),
+        ErrorKind::InvalidValue,
+        &["a root"],
+    );
+    refusal(
+        &spark,
+        &host,
+        &task.clone().with("/operator/kind", "juggle"),
+        ErrorKind::InvalidValue,
+        &["juggle"],
+    );
+    refusal(
+        &spark,
+        &host,
+        &task.with("/partition", 1),
+        ErrorKind::InvalidValue,
+        &["partition 1 of 1"],
+    );
 }
 
 #[test]
@@ -72,16 +161,29 @@ fn an_input_without_columns_is_refused() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let mut client = host.connect();
-    client.open(&Task::new(&spark, "a", 0).request.to_string()).unwrap();
-    let error = client.finish().unwrap().find_map(Result::err).expect("refused");
-    assert!(error.to_string().contains("an empty one if there are no rows"), "{error}");
+    client
+        .open(&Task::new(&spark, "a", 0).request.to_string())
+        .unwrap();
+    let error = client
+        .finish()
+        .unwrap()
+        .find_map(Result::err)
+        .expect("refused");
+    assert!(
+        error
+            .to_string()
+            .contains("an empty one if there are no rows"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_log_object_cut_in_half_is_named() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    Task::new(&spark, "a", 0).run(host.connect(), &[right("EUR", 10, 100)]).unwrap();
+    Task::new(&spark, "a", 0)
+        .run(host.connect(), &[right("EUR", 10, 100)])
+        .unwrap();
     spark.commit(0);
     host.stop();
     spark.delete_local();
@@ -91,7 +193,13 @@ fn a_log_object_cut_in_half_is_named() {
     spark.begin(1);
     let host = Host::start();
     let task = Task::new(&spark, "a", 1);
-    refusal(&spark, &host, &task, ErrorKind::Restore, &["join.0.1", "backup"]);
+    refusal(
+        &spark,
+        &host,
+        &task,
+        ErrorKind::Restore,
+        &["join.0.1", "backup"],
+    );
     // Put back, the state is whole again.
     fs::write(&object, bytes).unwrap();
     task.attempt(2).run(host.connect(), &[]).unwrap();
@@ -104,7 +212,9 @@ fn an_object_that_the_log_has_lost_is_named_and_put_back() {
     for epoch in 0..4 {
         spark.begin(epoch);
         for partition in 0..2 {
-            task(partition, epoch).run(host.connect(), &[right("EUR", 10 + epoch, epoch)]).unwrap();
+            task(partition, epoch)
+                .run(host.connect(), &[right("EUR", 10 + epoch, epoch)])
+                .unwrap();
         }
         spark.commit(epoch);
     }
@@ -118,23 +228,53 @@ fn an_object_that_the_log_has_lost_is_named_and_put_back() {
         spark.delete_local();
         let host = Host::start();
         attempt += 1;
-        let error = refused(task(1, 4).attempt(attempt).run(host.connect(), &[left("EUR", 99, 1)]));
+        let error = refused(
+            task(1, 4)
+                .attempt(attempt)
+                .run(host.connect(), &[left("EUR", 99, 1)]),
+        );
         assert_eq!(error.kind(), kind, "{error}");
         for word in words {
-            assert!(error.to_string().contains(word), "{word:?} is not in {error}");
+            assert!(
+                error.to_string().contains(word),
+                "{word:?} is not in {error}"
+            );
         }
         fs::rename(&aside, &lost).unwrap();
     };
     let (second, last) = (format!("log/{:020}", 1), format!("log/{:020}", 3));
     let object = format!("{second}/join.0.1");
-    lose(&object, ErrorKind::Restore, &[&format!("{object} is missing"), "backup", "do not rewind"]);
-    lose(&second, ErrorKind::Restore, &[&format!("{second}/join.*.* is missing"), "do not rewind"]);
-    // Nothing stands on the last epoch yet, so it may as well have been evaluated in part, or not at all.
-    let ways_out = [&*format!("restore `{last}` from a backup"), "do not rewind", "--epoch 3"];
-    lose(&format!("{last}/join.0.1"), ErrorKind::TaskCorrupted, &[&["evaluated only in part"], &ways_out[..]].concat());
-    lose(&last, ErrorKind::TaskCorrupted, &[&["was not evaluated in it"], &ways_out[..]].concat());
+    lose(
+        &object,
+        ErrorKind::Restore,
+        &[&format!("{object} is missing"), "backup", "do not rewind"],
+    );
+    lose(
+        &second,
+        ErrorKind::Restore,
+        &[&format!("{second}/join.*.* is missing"), "do not rewind"],
+    );
+    // Nothing stands on the last epoch yet, so it may as well have been evaluated in part, or not
+    // at all.
+    let ways_out = [
+        &*format!("restore `{last}` from a backup"),
+        "do not rewind",
+        "--epoch 3",
+    ];
+    lose(
+        &format!("{last}/join.0.1"),
+        ErrorKind::TaskCorrupted,
+        &[&["evaluated only in part"], &ways_out[..]].concat(),
+    );
+    lose(
+        &last,
+        ErrorKind::TaskCorrupted,
+        &[&["was not evaluated in it"], &ways_out[..]].concat(),
+    );
     // Put back, the state is whole again.
-    let done = task(1, 4).run(Host::start().connect(), &[left("EUR", 99, 1)]).unwrap();
+    let done = task(1, 4)
+        .run(Host::start().connect(), &[left("EUR", 99, 1)])
+        .unwrap();
     assert_eq!(done.rows, [matched(1, 3, 13)]);
 }
 
@@ -146,14 +286,24 @@ fn rows_that_were_not_used_are_in_the_hosts_log() {
         *key = None;
     }
     // The retention is 5, so at 100 all before 95 is late.
-    for (epoch, rows) in [vec![right("EUR", 100, 1)], vec![right("EUR", 5, 2), right("EUR", 6, 2), key_less]].iter().enumerate() {
+    for (epoch, rows) in [
+        vec![right("EUR", 100, 1)],
+        vec![right("EUR", 5, 2), right("EUR", 6, 2), key_less],
+    ]
+    .iter()
+    .enumerate()
+    {
         let epoch = epoch.try_into().unwrap();
         spark.begin(epoch);
-        Task::new(&spark, "a", epoch).with("/operator/history_retention", 5).run(host.connect(), rows).unwrap();
+        Task::new(&spark, "a", epoch)
+            .with("/operator/history_retention", 5)
+            .run(host.connect(), rows)
+            .unwrap();
         spark.commit(epoch);
     }
     let log = host.log();
-    let text = "operator join, epoch 1: 2 rows came too late, 1 had no key or no time, 0 were set aside";
+    let text =
+        "operator join, epoch 1: 2 rows came too late, 1 had no key or no time, 0 were set aside";
     assert_eq!(log.matches("came too late").count(), 1, "{log}");
     assert!(log.contains(text), "{log}");
 }
@@ -167,7 +317,9 @@ fn two_queries_may_share_a_local_dir() {
         for (spark, id) in queries {
             spark.begin(epoch);
             let host = HostProcess::start();
-            let task = Task::new(spark, "a", epoch).with("/query_id", id).with("/local_dir", local.path().to_str().unwrap());
+            let task = Task::new(spark, "a", epoch)
+                .with("/query_id", id)
+                .with("/local_dir", local.path().to_str().unwrap());
             let rows = [right("EUR", 10 + epoch, epoch), left("EUR", 9 + epoch, 1)];
             let done = task.run(host.connect(), &rows).unwrap();
             assert_eq!(done.rows.len(), 1);

@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMicrosecondType};
-use arrow_array::{Array, ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray,
+    TimestampMicrosecondArray,
+};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use holdfast_core::{Error, Result};
 use holdfast_host::client::Client;
@@ -31,7 +34,10 @@ struct S3 {
 
 fn on_s3() -> Option<S3> {
     let bucket = std::env::var_os("HOLDFAST_TEST_S3_FOLDER")?.into();
-    Some(S3 { endpoint: std::env::var("HOLDFAST_TEST_S3").unwrap(), bucket })
+    Some(S3 {
+        endpoint: std::env::var("HOLDFAST_TEST_S3").unwrap(),
+        bucket,
+    })
 }
 
 /// A root with Spark's checkpoint in it, as the driver writes it.
@@ -43,11 +49,17 @@ impl Spark {
     pub fn new() -> Self {
         let mut folder = tempfile::Builder::new();
         folder.prefix("root-");
-        let root = on_s3().map_or_else(|| folder.tempdir(), |s3| folder.tempdir_in(s3.bucket)).unwrap();
+        let root = on_s3()
+            .map_or_else(|| folder.tempdir(), |s3| folder.tempdir_in(s3.bucket))
+            .unwrap();
         for folder in ["query/offsets", "query/commits"] {
             std::fs::create_dir_all(root.path().join(folder)).unwrap();
         }
-        std::fs::write(root.path().join("query/metadata"), format!(r#"{{"id":"{QUERY}"}}"#)).unwrap();
+        std::fs::write(
+            root.path().join("query/metadata"),
+            format!(r#"{{"id":"{QUERY}"}}"#),
+        )
+        .unwrap();
         Self { root }
     }
 
@@ -68,7 +80,8 @@ impl Spark {
             Some(s3) => json!({
                 "root": format!("s3://test/{}", self.path().file_name().unwrap().to_string_lossy()),
                 "storage_options": {
-                    "endpoint": s3.endpoint, "access_key_id": "test", "secret_access_key": "testtest", "allow_http": "true",
+                    "endpoint": s3.endpoint, "access_key_id": "test",
+                    "secret_access_key": "testtest", "allow_http": "true",
                 },
                 "local_dir": self.path().join("state"),
             }),
@@ -77,7 +90,11 @@ impl Spark {
 
     /// Writes an epoch's offsets: it may be computed now.
     pub fn begin(&self, epoch: i64) {
-        std::fs::write(self.path().join(format!("query/offsets/{epoch}")), "v1\n{}\n0").unwrap();
+        std::fs::write(
+            self.path().join(format!("query/offsets/{epoch}")),
+            "v1\n{}\n0",
+        )
+        .unwrap();
     }
 
     /// Writes an epoch's commit: its sink has it.
@@ -85,10 +102,14 @@ impl Spark {
         std::fs::write(self.path().join(format!("query/commits/{epoch}")), "v1\n{}").unwrap();
     }
 
-    /// Puts an older checkpoint back: that of the moment when `epoch` began, while the newest one is at `next`.
+    /// Puts an older checkpoint back: that of the moment when `epoch` began, while the newest one
+    /// is at `next`.
     pub fn restore_checkpoint(&self, epoch: i64, next: i64) {
         for later in epoch..=next {
-            for file in [format!("query/offsets/{}", later + 1), format!("query/commits/{later}")] {
+            for file in [
+                format!("query/offsets/{}", later + 1),
+                format!("query/commits/{later}"),
+            ] {
                 if let Err(error) = std::fs::remove_file(self.path().join(file)) {
                     assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
                 }
@@ -96,11 +117,21 @@ impl Spark {
         }
     }
 
-    /// Runs epochs from `next` on until something is so, which comes of them sooner or later; returns the next one.
-    pub fn run_epochs_until(&self, mut next: i64, is_so: impl Fn() -> bool, run: impl Fn(i64)) -> i64 {
+    /// Runs epochs from `next` on until something is so, which comes of them sooner or later;
+    /// returns the next one.
+    pub fn run_epochs_until(
+        &self,
+        mut next: i64,
+        is_so: impl Fn() -> bool,
+        run: impl Fn(i64),
+    ) -> i64 {
         let started = Instant::now();
         while !is_so() {
-            assert!(started.elapsed() < PATIENCE, "it was not so in {} before epoch {next}", self.path().display());
+            assert!(
+                started.elapsed() < PATIENCE,
+                "it was not so in {} before epoch {next}",
+                self.path().display()
+            );
             self.epoch(next, || run(next));
             next += 1;
         }
@@ -118,60 +149,104 @@ impl Spark {
     /// Where a partition's databases are.
     pub fn local(&self, partition: i32) -> PathBuf {
         // A local_dir may be shared by several queries.
-        let state = if Self::is_local() { "state".to_owned() } else { format!("state/{QUERY}") };
-        self.path().join(state).join("join").join(partition.to_string())
+        let state = if Self::is_local() {
+            "state".to_owned()
+        } else {
+            format!("state/{QUERY}")
+        };
+        self.path()
+            .join(state)
+            .join("join")
+            .join(partition.to_string())
     }
 
     /// Waits until a partition's database is there.
     pub fn wait_for_local(&self, partition: i32) {
         let started = Instant::now();
-        let is_there = || std::fs::read_dir(self.local(partition)).ok()?.flatten().find(|file| file.path().join("CURRENT").exists());
+        let is_there = || {
+            std::fs::read_dir(self.local(partition))
+                .ok()?
+                .flatten()
+                .find(|file| file.path().join("CURRENT").exists())
+        };
         while is_there().is_none() {
-            assert!(started.elapsed() < PATIENCE, "no database in {}", self.local(partition).display());
+            assert!(
+                started.elapsed() < PATIENCE,
+                "no database in {}",
+                self.local(partition).display()
+            );
             thread::sleep(Duration::from_millis(2));
         }
     }
 
     /// Deletes the local databases and leaves the root.
     pub fn delete_local(&self) {
-        // A host that still has them open may write another file meanwhile: again, until all is gone.
+        // A host that still has them open may write another file meanwhile: again, until all is
+        // gone.
         let state = self.path().join("state");
         while let Err(error) = std::fs::remove_dir_all(&state) {
-            assert_eq!(error.kind(), std::io::ErrorKind::DirectoryNotEmpty, "{error}");
+            assert_eq!(
+                error.kind(),
+                std::io::ErrorKind::DirectoryNotEmpty,
+                "{error}"
+            );
         }
     }
 
     /// Who owned a partition, oldest first: term and address.
     pub fn owners(&self, partition: i32) -> Vec<(String, String)> {
-        let folder = std::fs::read_dir(self.path().join(format!("owners/join/{partition}"))).unwrap();
+        let folder =
+            std::fs::read_dir(self.path().join(format!("owners/join/{partition}"))).unwrap();
         let mut files: Vec<PathBuf> = folder.map(|file| file.unwrap().path()).collect();
         files.sort();
         let owner = |file: &PathBuf| {
             let claim: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
-            let term = file.file_name().unwrap().to_str().unwrap().split('.').map(|number| number.trim_start_matches('0'));
-            (term.collect::<Vec<_>>().join("."), claim["endpoint"].as_str().unwrap_or("none").to_owned())
+            let term = file
+                .file_name()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .split('.')
+                .map(|number| number.trim_start_matches('0'));
+            (
+                term.collect::<Vec<_>>().join("."),
+                claim["endpoint"].as_str().unwrap_or("none").to_owned(),
+            )
         };
         files.iter().map(owner).collect()
     }
 
     /// The names of an epoch's log objects.
     pub fn objects(&self, epoch: i64) -> Vec<String> {
-        let Ok(folder) = std::fs::read_dir(self.path().join(format!("log/{epoch:020}"))) else { return Vec::new() };
-        let mut names: Vec<String> = folder.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        let Ok(folder) = std::fs::read_dir(self.path().join(format!("log/{epoch:020}"))) else {
+            return Vec::new();
+        };
+        let mut names: Vec<String> = folder
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
 }
 
-/// Turns a bit in each of a partition's closed tables that has this text; returns in how many. RocksDB does not look at rows when it
-/// opens a database: the damage shows when they are read.
+/// Turns a bit in each of a partition's closed tables that has this text; returns in how many.
+/// RocksDB does not look at rows when it opens a database: the damage shows when they are read.
 pub fn damage_tables(spark: &Spark, text: &[u8]) -> usize {
-    let folder = std::fs::read_dir(spark.local(0)).unwrap().map(|file| file.unwrap().path()).find(|path| path.is_dir()).unwrap();
-    let tables = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let folder = std::fs::read_dir(spark.local(0))
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .find(|path| path.is_dir())
+        .unwrap();
+    let tables = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path());
     let mut damaged = 0;
-    for table in tables.filter(|path| path.extension().is_some_and(|extension| extension == "sst")) {
+    for table in tables.filter(|path| path.extension().is_some_and(|extension| extension == "sst"))
+    {
         let mut bytes = std::fs::read(&table).unwrap();
-        let Some(at) = bytes.windows(text.len()).position(|window| window == text) else { continue };
+        let Some(at) = bytes.windows(text.len()).position(|window| window == text) else {
+            continue;
+        };
         bytes[at] ^= 1;
         std::fs::write(&table, bytes).unwrap();
         damaged += 1;
@@ -203,7 +278,12 @@ impl Host {
     }
 
     fn at(folder: TempDir, tcp: Option<TcpPlace>) -> Self {
-        let executor = Command::new("sleep").arg("600").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let executor = Command::new("sleep")
+            .arg("600")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let socket = folder.path().join("run/host.sock");
         let options = ServerOptions {
             socket: socket.clone(),
@@ -215,7 +295,12 @@ impl Host {
         assert!(options.executor.is_some());
         let thread = thread::spawn(move || serve(&options));
         wait_for(&socket);
-        Self { socket, executor, thread: Some(thread), folder: Some(folder) }
+        Self {
+            socket,
+            executor,
+            thread: Some(thread),
+            folder: Some(folder),
+        }
     }
 
     /// Ends the executor, and with it the host; returns how long the host took to notice.
@@ -297,14 +382,22 @@ impl HostProcess {
         let process = Command::new("sh")
             .args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#])
             .arg(std::env::current_exe().unwrap())
-            .args(["support::serves_in_a_process_of_its_own", "--exact", "--ignored"])
+            .args([
+                "support::serves_in_a_process_of_its_own",
+                "--exact",
+                "--ignored",
+            ])
             .stderr(std::fs::File::create(folder.path().join("log")).unwrap())
             .env("HOLDFAST_TEST_SOCKET", &socket)
             .env("HOLDFAST_TEST_CLUSTER", cluster)
             .spawn()
             .unwrap();
         wait_for(&socket);
-        Self { socket, process, folder }
+        Self {
+            socket,
+            process,
+            folder,
+        }
     }
 
     /// SIGKILL: nothing is flushed, nobody says goodbye.
@@ -323,21 +416,38 @@ impl HostProcess {
 
     /// Lets no file grow beyond so many bytes, as a disk that is full; or lifts that again.
     pub fn limit_files(&self, bytes: Option<u64>) {
-        let limit = Rlimit { current: bytes, maximum: None };
+        let limit = Rlimit {
+            current: bytes,
+            maximum: None,
+        };
         prlimit(Some(Pid::from_child(&self.process)), Resource::Fsize, limit).unwrap();
     }
 
     /// The most memory that it has had: bytes.
     pub fn peak_memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")).unwrap();
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let peak = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"))
+            .unwrap();
         peak.parse::<u64>().unwrap() << 10
     }
 
     /// Lets it open one more file, and no second one.
     pub fn leave_one_handle(&self) {
         let open = std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap();
-        let open: Vec<u64> = open.map(|handle| handle.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
+        let open: Vec<u64> = open
+            .map(|handle| {
+                handle
+                    .unwrap()
+                    .file_name()
+                    .to_str()
+                    .unwrap()
+                    .parse()
+                    .unwrap()
+            })
+            .collect();
         let free = (0..).find(|number| !open.contains(number)).unwrap();
         self.limit_handles(Some(free + 1));
     }
@@ -348,8 +458,16 @@ impl HostProcess {
     }
 
     fn limit_handles(&self, current: Option<u64>) {
-        let limit = Rlimit { current, maximum: getrlimit(Resource::Nofile).maximum };
-        prlimit(Some(Pid::from_child(&self.process)), Resource::Nofile, limit).unwrap();
+        let limit = Rlimit {
+            current,
+            maximum: getrlimit(Resource::Nofile).maximum,
+        };
+        prlimit(
+            Some(Pid::from_child(&self.process)),
+            Resource::Nofile,
+            limit,
+        )
+        .unwrap();
     }
 
     /// SIGSTOP: it keeps all that it has, and does not answer.
@@ -385,17 +503,31 @@ fn serves_in_a_process_of_its_own() {
     let executor = rustix::process::getppid().and_then(|parent| Executor::of(parent.as_raw_pid()));
     let cluster = std::env::var("HOLDFAST_TEST_CLUSTER").expect("started by HostProcess") == "yes";
     let tcp = cluster.then(loopback);
-    serve(&ServerOptions { socket: socket.into(), token: TOKEN.into(), tcp, executor, idle: Duration::from_secs(60) }).unwrap();
+    serve(&ServerOptions {
+        socket: socket.into(),
+        token: TOKEN.into(),
+        tcp,
+        executor,
+        idle: Duration::from_secs(60),
+    })
+    .unwrap();
 }
 
 fn loopback() -> TcpPlace {
-    TcpPlace { name: "127.0.0.1".into(), bind: None }
+    TcpPlace {
+        name: "127.0.0.1".into(),
+        bind: None,
+    }
 }
 
 fn wait_for(socket: &Path) {
     let started = Instant::now();
     while std::os::unix::net::UnixStream::connect(socket).is_err() {
-        assert!(started.elapsed() < PATIENCE, "no host listens at {}", socket.display());
+        assert!(
+            started.elapsed() < PATIENCE,
+            "no host listens at {}",
+            socket.display()
+        );
         thread::sleep(Duration::from_millis(2));
     }
 }
@@ -410,19 +542,23 @@ impl Task {
     /// A task of the run `run`, in a state of one partition.
     pub fn new(spark: &Spark, run: &str, epoch: i64) -> Self {
         let mut request = json!({
-                "local_dir": null, "scratch": false, "query_id": QUERY, "run_id": run, "epoch": epoch,
+                "local_dir": null, "scratch": false, "query_id": QUERY, "run_id": run,
+                "epoch": epoch,
                 "partition": 0, "partitions": 1, "attempt": 1, "instance": "call-1",
                 "settings": {"uncommitted_max_bytes": -1, "memory": 1 << 28},
                 "operator": operator("left", 1_000_000),
         });
-        let Value::Object(place) = spark.place() else { unreachable!("it is an object") };
+        let Value::Object(place) = spark.place() else {
+            unreachable!("it is an object")
+        };
         request.as_object_mut().unwrap().extend(place);
         Self { request }
     }
 
     pub fn scratch() -> Self {
         let request = json!({
-            "root": null, "local_dir": null, "scratch": true, "query_id": null, "run_id": null, "epoch": null,
+            "root": null, "local_dir": null, "scratch": true, "query_id": null, "run_id": null,
+            "epoch": null,
             "partition": 0, "partitions": 1, "attempt": 1, "instance": "call-1", "settings": {},
             "operator": operator("left", 1_000_000),
         });
@@ -435,7 +571,8 @@ impl Task {
     }
 
     pub fn partition(self, partition: i32, partitions: u32) -> Self {
-        self.with("/partition", partition).with("/partitions", partitions)
+        self.with("/partition", partition)
+            .with("/partitions", partitions)
     }
 
     pub fn attempt(self, attempt: i64) -> Self {
@@ -443,7 +580,11 @@ impl Task {
     }
 
     fn pid(&self) -> i32 {
-        self.request["partition"].as_i64().unwrap().try_into().unwrap()
+        self.request["partition"]
+            .as_i64()
+            .unwrap()
+            .try_into()
+            .unwrap()
     }
 
     /// Opens the session and sends all rows, in one batch; the end of the input is still to come.
@@ -468,8 +609,13 @@ impl Task {
         }
         let mut output = client.finish()?;
         let batches = output.by_ref().collect::<Result<Vec<RecordBatch>>>()?;
-        let staged = serde_json::from_str(output.staged().expect("acknowledged")).expect("valid JSON");
-        Ok(Done { rows: batches.iter().flat_map(joined).collect(), batches, staged })
+        let staged =
+            serde_json::from_str(output.staged().expect("acknowledged")).expect("valid JSON");
+        Ok(Done {
+            rows: batches.iter().flat_map(joined).collect(),
+            batches,
+            staged,
+        })
     }
 }
 
@@ -483,12 +629,16 @@ pub struct Done {
 
 pub fn operator(how: &str, retention: i64) -> Value {
     json!({
-        "name": "join", "kind": "join_asof", "keys": ["currency"], "left": ["id"], "right": ["rate", "note"], "how": how,
+        "name": "join", "kind": "join_asof", "keys": ["currency"], "left": ["id"],
+        "right": ["rate", "note"], "how": how,
         "history_retention": retention, "order_left": [], "order_right": [],
         "output": [
-            {"name": "currency", "from": "key", "index": 0}, {"name": "at", "from": "time", "index": 0},
-            {"name": "id", "from": "left", "index": 0}, {"name": "rate", "from": "right", "index": 0},
-            {"name": "valid_from", "from": "right_time", "index": 0}, {"name": "note", "from": "right", "index": 1},
+            {"name": "currency", "from": "key", "index": 0},
+            {"name": "at", "from": "time", "index": 0},
+            {"name": "id", "from": "left", "index": 0},
+            {"name": "rate", "from": "right", "index": 0},
+            {"name": "valid_from", "from": "right_time", "index": 0},
+            {"name": "note", "from": "right", "index": 1},
         ],
     })
 }
@@ -496,20 +646,43 @@ pub fn operator(how: &str, retention: i64) -> Value {
 /// A row of either side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Row {
-    Right { key: Option<String>, time: Option<i64>, rate: i64, deleted: bool },
-    Left { key: Option<String>, time: Option<i64>, id: i64 },
+    Right {
+        key: Option<String>,
+        time: Option<i64>,
+        rate: i64,
+        deleted: bool,
+    },
+    Left {
+        key: Option<String>,
+        time: Option<i64>,
+        id: i64,
+    },
 }
 
 pub fn right(key: &str, time: i64, rate: i64) -> Row {
-    Row::Right { key: Some(key.into()), time: Some(time), rate, deleted: false }
+    Row::Right {
+        key: Some(key.into()),
+        time: Some(time),
+        rate,
+        deleted: false,
+    }
 }
 
 pub fn deleted(key: &str, time: i64) -> Row {
-    Row::Right { key: Some(key.into()), time: Some(time), rate: 0, deleted: true }
+    Row::Right {
+        key: Some(key.into()),
+        time: Some(time),
+        rate: 0,
+        deleted: true,
+    }
 }
 
 pub fn left(key: &str, time: i64, id: i64) -> Row {
-    Row::Left { key: Some(key.into()), time: Some(time), id }
+    Row::Left {
+        key: Some(key.into()),
+        time: Some(time),
+        id,
+    }
 }
 
 /// A row of the result: left id, matched rate, matched time.
@@ -521,11 +694,19 @@ pub struct Joined {
 }
 
 pub fn matched(id: i64, rate: i64, valid_from: i64) -> Joined {
-    Joined { id, rate: Some(rate), valid_from: Some(valid_from) }
+    Joined {
+        id,
+        rate: Some(rate),
+        valid_from: Some(valid_from),
+    }
 }
 
 pub fn unmatched(id: i64) -> Joined {
-    Joined { id, rate: None, valid_from: None }
+    Joined {
+        id,
+        rate: None,
+        valid_from: None,
+    }
 }
 
 pub fn schema() -> SchemaRef {
@@ -534,7 +715,10 @@ pub fn schema() -> SchemaRef {
         field("pid", DataType::Int32),
         field("side", DataType::Boolean),
         field("deleted", DataType::Boolean),
-        field("t", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))),
+        field(
+            "t",
+            DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        ),
         field("k0", DataType::Utf8),
         field("l0", DataType::Int64),
         field("r0", DataType::Int64),
@@ -543,26 +727,57 @@ pub fn schema() -> SchemaRef {
 }
 
 pub fn batch(pid: i32, rows: &[Row]) -> RecordBatch {
-    let side: BooleanArray = rows.iter().map(|row| Some(matches!(row, Row::Left { .. }))).collect();
-    let deleted: BooleanArray = rows.iter().map(|row| Some(matches!(row, Row::Right { deleted: true, .. }))).collect();
+    let side: BooleanArray = rows
+        .iter()
+        .map(|row| Some(matches!(row, Row::Left { .. })))
+        .collect();
+    let deleted: BooleanArray = rows
+        .iter()
+        .map(|row| Some(matches!(row, Row::Right { deleted: true, .. })))
+        .collect();
     let time = |row: &Row| match row {
         Row::Right { time, .. } | Row::Left { time, .. } => *time,
     };
     let key = |row: &Row| match row {
         Row::Right { key, .. } | Row::Left { key, .. } => key.clone(),
     };
-    let id = |row: &Row| if let Row::Left { id, .. } = row { Some(*id) } else { None };
-    let rate = |row: &Row| if let Row::Right { rate, .. } = row { Some(*rate) } else { None };
+    let id = |row: &Row| {
+        if let Row::Left { id, .. } = row {
+            Some(*id)
+        } else {
+            None
+        }
+    };
+    let rate = |row: &Row| {
+        if let Row::Right { rate, .. } = row {
+            Some(*rate)
+        } else {
+            None
+        }
+    };
     let columns: Vec<ArrayRef> = vec![
         Arc::new(Int32Array::from(vec![pid; rows.len()])),
         Arc::new(side),
         Arc::new(deleted),
-        Arc::new(rows.iter().map(time).collect::<TimestampMicrosecondArray>().with_timezone("UTC")),
+        Arc::new(
+            rows.iter()
+                .map(time)
+                .collect::<TimestampMicrosecondArray>()
+                .with_timezone("UTC"),
+        ),
         Arc::new(rows.iter().map(key).collect::<StringArray>()),
         Arc::new(rows.iter().map(id).collect::<Int64Array>()),
         Arc::new(rows.iter().map(rate).collect::<Int64Array>()),
         // A value column that is null for odd rates.
-        Arc::new(rows.iter().map(|row| rate(row).filter(|rate| rate % 2 == 0).map(|rate| format!("note {rate}"))).collect::<StringArray>()),
+        Arc::new(
+            rows.iter()
+                .map(|row| {
+                    rate(row)
+                        .filter(|rate| rate % 2 == 0)
+                        .map(|rate| format!("note {rate}"))
+                })
+                .collect::<StringArray>(),
+        ),
     ];
     RecordBatch::try_new(schema(), columns).unwrap()
 }
@@ -575,8 +790,17 @@ pub fn joined(batch: &RecordBatch) -> Vec<Joined> {
     let row = |row: usize| {
         let rate = rates.is_valid(row).then(|| rates.value(row));
         let note = notes.is_valid(row).then(|| notes.value(row).to_owned());
-        assert_eq!(note, rate.filter(|rate| rate % 2 == 0).map(|rate| format!("note {rate}")), "the value's columns belong together");
-        Joined { id: ids.value(row), rate, valid_from: times.is_valid(row).then(|| times.value(row)) }
+        assert_eq!(
+            note,
+            rate.filter(|rate| rate % 2 == 0)
+                .map(|rate| format!("note {rate}")),
+            "the value's columns belong together"
+        );
+        Joined {
+            id: ids.value(row),
+            rate,
+            valid_from: times.is_valid(row).then(|| times.value(row)),
+        }
     };
     (0..batch.num_rows()).map(row).collect()
 }

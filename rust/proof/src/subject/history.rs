@@ -17,7 +17,11 @@ pub struct History {
 impl History {
     /// Of a store that keeps so much history.
     pub fn new(retention: i64) -> Self {
-        Self { retention, keys: BTreeMap::new(), stream_time: None }
+        Self {
+            retention,
+            keys: BTreeMap::new(),
+            stream_time: None,
+        }
     }
 
     /// The greatest time of an accepted put.
@@ -27,7 +31,8 @@ impl History {
 
     /// The first moment that can be asked for and put at.
     pub fn horizon(&self) -> i64 {
-        self.stream_time.map_or(i64::MIN, |time| time - self.retention)
+        self.stream_time
+            .map_or(i64::MIN, |time| time - self.retention)
     }
 
     /// All keys, in order.
@@ -59,7 +64,11 @@ impl History {
 
     fn row(versions: &BTreeMap<i64, Option<Vec<u8>>>, begin: i64) -> Option<VersionRow> {
         let value = versions[&begin].clone()?;
-        Some((value, begin, versions.range(begin + 1..).next().map(|(begin, _)| *begin)))
+        Some((
+            value,
+            begin,
+            versions.range(begin + 1..).next().map(|(begin, _)| *begin),
+        ))
     }
 
     /// The version valid at a moment.
@@ -75,11 +84,17 @@ impl History {
 
     /// The versions of a key that were valid between two moments, both included, oldest first.
     pub fn versions(&self, key: &[u8], from: i64, to: i64) -> Vec<VersionRow> {
-        let Some(versions) = self.keys.get(key) else { return Vec::new() };
+        let Some(versions) = self.keys.get(key) else {
+            return Vec::new();
+        };
         let newest_only = to < self.horizon();
-        let rows = versions.keys().filter_map(|begin| Self::row(versions, *begin));
+        let rows = versions
+            .keys()
+            .filter_map(|begin| Self::row(versions, *begin));
         let meets = |begin: i64, end: Option<i64>| {
-            from <= to && begin <= to && end.is_none_or(|end| !newest_only && end > from && end >= self.horizon())
+            from <= to
+                && begin <= to
+                && end.is_none_or(|end| !newest_only && end > from && end >= self.horizon())
         };
         rows.filter(|(_, begin, end)| meets(*begin, *end)).collect()
     }

@@ -28,7 +28,10 @@ fn rows(mut scan: Scan) -> holdfast_core::Result<Vec<Row>> {
 
 impl KeyValue {
     pub(super) fn new(name: &'static str) -> Self {
-        Self { name, ..Self::default() }
+        Self {
+            name,
+            ..Self::default()
+        }
     }
 
     fn store(&self, open: &Open<'_>) -> holdfast_core::Result<KeyValueStore> {
@@ -43,20 +46,32 @@ impl Subject for KeyValue {
 
     fn write(&mut self, rng: &mut Rng, n: u64, open: Option<&mut Open<'_>>) -> Outcome {
         // Half of the writes go to a tenth of the keys.
-        let key = key(if rng.bool() { rng.u64(..KEYS / 10) } else { rng.u64(..KEYS) });
+        let key = key(if rng.bool() {
+            rng.u64(..KEYS / 10)
+        } else {
+            rng.u64(..KEYS)
+        });
         let new = value(rng, n);
         match rng.u8(..10) {
             0 => {
                 if let Some(open) = open {
                     let found = self.store(open)?.delete(open.tx, &key)?;
-                    same(|| format!("delete of {key:?}"), &found.as_ref(), &self.rows.get(&key))?;
+                    same(
+                        || format!("delete of {key:?}"),
+                        &found.as_ref(),
+                        &self.rows.get(&key),
+                    )?;
                 }
                 self.rows.remove(&key);
             }
             1 => {
                 if let Some(open) = open {
                     let found = self.store(open)?.put_if_absent(open.tx, &key, Some(&new))?;
-                    same(|| format!("put_if_absent of {key:?}"), &found.as_ref(), &self.rows.get(&key))?;
+                    same(
+                        || format!("put_if_absent of {key:?}"),
+                        &found.as_ref(),
+                        &self.rows.get(&key),
+                    )?;
                 }
                 self.rows.entry(key).or_insert(new);
             }
@@ -69,7 +84,8 @@ impl Subject for KeyValue {
             3 => {
                 let (from, to) = range(rng, &key);
                 if let Some(open) = open {
-                    self.store(open)?.delete_range(open.tx, from.as_deref(), to.as_deref())?;
+                    self.store(open)?
+                        .delete_range(open.tx, from.as_deref(), to.as_deref())?;
                 }
                 remove_range(&mut self.rows, &from, &to);
             }
@@ -91,23 +107,43 @@ impl Subject for KeyValue {
                 let (from, to) = if a <= b { (a, b) } else { (b, a) };
                 let reverse = rng.bool();
                 let found = rows(store.range(open.tx, Some(&from), Some(&to), reverse)?)?;
-                let bounds = (Bound::Included(from.as_slice()), Bound::Included(to.as_slice()));
-                let mut expected: Vec<Row> = self.rows.range::<[u8], _>(bounds).map(|(k, v)| (k.clone(), v.clone())).collect();
+                let bounds = (
+                    Bound::Included(from.as_slice()),
+                    Bound::Included(to.as_slice()),
+                );
+                let mut expected: Vec<Row> = self
+                    .rows
+                    .range::<[u8], _>(bounds)
+                    .map(|(k, v)| (k.clone(), v.clone()))
+                    .collect();
                 if reverse {
                     expected.reverse();
                 }
-                same(|| format!("range {from:?} to {to:?}, reverse {reverse}"), &found, &expected)
+                same(
+                    || format!("range {from:?} to {to:?}, reverse {reverse}"),
+                    &found,
+                    &expected,
+                )
             }
             1 => {
                 let found = rows(store.prefix_scan(open.tx, &a, None, false)?)?;
-                let expected = self.rows.iter().filter(|(k, _)| k.starts_with(&a)).map(|(k, v)| (k.clone(), v.clone())).collect();
+                let expected = self
+                    .rows
+                    .iter()
+                    .filter(|(k, _)| k.starts_with(&a))
+                    .map(|(k, v)| (k.clone(), v.clone()))
+                    .collect();
                 same(|| format!("prefix {a:?}"), &found, &expected)
             }
             _ => {
-                let keys: Vec<_> = std::iter::repeat_with(|| key(rng.u64(..KEYS))).take(8).collect();
+                let keys: Vec<_> = std::iter::repeat_with(|| key(rng.u64(..KEYS)))
+                    .take(8)
+                    .collect();
                 let slices: Vec<_> = keys.iter().map(Vec::as_slice).collect();
                 let mut found = vec![None; keys.len()];
-                store.get_batch(open.tx, &slices, |n, value| found[n] = value.map(<[u8]>::to_vec))?;
+                store.get_batch(open.tx, &slices, |n, value| {
+                    found[n] = value.map(<[u8]>::to_vec)
+                })?;
                 let expected = keys.iter().map(|key| self.rows.get(key).cloned()).collect();
                 same(|| format!("batch of {keys:?}"), &found, &expected)
             }
@@ -116,12 +152,24 @@ impl Subject for KeyValue {
 
     fn check(&self, open: &mut Open<'_>) -> Outcome {
         let store = self.store(open)?;
-        let expected: Vec<Row> = self.rows.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-        same(|| "all rows".into(), &rows(store.range(open.tx, None, None, false)?)?, &expected)?;
+        let expected: Vec<Row> = self
+            .rows
+            .iter()
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
+        same(
+            || "all rows".into(),
+            &rows(store.range(open.tx, None, None, false)?)?,
+            &expected,
+        )?;
         for number in 0..KEYS {
             let key = key(number);
             let found = store.get(open.tx, &key, |value| value.map(<[u8]>::to_vec))?;
-            same(|| format!("get of {key:?}"), &found.as_ref(), &self.rows.get(&key))?;
+            same(
+                || format!("get of {key:?}"),
+                &found.as_ref(),
+                &self.rows.get(&key),
+            )?;
         }
         Ok(())
     }

@@ -31,7 +31,8 @@ pub struct Open<'a> {
 pub enum Keeping {
     /// In files, with transactions: those of some commit, whatever happens.
     Transactional,
-    /// In files, written without transactions: all after a clean close, nothing after any other stop.
+    /// In files, written without transactions: all after a clean close, nothing after any other
+    /// stop.
     Direct,
     /// In memory: nothing.
     Memory,
@@ -47,18 +48,31 @@ pub struct Store {
 
 impl Store {
     fn new(keeping: Keeping, subject: impl Subject + 'static) -> Self {
-        Self { keeping, subject: Box::new(subject) }
+        Self {
+            keeping,
+            subject: Box::new(subject),
+        }
     }
 
     /// The store.
     pub fn spec(&self) -> StoreSpec {
-        let (persistent, transactional) = (self.keeping != Keeping::Memory, self.keeping != Keeping::Direct);
-        StoreSpec { persistent, transactional, ..self.subject.spec() }
+        let (persistent, transactional) = (
+            self.keeping != Keeping::Memory,
+            self.keeping != Keeping::Direct,
+        );
+        StoreSpec {
+            persistent,
+            transactional,
+            ..self.subject.spec()
+        }
     }
 
     /// The same store again.
     pub fn copy(&self) -> Self {
-        Self { keeping: self.keeping, subject: self.subject.copy() }
+        Self {
+            keeping: self.keeping,
+            subject: self.subject.copy(),
+        }
     }
 }
 
@@ -67,8 +81,9 @@ pub trait Subject: Send {
     /// Name and kind.
     fn spec(&self) -> StoreSpec;
 
-    /// Draws one write of transaction `n`, does it to the model, and where there is a transaction to that too; what the store
-    /// answers must be what the model does. The same draws are made with and without.
+    /// Draws one write of transaction `n`, does it to the model, and where there is a transaction
+    /// to that too; what the store answers must be what the model does. The same draws are made
+    /// with and without.
     fn write(&mut self, rng: &mut Rng, n: u64, open: Option<&mut Open<'_>>) -> Outcome;
 
     /// Draws one read and compares the answer.
@@ -105,11 +120,20 @@ pub fn spec(name: &str, kind: StoreKind) -> StoreSpec {
 }
 
 /// Compares an answer with the model's.
-pub(crate) fn same<T: PartialEq + std::fmt::Debug>(what: impl FnOnce() -> String, store: &T, model: &T) -> Outcome {
-    if store == model { Ok(()) } else { Err(Fault::wrong(what(), store, model)) }
+pub(crate) fn same<T: PartialEq + std::fmt::Debug>(
+    what: impl FnOnce() -> String,
+    store: &T,
+    model: &T,
+) -> Outcome {
+    if store == model {
+        Ok(())
+    } else {
+        Err(Fault::wrong(what(), store, model))
+    }
 }
 
-/// A key of a family of keys that are prefixes of one another and hold zeros: those that a careless layout mixes up.
+/// A key of a family of keys that are prefixes of one another and hold zeros: those that a careless
+/// layout mixes up.
 fn key(number: u64) -> Vec<u8> {
     let mut key = format!("{:03}", number % 89).into_bytes();
     match number % 7 {
@@ -134,7 +158,9 @@ fn range(rng: &mut Rng, key: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
 
 /// Removes the keys between two ends, both included.
 fn remove_range<V>(rows: &mut BTreeMap<Vec<u8>, V>, from: &Option<Vec<u8>>, to: &Option<Vec<u8>>) {
-    rows.retain(|key, _| from.as_ref().is_some_and(|from| key < from) || to.as_ref().is_some_and(|to| key > to));
+    rows.retain(|key, _| {
+        from.as_ref().is_some_and(|from| key < from) || to.as_ref().is_some_and(|to| key > to)
+    });
 }
 
 /// A value that names its transaction; now and then empty, now and then large.

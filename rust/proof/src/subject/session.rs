@@ -3,7 +3,9 @@
 use super::{Open, Subject, key, same, spec, value};
 use crate::world::Outcome;
 use fastrand::Rng;
-use holdfast_core::{SessionQuery, SessionScan, SessionStore, StoreKind, StoreSpec, Timestamp, WindowedKey};
+use holdfast_core::{
+    SessionQuery, SessionScan, SessionStore, StoreKind, StoreSpec, Timestamp, WindowedKey,
+};
 use std::collections::BTreeMap;
 
 const KEYS: u64 = 40;
@@ -24,7 +26,10 @@ pub(super) struct Session {
 fn rows(mut scan: SessionScan) -> holdfast_core::Result<Vec<(Place, Vec<u8>)>> {
     let mut rows = Vec::new();
     scan.for_each(&mut |session, value| {
-        rows.push(((session.end.0, session.key.to_vec(), session.start.0), value.to_vec()));
+        rows.push((
+            (session.end.0, session.key.to_vec(), session.start.0),
+            value.to_vec(),
+        ));
         true
     })?;
     Ok(rows)
@@ -32,7 +37,10 @@ fn rows(mut scan: SessionScan) -> holdfast_core::Result<Vec<(Place, Vec<u8>)>> {
 
 impl Session {
     pub(super) fn new(name: &'static str) -> Self {
-        Self { name, ..Self::default() }
+        Self {
+            name,
+            ..Self::default()
+        }
     }
 
     fn store(&self, open: &Open<'_>) -> holdfast_core::Result<SessionStore> {
@@ -40,17 +48,27 @@ impl Session {
     }
 
     fn horizon(&self) -> i64 {
-        self.stream_time.map_or(i64::MIN, |time| time - RETENTION + 1)
+        self.stream_time
+            .map_or(i64::MIN, |time| time - RETENTION + 1)
     }
 
     fn expected(&self, wanted: impl Fn(&Place) -> bool) -> Vec<(Place, Vec<u8>)> {
-        self.rows.iter().filter(|(place, _)| wanted(place)).map(|(place, value)| (place.clone(), value.clone())).collect()
+        self.rows
+            .iter()
+            .filter(|(place, _)| wanted(place))
+            .map(|(place, value)| (place.clone(), value.clone()))
+            .collect()
     }
 }
 
 impl Subject for Session {
     fn spec(&self) -> StoreSpec {
-        spec(self.name, StoreKind::Session { retention: RETENTION })
+        spec(
+            self.name,
+            StoreKind::Session {
+                retention: RETENTION,
+            },
+        )
     }
 
     fn write(&mut self, rng: &mut Rng, n: u64, open: Option<&mut Open<'_>>) -> Outcome {
@@ -70,7 +88,11 @@ impl Subject for Session {
             }
         };
         if let Some(open) = open {
-            let session = WindowedKey { key: &key, start: Timestamp(start), end: Timestamp(end) };
+            let session = WindowedKey {
+                key: &key,
+                start: Timestamp(start),
+                end: Timestamp(end),
+            };
             self.store(open)?.put(open.tx, session, new.as_deref())?;
         }
         if end < self.horizon() {
@@ -98,7 +120,9 @@ impl Subject for Session {
             reverse,
         };
         let found = rows(self.store(open)?.find_sessions(open.tx, query)?)?;
-        let mut expected = self.expected(|(end, key, start)| *key == drawn && *end >= earliest_end && *start <= latest_start);
+        let mut expected = self.expected(|(end, key, start)| {
+            *key == drawn && *end >= earliest_end && *start <= latest_start
+        });
         if reverse {
             expected.reverse();
         }
@@ -107,10 +131,24 @@ impl Subject for Session {
 
     fn check(&self, open: &mut Open<'_>) -> Outcome {
         let store = self.store(open)?;
-        same(|| "stream time of sessions".into(), &store.stream_time(open.tx).map(|t| t.0), &self.stream_time)?;
+        same(
+            || "stream time of sessions".into(),
+            &store.stream_time(open.tx).map(|t| t.0),
+            &self.stream_time,
+        )?;
         let (earliest_end, latest_start) = (Timestamp::MIN, Timestamp::MAX);
-        let query = SessionQuery { key_from: None, key_to: None, earliest_end, latest_start, reverse: false };
-        same(|| "all sessions".into(), &rows(store.find_sessions(open.tx, query)?)?, &self.expected(|_| true))
+        let query = SessionQuery {
+            key_from: None,
+            key_to: None,
+            earliest_end,
+            latest_start,
+            reverse: false,
+        };
+        same(
+            || "all sessions".into(),
+            &rows(store.find_sessions(open.tx, query)?)?,
+            &self.expected(|_| true),
+        )
     }
 
     fn copy(&self) -> Box<dyn Subject> {

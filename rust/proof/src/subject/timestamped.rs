@@ -3,7 +3,9 @@
 use super::{Open, Subject, key, range, remove_range, same, spec, value};
 use crate::world::Outcome;
 use fastrand::Rng;
-use holdfast_core::{Stamped, StampedScan, StoreKind, StoreSpec, Timestamp, TimestampedKeyValueStore};
+use holdfast_core::{
+    Stamped, StampedScan, StoreKind, StoreSpec, Timestamp, TimestampedKeyValueStore,
+};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -28,7 +30,10 @@ fn rows(mut scan: StampedScan) -> holdfast_core::Result<Vec<(Vec<u8>, Value)>> {
 
 impl TimestampedKeyValue {
     pub(super) fn new(name: &'static str) -> Self {
-        Self { name, ..Self::default() }
+        Self {
+            name,
+            ..Self::default()
+        }
     }
 
     fn store(&self, open: &Open<'_>) -> holdfast_core::Result<TimestampedKeyValueStore> {
@@ -48,21 +53,32 @@ impl Subject for TimestampedKeyValue {
             0 => {
                 if let Some(open) = open {
                     let found = self.store(open)?.delete(open.tx, &key)?;
-                    same(|| format!("delete of {key:?}"), &found.as_ref(), &self.rows.get(&key))?;
+                    same(
+                        || format!("delete of {key:?}"),
+                        &found.as_ref(),
+                        &self.rows.get(&key),
+                    )?;
                 }
                 self.rows.remove(&key);
             }
             1 => {
                 if let Some(open) = open {
-                    let found = self.store(open)?.put_if_absent(open.tx, &key, Some(&new), at)?;
-                    same(|| format!("put_if_absent of {key:?}"), &found.as_ref(), &self.rows.get(&key))?;
+                    let found = self
+                        .store(open)?
+                        .put_if_absent(open.tx, &key, Some(&new), at)?;
+                    same(
+                        || format!("put_if_absent of {key:?}"),
+                        &found.as_ref(),
+                        &self.rows.get(&key),
+                    )?;
                 }
                 self.rows.entry(key).or_insert((new, at));
             }
             2 => {
                 let (from, to) = range(rng, &key);
                 if let Some(open) = open {
-                    self.store(open)?.delete_range(open.tx, from.as_deref(), to.as_deref())?;
+                    self.store(open)?
+                        .delete_range(open.tx, from.as_deref(), to.as_deref())?;
                 }
                 remove_range(&mut self.rows, &from, &to);
             }
@@ -79,23 +95,49 @@ impl Subject for TimestampedKeyValue {
     fn read(&self, rng: &mut Rng, open: &mut Open<'_>) -> Outcome {
         let (a, b, reverse) = (key(rng.u64(..KEYS)), key(rng.u64(..KEYS)), rng.bool());
         let (from, to) = if a <= b { (a, b) } else { (b, a) };
-        let found = rows(self.store(open)?.range(open.tx, Some(&from), Some(&to), reverse)?)?;
-        let bounds = (Bound::Included(from.as_slice()), Bound::Included(to.as_slice()));
-        let mut expected: Vec<_> = self.rows.range::<[u8], _>(bounds).map(|(k, v)| (k.clone(), v.clone())).collect();
+        let found = rows(
+            self.store(open)?
+                .range(open.tx, Some(&from), Some(&to), reverse)?,
+        )?;
+        let bounds = (
+            Bound::Included(from.as_slice()),
+            Bound::Included(to.as_slice()),
+        );
+        let mut expected: Vec<_> = self
+            .rows
+            .range::<[u8], _>(bounds)
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
         if reverse {
             expected.reverse();
         }
-        same(|| format!("range {from:?} to {to:?}, reverse {reverse}"), &found, &expected)
+        same(
+            || format!("range {from:?} to {to:?}, reverse {reverse}"),
+            &found,
+            &expected,
+        )
     }
 
     fn check(&self, open: &mut Open<'_>) -> Outcome {
         let store = self.store(open)?;
-        let expected = self.rows.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-        same(|| "all rows".into(), &rows(store.range(open.tx, None, None, false)?)?, &expected)?;
+        let expected = self
+            .rows
+            .iter()
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
+        same(
+            || "all rows".into(),
+            &rows(store.range(open.tx, None, None, false)?)?,
+            &expected,
+        )?;
         for number in 0..KEYS {
             let key = key(number);
             let found = store.get(open.tx, &key, |found| found.map(Stamped::to_owned))?;
-            same(|| format!("get of {key:?}"), &found.as_ref(), &self.rows.get(&key))?;
+            same(
+                || format!("get of {key:?}"),
+                &found.as_ref(),
+                &self.rows.get(&key),
+            )?;
         }
         Ok(())
     }

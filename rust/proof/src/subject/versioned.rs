@@ -4,7 +4,9 @@ use super::history::{History, VersionRow as Row};
 use super::{Open, Subject, key, same, spec, value};
 use crate::world::Outcome;
 use fastrand::Rng;
-use holdfast_core::{Applied, Op, StoreKind, StoreSpec, Timestamp, Version, VersionScan, VersionedStore};
+use holdfast_core::{
+    Applied, Op, StoreKind, StoreSpec, Timestamp, Version, VersionScan, VersionedStore,
+};
 
 const KEYS: u64 = 60;
 /// Time that a transaction takes; history is kept for fifty of them.
@@ -26,7 +28,10 @@ fn owned(version: Option<Version<'_>>) -> Option<Row> {
 fn rows(mut scan: VersionScan) -> holdfast_core::Result<Vec<(Vec<u8>, Row)>> {
     let mut rows = Vec::new();
     scan.for_each(&mut |key, v| {
-        rows.push((key.to_vec(), (v.value.to_vec(), v.timestamp.0, v.valid_to.map(|t| t.0))));
+        rows.push((
+            key.to_vec(),
+            (v.value.to_vec(), v.timestamp.0, v.valid_to.map(|t| t.0)),
+        ));
         true
     })?;
     Ok(rows)
@@ -34,7 +39,10 @@ fn rows(mut scan: VersionScan) -> holdfast_core::Result<Vec<(Vec<u8>, Row)>> {
 
 impl Versioned {
     pub(super) fn new(name: &'static str) -> Self {
-        Self { name, history: History::new(RETENTION) }
+        Self {
+            name,
+            history: History::new(RETENTION),
+        }
     }
 
     fn store(&self, open: &Open<'_>) -> holdfast_core::Result<VersionedStore> {
@@ -54,7 +62,13 @@ impl Versioned {
 
 impl Subject for Versioned {
     fn spec(&self) -> StoreSpec {
-        spec(self.name, StoreKind::Versioned { history_retention: RETENTION, segment_interval: SEGMENT })
+        spec(
+            self.name,
+            StoreKind::Versioned {
+                history_retention: RETENTION,
+                segment_interval: SEGMENT,
+            },
+        )
     }
 
     fn write(&mut self, rng: &mut Rng, n: u64, open: Option<&mut Open<'_>>) -> Outcome {
@@ -62,10 +76,16 @@ impl Subject for Versioned {
         let drawn = key(rng.u64(..KEYS));
         match what {
             0 => {
-                let model = if at < self.history.horizon() { None } else { self.history.get(&drawn, at) };
+                let model = if at < self.history.horizon() {
+                    None
+                } else {
+                    self.history.get(&drawn, at)
+                };
                 self.history.put(&drawn, None, at);
                 if let Some(open) = open {
-                    let found = self.store(open)?.delete(open.tx, &drawn, Timestamp(at), owned)?;
+                    let found = self
+                        .store(open)?
+                        .delete(open.tx, &drawn, Timestamp(at), owned)?;
                     same(|| format!("delete of {drawn:?} at {at}"), &found, &model)?;
                 }
             }
@@ -86,17 +106,27 @@ impl Subject for Versioned {
                 }
                 if let Some(open) = open {
                     let ops = batch.iter().map(|(put, key, value, at)| match put {
-                        true => Op::Put { key, value: value.as_deref(), timestamp: Timestamp(*at) },
-                        false => Op::Get { key, as_of: Timestamp(*at) },
+                        true => Op::Put {
+                            key,
+                            value: value.as_deref(),
+                            timestamp: Timestamp(*at),
+                        },
+                        false => Op::Get {
+                            key,
+                            as_of: Timestamp(*at),
+                        },
                     });
                     let ops: Vec<_> = ops.collect();
                     let mut found = Vec::new();
-                    self.store(open)?.apply_batch(open.tx, &ops, true, &mut |_, applied| {
-                        found.push(match applied {
-                            Applied::Put(put) => (Some((put.accepted, put.valid_to.map(|t| t.0))), None),
-                            Applied::Get(version) => (None, owned(version)),
-                        });
-                    })?;
+                    self.store(open)?
+                        .apply_batch(open.tx, &ops, true, &mut |_, applied| {
+                            found.push(match applied {
+                                Applied::Put(put) => {
+                                    (Some((put.accepted, put.valid_to.map(|t| t.0))), None)
+                                }
+                                Applied::Get(version) => (None, owned(version)),
+                            });
+                        })?;
                     same(|| format!("batch {batch:?}"), &found, &model)?;
                 }
             }
@@ -104,8 +134,14 @@ impl Subject for Versioned {
                 let value = (what < 9).then(|| value(rng, n));
                 let model = self.history.put(&drawn, value.clone(), at);
                 if let Some(open) = open {
-                    let put = self.store(open)?.put(open.tx, &drawn, value.as_deref(), Timestamp(at))?;
-                    same(|| format!("put of {drawn:?} at {at}"), &(put.accepted, put.valid_to.map(|t| t.0)), &model)?;
+                    let put =
+                        self.store(open)?
+                            .put(open.tx, &drawn, value.as_deref(), Timestamp(at))?;
+                    same(
+                        || format!("put of {drawn:?} at {at}"),
+                        &(put.accepted, put.valid_to.map(|t| t.0)),
+                        &model,
+                    )?;
                 }
             }
         }
@@ -122,39 +158,78 @@ impl Subject for Versioned {
         match rng.u8(..3) {
             0 => {
                 let ascending = rng.bool();
-                let found = rows(store.versions(open.tx, &drawn, Timestamp(at), Timestamp(to), ascending)?)?;
-                let mut expected: Vec<_> = self.history.versions(&drawn, at, to).into_iter().map(|row| (drawn.clone(), row)).collect();
+                let found = rows(store.versions(
+                    open.tx,
+                    &drawn,
+                    Timestamp(at),
+                    Timestamp(to),
+                    ascending,
+                )?)?;
+                let mut expected: Vec<_> = self
+                    .history
+                    .versions(&drawn, at, to)
+                    .into_iter()
+                    .map(|row| (drawn.clone(), row))
+                    .collect();
                 if !ascending {
                     expected.reverse();
                 }
-                same(|| format!("versions of {drawn:?} from {at} to {to}"), &found, &expected)
+                same(
+                    || format!("versions of {drawn:?} from {at} to {to}"),
+                    &found,
+                    &expected,
+                )
             }
             1 => {
                 let found = rows(store.scan(open.tx, Some(Timestamp(at)))?)?;
-                let expected =
-                    self.history.keys().filter_map(|key| self.history.get(key, at).map(|row| (key.to_vec(), row))).collect::<Vec<_>>();
-                let ends = |rows: Vec<(Vec<u8>, Row)>| rows.into_iter().map(|(k, (v, b, _))| (k, v, b)).collect::<Vec<_>>();
+                let expected = self
+                    .history
+                    .keys()
+                    .filter_map(|key| self.history.get(key, at).map(|row| (key.to_vec(), row)))
+                    .collect::<Vec<_>>();
+                let ends = |rows: Vec<(Vec<u8>, Row)>| {
+                    rows.into_iter()
+                        .map(|(k, (v, b, _))| (k, v, b))
+                        .collect::<Vec<_>>()
+                };
                 same(|| format!("scan as of {at}"), &ends(found), &ends(expected))
             }
             _ => {
                 let found = store.get_as_of(open.tx, &drawn, Timestamp(at), owned)?;
-                same(|| format!("get of {drawn:?} as of {at}"), &found, &self.history.get(&drawn, at))
+                same(
+                    || format!("get of {drawn:?} as of {at}"),
+                    &found,
+                    &self.history.get(&drawn, at),
+                )
             }
         }
     }
 
     fn check(&self, open: &mut Open<'_>) -> Outcome {
         let store = self.store(open)?;
-        same(|| "stream time".into(), &store.stream_time(open.tx).map(|t| t.0), &self.history.stream_time())?;
+        same(
+            || "stream time".into(),
+            &store.stream_time(open.tx).map(|t| t.0),
+            &self.history.stream_time(),
+        )?;
         let (from, to) = (i64::MIN, i64::MAX);
-        let found = rows(store.versions_range(open.tx, None, None, Timestamp(from), Timestamp(to))?)?;
-        let expected =
-            self.history.keys().flat_map(|key| self.history.versions(key, from, to).into_iter().map(move |row| (key.to_vec(), row)));
+        let found =
+            rows(store.versions_range(open.tx, None, None, Timestamp(from), Timestamp(to))?)?;
+        let expected = self.history.keys().flat_map(|key| {
+            self.history
+                .versions(key, from, to)
+                .into_iter()
+                .map(move |row| (key.to_vec(), row))
+        });
         same(|| "all versions".into(), &found, &expected.collect())?;
         for number in 0..KEYS {
             let key = key(number);
             let found = store.get(open.tx, &key, owned)?;
-            same(|| format!("newest of {key:?}"), &found, &self.history.get(&key, i64::MAX))?;
+            same(
+                || format!("newest of {key:?}"),
+                &found,
+                &self.history.get(&key, i64::MAX),
+            )?;
         }
         Ok(())
     }

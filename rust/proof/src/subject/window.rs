@@ -1,4 +1,5 @@
-//! Window stores, one with timestamps and one that keeps duplicates: a map in the order of (start, key, number of the put).
+//! Window stores, one with timestamps and one that keeps duplicates: a map in the order of (start,
+//! key, number of the put).
 
 use super::{Open, Subject, key, same, spec, value};
 use crate::world::Outcome;
@@ -29,7 +30,12 @@ pub(super) struct Window {
 fn rows(mut scan: WindowScan) -> holdfast_core::Result<Vec<Row>> {
     let mut rows = Vec::new();
     scan.for_each(&mut |window, stamped| {
-        rows.push((window.start.0, window.key.to_vec(), stamped.value.to_vec(), stamped.timestamp));
+        rows.push((
+            window.start.0,
+            window.key.to_vec(),
+            stamped.value.to_vec(),
+            stamped.timestamp,
+        ));
         true
     })?;
     Ok(rows)
@@ -37,7 +43,13 @@ fn rows(mut scan: WindowScan) -> holdfast_core::Result<Vec<Row>> {
 
 impl Window {
     pub(super) fn new(name: &'static str, duplicates: bool) -> Self {
-        Self { name, duplicates, rows: BTreeMap::new(), stream_time: None, puts: 0 }
+        Self {
+            name,
+            duplicates,
+            rows: BTreeMap::new(),
+            stream_time: None,
+            puts: 0,
+        }
     }
 
     fn store(&self, open: &Open<'_>) -> holdfast_core::Result<WindowStore> {
@@ -45,12 +57,17 @@ impl Window {
     }
 
     fn horizon(&self) -> i64 {
-        self.stream_time.map_or(i64::MIN, |time| time - RETENTION + 1)
+        self.stream_time
+            .map_or(i64::MIN, |time| time - RETENTION + 1)
     }
 
     fn expected(&self, wanted: impl Fn(i64, &[u8]) -> bool) -> Vec<Row> {
-        let rows = self.rows.iter().filter(|((start, key, _), _)| wanted(*start, key));
-        rows.map(|((start, key, _), (value, at))| (*start, key.clone(), value.clone(), *at)).collect()
+        let rows = self
+            .rows
+            .iter()
+            .filter(|((start, key, _), _)| wanted(*start, key));
+        rows.map(|((start, key, _), (value, at))| (*start, key.clone(), value.clone(), *at))
+            .collect()
     }
 }
 
@@ -76,7 +93,12 @@ impl Subject for Window {
         let new = (rng.u8(..6) > 0).then(|| value(rng, n));
         let at = (!self.duplicates).then_some(Timestamp(start + rng.i64(0..SIZE)));
         if let Some(open) = open {
-            let put = WindowPut { key: &key, value: new.as_deref(), start: Timestamp(start), timestamp: at };
+            let put = WindowPut {
+                key: &key,
+                value: new.as_deref(),
+                start: Timestamp(start),
+                timestamp: at,
+            };
             self.store(open)?.put(open.tx, put)?;
         }
         if start < self.horizon() || (self.duplicates && new.is_none()) {
@@ -85,7 +107,9 @@ impl Subject for Window {
         self.puts += u64::from(self.duplicates);
         let row = (start, key, self.puts);
         match new {
-            Some(value) => self.rows.insert(row, (value, at.unwrap_or(holdfast_core::NO_TIMESTAMP))),
+            Some(value) => self
+                .rows
+                .insert(row, (value, at.unwrap_or(holdfast_core::NO_TIMESTAMP))),
             None => self.rows.remove(&row),
         };
         self.stream_time = self.stream_time.max(Some(start));
@@ -100,19 +124,40 @@ impl Subject for Window {
         let to = from + rng.i64(0..RETENTION);
         let (a, b, reverse) = (key(rng.u64(..KEYS)), key(rng.u64(..KEYS)), rng.bool());
         let (low, high) = if a <= b { (a, b) } else { (b, a) };
-        let found = rows(store.fetch_range(open.tx, Some(&low), Some(&high), Timestamp(from), Timestamp(to), reverse)?)?;
-        let mut expected = self.expected(|start, key| (from..=to).contains(&start) && *low <= *key && *key <= *high);
+        let found = rows(store.fetch_range(
+            open.tx,
+            Some(&low),
+            Some(&high),
+            Timestamp(from),
+            Timestamp(to),
+            reverse,
+        )?)?;
+        let mut expected = self
+            .expected(|start, key| (from..=to).contains(&start) && *low <= *key && *key <= *high);
         if reverse {
             expected.reverse();
         }
-        same(|| format!("windows of {low:?} to {high:?} from {from} to {to}, reverse {reverse}"), &found, &expected)
+        same(
+            || format!("windows of {low:?} to {high:?} from {from} to {to}, reverse {reverse}"),
+            &found,
+            &expected,
+        )
     }
 
     fn check(&self, open: &mut Open<'_>) -> Outcome {
         let store = self.store(open)?;
-        same(|| format!("stream time of {}", self.name), &store.stream_time(open.tx).map(|t| t.0), &self.stream_time)?;
-        let found = rows(store.fetch_range(open.tx, None, None, Timestamp::MIN, Timestamp::MAX, false)?)?;
-        same(|| format!("all of {}", self.name), &found, &self.expected(|_, _| true))
+        same(
+            || format!("stream time of {}", self.name),
+            &store.stream_time(open.tx).map(|t| t.0),
+            &self.stream_time,
+        )?;
+        let found =
+            rows(store.fetch_range(open.tx, None, None, Timestamp::MIN, Timestamp::MAX, false)?)?;
+        same(
+            || format!("all of {}", self.name),
+            &found,
+            &self.expected(|_, _| true),
+        )
     }
 
     fn copy(&self) -> Box<dyn Subject> {

@@ -1,12 +1,13 @@
-//! Every byte format read from bytes that nobody of ours wrote: an answer or an error, never a panic, and never much more memory
-//! at once than the bytes can be worth.
+//! Every byte format read from bytes that nobody of ours wrote: an answer or an error, never a
+//! panic, and never much more memory at once than the bytes can be worth.
 //!
-//! Inputs are the files of `corpus/`, what our own code writes of drawn values, and mutations of both. One that a decoder fails at
-//! is put into `corpus/`, so that it is tried for ever after. What is read as something must be read as the same once it is written
-//! again.
+//! Inputs are the files of `corpus/`, what our own code writes of drawn values, and mutations of
+//! both. One that a decoder fails at is put into `corpus/`, so that it is tried for ever after.
+//! What is read as something must be read as the same once it is written again.
 //!
-//! Here frames, requests, log objects and what a database has · `messages.rs` what frames carry · `columns.rs` columns as rows of
-//! bytes · `root.rs` the files of a root · `state.rs` what operators keep · `memory.rs` how much was asked for.
+//! Here frames, requests, log objects and what a database has · `messages.rs` what frames carry ·
+//! `columns.rs` columns as rows of bytes · `root.rs` the files of a root · `state.rs` what
+//! operators keep · `memory.rs` how much was asked for.
 
 mod columns;
 mod memory;
@@ -17,7 +18,10 @@ mod state;
 use fastrand::Rng;
 use holdfast_core::rocks::{Database, DatabaseOptions, FamilyKind, FamilySpec};
 use holdfast_core::transaction::Batch;
-use holdfast_core::{Durability, SessionQuery, Step, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, read_offsets};
+use holdfast_core::{
+    Durability, SessionQuery, Step, StoreKind, StoreSpec, Task, TaskOptions, Timestamp,
+    read_offsets,
+};
 use holdfast_host::log::{HeadHeader, Record, RecordsWriter};
 use holdfast_host::protocol::{Attempt, Digest, Epoch, OperatorName, Partition, RunNumber};
 use holdfast_host::request::Request;
@@ -31,11 +35,13 @@ use std::sync::Once;
 use xxhash_rust::xxh3::xxh3_128;
 
 fn corpus(format: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(format)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("corpus")
+        .join(format)
 }
 
-/// A decoder may ask for this at once: twice what lz4 makes of the bytes, since vectors grow by doubling, and what its own decoder
-/// or a database takes whatever comes.
+/// A decoder may ask for this at once: twice what lz4 makes of the bytes, since vectors grow by
+/// doubling, and what its own decoder or a database takes whatever comes.
 fn most(bytes: &[u8]) -> usize {
     (32 << 20) + 2 * 255 * bytes.len()
 }
@@ -47,7 +53,15 @@ fn bytes(rng: &mut Rng, most: usize) -> Vec<u8> {
 
 /// Up to so many characters, not all of one byte.
 fn text(rng: &mut Rng, most: usize) -> String {
-    (0..rng.usize(..=most)).map(|_| if rng.u8(..8) == 0 { 'ü' } else { rng.alphanumeric() }).collect()
+    (0..rng.usize(..=most))
+        .map(|_| {
+            if rng.u8(..8) == 0 {
+                'ü'
+            } else {
+                rng.alphanumeric()
+            }
+        })
+        .collect()
 }
 
 /// Values for one purpose: other ones with each `FUZZ_SEED`.
@@ -85,14 +99,18 @@ thread_local! {
     static SAID: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// From now on a decoder's panics go there alone. Arrow's, which become errors, are thousands, and a backtrace takes more memory
-/// than any input may.
+/// From now on a decoder's panics go there alone. Arrow's, which become errors, are thousands, and
+/// a backtrace takes more memory than any input may.
 fn keep_words_of_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let print = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            let is_kept = SAID.with_borrow_mut(|said| said.as_mut().map(|said| *said = panic.to_string()).is_some());
+            let is_kept = SAID.with_borrow_mut(|said| {
+                said.as_mut()
+                    .map(|said| *said = panic.to_string())
+                    .is_some()
+            });
             if !is_kept {
                 print(panic);
             }
@@ -122,11 +140,23 @@ fn feed_made(format: &str, made: Vec<Vec<u8>>, times: u64, decoder: impl Fn(&[u8
         let said = SAID.take().unwrap_or_default();
         let asked = memory::most_at_once();
         if result.is_err() || asked > most(bytes) {
-            let does = if result.is_err() { "panics" } else { "asks for too much memory" };
-            let kept =
-                folder.join(format!("panic-{:016x}", bytes.iter().fold(0u64, |hash, b| hash.wrapping_mul(31).wrapping_add(u64::from(*b)))));
+            let does = if result.is_err() {
+                "panics"
+            } else {
+                "asks for too much memory"
+            };
+            let kept = folder.join(format!(
+                "panic-{:016x}",
+                bytes.iter().fold(0u64, |hash, b| hash
+                    .wrapping_mul(31)
+                    .wrapping_add(u64::from(*b)))
+            ));
             std::fs::write(&kept, bytes).expect("a corpus");
-            panic!("the decoder of {format} {does} ({asked} bytes at once); the input is kept in {}; {said}", kept.display());
+            panic!(
+                "the decoder of {format} {does} ({asked} bytes at once); the input is kept in {}; \
+                 {said}",
+                kept.display()
+            );
         }
     };
     inputs.iter().for_each(|input| attempt(input));
@@ -159,31 +189,52 @@ fn requests_and_errors() {
             let _ = (request.settings.task_options(), request.place());
         }
     });
-    feed("error", times(5_000), |bytes| drop(wire::decode_error(bytes)));
+    feed("error", times(5_000), |bytes| {
+        drop(wire::decode_error(bytes))
+    });
 }
 
 /// A record of the log: store, key, value, time.
 type Owned = (String, Vec<u8>, Option<Vec<u8>>, Option<Timestamp>);
 
 fn owned(record: Record<'_>) -> Owned {
-    (record.store.to_owned(), record.key.to_vec(), record.value.map(<[u8]>::to_vec), record.timestamp)
+    (
+        record.store.to_owned(),
+        record.key.to_vec(),
+        record.value.map(<[u8]>::to_vec),
+        record.timestamp,
+    )
 }
 
 fn borrowed((store, key, value, timestamp): &Owned) -> Record<'_> {
-    Record { store, key, value: value.as_deref(), timestamp: *timestamp }
+    Record {
+        store,
+        key,
+        value: value.as_deref(),
+        timestamp: *timestamp,
+    }
 }
 
 fn drawn_record(rng: &mut Rng) -> Owned {
-    (text(rng, 2), bytes(rng, 20), rng.bool().then(|| bytes(rng, 60)), rng.bool().then(|| Timestamp(rng.i64(..))))
+    (
+        text(rng, 2),
+        bytes(rng, 20),
+        rng.bool().then(|| bytes(rng, 60)),
+        rng.bool().then(|| Timestamp(rng.i64(..))),
+    )
 }
 
 /// The head of an epoch with these records, all but its checksum.
 fn head<'a>(records: impl IntoIterator<Item = Record<'a>>) -> Vec<u8> {
     let mut writer = RecordsWriter::new().expect("a writer");
     for record in records {
-        writer.push(record.store, record.key, record.value, record.timestamp).expect("pushes");
+        writer
+            .push(record.store, record.key, record.value, record.timestamp)
+            .expect("pushes");
     }
-    let collected = writer.finish(&BTreeMap::new(), Digest::ZERO).expect("finishes");
+    let collected = writer
+        .finish(&BTreeMap::new(), Digest::ZERO)
+        .expect("finishes");
     let header = HeadHeader {
         operator: OperatorName::new("join").expect("a name"),
         epoch: Epoch(7),
@@ -213,7 +264,9 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
 fn log_objects() {
     let mut rng = rng(1);
     let made = (0..10).map(|_| {
-        let records: Vec<Owned> = (0..rng.usize(..40)).map(|_| drawn_record(&mut rng)).collect();
+        let records: Vec<Owned> = (0..rng.usize(..40))
+            .map(|_| drawn_record(&mut rng))
+            .collect();
         let bytes = head(records.iter().map(borrowed));
         let (_, read) = log::decode_head("an object", &sealed(&bytes)).expect("reads");
         assert_eq!(read.iter().map(owned).collect::<Vec<_>>(), records);
@@ -225,7 +278,8 @@ fn log_objects() {
             let _ = log::decode_header("an object", bytes);
             let _ = log::decode_chunk("an object", "an object", bytes);
             if let Ok((_, records)) = log::decode_head("an object", bytes) {
-                let (_, again) = log::decode_head("an object", &sealed(&head(records.iter()))).expect("reads again");
+                let (_, again) = log::decode_head("an object", &sealed(&head(records.iter())))
+                    .expect("reads again");
                 assert!(again.iter().eq(records.iter()), "the records are others");
             }
         }
@@ -244,10 +298,15 @@ fn text_files_of_offsets() {
 
 #[test]
 fn commit_files() {
-    let options = TaskOptions { durability: Durability::Changelog, ..TaskOptions::default() };
+    let options = TaskOptions {
+        durability: Durability::Changelog,
+        ..TaskOptions::default()
+    };
     feed("commit", times(60), |bytes| {
         let dir = directory().expect("a temporary directory");
-        Task::open(dir.path(), &specs(), options.clone()).and_then(|task| task.close()).expect("a new database");
+        Task::open(dir.path(), &specs(), options.clone())
+            .and_then(|task| task.close())
+            .expect("a new database");
         let folder = dir.path().join("+commit");
         std::fs::create_dir(&folder).expect("a directory");
         // A right checksum, or nothing behind it is ever read.
@@ -276,9 +335,23 @@ const FAMILIES: [(FamilyKind, &str); 10] = [
 fn specs() -> [StoreSpec; 5] {
     [
         subject::spec("plain", StoreKind::KeyValue),
-        subject::spec("versions", StoreKind::Versioned { history_retention: 100, segment_interval: 10 }),
+        subject::spec(
+            "versions",
+            StoreKind::Versioned {
+                history_retention: 100,
+                segment_interval: 10,
+            },
+        ),
         subject::spec("stamped", StoreKind::TimestampedKeyValue),
-        subject::spec("windows", StoreKind::Window { retention: 100, window_size: 10, retain_duplicates: false, timestamped: true }),
+        subject::spec(
+            "windows",
+            StoreKind::Window {
+                retention: 100,
+                window_size: 10,
+                retain_duplicates: false,
+                timestamped: true,
+            },
+        ),
         subject::spec("sessions", StoreKind::Session { retention: 100 }),
     ]
 }
@@ -313,14 +386,30 @@ fn read_all(task: &Task) -> holdfast_core::Result<()> {
     task.committed_offsets()?;
     task.metrics()?;
     for reverse in [false, true] {
-        task.key_value("plain")?.range(tx, None, None, reverse)?.for_each(&mut |_, _| Step::Next)?;
-        task.timestamped_key_value("stamped")?.range(tx, None, None, reverse)?.for_each(&mut |_, _| true)?;
-        task.window("windows")?.fetch_range(tx, None, None, first, last, reverse)?.for_each(&mut |_, _| true)?;
-        let query = SessionQuery { key_from: None, key_to: None, earliest_end: first, latest_start: last, reverse };
-        task.session("sessions")?.find_sessions(tx, query)?.for_each(&mut |_, _| true)?;
+        task.key_value("plain")?
+            .range(tx, None, None, reverse)?
+            .for_each(&mut |_, _| Step::Next)?;
+        task.timestamped_key_value("stamped")?
+            .range(tx, None, None, reverse)?
+            .for_each(&mut |_, _| true)?;
+        task.window("windows")?
+            .fetch_range(tx, None, None, first, last, reverse)?
+            .for_each(&mut |_, _| true)?;
+        let query = SessionQuery {
+            key_from: None,
+            key_to: None,
+            earliest_end: first,
+            latest_start: last,
+            reverse,
+        };
+        task.session("sessions")?
+            .find_sessions(tx, query)?
+            .for_each(&mut |_, _| true)?;
     }
     let versions = task.versioned("versions")?;
-    versions.versions_range(tx, None, None, first, last)?.for_each(&mut |_, _| true)?;
+    versions
+        .versions_range(tx, None, None, first, last)?
+        .for_each(&mut |_, _| true)?;
     for as_of in [None, Some(Timestamp(0)), Some(last)] {
         versions.scan(tx, as_of)?.for_each(&mut |_, _| true)?;
     }
@@ -328,7 +417,9 @@ fn read_all(task: &Task) -> holdfast_core::Result<()> {
         versions.get(tx, key, |_| ())?;
         versions.get_as_of(tx, key, Timestamp(5), |_| ())?;
         versions.put(tx, key, Some(b"v"), Timestamp(5))?;
-        versions.versions(tx, key, first, last, true)?.for_each(&mut |_, _| true)?;
+        versions
+            .versions(tx, key, first, last, true)?
+            .for_each(&mut |_, _| true)?;
     }
     for store in task.stores() {
         task.compact(&store.name)?;
@@ -338,16 +429,29 @@ fn read_all(task: &Task) -> holdfast_core::Result<()> {
 
 #[test]
 fn stored_rows() {
-    let options = TaskOptions { durability: Durability::Changelog, ..TaskOptions::default() };
+    let options = TaskOptions {
+        durability: Durability::Changelog,
+        ..TaskOptions::default()
+    };
     feed("rows", times(60), |bytes| {
         let dir = directory().expect("a temporary directory");
         let path = dir.path().join("task");
-        Task::open(&path, &specs(), options.clone()).and_then(|task| task.close()).expect("a new database");
-        let families: Vec<_> = FAMILIES.iter().map(|(kind, store)| FamilySpec::new(*kind, store)).collect();
-        let database = Database::open(&path, &families, &DatabaseOptions::default()).expect("the database");
+        Task::open(&path, &specs(), options.clone())
+            .and_then(|task| task.close())
+            .expect("a new database");
+        let families: Vec<_> = FAMILIES
+            .iter()
+            .map(|(kind, store)| FamilySpec::new(*kind, store))
+            .collect();
+        let database =
+            Database::open(&path, &families, &DatabaseOptions::default()).expect("the database");
         let mut batch = Batch::with_capacity(bytes.len());
         for (family, key, value) in rows(bytes) {
-            batch.push(database.family(&family).expect("a family").id, key, Some(value));
+            batch.push(
+                database.family(&family).expect("a family").id,
+                key,
+                Some(value),
+            );
         }
         database.write(&mut batch).expect("a write");
         database.flush(true).expect("a flush");

@@ -1,4 +1,5 @@
-//! How much memory is asked for at once: a length that is a lie must be found before so much is reserved.
+//! How much memory is asked for at once: a length that is a lie must be found before so much is
+//! reserved.
 #![allow(unsafe_code, reason = "an allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

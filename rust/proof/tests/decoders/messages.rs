@@ -1,4 +1,5 @@
-//! What frames carry: batches, columns, calls of a worker's own code. A call that can be read is done, too.
+//! What frames carry: batches, columns, calls of a worker's own code. A call that can be read is
+//! done, too.
 
 use std::sync::Arc;
 
@@ -15,7 +16,9 @@ use crate::{bytes, columns, feed_made, rng, state, times};
 /// What the frames carry, end to end.
 fn carried(mut frames: &[u8]) -> Vec<u8> {
     let mut all = Vec::new();
-    while let Some((_, payload)) = wire::receive(&mut frames, frame::MAX_PAYLOAD).expect("whole frames") {
+    while let Some((_, payload)) =
+        wire::receive(&mut frames, frame::MAX_PAYLOAD).expect("whole frames")
+    {
         all.extend(payload);
     }
     all
@@ -31,8 +34,15 @@ fn batches() {
     }
     sender.finish(&mut frames, Kind::End).expect("sent");
     let made = carried(&frames);
-    assert_eq!(BatchReceiver::default().receive(made.clone()).expect("readable"), sent);
-    feed_made("batches", vec![made], times(2_000), |bytes| drop(BatchReceiver::default().receive(bytes.to_vec())));
+    assert_eq!(
+        BatchReceiver::default()
+            .receive(made.clone())
+            .expect("readable"),
+        sent
+    );
+    feed_made("batches", vec![made], times(2_000), |bytes| {
+        drop(BatchReceiver::default().receive(bytes.to_vec()))
+    });
 }
 
 #[test]
@@ -40,9 +50,14 @@ fn columns_of_an_input() {
     let (batch, mut frames) = (columns::batch(&mut rng(5)), Vec::new());
     wire::send_columns(&mut frames, batch.schema_ref()).expect("sent");
     let made = carried(&frames);
-    assert_eq!(wire::decode_columns(made.clone()).expect("readable"), batch.schema());
+    assert_eq!(
+        wire::decode_columns(made.clone()).expect("readable"),
+        batch.schema()
+    );
     feed_made("columns", vec![made], times(5_000), |bytes| {
-        let Ok(schema) = wire::decode_columns(bytes.to_vec()) else { return };
+        let Ok(schema) = wire::decode_columns(bytes.to_vec()) else {
+            return;
+        };
         let again = |schema| {
             let mut frames = Vec::new();
             wire::send_columns(&mut frames, schema).expect("sent again");
@@ -55,11 +70,14 @@ fn columns_of_an_input() {
 }
 
 const PROCESS: &str = r#"{
-    "kind": "process", "keys": ["k"], "left": ["x"], "output": [{"name": "k", "from": "key", "index": 0}], "deterministic": true,
+    "kind": "process", "keys": ["k"], "left": ["x"],
+    "output": [{"name": "k", "from": "key", "index": 0}], "deterministic": true,
     "stores": [
-        {"name": "plain", "kind": "key_value"}, {"name": "stamped", "kind": "timestamped_key_value"},
+        {"name": "plain", "kind": "key_value"},
+        {"name": "stamped", "kind": "timestamped_key_value"},
         {"name": "versions", "kind": "versioned", "history_retention": 100, "segment_interval": 10},
-        {"name": "windows", "kind": "timestamped_window", "retention": 100, "window_size": 10, "retain_duplicates": false},
+        {"name": "windows", "kind": "timestamped_window", "retention": 100, "window_size": 10,
+            "retain_duplicates": false},
         {"name": "sessions", "kind": "session", "retention": 100}
     ]
 }"#;
@@ -105,12 +123,28 @@ const ARGUMENTS: [&str; 15] = [
 /// An argument, mostly of the type that it should have.
 fn argument(name: &str, rng: &mut Rng, rows: usize) -> ArrayRef {
     match (name, rng.u8(..8)) {
-        (_, 0) => Arc::new((0..rows).map(|_| rng.bool().then(|| bytes(rng, 3))).collect::<BinaryArray>()),
-        ("is_put" | "reverse" | "descending", _) => Arc::new((0..rows).map(|_| Some(rng.bool())).collect::<BooleanArray>()),
+        (_, 0) => Arc::new(
+            (0..rows)
+                .map(|_| rng.bool().then(|| bytes(rng, 3)))
+                .collect::<BinaryArray>(),
+        ),
+        ("is_put" | "reverse" | "descending", _) => Arc::new(
+            (0..rows)
+                .map(|_| Some(rng.bool()))
+                .collect::<BooleanArray>(),
+        ),
         ("keys" | "values" | "key" | "start_key" | "end_key", _) | ("start" | "end", 1..4) => {
-            Arc::new((0..rows).map(|_| Some(bytes(rng, 3))).collect::<BinaryArray>())
+            Arc::new(
+                (0..rows)
+                    .map(|_| Some(bytes(rng, 3)))
+                    .collect::<BinaryArray>(),
+            )
         }
-        _ => Arc::new((0..rows).map(|_| Some(rng.i64(0..100))).collect::<Int64Array>()),
+        _ => Arc::new(
+            (0..rows)
+                .map(|_| Some(rng.i64(0..100)))
+                .collect::<Int64Array>(),
+        ),
     }
 }
 
@@ -140,7 +174,9 @@ impl Worker for Calls {
     }
 
     fn call(&mut self) -> Result<Message> {
-        self.0.take().ok_or_else(|| Error::new(ErrorKind::InvalidState, "it has nothing more to say"))
+        self.0
+            .take()
+            .ok_or_else(|| Error::new(ErrorKind::InvalidState, "it has nothing more to say"))
     }
 
     fn answer(&mut self, _: &Message) -> Result<()> {
@@ -166,14 +202,23 @@ fn calls() {
         let message = call(&mut rng, &stores[n % stores.len()].name);
         let bytes = sent(&message);
         let read = Message::decode(bytes.clone()).expect("readable");
-        assert_eq!((&read.words, read.batch.columns()), (&message.words, message.batch.columns()));
+        assert_eq!(
+            (&read.words, read.batch.columns()),
+            (&message.words, message.batch.columns())
+        );
         bytes
     });
     feed_made("message", made.collect(), times(3_000), |bytes| {
-        let Ok(message) = Message::decode(bytes.to_vec()) else { return };
-        // Columns without bytes may claim any number of rows, which nobody believes; to be sent again, they would need some.
+        let Ok(message) = Message::decode(bytes.to_vec()) else {
+            return;
+        };
+        // Columns without bytes may claim any number of rows, which nobody believes; to be sent
+        // again, they would need some.
         if message.batch.num_rows() <= 8 * bytes.len() {
-            assert_eq!(Message::decode(sent(&message)).expect("readable again"), message);
+            assert_eq!(
+                Message::decode(sent(&message)).expect("readable again"),
+                message
+            );
         }
         let mut tx = task.begin().expect("begins");
         let mut operator = kind.start(&input.schema()).expect("starts");

@@ -1,4 +1,5 @@
-//! The files of a root: each of them in turn is one that nobody of ours wrote, beside others that are as they should be.
+//! The files of a root: each of them in turn is one that nobody of ours wrote, beside others that
+//! are as they should be.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -8,8 +9,13 @@ use holdfast_core::ProcessingGuarantee::ExactlyOnce;
 use holdfast_core::Result;
 use holdfast_host::executor::Executor;
 use holdfast_host::log::HeadHeader;
-use holdfast_host::protocol::{Attempt, Digest, Epoch, HostId, OperatorName, Owner, Partition, RunNumber, Term};
-use holdfast_host::root::{Asking, Column, Known, Moved, OperatorMeta, Payload, Root, SnapshotId, StorageOptions, StoreSerdes};
+use holdfast_host::protocol::{
+    Attempt, Digest, Epoch, HostId, OperatorName, Owner, Partition, RunNumber, Term,
+};
+use holdfast_host::root::{
+    Asking, Column, Known, Moved, OperatorMeta, Payload, Root, SnapshotId, StorageOptions,
+    StoreSerdes,
+};
 use holdfast_proof::directory;
 
 use crate::{columns, feed_made, rng, times};
@@ -18,7 +24,10 @@ const RUN: RunNumber = RunNumber::FIRST;
 const PARTITION: Partition = Partition(0);
 
 fn open(folder: &Path) -> Result<Root> {
-    Root::open(folder.to_str().expect("a path of ASCII"), &StorageOptions::default())
+    Root::open(
+        folder.to_str().expect("a path of ASCII"),
+        &StorageOptions::default(),
+    )
 }
 
 fn name() -> OperatorName {
@@ -28,18 +37,30 @@ fn name() -> OperatorName {
 /// The operator, as it first took part, or with all of its columns.
 fn operator(first_epoch: Epoch) -> OperatorMeta {
     let batch = columns::batch(&mut rng(9));
-    let mut left: Vec<Column> = batch.schema_ref().fields().iter().map(|field| Column::from(&**field)).collect();
+    let mut left: Vec<Column> = batch
+        .schema_ref()
+        .fields()
+        .iter()
+        .map(|field| Column::from(&**field))
+        .collect();
     if first_epoch == Epoch(0) {
         left.truncate(4);
     }
     // What describes truth values.
-    let serdes = StoreSerdes { key: None, value: Some("626f6f6c".to_owned()) };
+    let serdes = StoreSerdes {
+        key: None,
+        value: Some("626f6f6c".to_owned()),
+    };
     OperatorMeta {
         kind: "join_asof".to_owned(),
         key: left[..1].to_vec(),
         time: None,
         value: Vec::new(),
-        payload: Payload { left, right: Vec::new(), serdes: BTreeMap::from([("hits".to_owned(), serdes)]) },
+        payload: Payload {
+            left,
+            right: Vec::new(),
+            serdes: BTreeMap::from([("hits".to_owned(), serdes)]),
+        },
         settings: BTreeMap::new(),
         first_epoch,
     }
@@ -48,8 +69,21 @@ fn operator(first_epoch: Epoch) -> OperatorMeta {
 /// Asks who owns the partition: this host, whose claim is there.
 fn own(root: &Root) -> Result<()> {
     let endpoint = Some("one:1".to_owned());
-    let host = Owner { term: Term::first(RUN), host: HostId("one".to_owned()), endpoint, token: String::new(), application: None };
-    root.own(&Asking { operator: &name(), partition: PARTITION, run: RUN, host: &host, gone: &HashMap::new() }).map(drop)
+    let host = Owner {
+        term: Term::first(RUN),
+        host: HostId("one".to_owned()),
+        endpoint,
+        token: String::new(),
+        application: None,
+    };
+    root.own(&Asking {
+        operator: &name(),
+        partition: PARTITION,
+        run: RUN,
+        host: &host,
+        gone: &HashMap::new(),
+    })
+    .map(drop)
 }
 
 /// Writes a root with a file of each kind.
@@ -79,12 +113,20 @@ fn write(folder: &Path) -> Result<()> {
     own(&root)?;
     let database = directory().expect("a temporary directory");
     fs::write(database.path().join("CURRENT"), "a database").expect("writes");
-    let id = SnapshotId { operator: name(), partition: PARTITION, epoch: Epoch(0), chain: Digest::of(b"chain") };
+    let id = SnapshotId {
+        operator: name(),
+        partition: PARTITION,
+        epoch: Epoch(0),
+        chain: Digest::of(b"chain"),
+    };
     root.put_snapshot(&id, RUN, database.path(), &mut Known::new())?;
     // What others write: Spark, and `holdfast rewind`.
     for (name, content) in [
         ("query/metadata", r#"{"id":"q"}"#),
-        ("query/offsets/0", "v1\n{\"batchWatermarkMs\":0,\"batchTimestampMs\":7}\n{}"),
+        (
+            "query/offsets/0",
+            "v1\n{\"batchWatermarkMs\":0,\"batchTimestampMs\":7}\n{}",
+        ),
         ("rewinds/00000000000000000009", r#"{"epoch":3}"#),
     ] {
         let path = folder.join(name);
@@ -111,7 +153,11 @@ fn read(folder: &Path) -> Result<()> {
     root.claim("q", "a run", Epoch(0))?;
     let kept = root.operator(&name(), &operator(Epoch(1)), RUN, 1)?;
     for payload in &kept.payloads {
-        payload.left.iter().chain(&payload.right).try_for_each(|column| column.field().map(drop))?;
+        payload
+            .left
+            .iter()
+            .chain(&payload.right)
+            .try_for_each(|column| column.field().map(drop))?;
     }
     own(&root)
 }
@@ -126,7 +172,12 @@ fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
                 folders.push(path);
             } else {
                 let content = fs::read(&path).expect("a file");
-                files.push((path.strip_prefix(folder).expect("below the folder").to_owned(), content));
+                files.push((
+                    path.strip_prefix(folder)
+                        .expect("below the folder")
+                        .to_owned(),
+                    content,
+                ));
             }
         }
     }
@@ -139,28 +190,46 @@ fn roots() {
     write(whole.path()).expect("a root");
     let files = files(whole.path());
     read(whole.path()).expect("what was written is read");
-    feed_made("root", files.iter().map(|(_, content)| content.clone()).collect(), times(40), |bytes| {
-        for (damaged, _) in &files {
-            let folder = directory().expect("a temporary directory");
-            for (name, content) in &files {
-                let path = folder.path().join(name);
-                fs::create_dir_all(path.parent().expect("a folder")).expect("makes");
-                fs::write(path, if name == damaged { bytes } else { content.as_slice() }).expect("writes");
+    feed_made(
+        "root",
+        files.iter().map(|(_, content)| content.clone()).collect(),
+        times(40),
+        |bytes| {
+            for (damaged, _) in &files {
+                let folder = directory().expect("a temporary directory");
+                for (name, content) in &files {
+                    let path = folder.path().join(name);
+                    fs::create_dir_all(path.parent().expect("a folder")).expect("makes");
+                    fs::write(
+                        path,
+                        if name == damaged {
+                            bytes
+                        } else {
+                            content.as_slice()
+                        },
+                    )
+                    .expect("writes");
+                }
+                let _ = read(folder.path());
             }
-            let _ = read(folder.path());
-        }
-    });
+        },
+    );
 }
 
 #[test]
 fn lock_files() {
     let own = Executor::of(std::process::id().cast_signed()).expect("this process");
-    feed_made("lock", vec![own.to_string().into_bytes()], times(5_000), |bytes| {
-        let text = String::from_utf8_lossy(bytes);
-        // As whoever comes upon the lock of another host does.
-        if let Ok(executor) = text.lines().next().unwrap_or_default().parse::<Executor>() {
-            assert_eq!(executor.to_string().parse(), Ok(executor));
-            let _ = executor.is_alive();
-        }
-    });
+    feed_made(
+        "lock",
+        vec![own.to_string().into_bytes()],
+        times(5_000),
+        |bytes| {
+            let text = String::from_utf8_lossy(bytes);
+            // As whoever comes upon the lock of another host does.
+            if let Ok(executor) = text.lines().next().unwrap_or_default().parse::<Executor>() {
+                assert_eq!(executor.to_string().parse(), Ok(executor));
+                let _ = executor.is_alive();
+            }
+        },
+    );
 }

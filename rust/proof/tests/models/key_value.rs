@@ -1,7 +1,9 @@
 //! The key-value store against a map, in files and in memory, with transactions and without.
 
 use crate::pair::{Event, Pair, Subject, event, folder};
-use holdfast_core::{Durability, KeyValueStore, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Transaction};
+use holdfast_core::{
+    Durability, KeyValueStore, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Transaction,
+};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,12 +31,14 @@ fn key() -> impl Strategy<Value = Key> {
 fn step() -> impl Strategy<Value = Step> {
     let end = || prop::option::weighted(0.9, key());
     prop_oneof![
-        8 => prop::collection::vec((key(), prop::option::weighted(0.8, any::<u8>())), 1..8).prop_map(Step::Puts),
+        8 => prop::collection::vec((key(), prop::option::weighted(0.8, any::<u8>())), 1..8)
+            .prop_map(Step::Puts),
         1 => (key(), any::<u8>()).prop_map(|(key, value)| Step::PutIfAbsent(key, value)),
         1 => key().prop_map(Step::Delete),
         4 => (end(), end()).prop_map(|(from, to)| Step::DeleteRange(from, to)),
         2 => prop::collection::vec(key(), 0..6).prop_map(Step::Gets),
-        4 => (end(), end(), any::<bool>()).prop_map(|(from, to, reverse)| Step::Scan(from, to, reverse)),
+        4 => (end(), end(), any::<bool>())
+            .prop_map(|(from, to, reverse)| Step::Scan(from, to, reverse)),
         1 => key().prop_map(Step::Prefix),
         9 => event().prop_map(Step::Event),
     ]
@@ -49,31 +53,55 @@ impl Subject for StoreSpec {
     }
 
     fn kept(&self, committed: &Model) -> Model {
-        if self.persistent { committed.clone() } else { Model::new() }
+        if self.persistent {
+            committed.clone()
+        } else {
+            Model::new()
+        }
     }
 
     fn durability(&self) -> Option<Durability> {
         (self.persistent && self.transactional).then_some(Durability::Changelog)
     }
 
-    fn check(&self, task: &Task, view: &mut Transaction, model: &Model) -> Result<(), TestCaseError> {
-        let (store, expected): (_, Vec<_>) = (task.key_value("s").unwrap(), model.clone().into_iter().collect());
+    fn check(
+        &self,
+        task: &Task,
+        view: &mut Transaction,
+        model: &Model,
+    ) -> Result<(), TestCaseError> {
+        let (store, expected): (_, Vec<_>) = (
+            task.key_value("s").unwrap(),
+            model.clone().into_iter().collect(),
+        );
         prop_assert_eq!(&rows(&store, view, None, None, false), &expected);
-        prop_assert_eq!(rows(&store, view, None, None, true), expected.into_iter().rev().collect::<Vec<_>>());
+        prop_assert_eq!(
+            rows(&store, view, None, None, true),
+            expected.into_iter().rev().collect::<Vec<_>>()
+        );
         Ok(())
     }
 }
 
 fn open(dir: &Path, spec: &StoreSpec) -> (Arc<Task>, KeyValueStore) {
     // Without a log: its fsyncs are what would take the time here.
-    let options = TaskOptions { durability: Durability::Changelog, ..TaskOptions::default() };
+    let options = TaskOptions {
+        durability: Durability::Changelog,
+        ..TaskOptions::default()
+    };
     let task = Task::open(dir, std::slice::from_ref(spec), options).unwrap();
     let store = task.key_value("s").unwrap();
     (task, store)
 }
 
 /// Stops after every row, so that resuming is tested too.
-fn rows(store: &KeyValueStore, tx: &mut Transaction, from: Option<&[u8]>, to: Option<&[u8]>, reverse: bool) -> Vec<(Key, Vec<u8>)> {
+fn rows(
+    store: &KeyValueStore,
+    tx: &mut Transaction,
+    from: Option<&[u8]>,
+    to: Option<&[u8]>,
+    reverse: bool,
+) -> Vec<(Key, Vec<u8>)> {
     let mut scan = store.range(tx, from, to, reverse).unwrap();
     let mut rows = Vec::new();
     while scan
@@ -112,7 +140,9 @@ impl Pair<StoreSpec> {
             }
             Step::PutIfAbsent(key, value) => {
                 let mut found = None;
-                self.writes(|store, tx| found = store.put_if_absent(tx, &key, Some(&[value])).unwrap());
+                self.writes(|store, tx| {
+                    found = store.put_if_absent(tx, &key, Some(&[value])).unwrap()
+                });
                 prop_assert_eq!(&found, &self.open.get(&key).cloned());
                 self.open.entry(key).or_insert(vec![value]);
             }
@@ -122,23 +152,44 @@ impl Pair<StoreSpec> {
                 prop_assert_eq!(found, self.open.remove(&key));
             }
             Step::DeleteRange(from, to) => {
-                self.writes(|store, tx| store.delete_range(tx, from.as_deref(), to.as_deref()).unwrap());
+                self.writes(|store, tx| {
+                    store
+                        .delete_range(tx, from.as_deref(), to.as_deref())
+                        .unwrap()
+                });
                 self.open.retain(|key, _| !inside(key, &from, &to));
             }
             Step::Gets(keys) => {
                 let slices: Vec<_> = keys.iter().map(Vec::as_slice).collect();
                 let mut found = vec![None; keys.len()];
                 let mut tx = self.task.transaction().unwrap();
-                store.get_batch(&mut tx, &slices, |n, value| found[n] = value.map(<[u8]>::to_vec)).unwrap();
+                store
+                    .get_batch(&mut tx, &slices, |n, value| {
+                        found[n] = value.map(<[u8]>::to_vec)
+                    })
+                    .unwrap();
                 for (key, found) in keys.iter().zip(found) {
-                    let one = store.get(&mut tx, key, |value| value.map(<[u8]>::to_vec)).unwrap();
+                    let one = store
+                        .get(&mut tx, key, |value| value.map(<[u8]>::to_vec))
+                        .unwrap();
                     prop_assert_eq!(&one, &self.open.get(key).cloned());
                     prop_assert_eq!(found, one);
                 }
             }
             Step::Scan(from, to, reverse) => {
-                let found = rows(&store, &mut self.task.transaction().unwrap(), from.as_deref(), to.as_deref(), reverse);
-                let mut expected: Vec<_> = self.open.clone().into_iter().filter(|(key, _)| inside(key, &from, &to)).collect();
+                let found = rows(
+                    &store,
+                    &mut self.task.transaction().unwrap(),
+                    from.as_deref(),
+                    to.as_deref(),
+                    reverse,
+                );
+                let mut expected: Vec<_> = self
+                    .open
+                    .clone()
+                    .into_iter()
+                    .filter(|(key, _)| inside(key, &from, &to))
+                    .collect();
                 if reverse {
                     expected.reverse();
                 }
@@ -146,13 +197,20 @@ impl Pair<StoreSpec> {
             }
             Step::Prefix(prefix) => {
                 let mut found = Vec::new();
-                let mut scan = store.prefix_scan(&mut self.task.transaction().unwrap(), &prefix, None, false).unwrap();
+                let mut scan = store
+                    .prefix_scan(&mut self.task.transaction().unwrap(), &prefix, None, false)
+                    .unwrap();
                 let mut visit = |key: &[u8], value: &[u8]| {
                     found.push((key.to_vec(), value.to_vec()));
                     holdfast_core::Step::Next
                 };
                 prop_assert!(!scan.for_each(&mut visit).unwrap());
-                let expected: Vec<_> = self.open.clone().into_iter().filter(|(key, _)| key.starts_with(&prefix)).collect();
+                let expected: Vec<_> = self
+                    .open
+                    .clone()
+                    .into_iter()
+                    .filter(|(key, _)| key.starts_with(&prefix))
+                    .collect();
                 prop_assert_eq!(found, expected);
             }
             Step::Event(event) => {
@@ -179,7 +237,8 @@ proptest! {
         persistent in prop::bool::weighted(0.7),
         transactional in prop::bool::weighted(0.7),
     ) {
-        let spec = StoreSpec { persistent, transactional, ..StoreSpec::new("s", StoreKind::KeyValue) };
+        let spec = StoreSpec { persistent, transactional,
+            ..StoreSpec::new("s", StoreKind::KeyValue) };
         let mut pair = Pair::new(spec, folder(), Model::new());
         for step in steps {
             pair.step(step)?;
@@ -191,15 +250,22 @@ proptest! {
 fn a_pending_range_delete_is_not_an_empty_transaction() {
     let dir = tempfile::tempdir().unwrap();
     let (task, store) = open(dir.path(), &StoreSpec::new("s", StoreKind::KeyValue));
-    store.put(&mut task.transaction().unwrap(), b"k", Some(b"v")).unwrap();
+    store
+        .put(&mut task.transaction().unwrap(), b"k", Some(b"v"))
+        .unwrap();
     task.commit(OffsetChange::Keep).unwrap();
     let mut tx = task.begin().unwrap();
     store.delete_range(&mut tx, None, None).unwrap();
     assert!(!tx.is_empty());
     assert!(tx.uncommitted_bytes() > 0);
     assert!(store.uncommitted_bytes(&tx) > 0);
-    task.commit_transaction(tx, holdfast_core::Commit::default()).unwrap();
-    assert!(store.get(&mut task.begin().unwrap(), b"k", |found| found.is_none()).unwrap());
+    task.commit_transaction(tx, holdfast_core::Commit::default())
+        .unwrap();
+    assert!(
+        store
+            .get(&mut task.begin().unwrap(), b"k", |found| found.is_none())
+            .unwrap()
+    );
 }
 
 #[test]
@@ -210,7 +276,8 @@ fn a_range_delete_is_a_change_of_every_row_in_it() {
     for key in [b"a", b"b", b"c", b"d"] {
         store.put(&mut tx, key, Some(b"1")).unwrap();
     }
-    task.commit_transaction(tx, holdfast_core::Commit::default()).unwrap();
+    task.commit_transaction(tx, holdfast_core::Commit::default())
+        .unwrap();
     let mut tx = task.begin().unwrap();
     store.delete_range(&mut tx, Some(b"b"), None).unwrap();
     store.put(&mut tx, b"c", Some(b"2")).unwrap();
@@ -221,10 +288,21 @@ fn a_range_delete_is_a_change_of_every_row_in_it() {
             Ok(())
         };
         task.for_each_change("s", &mut tx, &mut note).unwrap();
-        assert_eq!(changes, [(b"b".to_vec(), None), (b"c".to_vec(), Some(b"2".to_vec())), (b"d".to_vec(), None)]);
+        assert_eq!(
+            changes,
+            [
+                (b"b".to_vec(), None),
+                (b"c".to_vec(), Some(b"2".to_vec())),
+                (b"d".to_vec(), None)
+            ]
+        );
     }
-    task.commit_transaction(tx, holdfast_core::Commit::default()).unwrap();
-    let found: Vec<_> = rows(&store, &mut task.begin().unwrap(), None, None, false).into_iter().map(|(key, _)| key).collect();
+    task.commit_transaction(tx, holdfast_core::Commit::default())
+        .unwrap();
+    let found: Vec<_> = rows(&store, &mut task.begin().unwrap(), None, None, false)
+        .into_iter()
+        .map(|(key, _)| key)
+        .collect();
     assert_eq!(found, [b"a", b"c"]);
 }
 
@@ -236,12 +314,22 @@ fn a_range_delete_of_many_rows_is_one_record() {
     for n in 0..10_000u32 {
         store.put(&mut tx, &n.to_be_bytes(), Some(b"v")).unwrap();
     }
-    task.commit_transaction(tx, holdfast_core::Commit::default()).unwrap();
+    task.commit_transaction(tx, holdfast_core::Commit::default())
+        .unwrap();
     let mut tx = task.begin().unwrap();
-    store.delete_range(&mut tx, Some(&100u32.to_be_bytes()), None).unwrap();
-    assert!(tx.uncommitted_bytes() < 1000, "{} bytes", tx.uncommitted_bytes());
-    store.put(&mut tx, &200u32.to_be_bytes(), Some(b"w")).unwrap();
-    task.commit_transaction(tx, holdfast_core::Commit::default()).unwrap();
+    store
+        .delete_range(&mut tx, Some(&100u32.to_be_bytes()), None)
+        .unwrap();
+    assert!(
+        tx.uncommitted_bytes() < 1000,
+        "{} bytes",
+        tx.uncommitted_bytes()
+    );
+    store
+        .put(&mut tx, &200u32.to_be_bytes(), Some(b"w"))
+        .unwrap();
+    task.commit_transaction(tx, holdfast_core::Commit::default())
+        .unwrap();
     task.close().unwrap();
     let (task, store) = open(dir.path(), &StoreSpec::new("s", StoreKind::KeyValue));
     let found = rows(&store, &mut task.begin().unwrap(), None, None, false);

@@ -1,5 +1,5 @@
-//! Stores against their models: random operations of every kind of store among commits, rollbacks, reopens, compactions, and
-//! readers of both levels whose views must stay as they were.
+//! Stores against their models: random operations of every kind of store among commits, rollbacks,
+//! reopens, compactions, and readers of both levels whose views must stay as they were.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod key_value;

@@ -1,6 +1,9 @@
 //! A store beside its model through all that befalls a store of any kind.
 
-use holdfast_core::{Durability, Offset, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, TopicPartition, Transaction};
+use holdfast_core::{
+    Durability, Offset, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, TopicPartition,
+    Transaction,
+};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +22,8 @@ pub enum Event {
     Views,
 }
 
-/// Drawn beside the operations of a kind of store; with a weight of 9 it is as often as each of them has reason to be.
+/// Drawn beside the operations of a kind of store; with a weight of 9 it is as often as each of
+/// them has reason to be.
 pub fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         3 => Just(Event::Commit),
@@ -43,28 +47,38 @@ pub trait Subject {
         committed.clone()
     }
 
-    /// What a crash leaves: the last commit, or one since the last flush. Nothing is said of a store that a reopen empties, or
-    /// that has no transactions.
+    /// What a crash leaves: the last commit, or one since the last flush. Nothing is said of a
+    /// store that a reopen empties, or that has no transactions.
     fn durability(&self) -> Option<Durability>;
 
     /// Whether a reader sees what the model holds.
-    fn check(&self, task: &Task, view: &mut Transaction, model: &Self::Model) -> Result<(), TestCaseError>;
+    fn check(
+        &self,
+        task: &Task,
+        view: &mut Transaction,
+        model: &Self::Model,
+    ) -> Result<(), TestCaseError>;
 }
 
 /// Where a store is; in memory it is empty after a reopen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// With the memory of a transaction, in bytes: it spills at every batch, now and then, or never.
+    /// With the memory of a transaction, in bytes: it spills at every batch, now and then, or
+    /// never.
     Files(Durability, i64),
     Memory,
     MemoryBesideFiles,
 }
 
 pub fn place() -> impl Strategy<Value = Place> {
-    let files = [0, 300, -1]
-        .into_iter()
-        .flat_map(|limit| [Durability::Sync, Durability::Changelog].map(|durability| Place::Files(durability, limit)));
-    prop::sample::select(files.chain([Place::Memory, Place::MemoryBesideFiles]).collect::<Vec<_>>())
+    let files = [0, 300, -1].into_iter().flat_map(|limit| {
+        [Durability::Sync, Durability::Changelog].map(|durability| Place::Files(durability, limit))
+    });
+    prop::sample::select(
+        files
+            .chain([Place::Memory, Place::MemoryBesideFiles])
+            .collect::<Vec<_>>(),
+    )
 }
 
 impl Place {
@@ -72,13 +86,31 @@ impl Place {
     pub fn open(self, dir: &Path, kind: StoreKind) -> Arc<Task> {
         let spec = StoreSpec::new("s", kind);
         match self {
-            Self::Files(durability, uncommitted_max_bytes) => {
-                Task::open(dir, &[spec], TaskOptions { durability, uncommitted_max_bytes, ..TaskOptions::default() }).unwrap()
-            }
+            Self::Files(durability, uncommitted_max_bytes) => Task::open(
+                dir,
+                &[spec],
+                TaskOptions {
+                    durability,
+                    uncommitted_max_bytes,
+                    ..TaskOptions::default()
+                },
+            )
+            .unwrap(),
             Self::Memory => Task::open_in_memory(&[spec], TaskOptions::default()).unwrap(),
             Self::MemoryBesideFiles => {
                 let beside = StoreSpec::new("beside", StoreKind::KeyValue);
-                Task::open(dir, &[beside, StoreSpec { persistent: false, ..spec }], TaskOptions::default()).unwrap()
+                Task::open(
+                    dir,
+                    &[
+                        beside,
+                        StoreSpec {
+                            persistent: false,
+                            ..spec
+                        },
+                    ],
+                    TaskOptions::default(),
+                )
+                .unwrap()
             }
         }
     }
@@ -108,14 +140,24 @@ impl<S: Subject> Pair<S> {
     /// A store in a folder that has what the model has.
     pub fn new(subject: S, dir: TempDir, model: S::Model) -> Self {
         let task = subject.open(dir.path());
-        Self { subject, task, open: model.clone(), committed: model.clone(), kept: BTreeMap::from([(0, model)]), views: Vec::new(), dir }
+        Self {
+            subject,
+            task,
+            open: model.clone(),
+            committed: model.clone(),
+            kept: BTreeMap::from([(0, model)]),
+            views: Vec::new(),
+            dir,
+        }
     }
 
     pub fn befall(&mut self, event: Event) {
         match event {
             Event::Commit => {
                 let number = self.last() + 1;
-                self.task.commit(OffsetChange::Set(vec![(log(), Some(Offset(number)))])).unwrap();
+                self.task
+                    .commit(OffsetChange::Set(vec![(log(), Some(Offset(number)))]))
+                    .unwrap();
                 self.committed = self.open.clone();
                 self.kept.insert(number, self.committed.clone());
                 if self.subject.durability() != Some(Durability::Changelog) {
@@ -142,9 +184,17 @@ impl<S: Subject> Pair<S> {
                 copy_as_killed(self.dir.path(), left.path());
                 self.task = self.subject.open(left.path());
                 self.dir = left;
-                let number = self.task.committed_offset(&log()).unwrap().map_or(0, |offset| offset.0);
+                let number = self
+                    .task
+                    .committed_offset(&log())
+                    .unwrap()
+                    .map_or(0, |offset| offset.0);
                 self.kept.retain(|kept, _| *kept <= number);
-                assert_eq!(self.last(), number, "the state goes back behind what is on disk");
+                assert_eq!(
+                    self.last(),
+                    number,
+                    "the state goes back behind what is on disk"
+                );
                 self.forget_older();
                 self.committed = self.kept[&number].clone();
                 self.open = self.committed.clone();
@@ -159,7 +209,8 @@ impl<S: Subject> Pair<S> {
             Event::Views => {
                 let uncommitted = self.task.read_uncommitted().unwrap();
                 self.views.push((uncommitted, self.open.clone()));
-                self.views.push((self.task.begin().unwrap(), self.committed.clone()));
+                self.views
+                    .push((self.task.begin().unwrap(), self.committed.clone()));
             }
         }
     }
@@ -183,10 +234,14 @@ impl<S: Subject> Pair<S> {
 }
 
 fn log() -> TopicPartition {
-    TopicPartition { topic: "log".into(), partition: 0 }
+    TopicPartition {
+        topic: "log".into(),
+        partition: 0,
+    }
 }
 
-/// Copies a database's files as a kill leaves them: all of one moment, so again if one has come, grown or gone meanwhile.
+/// Copies a database's files as a kill leaves them: all of one moment, so again if one has come,
+/// grown or gone meanwhile.
 fn copy_as_killed(from: &Path, to: &Path) {
     loop {
         let before = files(from, Path::new(""));
@@ -204,7 +259,9 @@ fn copy_as_killed(from: &Path, to: &Path) {
 
 /// The lengths of the files below a folder, by their paths within it.
 fn files(root: &Path, folder: &Path) -> BTreeMap<PathBuf, u64> {
-    let Ok(entries) = std::fs::read_dir(root.join(folder)) else { return BTreeMap::new() };
+    let Ok(entries) = std::fs::read_dir(root.join(folder)) else {
+        return BTreeMap::new();
+    };
     let found = entries.flatten().flat_map(|entry| {
         let path = folder.join(entry.file_name());
         match entry.metadata() {
@@ -218,7 +275,9 @@ fn files(root: &Path, folder: &Path) -> BTreeMap<PathBuf, u64> {
 
 /// Every spill syncs files; memory makes that cheap.
 pub fn folder() -> TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
 }
 
 /// One of six keys: prefixes of one another, and zero bytes, which a careless layout mixes up.

@@ -1,8 +1,11 @@
-//! The timestamped key-value store against a map, in memory, and in files on the rows of a store without timestamps: all of them
-//! are there, and move as they are written.
+//! The timestamped key-value store against a map, in memory, and in files on the rows of a store
+//! without timestamps: all of them are there, and move as they are written.
 
 use crate::pair::{Event, Pair, Place, Subject, event, folder, key, place};
-use holdfast_core::{Durability, NO_TIMESTAMP, OffsetChange, Stamped, StoreKind, Task, Timestamp, TimestampedKeyValueStore, Transaction};
+use holdfast_core::{
+    Durability, NO_TIMESTAMP, OffsetChange, Stamped, StoreKind, Task, Timestamp,
+    TimestampedKeyValueStore, Transaction,
+};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,10 +24,13 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (0u8..6, prop::option::of(any::<u8>()), any::<i64>()).prop_map(|(key, value, at)| Step::Put(key, value, at)),
+        6 => (0u8..6, prop::option::of(any::<u8>()), any::<i64>())
+            .prop_map(|(key, value, at)| Step::Put(key, value, at)),
         2 => prop::collection::vec(0u8..6, 0..6).prop_map(Step::Get),
-        2 => (prop::option::of(0u8..6), prop::option::of(0u8..6), any::<bool>()).prop_map(|(a, b, r)| Step::Range(a, b, r)),
-        1 => (prop::option::of(0u8..6), prop::option::of(0u8..6)).prop_map(|(a, b)| Step::DeleteRange(a, b)),
+        2 => (prop::option::of(0u8..6), prop::option::of(0u8..6), any::<bool>())
+            .prop_map(|(a, b, r)| Step::Range(a, b, r)),
+        1 => (prop::option::of(0u8..6), prop::option::of(0u8..6))
+            .prop_map(|(a, b)| Step::DeleteRange(a, b)),
         6 => event().prop_map(Step::Event),
     ]
 }
@@ -39,16 +45,28 @@ impl Subject for Timestamped {
     }
 
     fn kept(&self, committed: &Model) -> Model {
-        if self.0.durability().is_some() { committed.clone() } else { Model::new() }
+        if self.0.durability().is_some() {
+            committed.clone()
+        } else {
+            Model::new()
+        }
     }
 
     fn durability(&self) -> Option<Durability> {
         self.0.durability()
     }
 
-    fn check(&self, task: &Task, view: &mut Transaction, model: &Model) -> Result<(), TestCaseError> {
+    fn check(
+        &self,
+        task: &Task,
+        view: &mut Transaction,
+        model: &Model,
+    ) -> Result<(), TestCaseError> {
         let store = task.timestamped_key_value("s").unwrap();
-        prop_assert_eq!(rows(&store, view, None, None, false), expected(model, None, None, false));
+        prop_assert_eq!(
+            rows(&store, view, None, None, false),
+            expected(model, None, None, false)
+        );
         Ok(())
     }
 }
@@ -56,7 +74,13 @@ impl Subject for Timestamped {
 type Row = (Vec<u8>, (u8, i64));
 
 /// Stops after every row, so that resuming is tested too.
-fn rows(store: &TimestampedKeyValueStore, tx: &mut Transaction, low: Option<&[u8]>, high: Option<&[u8]>, reverse: bool) -> Vec<Row> {
+fn rows(
+    store: &TimestampedKeyValueStore,
+    tx: &mut Transaction,
+    low: Option<&[u8]>,
+    high: Option<&[u8]>,
+    reverse: bool,
+) -> Vec<Row> {
     let mut scan = store.range(tx, low, high, reverse).unwrap();
     let mut found = Vec::new();
     let mut visit = |key: &[u8], row: Stamped<'_>| {
@@ -72,7 +96,11 @@ fn inside(key: &[u8], low: Option<&[u8]>, high: Option<&[u8]>) -> bool {
 }
 
 fn expected(model: &Model, low: Option<&[u8]>, high: Option<&[u8]>, reverse: bool) -> Vec<Row> {
-    let mut rows: Vec<_> = model.clone().into_iter().filter(|(key, _)| inside(key, low, high)).collect();
+    let mut rows: Vec<_> = model
+        .clone()
+        .into_iter()
+        .filter(|(key, _)| inside(key, low, high))
+        .collect();
     if reverse {
         rows.reverse();
     }
@@ -86,7 +114,14 @@ impl Pair<Timestamped> {
             Step::Put(n, value, at) => {
                 let bytes = value.map(|value| [value]);
                 let bytes = bytes.as_ref().map(|value| value.as_slice());
-                store.put(&mut self.task.transaction().unwrap(), &key(n), bytes, Timestamp(at)).unwrap();
+                store
+                    .put(
+                        &mut self.task.transaction().unwrap(),
+                        &key(n),
+                        bytes,
+                        Timestamp(at),
+                    )
+                    .unwrap();
                 match value {
                     Some(value) => self.open.insert(key(n), (value, at)),
                     None => self.open.remove(&key(n)),
@@ -97,23 +132,39 @@ impl Pair<Timestamped> {
                 let slices: Vec<_> = keys.iter().map(Vec::as_slice).collect();
                 let mut tx = self.task.transaction().unwrap();
                 let mut found = vec![None; keys.len()];
-                store.get_batch(&mut tx, &slices, |n, row| found[n] = row.map(|row| (row.value[0], row.timestamp.0))).unwrap();
+                store
+                    .get_batch(&mut tx, &slices, |n, row| {
+                        found[n] = row.map(|row| (row.value[0], row.timestamp.0))
+                    })
+                    .unwrap();
                 for (key, found) in slices.iter().zip(found) {
                     prop_assert_eq!(found, self.open.get(*key).copied());
-                    let one = store.get(&mut tx, key, |row| row.map(|row| (row.value[0], row.timestamp.0))).unwrap();
+                    let one = store
+                        .get(&mut tx, key, |row| {
+                            row.map(|row| (row.value[0], row.timestamp.0))
+                        })
+                        .unwrap();
                     prop_assert_eq!(one, found);
                 }
             }
             Step::Range(low, high, reverse) => {
                 let (low, high) = (low.map(key), high.map(key));
                 let (low, high) = (low.as_deref(), high.as_deref());
-                let found = rows(&store, &mut self.task.transaction().unwrap(), low, high, reverse);
+                let found = rows(
+                    &store,
+                    &mut self.task.transaction().unwrap(),
+                    low,
+                    high,
+                    reverse,
+                );
                 prop_assert_eq!(found, expected(&self.open, low, high, reverse));
             }
             Step::DeleteRange(low, high) => {
                 let (low, high) = (low.map(key), high.map(key));
                 let (low, high) = (low.as_deref(), high.as_deref());
-                store.delete_range(&mut self.task.transaction().unwrap(), low, high).unwrap();
+                store
+                    .delete_range(&mut self.task.transaction().unwrap(), low, high)
+                    .unwrap();
                 self.open.retain(|key, _| !inside(key, low, high));
             }
             Step::Event(event) => self.befall(event),
@@ -135,7 +186,8 @@ proptest! {
         if place.durability().is_some() {
             let before = place.open(dir.path(), StoreKind::KeyValue);
             for (n, value) in plain {
-                before.key_value("s").unwrap().put(&mut before.transaction().unwrap(), &key(n), Some(&[value])).unwrap();
+                before.key_value("s").unwrap()
+                    .put(&mut before.transaction().unwrap(), &key(n), Some(&[value])).unwrap();
                 model.insert(key(n), (value, NO_TIMESTAMP.0));
             }
             before.commit(OffsetChange::Keep).unwrap();

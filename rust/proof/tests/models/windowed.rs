@@ -1,7 +1,10 @@
 //! Window and session stores against plain maps.
 
 use crate::pair::{Event, Pair, Place, Subject, event, folder, key, place};
-use holdfast_core::{Durability, NO_TIMESTAMP, SessionQuery, StoreKind, Task, Timestamp, Transaction, WindowPut, WindowedKey};
+use holdfast_core::{
+    Durability, NO_TIMESTAMP, SessionQuery, StoreKind, Task, Timestamp, Transaction, WindowPut,
+    WindowedKey,
+};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,14 +34,16 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => prop::collection::vec(put, 1..12).prop_map(Step::Puts),
         4 => (prop::option::of(0u8..6), prop::option::of(0u8..6), time(), -5i64..90, any::<bool>())
-            .prop_map(|(low, high, from, span, reverse)| Step::Scan { keys: (low, high), from, span, reverse }),
+            .prop_map(|(low, high, from, span, reverse)| Step::Scan { keys: (low, high), from, span,
+                reverse }),
         2 => prop::collection::vec((0u8..6, time(), -3i64..60), 0..6).prop_map(Step::Find),
         2 => prop::collection::vec((0u8..6, time(), 0i64..6), 0..6).prop_map(Step::Gets),
         9 => event().prop_map(Step::Event),
     ]
 }
 
-/// (time, key, more) → value, in the order of scans: `more` is a duplicate's number or a session's start.
+/// (time, key, more) → value, in the order of scans: `more` is a duplicate's number or a session's
+/// start.
 #[derive(Clone, Default, Debug)]
 struct Model {
     rows: BTreeMap<(i64, Vec<u8>, i64), u8>,
@@ -48,7 +53,8 @@ struct Model {
 
 impl Model {
     fn horizon(&self) -> i64 {
-        self.stream_time.map_or(i64::MIN, |time| time - RETENTION + 1)
+        self.stream_time
+            .map_or(i64::MIN, |time| time - RETENTION + 1)
     }
 
     fn put(&mut self, time: i64, key: Vec<u8>, more: i64, value: Option<u8>) -> bool {
@@ -65,11 +71,17 @@ impl Model {
 
     fn visible(&self) -> impl DoubleEndedIterator<Item = (&(i64, Vec<u8>, i64), &u8)> {
         let horizon = self.horizon();
-        self.rows.iter().filter(move |((time, _, _), _)| *time >= horizon)
+        self.rows
+            .iter()
+            .filter(move |((time, _, _), _)| *time >= horizon)
     }
 
     fn get(&self, time: i64, key: &[u8], more: i64) -> Option<u8> {
-        if time < self.horizon() { None } else { self.rows.get(&(time, key.to_vec(), more)).copied() }
+        if time < self.horizon() {
+            None
+        } else {
+            self.rows.get(&(time, key.to_vec(), more)).copied()
+        }
     }
 }
 
@@ -95,7 +107,11 @@ struct Windowed {
 
 /// The timestamp of a put, where the store has any.
 fn stamp(kind: Kind, start: i64, value: u8) -> i64 {
-    if kind == Kind::Timestamped { start * 256 + i64::from(value) } else { NO_TIMESTAMP.0 }
+    if kind == Kind::Timestamped {
+        start * 256 + i64::from(value)
+    } else {
+        NO_TIMESTAMP.0
+    }
 }
 
 impl Subject for Windowed {
@@ -103,29 +119,51 @@ impl Subject for Windowed {
 
     fn open(&self, dir: &Path) -> Arc<Task> {
         let kind = match self.kind {
-            Kind::Session => StoreKind::Session { retention: RETENTION },
+            Kind::Session => StoreKind::Session {
+                retention: RETENTION,
+            },
             kind => {
                 let retain_duplicates = kind == Kind::Duplicates;
                 let timestamped = kind == Kind::Timestamped;
-                StoreKind::Window { retention: RETENTION, window_size: SIZE, retain_duplicates, timestamped }
+                StoreKind::Window {
+                    retention: RETENTION,
+                    window_size: SIZE,
+                    retain_duplicates,
+                    timestamped,
+                }
             }
         };
         self.place.open(dir, kind)
     }
 
     fn kept(&self, committed: &Model) -> Model {
-        if self.place.durability().is_some() { committed.clone() } else { Model::default() }
+        if self.place.durability().is_some() {
+            committed.clone()
+        } else {
+            Model::default()
+        }
     }
 
     fn durability(&self) -> Option<Durability> {
         self.place.durability()
     }
 
-    fn check(&self, task: &Task, view: &mut Transaction, model: &Model) -> Result<(), TestCaseError> {
+    fn check(
+        &self,
+        task: &Task,
+        view: &mut Transaction,
+        model: &Model,
+    ) -> Result<(), TestCaseError> {
         let mut expected = self.expected(model, (None, None), i64::MIN, i64::MAX);
-        prop_assert_eq!(&self.scan(task, view, (None, None), i64::MIN, i64::MAX, false), &expected);
+        prop_assert_eq!(
+            &self.scan(task, view, (None, None), i64::MIN, i64::MAX, false),
+            &expected
+        );
         expected.reverse();
-        prop_assert_eq!(self.scan(task, view, (None, None), i64::MIN, i64::MAX, true), expected);
+        prop_assert_eq!(
+            self.scan(task, view, (None, None), i64::MIN, i64::MAX, true),
+            expected
+        );
         Ok(())
     }
 }
@@ -134,26 +172,62 @@ impl Windowed {
     fn row(&self, (time, key, more): &(i64, Vec<u8>, i64), value: u8) -> Row {
         match self.kind {
             Kind::Session => (key.clone(), *more, *time, value, NO_TIMESTAMP.0),
-            kind => (key.clone(), *time, time + SIZE, value, stamp(kind, *time, value)),
+            kind => (
+                key.clone(),
+                *time,
+                time + SIZE,
+                value,
+                stamp(kind, *time, value),
+            ),
         }
     }
 
-    fn scan(&self, task: &Task, tx: &mut Transaction, (low, high): Keys<'_>, from: i64, to: i64, reverse: bool) -> Vec<Row> {
+    fn scan(
+        &self,
+        task: &Task,
+        tx: &mut Transaction,
+        (low, high): Keys<'_>,
+        from: i64,
+        to: i64,
+        reverse: bool,
+    ) -> Vec<Row> {
         let mut rows = Vec::new();
         // Stops after every row, so that resuming is tested too.
         if self.kind == Kind::Session {
             let (earliest_end, latest_start) = (Timestamp(from), Timestamp(to));
-            let query = SessionQuery { key_from: low, key_to: high, earliest_end, latest_start, reverse };
+            let query = SessionQuery {
+                key_from: low,
+                key_to: high,
+                earliest_end,
+                latest_start,
+                reverse,
+            };
             let mut scan = task.session("s").unwrap().find_sessions(tx, query).unwrap();
             let mut visit = |session: WindowedKey<'_>, value: &[u8]| {
-                rows.push((session.key.to_vec(), session.start.0, session.end.0, value[0], NO_TIMESTAMP.0));
+                rows.push((
+                    session.key.to_vec(),
+                    session.start.0,
+                    session.end.0,
+                    value[0],
+                    NO_TIMESTAMP.0,
+                ));
                 false
             };
             while scan.for_each(&mut visit).unwrap() {}
         } else {
-            let mut scan = task.window("s").unwrap().fetch_range(tx, low, high, Timestamp(from), Timestamp(to), reverse).unwrap();
+            let mut scan = task
+                .window("s")
+                .unwrap()
+                .fetch_range(tx, low, high, Timestamp(from), Timestamp(to), reverse)
+                .unwrap();
             let mut visit = |window: WindowedKey<'_>, found: holdfast_core::Stamped<'_>| {
-                rows.push((window.key.to_vec(), window.start.0, window.end.0, found.value[0], found.timestamp.0));
+                rows.push((
+                    window.key.to_vec(),
+                    window.start.0,
+                    window.end.0,
+                    found.value[0],
+                    found.timestamp.0,
+                ));
                 false
             };
             while scan.for_each(&mut visit).unwrap() {}
@@ -162,12 +236,15 @@ impl Windowed {
     }
 
     fn expected(&self, model: &Model, (low, high): Keys<'_>, from: i64, to: i64) -> Vec<Row> {
-        let in_keys = |key: &[u8]| low.is_none_or(|low| key >= low) && high.is_none_or(|high| key <= high);
+        let in_keys =
+            |key: &[u8]| low.is_none_or(|low| key >= low) && high.is_none_or(|high| key <= high);
         let in_time = |time: i64, more: i64| match self.kind {
             Kind::Session => time >= from && more <= to,
             _ => time >= from && time <= to,
         };
-        let rows = model.visible().filter(|((time, key, more), _)| in_keys(key) && in_time(*time, *more));
+        let rows = model
+            .visible()
+            .filter(|((time, key, more), _)| in_keys(key) && in_time(*time, *more));
         rows.map(|(row, value)| self.row(row, *value)).collect()
     }
 }
@@ -180,13 +257,27 @@ impl Pair<Windowed> {
         let mut tx = self.task.transaction().unwrap();
         let more = match self.subject.kind {
             Kind::Session => {
-                let session = WindowedKey { key: &key, start: Timestamp(at - length), end: Timestamp(at) };
-                self.task.session("s").unwrap().put(&mut tx, session, bytes).unwrap();
+                let session = WindowedKey {
+                    key: &key,
+                    start: Timestamp(at - length),
+                    end: Timestamp(at),
+                };
+                self.task
+                    .session("s")
+                    .unwrap()
+                    .put(&mut tx, session, bytes)
+                    .unwrap();
                 at - length
             }
             kind => {
-                let timestamp = (kind == Kind::Timestamped).then(|| Timestamp(stamp(kind, at, value.unwrap_or(0))));
-                let put = WindowPut { key: &key, value: bytes, start: Timestamp(at), timestamp };
+                let timestamp = (kind == Kind::Timestamped)
+                    .then(|| Timestamp(stamp(kind, at, value.unwrap_or(0))));
+                let put = WindowPut {
+                    key: &key,
+                    value: bytes,
+                    start: Timestamp(at),
+                    timestamp,
+                };
                 self.task.window("s").unwrap().put(&mut tx, put).unwrap();
                 if kind == Kind::Duplicates && value.is_none() {
                     return;
@@ -194,7 +285,11 @@ impl Pair<Windowed> {
                 if kind == Kind::Duplicates && at >= self.open.horizon() {
                     self.open.sequence += 1;
                 }
-                if kind == Kind::Duplicates { self.open.sequence } else { 0 }
+                if kind == Kind::Duplicates {
+                    self.open.sequence
+                } else {
+                    0
+                }
             }
         };
         self.open.put(at, key, more, value);
@@ -207,11 +302,18 @@ impl Pair<Windowed> {
                     self.put(n, at, length, value);
                 }
             }
-            Step::Scan { keys: (low, high), from, span, reverse } => {
+            Step::Scan {
+                keys: (low, high),
+                from,
+                span,
+                reverse,
+            } => {
                 let (low, high) = (low.map(key), high.map(key));
                 let keys = (low.as_deref(), high.as_deref());
                 let mut tx = self.task.transaction().unwrap();
-                let found = self.subject.scan(&self.task, &mut tx, keys, from, from + span, reverse);
+                let found =
+                    self.subject
+                        .scan(&self.task, &mut tx, keys, from, from + span, reverse);
                 let mut expected = self.subject.expected(&self.open, keys, from, from + span);
                 if reverse {
                     expected.reverse();
@@ -222,22 +324,61 @@ impl Pair<Windowed> {
                 let keys: Vec<_> = asked.iter().map(|(n, _, _)| key(*n)).collect();
                 let slices: Vec<_> = keys.iter().map(Vec::as_slice).collect();
                 let from: Vec<_> = asked.iter().map(|(_, from, _)| Timestamp(*from)).collect();
-                let to: Vec<_> = asked.iter().map(|(_, from, span)| Timestamp(from + span)).collect();
+                let to: Vec<_> = asked
+                    .iter()
+                    .map(|(_, from, span)| Timestamp(from + span))
+                    .collect();
                 let mut found = Vec::new();
                 let mut tx = self.task.transaction().unwrap();
                 if self.subject.kind == Kind::Session {
                     let mut each = |row: usize, session: WindowedKey<'_>, value: &[u8]| {
-                        found.push((row, (session.key.to_vec(), session.start.0, session.end.0, value[0], NO_TIMESTAMP.0)));
+                        found.push((
+                            row,
+                            (
+                                session.key.to_vec(),
+                                session.start.0,
+                                session.end.0,
+                                value[0],
+                                NO_TIMESTAMP.0,
+                            ),
+                        ));
                     };
-                    self.task.session("s").unwrap().find_batch(&mut tx, &slices, &from, &to, &mut each).unwrap();
+                    self.task
+                        .session("s")
+                        .unwrap()
+                        .find_batch(&mut tx, &slices, &from, &to, &mut each)
+                        .unwrap();
                 } else {
-                    let mut each = |row: usize, window: WindowedKey<'_>, value: holdfast_core::Stamped<'_>| {
-                        found.push((row, (window.key.to_vec(), window.start.0, window.end.0, value.value[0], value.timestamp.0)));
-                    };
-                    self.task.window("s").unwrap().fetch_ranges(&mut tx, &slices, &from, &to, &mut each).unwrap();
+                    let mut each =
+                        |row: usize, window: WindowedKey<'_>, value: holdfast_core::Stamped<'_>| {
+                            found.push((
+                                row,
+                                (
+                                    window.key.to_vec(),
+                                    window.start.0,
+                                    window.end.0,
+                                    value.value[0],
+                                    value.timestamp.0,
+                                ),
+                            ));
+                        };
+                    self.task
+                        .window("s")
+                        .unwrap()
+                        .fetch_ranges(&mut tx, &slices, &from, &to, &mut each)
+                        .unwrap();
                 }
-                let rows = |n: usize| self.subject.expected(&self.open, (Some(slices[n]), Some(slices[n])), from[n].0, to[n].0);
-                let expected: Vec<_> = (0..asked.len()).flat_map(|n| rows(n).into_iter().map(move |row| (n, row))).collect();
+                let rows = |n: usize| {
+                    self.subject.expected(
+                        &self.open,
+                        (Some(slices[n]), Some(slices[n])),
+                        from[n].0,
+                        to[n].0,
+                    )
+                };
+                let expected: Vec<_> = (0..asked.len())
+                    .flat_map(|n| rows(n).into_iter().map(move |row| (n, row)))
+                    .collect();
                 prop_assert_eq!(found, expected);
             }
             Step::Gets(asked) if self.subject.kind != Kind::Duplicates => {
@@ -247,12 +388,22 @@ impl Pair<Windowed> {
                 let mut expected = Vec::new();
                 if self.subject.kind == Kind::Session {
                     let sessions: Vec<_> = (keys.iter().zip(&asked))
-                        .map(|(key, (_, at, length))| WindowedKey { key, start: Timestamp(at - length), end: Timestamp(*at) })
+                        .map(|(key, (_, at, length))| WindowedKey {
+                            key,
+                            start: Timestamp(at - length),
+                            end: Timestamp(*at),
+                        })
                         .collect();
                     let store = self.task.session("s").unwrap();
-                    store.fetch_batch(&mut tx, &sessions, |n, value| found[n] = value.map(|value| value[0])).unwrap();
+                    store
+                        .fetch_batch(&mut tx, &sessions, |n, value| {
+                            found[n] = value.map(|value| value[0])
+                        })
+                        .unwrap();
                     for (session, found) in sessions.iter().zip(&found) {
-                        let one = store.fetch_session(&mut tx, *session, |value| value.map(|value| value[0])).unwrap();
+                        let one = store
+                            .fetch_session(&mut tx, *session, |value| value.map(|value| value[0]))
+                            .unwrap();
                         prop_assert_eq!(&one, found);
                         expected.push(self.open.get(session.end.0, session.key, session.start.0));
                     }
@@ -260,9 +411,17 @@ impl Pair<Windowed> {
                     let slices: Vec<_> = keys.iter().map(Vec::as_slice).collect();
                     let starts: Vec<_> = asked.iter().map(|(_, at, _)| Timestamp(*at)).collect();
                     let store = self.task.window("s").unwrap();
-                    store.fetch_batch(&mut tx, &slices, &starts, |n, value| found[n] = value.map(|value| value.value[0])).unwrap();
+                    store
+                        .fetch_batch(&mut tx, &slices, &starts, |n, value| {
+                            found[n] = value.map(|value| value.value[0])
+                        })
+                        .unwrap();
                     for ((key, start), found) in slices.iter().zip(&starts).zip(&found) {
-                        let one = store.fetch(&mut tx, key, *start, |value| value.map(|value| value.value[0])).unwrap();
+                        let one = store
+                            .fetch(&mut tx, key, *start, |value| {
+                                value.map(|value| value.value[0])
+                            })
+                            .unwrap();
                         prop_assert_eq!(&one, found);
                         expected.push(self.open.get(start.0, key, 0));
                     }
@@ -282,7 +441,8 @@ proptest! {
     #[test]
     fn a_store_answers_as_the_model(
         steps in prop::collection::vec(step(), 1..40),
-        kind in prop::sample::select(vec![Kind::Window, Kind::Timestamped, Kind::Duplicates, Kind::Session]),
+        kind in prop::sample::select(vec![Kind::Window, Kind::Timestamped, Kind::Duplicates,
+            Kind::Session]),
         place in place(),
     ) {
         let mut pair = Pair::new(Windowed { kind, place }, folder(), Model::default());

@@ -12,11 +12,15 @@ impl Ahead {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Takes note of how far ahead it was found. Twice the mean of that is kept: where moments are random it is the mean time
-    /// between versions, behind which the one that is sought lies rarely, and few others lie before it.
+    /// Takes note of how far ahead it was found. Twice the mean of that is kept: where moments are
+    /// random it is the mean time between versions, behind which the one that is sought lies
+    /// rarely, and few others lie before it.
     #[inline]
     pub(super) fn learn(&self, distance: i64) {
         let now = self.get();
-        self.0.store(now + (distance.saturating_mul(2) - now) / 8, Ordering::Relaxed);
+        self.0.store(
+            now + (distance.saturating_mul(2) - now) / 8,
+            Ordering::Relaxed,
+        );
     }
 }

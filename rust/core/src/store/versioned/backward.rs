@@ -1,4 +1,5 @@
-//! The versions of one key oldest first, where they are too many to be held: a key's rows lie newest first and are walked backward.
+//! The versions of one key oldest first, where they are too many to be held: a key's rows lie
+//! newest first and are walked backward.
 
 use super::{Version, layout};
 use crate::error::Result;
@@ -16,7 +17,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Whether a version is among them. If `to` itself lies before the horizon, only the newest can be.
+    /// Whether a version is among them. If `to` itself lies before the horizon, only the newest can
+    /// be.
     #[inline]
     pub(super) fn meets(self, begin: i64, end: Option<i64>) -> bool {
         let Self { from, to, horizon } = self;
@@ -51,10 +53,15 @@ impl Backward {
             Step::Pause
         })?;
         scan.turn(&start, true)?;
-        Ok(Self { span, older: None, ended: false })
+        Ok(Self {
+            span,
+            older: None,
+            ended: false,
+        })
     }
 
-    /// Hands versions to `visit` until it answers false, which is returned as true, or the key ends.
+    /// Hands versions to `visit` until it answers false, which is returned as true, or the key
+    /// ends.
     pub(super) fn for_each(
         &mut self,
         scan: &mut Scan,
@@ -65,9 +72,14 @@ impl Backward {
         let Self { span, older, ended } = self;
         // Whether the row met before is wanted, which its end decides, and more after it.
         let mut emit = |older: Option<(i64, Option<Vec<u8>>)>, end: Option<i64>| match older {
-            Some((begin, Some(value))) if span.meets(begin, end) => {
-                visit(key, Version { value: &value, timestamp: Timestamp(begin), valid_to: end.map(Timestamp) })
-            }
+            Some((begin, Some(value))) if span.meets(begin, end) => visit(
+                key,
+                Version {
+                    value: &value,
+                    timestamp: Timestamp(begin),
+                    valid_to: end.map(Timestamp),
+                },
+            ),
             _ => true,
         };
         let paused = scan.for_each(&mut |row_key, row| {
@@ -84,7 +96,11 @@ impl Backward {
             if !*ended {
                 *older = Some((begin, layout::value(row).map(<[u8]>::to_vec)));
             }
-            if stopped || *ended { Step::Pause } else { Step::Next }
+            if stopped || *ended {
+                Step::Pause
+            } else {
+                Step::Next
+            }
         })?;
         damaged?;
         if !paused {

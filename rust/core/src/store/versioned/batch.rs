@@ -1,7 +1,9 @@
-//! Mixed batches: puts at a time and reads as of a time, row by row, in order. The as-of join's inner loop.
+//! Mixed batches: puts at a time and reads as of a time, row by row, in order. The as-of join's
+//! inner loop.
 //!
-//! What lies in the database does not change while a batch runs, so all of its reads are done first, sorted by key: newest
-//! rows by MultiGet, history by one cursor. Then the rows are walked in order, and each sees what the rows before it staged.
+//! What lies in the database does not change while a batch runs, so all of its reads are done
+//! first, sorted by key: newest rows by MultiGet, history by one cursor. Then the rows are walked
+//! in order, and each sees what the rows before it staged.
 
 use super::read::Found;
 use super::{PutResult, Version, VersionRow, VersionedStore, layout};
@@ -10,7 +12,8 @@ use crate::metrics::Operation;
 use crate::time::Timestamp;
 use crate::transaction::{Transaction, sort_prefix};
 
-/// Rows whose reads are done at once: a larger batch is walked in parts, and between them the transaction may spill.
+/// Rows whose reads are done at once: a larger batch is walked in parts, and between them the
+/// transaction may spill.
 const ROWS: usize = 16_384;
 
 /// One row of a batch.
@@ -59,7 +62,10 @@ struct Parts {
 
 impl Parts {
     fn of(ops: &[Op<'_>]) -> Self {
-        let mut parts = Self { bytes: Vec::with_capacity(ops.len() * 20), ends: Vec::with_capacity(ops.len() + 1) };
+        let mut parts = Self {
+            bytes: Vec::with_capacity(ops.len() * 20),
+            ends: Vec::with_capacity(ops.len() + 1),
+        };
         parts.ends.push(0);
         for op in ops {
             let (Op::Put { key, .. } | Op::Get { key, .. }) = op;
@@ -77,7 +83,8 @@ impl Parts {
 impl VersionedStore {
     /// Runs a batch; `sink` is called for every row, in order, with its number and result.
     ///
-    /// `want_valid_to`: also find where versions end, which costs a walk over newer versions for rows in the middle of history.
+    /// `want_valid_to`: also find where versions end, which costs a walk over newer versions for
+    /// rows in the middle of history.
     ///
     /// # Errors
     /// As `put`. If a put was staged before it, the transaction can only be rolled back.
@@ -105,7 +112,9 @@ impl VersionedStore {
         let mut apply = || {
             for (n, ops) in ops.chunks(ROWS).enumerate() {
                 tx.make_room().map_err(|e| e.store(self.name()))?;
-                self.apply_rows(tx, ops, want_valid_to, &mut |row, applied| sink(n * ROWS + row, applied))?;
+                self.apply_rows(tx, ops, want_valid_to, &mut |row, applied| {
+                    sink(n * ROWS + row, applied)
+                })?;
             }
             Ok(())
         };
@@ -125,21 +134,38 @@ impl VersionedStore {
     ) -> Result<()> {
         let parts = Parts::of(ops);
         let mut rows = Vec::new();
-        let (needs, stored) = self.read_stored(tx, ops, &parts, want_valid_to, &mut rows).map_err(|e| e.store(self.name()))?;
+        let (needs, stored) = self
+            .read_stored(tx, ops, &parts, want_valid_to, &mut rows)
+            .map_err(|e| e.store(self.name()))?;
         let kept = rows.len();
         for (n, op) in ops.iter().enumerate() {
             let part = parts.get(n);
             match op {
-                Op::Put { key, value, timestamp } => {
-                    let latest = (needs[n] == Need::Latest).then(|| stored[n].version.as_ref().map(|(begin, _)| *begin));
-                    let result =
-                        self.put_part(tx, part, *value, timestamp.0, want_valid_to, latest).map_err(|e| e.store(self.name()).key(key))?;
+                Op::Put {
+                    key,
+                    value,
+                    timestamp,
+                } => {
+                    let latest = (needs[n] == Need::Latest)
+                        .then(|| stored[n].version.as_ref().map(|(begin, _)| *begin));
+                    let result = self
+                        .put_part(tx, part, *value, timestamp.0, want_valid_to, latest)
+                        .map_err(|e| e.store(self.name()).key(key))?;
                     sink(n, Applied::Put(result));
                 }
                 Op::Get { key, as_of } => {
                     rows.truncate(kept);
                     self.get_in_batch(tx, part, as_of.0, &stored[n], &mut rows, &mut |found| {
-                        let found = found.map(|version| if want_valid_to { version } else { Version { valid_to: None, ..version } });
+                        let found = found.map(|version| {
+                            if want_valid_to {
+                                version
+                            } else {
+                                Version {
+                                    valid_to: None,
+                                    ..version
+                                }
+                            }
+                        });
                         sink(n, Applied::Get(found));
                     })
                     .map_err(|e| e.store(self.name()).key(key))?;
@@ -149,7 +175,8 @@ impl VersionedStore {
         Ok(())
     }
 
-    /// Reads many keys as of one moment each (`None`: the newest versions); `sink` is called for every row, in order.
+    /// Reads many keys as of one moment each (`None`: the newest versions); `sink` is called for
+    /// every row, in order.
     pub fn get_batch(
         &self,
         tx: &mut Transaction,
@@ -157,8 +184,19 @@ impl VersionedStore {
         as_of: Option<&[Timestamp]>,
         sink: &mut dyn FnMut(usize, Option<Version<'_>>),
     ) -> Result<()> {
-        let moment = |n: usize| as_of.and_then(|times| times.get(n).copied()).unwrap_or(Timestamp::MAX);
-        let ops: Vec<Op<'_>> = keys.iter().enumerate().map(|(n, key)| Op::Get { key, as_of: moment(n) }).collect();
+        let moment = |n: usize| {
+            as_of
+                .and_then(|times| times.get(n).copied())
+                .unwrap_or(Timestamp::MAX)
+        };
+        let ops: Vec<Op<'_>> = keys
+            .iter()
+            .enumerate()
+            .map(|(n, key)| Op::Get {
+                key,
+                as_of: moment(n),
+            })
+            .collect();
         self.apply(Operation::GetBatch, tx, &ops, true, &mut |n, applied| {
             if let Applied::Get(found) = applied {
                 sink(n, found);
@@ -170,8 +208,20 @@ impl VersionedStore {
     ///
     /// # Errors
     /// As `apply_batch`.
-    pub fn put_batch(&self, tx: &mut Transaction, rows: &[VersionRow<'_>], sink: &mut dyn FnMut(PutResult)) -> Result<()> {
-        let ops: Vec<Op<'_>> = rows.iter().map(|row| Op::Put { key: row.key, value: row.value, timestamp: row.timestamp }).collect();
+    pub fn put_batch(
+        &self,
+        tx: &mut Transaction,
+        rows: &[VersionRow<'_>],
+        sink: &mut dyn FnMut(PutResult),
+    ) -> Result<()> {
+        let ops: Vec<Op<'_>> = rows
+            .iter()
+            .map(|row| Op::Put {
+                key: row.key,
+                value: row.value,
+                timestamp: row.timestamp,
+            })
+            .collect();
         self.apply(Operation::PutBatch, tx, &ops, true, &mut |_, applied| {
             if let Applied::Put(result) = applied {
                 sink(result);
@@ -192,12 +242,26 @@ impl VersionedStore {
         let mut order: Vec<(u64, u32)> = Vec::with_capacity(ops.len());
         for (n, op) in ops.iter().enumerate() {
             let part = parts.get(n);
-            let staged = tx.newest_staged(self.inner.versions, part).filter(|staged| staged.newest);
+            let staged = tx
+                .newest_staged(self.inner.versions, part)
+                .filter(|staged| staged.newest);
             let need = match op {
-                Op::Put { timestamp, .. } if staged.is_some() || self.inner.marks.covers(part, timestamp.0) => Need::Nothing,
+                Op::Put { timestamp, .. }
+                    if staged.is_some() || self.inner.marks.covers(part, timestamp.0) =>
+                {
+                    Need::Nothing
+                }
                 Op::Put { .. } => Need::Latest,
-                Op::Get { as_of, .. } if staged.is_some_and(|staged| layout::split(staged.key).1 <= as_of.0) => Need::Nothing,
-                Op::Get { as_of, .. } if self.inner.marks.covers(part, as_of.0) || as_of.0 < horizon => Need::Latest,
+                Op::Get { as_of, .. }
+                    if staged.is_some_and(|staged| layout::split(staged.key).1 <= as_of.0) =>
+                {
+                    Need::Nothing
+                }
+                Op::Get { as_of, .. }
+                    if self.inner.marks.covers(part, as_of.0) || as_of.0 < horizon =>
+                {
+                    Need::Latest
+                }
                 Op::Get { .. } => Need::History,
             };
             needs.push(need);
@@ -211,7 +275,9 @@ impl VersionedStore {
         };
         order.sort_unstable_by(|a, b| {
             let (m, n) = (a.1 as usize, b.1 as usize);
-            a.0.cmp(&b.0).then_with(|| parts.get(m).cmp(parts.get(n))).then_with(|| time(n).cmp(&time(m)))
+            a.0.cmp(&b.0)
+                .then_with(|| parts.get(m).cmp(parts.get(n)))
+                .then_with(|| time(n).cmp(&time(m)))
         });
 
         let mut stored = vec![Found::default(); ops.len()];
@@ -243,7 +309,10 @@ impl VersionedStore {
     ) -> Result<()> {
         let mut keys: Vec<&[u8]> = Vec::new();
         let mut askers: Vec<(u32, u32)> = Vec::new();
-        for (_, n) in order.iter().filter(|(_, n)| needs[*n as usize] == Need::Latest) {
+        for (_, n) in order
+            .iter()
+            .filter(|(_, n)| needs[*n as usize] == Need::Latest)
+        {
             let part = parts.get(*n as usize);
             if keys.last() != Some(&part) {
                 keys.push(part);
@@ -251,14 +320,16 @@ impl VersionedStore {
             askers.push((*n, keys.len() as u32 - 1));
         }
         let (mut found, mut damaged) = (vec![Found::default(); keys.len()], Ok(()));
-        tx.get_stored_sorted(self.inner.latest, &keys, |k, row| match row.map(|row| layout::stored_latest(keys[k], row)) {
-            Some(Ok((begin, row))) => {
-                let start = rows.len();
-                rows.extend_from_slice(row);
-                found[k].version = Some((begin, start..rows.len()));
+        tx.get_stored_sorted(self.inner.latest, &keys, |k, row| {
+            match row.map(|row| layout::stored_latest(keys[k], row)) {
+                Some(Ok((begin, row))) => {
+                    let start = rows.len();
+                    rows.extend_from_slice(row);
+                    found[k].version = Some((begin, start..rows.len()));
+                }
+                Some(Err(error)) => damaged = Err(error),
+                None => {}
             }
-            Some(Err(error)) => damaged = Err(error),
-            None => {}
         })?;
         damaged?;
         for (n, k) in askers {
@@ -283,13 +354,22 @@ impl VersionedStore {
             && begin <= at
         {
             let value = newest.value.and_then(layout::value);
-            emit(value.map(|value| Version { value, timestamp: Timestamp(begin), valid_to: None }));
+            emit(value.map(|value| Version {
+                value,
+                timestamp: Timestamp(begin),
+                valid_to: None,
+            }));
         } else if at < horizon {
             emit(self.newest_by(tx, part, at, rows)?.version(rows));
         } else if staged.is_none() {
             emit(stored.version(rows));
         } else {
-            emit(stored.clone().merge(self.staged_at(tx, part, at, rows)).version(rows));
+            emit(
+                stored
+                    .clone()
+                    .merge(self.staged_at(tx, part, at, rows))
+                    .version(rows),
+            );
         }
         Ok(())
     }

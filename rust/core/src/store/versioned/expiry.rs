@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 /// The moment before which history may be dropped, shared with compactions. It only rises.
 ///
-/// It must stay at or below `stream time - retention` of every view that can still be read, and of every state that a crash
-/// can fall back to: rows dropped for a stream time that a crash then forgets would be missing in the replay.
+/// It must stay at or below `stream time - retention` of every view that can still be read, and of
+/// every state that a crash can fall back to: rows dropped for a stream time that a crash then
+/// forgets would be missing in the replay.
 #[derive(Clone, Debug)]
 pub struct Horizon(Arc<Inner>);
 
@@ -30,7 +31,10 @@ pub struct Ends {
 
 impl Default for Horizon {
     fn default() -> Self {
-        Self(Arc::new(Inner { moment: AtomicI64::new(i64::MIN), ends: Mutex::new(None) }))
+        Self(Arc::new(Inner {
+            moment: AtomicI64::new(i64::MIN),
+            ends: Mutex::new(None),
+        }))
     }
 }
 
@@ -56,7 +60,11 @@ impl Horizon {
 
     /// Where a rewrite notes ends, if it was asked to.
     pub(crate) fn wanted_ends(&self) -> Option<Ends> {
-        self.0.ends.lock().as_ref().map(|asked| Ends::new(asked.segment))
+        self.0
+            .ends
+            .lock()
+            .as_ref()
+            .map(|asked| Ends::new(asked.segment))
     }
 
     pub(crate) fn add_ends(&self, found: &Ends) {
@@ -70,7 +78,10 @@ impl Horizon {
 
 impl Ends {
     fn new(segment: i64) -> Self {
-        Self { segment, rows: BTreeMap::new() }
+        Self {
+            segment,
+            rows: BTreeMap::new(),
+        }
     }
 
     /// Notes a row that was kept.
@@ -89,7 +100,8 @@ impl Ends {
     }
 }
 
-/// Finds, over rows in key order, when each has ended: when the next newer version of its key began.
+/// Finds, over rows in key order, when each has ended: when the next newer version of its key
+/// began.
 pub struct ExpiryFilter {
     horizon: i64,
     part: Vec<u8>,
@@ -99,7 +111,11 @@ pub struct ExpiryFilter {
 impl ExpiryFilter {
     /// A filter for one pass.
     pub fn new(horizon: i64) -> Self {
-        Self { horizon, part: Vec::new(), newer_begin: None }
+        Self {
+            horizon,
+            part: Vec::new(),
+            newer_begin: None,
+        }
     }
 
     /// Whether this row, met after all newer rows of its key that the pass holds, can be dropped.
@@ -109,8 +125,8 @@ impl ExpiryFilter {
 
     /// The end of this row's validity, met after all newer rows of its key that the pass holds.
     ///
-    /// A newer row outside the pass is not seen, and the row then has no end: never wrong, only later. The newest row of a
-    /// key has none before it and never ends.
+    /// A newer row outside the pass is not seen, and the row then has no end: never wrong, only
+    /// later. The newest row of a key has none before it and never ends.
     pub fn end(&mut self, row_key: &[u8]) -> Option<i64> {
         if row_key.len() < crate::transaction::TIME_BYTES {
             return None;

@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 /// Older versions that a scan as of a moment steps over before it seeks to the next key.
 const STEPS: usize = 8;
 
-/// Bytes of a key's versions that a scan which ascends collects; more of them are walked backward, at twice the price.
+/// Bytes of a key's versions that a scan which ascends collects; more of them are walked backward,
+/// at twice the price.
 const COLLECTED: usize = 256 << 10;
 
 /// A scan over versions, as they were when it was opened.
@@ -68,13 +69,25 @@ fn bounds(from: Option<&[u8]>, to: Option<&[u8]>) -> Bounds {
         (Some(lower), Some(upper)) if upper < *lower => Some(lower.clone()),
         (_, upper) => upper,
     };
-    Bounds { lower, upper, within_key: false }
+    Bounds {
+        lower,
+        upper,
+        within_key: false,
+    }
 }
 
 impl VersionedStore {
-    /// The versions of one key whose validity meets `[from, to]`, newest first or (`ascending`) oldest first. Tombstones are left
-    /// out, and so is what ended before the history retention. If `to` itself lies before it, only the newest version is looked at.
-    pub fn versions(&self, tx: &mut Transaction, key: &[u8], from: Timestamp, to: Timestamp, ascending: bool) -> Result<VersionScan> {
+    /// The versions of one key whose validity meets `[from, to]`, newest first or (`ascending`)
+    /// oldest first. Tombstones are left out, and so is what ended before the history retention. If
+    /// `to` itself lies before it, only the newest version is looked at.
+    pub fn versions(
+        &self,
+        tx: &mut Transaction,
+        key: &[u8],
+        from: Timestamp,
+        to: Timestamp,
+        ascending: bool,
+    ) -> Result<VersionScan> {
         let _call = self.inner.counts.call(Operation::Versions);
         self.versions_between(tx, Some(key), Some(key), from, to, ascending)
     }
@@ -102,13 +115,23 @@ impl VersionedStore {
         ascending: bool,
     ) -> Result<VersionScan> {
         let horizon = self.horizon(tx);
-        let scan = tx.scan(self.inner.versions, bounds(key_from, key_to), false).map_err(|e| e.store(self.name()))?;
+        let scan = tx
+            .scan(self.inner.versions, bounds(key_from, key_to), false)
+            .map_err(|e| e.store(self.name()))?;
         let scan = scan.counted(self.inner.counts.iterator());
-        Ok(VersionScan::new(scan, Mode::Between(Span { from: from.0, to: to.0, horizon }), ascending))
+        Ok(VersionScan::new(
+            scan,
+            Mode::Between(Span {
+                from: from.0,
+                to: to.0,
+                horizon,
+            }),
+            ascending,
+        ))
     }
 
-    /// The whole table as it was at a moment (`None`: as it is), in key order. A moment before the history retention shows
-    /// only keys whose newest version had begun by then.
+    /// The whole table as it was at a moment (`None`: as it is), in key order. A moment before the
+    /// history retention shows only keys whose newest version had begun by then.
     pub fn scan(&self, tx: &mut Transaction, as_of: Option<Timestamp>) -> Result<VersionScan> {
         let _call = self.inner.counts.call(Operation::Scan);
         let horizon = self.horizon(tx);
@@ -116,11 +139,19 @@ impl VersionedStore {
         // Nothing begins after the stream time: the newest versions are the ones in force.
         let latest_only = at < horizon || self.stream_time(tx).is_none_or(|time| time.0 <= at);
         let (open, mode) = if latest_only {
-            (tx.scan_latest(self.inner.versions, self.inner.latest), Mode::Latest { at })
+            (
+                tx.scan_latest(self.inner.versions, self.inner.latest),
+                Mode::Latest { at },
+            )
         } else {
-            (tx.scan(self.inner.versions, Bounds::default(), false), Mode::AsOf { at })
+            (
+                tx.scan(self.inner.versions, Bounds::default(), false),
+                Mode::AsOf { at },
+            )
         };
-        let scan = open.map_err(|e| e.store(self.name()))?.counted(self.inner.counts.iterator());
+        let scan = open
+            .map_err(|e| e.store(self.name()))?
+            .counted(self.inner.counts.iterator());
         Ok(VersionScan::new(scan, mode, false))
     }
 
@@ -128,13 +159,21 @@ impl VersionedStore {
     ///
     /// # Errors
     /// Those of `f`.
-    pub fn for_each_change(&self, tx: &mut Transaction, f: &mut dyn FnMut(VersionRow<'_>) -> Result<()>) -> Result<()> {
+    pub fn for_each_change(
+        &self,
+        tx: &mut Transaction,
+        f: &mut dyn FnMut(VersionRow<'_>) -> Result<()>,
+    ) -> Result<()> {
         let mut key = Vec::new();
         tx.for_each_staged(self.inner.versions, |row_key, row| {
             let (part, begin) = layout::split(row_key);
             key.clear();
             layout::push_key(part, &mut key);
-            f(VersionRow { key: &key, value: row.and_then(layout::value), timestamp: Timestamp(begin) })
+            f(VersionRow {
+                key: &key,
+                value: row.and_then(layout::value),
+                timestamp: Timestamp(begin),
+            })
         })
     }
 }
@@ -142,10 +181,20 @@ impl VersionedStore {
 impl VersionScan {
     fn new(scan: Scan, mode: Mode, ascending: bool) -> Self {
         let (collected, ready) = (Vec::new(), VecDeque::new());
-        Self { scan, mode, ascending, key: KeyState::default(), collected, collected_bytes: 0, backward: None, ready }
+        Self {
+            scan,
+            mode,
+            ascending,
+            key: KeyState::default(),
+            collected,
+            collected_bytes: 0,
+            backward: None,
+            ready,
+        }
     }
 
-    /// Hands versions to `visit` until it answers false or they end; true when it stopped, and the scan can be resumed.
+    /// Hands versions to `visit` until it answers false or they end; true when it stopped, and the
+    /// scan can be resumed.
     pub fn for_each(&mut self, visit: &mut dyn FnMut(&[u8], Version<'_>) -> bool) -> Result<bool> {
         match self.mode {
             Mode::Latest { at } => self.for_each_latest(at, visit),
@@ -154,7 +203,11 @@ impl VersionScan {
     }
 
     /// One row a key: nothing to be remembered from one to the next.
-    fn for_each_latest(&mut self, at: i64, visit: &mut dyn FnMut(&[u8], Version<'_>) -> bool) -> Result<bool> {
+    fn for_each_latest(
+        &mut self,
+        at: i64,
+        visit: &mut dyn FnMut(&[u8], Version<'_>) -> bool,
+    ) -> Result<bool> {
         let mut damaged = Ok(());
         let buffer = &mut self.key.key;
         let stopped = self.scan.for_each(&mut |part, row| {
@@ -165,21 +218,43 @@ impl VersionScan {
                     return Step::Pause;
                 }
             };
-            let Some(value) = layout::value(row).filter(|_| begin <= at) else { return Step::Next };
-            let version = Version { value, timestamp: Timestamp(begin), valid_to: None };
-            if visit(layout::key(part, buffer), version) { Step::Next } else { Step::Pause }
+            let Some(value) = layout::value(row).filter(|_| begin <= at) else {
+                return Step::Next;
+            };
+            let version = Version {
+                value,
+                timestamp: Timestamp(begin),
+                valid_to: None,
+            };
+            if visit(layout::key(part, buffer), version) {
+                Step::Next
+            } else {
+                Step::Pause
+            }
         })?;
         damaged.map(|()| stopped)
     }
 
-    fn for_each_version(&mut self, visit: &mut dyn FnMut(&[u8], Version<'_>) -> bool) -> Result<bool> {
+    fn for_each_version(
+        &mut self,
+        visit: &mut dyn FnMut(&[u8], Version<'_>) -> bool,
+    ) -> Result<bool> {
         loop {
             while let Some((key, owned)) = self.ready.pop_front() {
                 if !visit(&key, owned.version()) {
                     return Ok(true);
                 }
             }
-            let Self { scan, mode, ascending, key: state, collected, collected_bytes, backward, ready } = self;
+            let Self {
+                scan,
+                mode,
+                ascending,
+                key: state,
+                collected,
+                collected_bytes,
+                backward,
+                ready,
+            } = self;
             if let Some(walk) = backward {
                 let stopped = walk.for_each(scan, (&state.part, &state.key), visit)?;
                 if walk.has_ended() {
@@ -220,9 +295,17 @@ impl VersionScan {
                             too_many = Some(span);
                             return Step::Pause;
                         }
-                        collected.push(Owned { value: value.to_vec(), begin, end });
+                        collected.push(Owned {
+                            value: value.to_vec(),
+                            begin,
+                            end,
+                        });
                     } else {
-                        let version = Version { value, timestamp: Timestamp(begin), valid_to: end.map(Timestamp) };
+                        let version = Version {
+                            value,
+                            timestamp: Timestamp(begin),
+                            valid_to: end.map(Timestamp),
+                        };
                         if !visit(&state.key, version) {
                             stopped = true;
                             return Step::Pause;
@@ -280,6 +363,10 @@ impl KeyState {
 
 impl Owned {
     fn version(&self) -> Version<'_> {
-        Version { value: &self.value, timestamp: Timestamp(self.begin), valid_to: self.end.map(Timestamp) }
+        Version {
+            value: &self.value,
+            timestamp: Timestamp(self.begin),
+            valid_to: self.end.map(Timestamp),
+        }
     }
 }

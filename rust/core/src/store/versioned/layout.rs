@@ -6,8 +6,9 @@
 //! row        0x00 a tombstone, or 0x01 | value
 //! ```
 //!
-//! The key part (`key_part.rs`) is prefix-free and keeps the order of keys, so versions of one key lie together. Times are
-//! inverted (big-endian, sign flipped, complement), so newer sorts first and a read as of a moment is one seek forward.
+//! The key part (`key_part.rs`) is prefix-free and keeps the order of keys, so versions of one key
+//! lie together. Times are inverted (big-endian, sign flipped, complement), so newer sorts first
+//! and a read as of a moment is one seek forward.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::key_part::END;
@@ -40,9 +41,14 @@ pub(super) fn split(row_key: &[u8]) -> (&[u8], i64) {
 
 /// A stored row of `versions`: key part, begin, row.
 #[inline]
-pub(super) fn stored_version<'a>(row_key: &'a [u8], row: &'a [u8]) -> Result<(&'a [u8], i64, &'a [u8])> {
+pub(super) fn stored_version<'a>(
+    row_key: &'a [u8],
+    row: &'a [u8],
+) -> Result<(&'a [u8], i64, &'a [u8])> {
     match row_key.split_last_chunk::<TIME_BYTES>() {
-        Some((part, begin)) if part.ends_with(&END) && !row.is_empty() => Ok((part, time(begin), row)),
+        Some((part, begin)) if part.ends_with(&END) && !row.is_empty() => {
+            Ok((part, time(begin), row))
+        }
         _ => Err(damaged(row_key)),
     }
 }
@@ -57,7 +63,8 @@ pub(super) fn stored_latest<'a>(part: &[u8], row: &'a [u8]) -> Result<(i64, &'a 
 }
 
 fn damaged(row_key: &[u8]) -> Error {
-    let words = "a row of the versioned store is not one that Holdfast writes; restore the directory from a checkpoint or the changelog";
+    let words = "a row of the versioned store is not one that Holdfast writes; restore the \
+                 directory from a checkpoint or the changelog";
     Error::new(ErrorKind::StoreCorrupted, words).key(row_key)
 }
 
@@ -84,7 +91,12 @@ mod tests {
 
     #[test]
     fn golden_bytes() {
-        assert_eq!(row_key(b"a\x00b", 1), [b'a', 0, 0xff, b'b', 0, 1, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe]);
+        assert_eq!(
+            row_key(b"a\x00b", 1),
+            [
+                b'a', 0, 0xff, b'b', 0, 1, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe
+            ]
+        );
         assert_eq!(inverted(i64::MAX), [0; 8]);
         assert_eq!(inverted(i64::MIN), [0xff; 8]);
     }
@@ -92,8 +104,10 @@ mod tests {
     proptest! {
         #[test]
         fn rows_order_by_key_then_newest_first(
-            a in prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 254, 255]), 0..5), s in any::<i64>(),
-            b in prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 254, 255]), 0..5), t in any::<i64>(),
+            a in prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 254, 255]), 0..5),
+            s in any::<i64>(),
+            b in prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 254, 255]), 0..5),
+            t in any::<i64>(),
         ) {
             prop_assert_eq!(row_key(&a, s).cmp(&row_key(&b, t)), a.cmp(&b).then(t.cmp(&s)));
             let row = row_key(&a, s);

@@ -1,14 +1,17 @@
-//! Watermarks by key hash: what lets most puts be written blindly and most reads be one lookup (`layout.md` section 4).
+//! Watermarks by key hash: what lets most puts be written blindly and most reads be one lookup
+//! (`layout.md` section 4).
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 const SLOTS: usize = 1 << 17;
 
-/// For each of 2^17 key hashes a time that is at least the newest begin of every key with that hash: 1 MiB a store.
+/// For each of 2^17 key hashes a time that is at least the newest begin of every key with that
+/// hash: 1 MiB a store.
 ///
-/// A mark that is too high makes a put read before it writes; one that is too low would lose order. So marks are only ever
-/// raised, on open all of them are set to the stored stream time, and a transaction that is dropped leaves them raised.
+/// A mark that is too high makes a put read before it writes; one that is too low would lose order.
+/// So marks are only ever raised, on open all of them are set to the stored stream time, and a
+/// transaction that is dropped leaves them raised.
 pub(super) struct Marks {
     slots: Box<[AtomicI64]>,
     hasher: foldhash::fast::FixedState,
@@ -18,7 +21,10 @@ impl Marks {
     pub(super) fn new(stream_time: Option<i64>) -> Self {
         let mark = stream_time.unwrap_or(i64::MIN);
         let slots = (0..SLOTS).map(|_| AtomicI64::new(mark)).collect();
-        Self { slots, hasher: foldhash::fast::FixedState::default() }
+        Self {
+            slots,
+            hasher: foldhash::fast::FixedState::default(),
+        }
     }
 
     fn slot(&self, part: &[u8]) -> &AtomicI64 {

@@ -1,7 +1,9 @@
-//! The versioned store (KIP-889, `stores.md` section 5): (key, timestamp) → value or tombstone, with reads as of a moment.
+//! The versioned store (KIP-889, `stores.md` section 5): (key, timestamp) → value or tombstone,
+//! with reads as of a moment.
 //!
-//! Where is …? a late put: `write.rs` · a read as of a moment: `read.rs` · a mixed batch: `batch.rs` · history and scans:
-//! `history.rs` · what is dropped when: `expiry.rs` · bytes: `layout.rs` · why most puts read nothing: `marks.rs`.
+//! Where is …? a late put: `write.rs` · a read as of a moment: `read.rs` · a mixed batch:
+//! `batch.rs` · history and scans: `history.rs` · what is dropped when: `expiry.rs` · bytes:
+//! `layout.rs` · why most puts read nothing: `marks.rs`.
 
 mod ahead;
 mod backward;
@@ -26,7 +28,8 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// At most one warning about expired reads in this time (KIP-889 warns at each; a job that reads far back would drown in them).
+/// At most one warning about expired reads in this time (KIP-889 warns at each; a job that reads
+/// far back would drown in them).
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// A version that was found: `[timestamp, valid_to)` is when it was in force.
@@ -36,7 +39,8 @@ pub struct Version<'a> {
     pub value: &'a [u8],
     /// Begin of validity, inclusive.
     pub timestamp: Timestamp,
-    /// End of validity, exclusive; `None` for the newest version (and where the caller did not ask for it).
+    /// End of validity, exclusive; `None` for the newest version (and where the caller did not ask
+    /// for it).
     pub valid_to: Option<Timestamp>,
 }
 
@@ -131,24 +135,32 @@ impl VersionedStore {
         tx.stores[self.inner.number].stream_time.map(Timestamp)
     }
 
-    /// Writes that were refused for being older than the history retention, since the task was opened.
+    /// Writes that were refused for being older than the history retention, since the task was
+    /// opened.
     pub fn dropped_records(&self) -> u64 {
         self.inner.counts.dropped.total()
     }
 
-    /// Reads as of a moment older than the history retention that found nothing, since the task was opened.
+    /// Reads as of a moment older than the history retention that found nothing, since the task was
+    /// opened.
     pub fn expired_reads(&self) -> u64 {
         self.inner.counts.expired_reads.total()
     }
 
     /// The oldest moment that can be asked for and written, in microseconds.
     pub fn horizon(&self, tx: &Transaction) -> i64 {
-        self.first_retained(tx).max(tx.stores[self.inner.number].first_kept.unwrap_or(i64::MIN))
+        self.first_retained(tx)
+            .max(tx.stores[self.inner.number].first_kept.unwrap_or(i64::MIN))
     }
 
-    /// The oldest moment that the store's retention reaches; a retention that was shorter before may have dropped it.
+    /// The oldest moment that the store's retention reaches; a retention that was shorter before
+    /// may have dropped it.
     fn first_retained(&self, tx: &Transaction) -> i64 {
-        tx.stores[self.inner.number].stream_time.map_or(i64::MIN, |time| first_kept(time, self.inner.history_retention))
+        tx.stores[self.inner.number]
+            .stream_time
+            .map_or(i64::MIN, |time| {
+                first_kept(time, self.inner.history_retention)
+            })
     }
 
     /// Counts a read as of a moment before the horizon that found nothing, and warns now and then.
@@ -159,13 +171,15 @@ impl VersionedStore {
             *warned = Some(Instant::now());
             let horizon = self.horizon(tx);
             let advice = if self.first_retained(tx) <= at {
-                "history_retention was shorter before, which has dropped what lies further back; to have it again, open the store in a \
-                 new directory and restore it from its changelog"
+                "history_retention was shorter before, which has dropped what lies further back; \
+                 to have it again, open the store in a new directory and restore it from its \
+                 changelog"
             } else {
                 "raise history_retention if it should"
             };
             log::warn!(
-                "store {}: a read as of {at} found nothing, since history is kept from {horizon} on (microseconds): {advice}",
+                "store {}: a read as of {at} found nothing, since history is kept from {horizon} \
+                 on (microseconds): {advice}",
                 self.inner.name
             );
         }

@@ -8,10 +8,12 @@ use crate::time::Timestamp;
 use crate::transaction::{TIME_BYTES, Transaction};
 use std::ops::Range;
 
-/// Versions that are walked over before a backward seek takes their place: below it, walking is cheaper.
+/// Versions that are walked over before a backward seek takes their place: below it, walking is
+/// cheaper.
 const WALK: usize = 16;
 
-/// A version found in one of the two places, staged or stored; its row lies in a buffer of the caller's.
+/// A version found in one of the two places, staged or stored; its row lies in a buffer of the
+/// caller's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// Begin and row of the newest version that began at or before the moment.
@@ -38,7 +40,11 @@ impl Found {
     pub(super) fn version<'a>(&self, rows: &'a [u8]) -> Option<Version<'a>> {
         let (begin, row) = self.version.as_ref()?;
         let value = layout::value(&rows[row.clone()])?;
-        Some(Version { value, timestamp: Timestamp(*begin), valid_to: self.next.map(Timestamp) })
+        Some(Version {
+            value,
+            timestamp: Timestamp(*begin),
+            valid_to: self.next.map(Timestamp),
+        })
     }
 }
 
@@ -50,14 +56,26 @@ fn keep(rows: &mut Vec<u8>, row: &[u8]) -> Range<usize> {
 
 impl VersionedStore {
     /// The newest version; nothing if it is a tombstone. It never expires.
-    pub fn get<R>(&self, tx: &mut Transaction, key: &[u8], f: impl FnOnce(Option<Version<'_>>) -> R) -> Result<R> {
+    pub fn get<R>(
+        &self,
+        tx: &mut Transaction,
+        key: &[u8],
+        f: impl FnOnce(Option<Version<'_>>) -> R,
+    ) -> Result<R> {
         self.get_as_of(tx, key, Timestamp::MAX, f)
     }
 
     /// The version valid at a moment, with its end.
     ///
-    /// A moment before `stream time - history retention` finds nothing, unless the newest version itself began by then.
-    pub fn get_as_of<R>(&self, tx: &mut Transaction, key: &[u8], as_of: Timestamp, f: impl FnOnce(Option<Version<'_>>) -> R) -> Result<R> {
+    /// A moment before `stream time - history retention` finds nothing, unless the newest version
+    /// itself began by then.
+    pub fn get_as_of<R>(
+        &self,
+        tx: &mut Transaction,
+        key: &[u8],
+        as_of: Timestamp,
+        f: impl FnOnce(Option<Version<'_>>) -> R,
+    ) -> Result<R> {
         let _call = self.inner.counts.call(Operation::Get);
         self.read_as_of(tx, key, as_of, f)
     }
@@ -70,25 +88,45 @@ impl VersionedStore {
         f: impl FnOnce(Option<Version<'_>>) -> R,
     ) -> Result<R> {
         let mut rows = Vec::new();
-        let found = with_key_part(key, |part| self.find(tx, part, as_of.0, &mut rows)).map_err(|e| e.store(self.name()).key(key))?;
+        let found = with_key_part(key, |part| self.find(tx, part, as_of.0, &mut rows))
+            .map_err(|e| e.store(self.name()).key(key))?;
         Ok(f(found.version(&rows)))
     }
 
-    /// When a key became what it is at a moment, at or after the horizon: its version or tombstone began.
-    pub fn last_change(&self, tx: &mut Transaction, key: &[u8], at: Timestamp) -> Result<Option<Timestamp>> {
+    /// When a key became what it is at a moment, at or after the horizon: its version or tombstone
+    /// began.
+    pub fn last_change(
+        &self,
+        tx: &mut Transaction,
+        key: &[u8],
+        at: Timestamp,
+    ) -> Result<Option<Timestamp>> {
         let mut rows = Vec::new();
-        let found = with_key_part(key, |part| self.find(tx, part, at.0, &mut rows)).map_err(|e| e.store(self.name()).key(key))?;
+        let found = with_key_part(key, |part| self.find(tx, part, at.0, &mut rows))
+            .map_err(|e| e.store(self.name()).key(key))?;
         Ok(found.version.map(|(begin, _)| Timestamp(begin)))
     }
 
-    /// The next moment after one at which a key changes: a version or a tombstone begins. Of changes before the horizon some
-    /// may be gone, so ask from there on.
-    pub fn next_change(&self, tx: &mut Transaction, key: &[u8], after: Timestamp) -> Result<Option<Timestamp>> {
-        let found = with_key_part(key, |part| self.next_begin(tx, part, after.0)).map_err(|e| e.store(self.name()).key(key))?;
+    /// The next moment after one at which a key changes: a version or a tombstone begins. Of
+    /// changes before the horizon some may be gone, so ask from there on.
+    pub fn next_change(
+        &self,
+        tx: &mut Transaction,
+        key: &[u8],
+        after: Timestamp,
+    ) -> Result<Option<Timestamp>> {
+        let found = with_key_part(key, |part| self.next_begin(tx, part, after.0))
+            .map_err(|e| e.store(self.name()).key(key))?;
         Ok(found.map(Timestamp))
     }
 
-    fn find(&self, tx: &mut Transaction, part: &[u8], at: i64, rows: &mut Vec<u8>) -> Result<Found> {
+    fn find(
+        &self,
+        tx: &mut Transaction,
+        part: &[u8],
+        at: i64,
+        rows: &mut Vec<u8>,
+    ) -> Result<Found> {
         // At or above the mark the newest version is the one in force.
         if self.inner.marks.covers(part, at) || at < self.horizon(tx) {
             return self.newest_by(tx, part, at, rows);
@@ -97,44 +135,76 @@ impl VersionedStore {
         Ok(stored.merge(self.staged_at(tx, part, at, rows)))
     }
 
-    /// The newest version if it began by `at`; else nothing, which only a moment before the horizon may meet.
-    pub(super) fn newest_by(&self, tx: &mut Transaction, part: &[u8], at: i64, rows: &mut Vec<u8>) -> Result<Found> {
+    /// The newest version if it began by `at`; else nothing, which only a moment before the horizon
+    /// may meet.
+    pub(super) fn newest_by(
+        &self,
+        tx: &mut Transaction,
+        part: &[u8],
+        at: i64,
+        rows: &mut Vec<u8>,
+    ) -> Result<Found> {
         let newest = match tx.newest_staged(self.inner.versions, part) {
             Some(staged) if staged.newest => {
                 let begin = layout::split(staged.key).1;
                 staged.value.map(|row| (begin, keep(rows, row)))
             }
             _ => tx.get_stored(self.inner.latest, part, |row| {
-                row.map(|row| layout::stored_latest(part, row).map(|(begin, row)| (begin, keep(rows, row)))).transpose()
+                row.map(|row| {
+                    layout::stored_latest(part, row).map(|(begin, row)| (begin, keep(rows, row)))
+                })
+                .transpose()
             })??,
         };
         if newest.as_ref().is_some_and(|(begin, _)| *begin > at) {
             self.expired_read(tx, at);
             return Ok(Found::default());
         }
-        Ok(Found { version: newest, next: None })
+        Ok(Found {
+            version: newest,
+            next: None,
+        })
     }
 
     /// What is staged around a moment.
-    pub(super) fn staged_at(&self, tx: &mut Transaction, part: &[u8], at: i64, rows: &mut Vec<u8>) -> Found {
+    pub(super) fn staged_at(
+        &self,
+        tx: &mut Transaction,
+        part: &[u8],
+        at: i64,
+        rows: &mut Vec<u8>,
+    ) -> Found {
         if tx.newest_staged(self.inner.versions, part).is_none() {
             return Found::default();
         }
         let seek = [part, &layout::inverted(at)].concat();
         let (at_or_before, after) = tx.staged_neighbours(self.inner.versions, &seek);
         Found {
-            version: at_or_before.and_then(|staged| Some((layout::split(staged.key).1, keep(rows, staged.value?)))),
+            version: at_or_before
+                .and_then(|staged| Some((layout::split(staged.key).1, keep(rows, staged.value?)))),
             next: after.map(|staged| layout::split(staged.key).1),
         }
     }
 
     /// What is stored around a moment; `next` only with `want_next`.
     ///
-    /// The end of a version is the begin of the row before it, and steps backward are dear. So the seek goes as far ahead of
-    /// the moment as newer versions usually lie, and from there forward.
-    pub(super) fn stored_at(&self, tx: &mut Transaction, part: &[u8], at: i64, want_next: bool, rows: &mut Vec<u8>) -> Result<Found> {
+    /// The end of a version is the begin of the row before it, and steps backward are dear. So the
+    /// seek goes as far ahead of the moment as newer versions usually lie, and from there forward.
+    pub(super) fn stored_at(
+        &self,
+        tx: &mut Transaction,
+        part: &[u8],
+        at: i64,
+        want_next: bool,
+        rows: &mut Vec<u8>,
+    ) -> Result<Found> {
         let ahead = self.inner.ahead.get();
-        let tries = [at, at.saturating_add(ahead), at.saturating_add(ahead.saturating_mul(8)), i64::MAX];
+        let tries = [
+            at,
+            at.saturating_add(ahead),
+            at.saturating_add(ahead.saturating_mul(8)),
+            i64::MAX,
+        ];
         let (mut found, mut walked_out) = (Found::default(), false);
         let mut seek = [part, &[0; TIME_BYTES]].concat();
         for from in &tries[if want_next { 1..tries.len() } else { 0..1 }] {
@@ -144,7 +214,9 @@ impl VersionedStore {
             walked_out = tx.with_seeker(self.inner.versions, true, |cursor| {
                 cursor.seek(&seek);
                 for _ in 0..WALK {
-                    let Some((key, row)) = cursor.item() else { return false };
+                    let Some((key, row)) = cursor.item() else {
+                        return false;
+                    };
                     if key.len() != seek.len() || !key.starts_with(part) {
                         return false;
                     }
@@ -177,10 +249,16 @@ impl VersionedStore {
                 {
                     found.version = Some((at, keep(rows, row)));
                     cursor.prev();
-                    found.next = cursor.key().filter(|key| same(key)).map(|key| layout::split(key).1);
+                    found.next = cursor
+                        .key()
+                        .filter(|key| same(key))
+                        .map(|key| layout::split(key).1);
                     return;
                 }
-                found.next = cursor.key().filter(|key| same(key)).map(|key| layout::split(key).1);
+                found.next = cursor
+                    .key()
+                    .filter(|key| same(key))
+                    .map(|key| layout::split(key).1);
                 if cursor.valid() {
                     cursor.next()
                 } else {
@@ -200,7 +278,12 @@ impl VersionedStore {
     }
 
     /// The smallest begin of a key after a time, staged or stored.
-    pub(super) fn next_begin(&self, tx: &mut Transaction, part: &[u8], time: i64) -> Result<Option<i64>> {
+    pub(super) fn next_begin(
+        &self,
+        tx: &mut Transaction,
+        part: &[u8],
+        time: i64,
+    ) -> Result<Option<i64>> {
         let mut rows = Vec::new();
         let stored = self.stored_at(tx, part, time, true, &mut rows)?;
         Ok(stored.merge(self.staged_at(tx, part, time, &mut rows)).next)

@@ -1,4 +1,5 @@
-//! Many short scans at once: rows of many keys, each between times of its own, in one pass over the table.
+//! Many short scans at once: rows of many keys, each between times of its own, in one pass over the
+//! table.
 
 use super::scan::key_bounds;
 use super::{Row, Rows, layout};
@@ -38,21 +39,42 @@ struct Match {
 
 impl Rows {
     /// Finds rows for all who ask; `f` is called with the asker's position, by asker, then by time.
-    pub(in crate::store) fn find(&self, tx: &mut Transaction, wanted: &[Wanted<'_>], f: &mut dyn FnMut(usize, Row<'_>)) -> Result<()> {
+    pub(in crate::store) fn find(
+        &self,
+        tx: &mut Transaction,
+        wanted: &[Wanted<'_>],
+        f: &mut dyn FnMut(usize, Row<'_>),
+    ) -> Result<()> {
         let horizon = self.horizon(tx);
         let groups = groups(wanted, horizon);
-        let (Some(first), Some(last)) = (groups.first(), groups.last()) else { return Ok(()) };
-        let all = Bounds { lower: first.bounds.lower.clone(), upper: last.bounds.upper.clone(), within_key: false };
-        let mut scan = tx.scan(self.inner.windowed, all, false).map_err(|e| self.named(e))?;
+        let (Some(first), Some(last)) = (groups.first(), groups.last()) else {
+            return Ok(());
+        };
+        let all = Bounds {
+            lower: first.bounds.lower.clone(),
+            upper: last.bounds.upper.clone(),
+            within_key: false,
+        };
+        let mut scan = tx
+            .scan(self.inner.windowed, all, false)
+            .map_err(|e| self.named(e))?;
         let mut bytes = Vec::new();
         let mut matches: Vec<Match> = Vec::new();
         let mut at = 0;
         let mut damaged = None;
         scan.for_each(&mut |row_key, value| {
-            while groups.get(at).is_some_and(|group| group.bounds.upper.as_deref().is_some_and(|upper| row_key >= upper)) {
+            while groups.get(at).is_some_and(|group| {
+                group
+                    .bounds
+                    .upper
+                    .as_deref()
+                    .is_some_and(|upper| row_key >= upper)
+            }) {
                 at += 1;
             }
-            let Some(group) = groups.get(at) else { return Step::Pause };
+            let Some(group) = groups.get(at) else {
+                return Step::Pause;
+            };
             if let Some(lower) = &group.bounds.lower
                 && row_key < lower.as_slice()
             {
@@ -65,7 +87,10 @@ impl Rows {
             let mut place = None;
             for asker in &group.askers {
                 let asked = &wanted[*asker];
-                if time < asked.from || time > asked.to || asked.most.is_some_and(|most| more > most.as_slice()) {
+                if time < asked.from
+                    || time > asked.to
+                    || asked.most.is_some_and(|most| more > most.as_slice())
+                {
                     continue;
                 }
                 let (more, value) = place
@@ -76,7 +101,12 @@ impl Rows {
                         (start..start + more.len(), start + more.len()..bytes.len())
                     })
                     .clone();
-                matches.push(Match { asker: *asker, time, more, value });
+                matches.push(Match {
+                    asker: *asker,
+                    time,
+                    more,
+                    value,
+                });
             }
             Step::Next
         })
@@ -84,8 +114,22 @@ impl Rows {
         .map_err(|e| self.named(e))?;
         // Stable: an asker's rows were found in the order of time.
         matches.sort_by_key(|found| found.asker);
-        for Match { asker, time, more, value } in matches {
-            f(asker, Row { key: wanted[asker].key, time, more: &bytes[more], value: &bytes[value] });
+        for Match {
+            asker,
+            time,
+            more,
+            value,
+        } in matches
+        {
+            f(
+                asker,
+                Row {
+                    key: wanted[asker].key,
+                    time,
+                    more: &bytes[more],
+                    value: &bytes[value],
+                },
+            );
         }
         Ok(())
     }
@@ -93,15 +137,30 @@ impl Rows {
 
 /// What is asked, key by key in the order of the rows.
 fn groups(wanted: &[Wanted<'_>], horizon: i64) -> Vec<Group> {
-    let mut order: Vec<usize> = (0..wanted.len()).filter(|n| wanted[*n].from.max(horizon) <= wanted[*n].to).collect();
+    let mut order: Vec<usize> = (0..wanted.len())
+        .filter(|n| wanted[*n].from.max(horizon) <= wanted[*n].to)
+        .collect();
     order.sort_by_key(|n| wanted[*n].key);
     order
         .chunk_by(|a, b| wanted[*a].key == wanted[*b].key)
         .map(|askers| {
-            let from = askers.iter().map(|n| wanted[*n].from).min().unwrap_or(i64::MIN).max(horizon);
-            let to = askers.iter().map(|n| wanted[*n].to).max().unwrap_or(i64::MAX);
+            let from = askers
+                .iter()
+                .map(|n| wanted[*n].from)
+                .min()
+                .unwrap_or(i64::MIN)
+                .max(horizon);
+            let to = askers
+                .iter()
+                .map(|n| wanted[*n].to)
+                .max()
+                .unwrap_or(i64::MAX);
             let part = key_part(wanted[askers[0]].key);
-            Group { bounds: key_bounds(&part, from, to), part, askers: askers.to_vec() }
+            Group {
+                bounds: key_bounds(&part, from, to),
+                part,
+                askers: askers.to_vec(),
+            }
         })
         .collect()
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! windowed   key part | time | more  →  value      one key's rows together, by time
-//! times      time | key part | more  →  nothing    the same rows by (time, key): what scans over many keys walk
+//! times      time | key part | more  →  nothing    the same rows by (time, key)
 //! time       8 bytes, big-endian, sign flipped: a window's start, a session's end
 //! more       nothing, or 8 bytes: a duplicate's number, a session's start (sign flipped)
 //! ```
@@ -50,8 +50,8 @@ pub(super) fn split_times_row(row_key: &[u8]) -> Option<(i64, &[u8], &[u8])> {
 /// What to say of a row whose key is none that a store writes.
 #[cold]
 pub(super) fn malformed(row_key: &[u8]) -> Error {
-    let words = "a row of the store is damaged: its key is none that the store writes; restore the directory from a checkpoint, or delete it \
-                 where a changelog can rebuild it";
+    let words = "a row of the store is damaged: its key is none that the store writes; restore \
+                 the directory from a checkpoint, or delete it where a changelog can rebuild it";
     Error::new(ErrorKind::StoreCorrupted, words).key(row_key)
 }
 
@@ -77,22 +77,32 @@ mod tests {
     #[test]
     fn golden_bytes() {
         assert_eq!(ordered(0), [0x80, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(ordered(-1), [0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+        assert_eq!(
+            ordered(-1),
+            [0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]
+        );
         assert_eq!((ordered(i64::MIN), ordered(i64::MAX)), ([0; 8], [0xff; 8]));
         let row = [b'a', 0, 0xff, 0, 1, 0x80, 0, 0, 0, 0, 0, 1, 2, 9];
         assert_eq!(split_row(&row), Some((&row[..5], 258, &[9][..])));
         let times = [0x80, 0, 0, 0, 0, 0, 1, 2, b'a', 0, 0xff, 0, 1, 9];
-        assert_eq!(split_times_row(&times), Some((258, &times[8..13], &[9][..])));
+        assert_eq!(
+            split_times_row(&times),
+            Some((258, &times[8..13], &[9][..]))
+        );
     }
 
     proptest! {
         #[test]
         fn rows_order_by_key_then_time_and_come_back(
-            a in prop::collection::vec(prop::sample::select(vec![0u8, 1, 255]), 0..4), s in any::<i64>(), m in any::<i64>(),
-            b in prop::collection::vec(prop::sample::select(vec![0u8, 1, 255]), 0..4), t in any::<i64>(), n in any::<i64>(),
+            a in prop::collection::vec(prop::sample::select(vec![0u8, 1, 255]), 0..4),
+            s in any::<i64>(), m in any::<i64>(),
+            b in prop::collection::vec(prop::sample::select(vec![0u8, 1, 255]), 0..4),
+            t in any::<i64>(), n in any::<i64>(),
         ) {
-            let row = |key: &[u8], at: i64, more: i64| [key_part(key), ordered(at).to_vec(), ordered(more).to_vec()].concat();
-            let times = |key: &[u8], at: i64, more: i64| [ordered(at).to_vec(), key_part(key), ordered(more).to_vec()].concat();
+            let row = |key: &[u8], at: i64,
+                more: i64| [key_part(key), ordered(at).to_vec(), ordered(more).to_vec()].concat();
+            let times = |key: &[u8], at: i64,
+                more: i64| [ordered(at).to_vec(), key_part(key), ordered(more).to_vec()].concat();
             prop_assert_eq!(row(&a, s, m).cmp(&row(&b, t, n)), (&a, s, m).cmp(&(&b, t, n)));
             prop_assert_eq!(times(&a, s, m).cmp(&times(&b, t, n)), (s, &a, m).cmp(&(t, &b, n)));
             let (part, more) = (key_part(&a), ordered(m));

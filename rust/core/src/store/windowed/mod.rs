@@ -1,8 +1,9 @@
-//! Rows of a key at a time, found by key and by time: what window and session stores have in common.
+//! Rows of a key at a time, found by key and by time: what window and session stores have in
+//! common.
 //!
-//! The time is a window's start or a session's end; what is older than the retention is refused by writes, passed over by
-//! reads and dropped by compactions. Bytes: `layout.rs` · one scan of many rows: `scan.rs` · many short scans at once:
-//! `find.rs`.
+//! The time is a window's start or a session's end; what is older than the retention is refused by
+//! writes, passed over by reads and dropped by compactions. Bytes: `layout.rs` · one scan of many
+//! rows: `scan.rs` · many short scans at once: `find.rs`.
 
 mod find;
 mod layout;
@@ -51,13 +52,29 @@ struct Inner {
 
 /// The first moment that is kept at a stream time.
 pub(crate) fn first_kept(stream_time: i64, retention: i64) -> i64 {
-    // Not `stream_time - retention + 1`: at the ends of time only one of the two steps would stop there.
+    // Not `stream_time - retention + 1`: at the ends of time only one of the two steps would stop
+    // there.
     stream_time.saturating_sub(retention - 1)
 }
 
 impl Rows {
-    pub(crate) fn new(name: &str, number: usize, [windowed, times]: [Table; 2], retention: i64, counts: Arc<StoreCounts>) -> Self {
-        Self { inner: Arc::new(Inner { name: name.to_owned(), number, windowed, times, retention, counts }) }
+    pub(crate) fn new(
+        name: &str,
+        number: usize,
+        [windowed, times]: [Table; 2],
+        retention: i64,
+        counts: Arc<StoreCounts>,
+    ) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                name: name.to_owned(),
+                number,
+                windowed,
+                times,
+                retention,
+                counts,
+            }),
+        }
     }
 
     pub(in crate::store) fn name(&self) -> &str {
@@ -88,13 +105,18 @@ impl Rows {
     }
 
     pub(in crate::store) fn uncommitted_bytes(&self, tx: &Transaction) -> usize {
-        self.tables().into_iter().map(|table| tx.table_bytes(table)).sum()
+        self.tables()
+            .into_iter()
+            .map(|table| tx.table_bytes(table))
+            .sum()
     }
 
     /// The first moment that a read shows and a write may have.
     pub(in crate::store) fn horizon(&self, tx: &Transaction) -> i64 {
         let state = &tx.stores[self.inner.number];
-        let kept = state.stream_time.map_or(i64::MIN, |time| first_kept(time, self.inner.retention));
+        let kept = state
+            .stream_time
+            .map_or(i64::MIN, |time| first_kept(time, self.inner.retention));
         kept.max(state.first_kept.unwrap_or(i64::MIN))
     }
 
@@ -107,7 +129,8 @@ impl Rows {
         in_time
     }
 
-    /// As `admit`, for what a changelog brings back: what comes too late now came in time then, and is passed over uncounted.
+    /// As `admit`, for what a changelog brings back: what comes too late now came in time then, and
+    /// is passed over uncounted.
     pub(in crate::store) fn readmit(&self, tx: &Transaction, time: i64) -> bool {
         time >= self.horizon(tx)
     }
@@ -132,8 +155,16 @@ impl Rows {
         state.changed = true;
     }
 
-    /// Stages a row (its value in parts) or, for `None`, its delete; then, since staging may fail, the stream time rises.
-    pub(in crate::store) fn stage(&self, tx: &mut Transaction, part: &[u8], time: i64, more: &[u8], value: Option<&[&[u8]]>) -> Result<()> {
+    /// Stages a row (its value in parts) or, for `None`, its delete; then, since staging may fail,
+    /// the stream time rises.
+    pub(in crate::store) fn stage(
+        &self,
+        tx: &mut Transaction,
+        part: &[u8],
+        time: i64,
+        more: &[u8],
+        value: Option<&[&[u8]]>,
+    ) -> Result<()> {
         let ordered = ordered(time);
         let named = |error| {
             let mut key = Vec::new();
@@ -141,8 +172,14 @@ impl Rows {
             self.named(error).key(&key)
         };
         tx.make_room().map_err(named)?;
-        tx.stage(self.inner.windowed, &[part, &ordered, more], value, false).map_err(named)?;
-        tx.stage(self.inner.times, &[&ordered, part, more], value.map(|_| [].as_slice()), false)?;
+        tx.stage(self.inner.windowed, &[part, &ordered, more], value, false)
+            .map_err(named)?;
+        tx.stage(
+            self.inner.times,
+            &[&ordered, part, more],
+            value.map(|_| [].as_slice()),
+            false,
+        )?;
         self.raise_stream_time(tx, time);
         Ok(())
     }
@@ -161,10 +198,12 @@ impl Rows {
         }
         let mut row_key = Vec::with_capacity(key.len() + 18);
         push_row_key(key, time, more, &mut row_key);
-        tx.get(self.inner.windowed, &row_key, f).map_err(|e| self.named(e).key(key))
+        tx.get(self.inner.windowed, &row_key, f)
+            .map_err(|e| self.named(e).key(key))
     }
 
-    /// Reads many rows, each (key, time, more); `f` is called once for each, in no particular order.
+    /// Reads many rows, each (key, time, more); `f` is called once for each, in no particular
+    /// order.
     pub(in crate::store) fn get_batch<'a, M: AsRef<[u8]>>(
         &self,
         tx: &mut Transaction,
@@ -183,12 +222,16 @@ impl Rows {
             push_row_key(key, time, more.as_ref(), &mut bytes);
             places.push((n, start..bytes.len()));
         }
-        let keys: Vec<&[u8]> = places.iter().map(|(_, place)| &bytes[place.clone()]).collect();
-        tx.get_batch(self.inner.windowed, &keys, |n, row| f(places[n].0, row)).map_err(|e| self.named(e))
+        let keys: Vec<&[u8]> = places
+            .iter()
+            .map(|(_, place)| &bytes[place.clone()])
+            .collect();
+        tx.get_batch(self.inner.windowed, &keys, |n, row| f(places[n].0, row))
+            .map_err(|e| self.named(e))
     }
 
-    /// Hands the rows that a transaction has staged to `f`, each with the user's key, its time, what follows the time, and
-    /// its value as it is stored.
+    /// Hands the rows that a transaction has staged to `f`, each with the user's key, its time,
+    /// what follows the time, and its value as it is stored.
     pub(in crate::store) fn for_each_staged(
         &self,
         tx: &mut Transaction,
@@ -196,7 +239,8 @@ impl Rows {
     ) -> Result<()> {
         let mut key = Vec::new();
         tx.for_each_staged(self.inner.windowed, |row_key, value| {
-            let (part, time, more) = layout::split_row(row_key).ok_or_else(|| self.named(layout::malformed(row_key)))?;
+            let (part, time, more) =
+                layout::split_row(row_key).ok_or_else(|| self.named(layout::malformed(row_key)))?;
             key.clear();
             push_key(part, &mut key);
             f(&key, time, more, value)

@@ -63,7 +63,8 @@ enum Source {
     Times(Box<ByTime>),
 }
 
-/// Rows by (time, key): their keys from the `times` table, their values looked up chunk by chunk in the same view.
+/// Rows by (time, key): their keys from the `times` table, their values looked up chunk by chunk in
+/// the same view.
 struct ByTime {
     scan: Scan,
     view: Transaction,
@@ -81,7 +82,11 @@ struct ByTime {
 
 impl Rows {
     /// Opens a scan.
-    pub(in crate::store) fn scan(&self, tx: &mut Transaction, wanted: Selection<'_>) -> Result<RowScan> {
+    pub(in crate::store) fn scan(
+        &self,
+        tx: &mut Transaction,
+        wanted: Selection<'_>,
+    ) -> Result<RowScan> {
         let from = wanted.from.max(self.horizon(tx));
         let keys_are_in_order = match (wanted.key_from, wanted.key_to) {
             (Some(from), Some(to)) => from <= to,
@@ -92,12 +97,24 @@ impl Rows {
             (Some(key), Some(to)) if key == to => {
                 let part = key_part(key);
                 let bounds = key_bounds(&part, from, wanted.to);
-                let scan = tx.scan(self.inner.windowed, bounds, wanted.reverse).map_err(|e| self.named(e).key(key))?;
-                Source::Key { scan: Box::new(scan), key: key.to_vec(), part_len: part.len() }
+                let scan = tx
+                    .scan(self.inner.windowed, bounds, wanted.reverse)
+                    .map_err(|e| self.named(e).key(key))?;
+                Source::Key {
+                    scan: Box::new(scan),
+                    key: key.to_vec(),
+                    part_len: part.len(),
+                }
             }
             (key_from, key_to) => {
-                let bounds = Bounds { lower: Some(layout::ordered(from).to_vec()), upper: behind(wanted.to), within_key: false };
-                let scan = tx.scan(self.inner.times, bounds, wanted.reverse).map_err(|e| self.named(e))?;
+                let bounds = Bounds {
+                    lower: Some(layout::ordered(from).to_vec()),
+                    upper: behind(wanted.to),
+                    within_key: false,
+                };
+                let scan = tx
+                    .scan(self.inner.times, bounds, wanted.reverse)
+                    .map_err(|e| self.named(e))?;
                 Source::Times(Box::new(ByTime {
                     scan,
                     view: tx.reader(),
@@ -113,13 +130,19 @@ impl Rows {
                 }))
             }
         };
-        Ok(RowScan { source, most: wanted.most, rows: self.clone(), _open: self.inner.counts.iterator() })
+        Ok(RowScan {
+            source,
+            most: wanted.most,
+            rows: self.clone(),
+            _open: self.inner.counts.iterator(),
+        })
     }
 }
 
 /// The first bytes behind all rows of a time; `None` behind the last time.
 fn behind(time: i64) -> Option<Vec<u8>> {
-    time.checked_add(1).map(|next| layout::ordered(next).to_vec())
+    time.checked_add(1)
+        .map(|next| layout::ordered(next).to_vec())
 }
 
 /// The bounds of one key's rows between two times, both inclusive.
@@ -128,24 +151,49 @@ pub(super) fn key_bounds(part: &[u8], from: i64, to: i64) -> Bounds {
         Some(end) => Some([part, &end].concat()),
         None => successor(part),
     };
-    Bounds { lower: Some([part, &layout::ordered(from)].concat()), upper, within_key: false }
+    Bounds {
+        lower: Some([part, &layout::ordered(from)].concat()),
+        upper,
+        within_key: false,
+    }
 }
 
 impl RowScan {
-    /// Hands rows to `visit` until it answers false or they end; true when it stopped, and the scan can be resumed.
-    pub(in crate::store) fn for_each(&mut self, visit: &mut dyn FnMut(Row<'_>) -> bool) -> Result<bool> {
-        let Self { source, most, rows, .. } = self;
+    /// Hands rows to `visit` until it answers false or they end; true when it stopped, and the scan
+    /// can be resumed.
+    pub(in crate::store) fn for_each(
+        &mut self,
+        visit: &mut dyn FnMut(Row<'_>) -> bool,
+    ) -> Result<bool> {
+        let Self {
+            source, most, rows, ..
+        } = self;
         let shown = |more: &[u8]| most.as_ref().is_none_or(|most| more <= most.as_slice());
         match source {
             Source::Nothing => Ok(false),
-            Source::Key { scan, key, part_len } => {
+            Source::Key {
+                scan,
+                key,
+                part_len,
+            } => {
                 let mut damaged = None;
                 let paused = scan.for_each(&mut |row_key, value| {
                     let Some((time, more)) = layout::split_time(&row_key[*part_len..]) else {
                         damaged = Some(layout::malformed(row_key));
                         return Step::Pause;
                     };
-                    if !shown(more) || visit(Row { key, time, more, value }) { Step::Next } else { Step::Pause }
+                    if !shown(more)
+                        || visit(Row {
+                            key,
+                            time,
+                            more,
+                            value,
+                        })
+                    {
+                        Step::Next
+                    } else {
+                        Step::Pause
+                    }
                 });
                 damaged.map_or(paused, Err)
             }
@@ -156,14 +204,24 @@ impl RowScan {
 }
 
 impl ByTime {
-    fn for_each(&mut self, shown: &dyn Fn(&[u8]) -> bool, visit: &mut dyn FnMut(Row<'_>) -> bool) -> Result<bool> {
+    fn for_each(
+        &mut self,
+        shown: &dyn Fn(&[u8]) -> bool,
+        visit: &mut dyn FnMut(Row<'_>) -> bool,
+    ) -> Result<bool> {
         loop {
             while let Some((row_key, value)) = self.ready.pop_front() {
                 let row_key = &self.keys[row_key];
-                let (part, time, more) = layout::split_row(row_key).ok_or_else(|| layout::malformed(row_key))?;
+                let (part, time, more) =
+                    layout::split_row(row_key).ok_or_else(|| layout::malformed(row_key))?;
                 self.key.clear();
                 push_key(part, &mut self.key);
-                if !visit(Row { key: &self.key, time, more, value: &self.values[value] }) {
+                if !visit(Row {
+                    key: &self.key,
+                    time,
+                    more,
+                    value: &self.values[value],
+                }) {
                     return Ok(true);
                 }
             }
@@ -175,7 +233,19 @@ impl ByTime {
 
     /// Reads the next chunk; false at the end.
     fn fill(&mut self, shown: &dyn Fn(&[u8]) -> bool) -> Result<bool> {
-        let Self { scan, view, windowed, key_from, key_to, reverse, chunk, keys, values, ready, .. } = self;
+        let Self {
+            scan,
+            view,
+            windowed,
+            key_from,
+            key_to,
+            reverse,
+            chunk,
+            keys,
+            values,
+            ready,
+            ..
+        } = self;
         keys.clear();
         values.clear();
         let mut places: Vec<Range<usize>> = Vec::with_capacity(*chunk);
@@ -194,9 +264,19 @@ impl ByTime {
                     return Step::Next;
                 }
                 passed = 0;
-                let time = if too_low { Some(time) } else { time.checked_add(1) };
+                let time = if too_low {
+                    Some(time)
+                } else {
+                    time.checked_add(1)
+                };
                 return time.map_or(Step::Next, |time| {
-                    Step::Seek([layout::ordered(time).as_slice(), key_from.as_deref().unwrap_or_default()].concat())
+                    Step::Seek(
+                        [
+                            layout::ordered(time).as_slice(),
+                            key_from.as_deref().unwrap_or_default(),
+                        ]
+                        .concat(),
+                    )
                 });
             }
             passed = 0;
@@ -208,7 +288,11 @@ impl ByTime {
             keys.extend_from_slice(&layout::ordered(time));
             keys.extend_from_slice(more);
             places.push(start..keys.len());
-            if places.len() == *chunk { Step::Pause } else { Step::Next }
+            if places.len() == *chunk {
+                Step::Pause
+            } else {
+                Step::Next
+            }
         })?;
         if let Some(error) = damaged {
             return Err(error);
@@ -224,9 +308,16 @@ impl ByTime {
         })?;
         let rows = wanted.len();
         let mean = values.len() / rows.max(1) + 1;
-        *chunk = (*chunk * 4).min(CHUNK_BYTES / mean).clamp(FIRST_CHUNK, CHUNK);
+        *chunk = (*chunk * 4)
+            .min(CHUNK_BYTES / mean)
+            .clamp(FIRST_CHUNK, CHUNK);
         // What only one of the tables still has lies below the horizon, and this scan begins at it.
-        ready.extend(places.into_iter().zip(found).filter_map(|(key, value)| Some((key, value?))));
+        ready.extend(
+            places
+                .into_iter()
+                .zip(found)
+                .filter_map(|(key, value)| Some((key, value?))),
+        );
         Ok(rows > 0)
     }
 }
@@ -237,13 +328,21 @@ mod tests {
     use crate::store::windowed::Wanted;
     use crate::{ErrorKind, StoreKind, StoreSpec, Task, TaskOptions};
 
-    /// Rows of keys that nobody of ours writes are an error wherever a read meets them, never passed over.
+    /// Rows of keys that nobody of ours writes are an error wherever a read meets them, never
+    /// passed over.
     #[test]
     fn a_malformed_row_is_an_error() -> Result<()> {
         let kind = StoreKind::Session { retention: 1_000 };
         let task = Task::open_in_memory(&[StoreSpec::new("s", kind)], TaskOptions::default())?;
         let rows = task.session("s")?.rows;
-        let all = |key: Option<&'static [u8]>| Selection { key_from: key, key_to: key, from: 0, to: i64::MAX, most: None, reverse: false };
+        let all = |key: Option<&'static [u8]>| Selection {
+            key_from: key,
+            key_to: key,
+            from: 0,
+            to: i64::MAX,
+            most: None,
+            reverse: false,
+        };
         let (part, cut) = (key_part(b"a"), &layout::ordered(1 << 40)[..7]);
         let refused = |result: Result<()>| {
             let error = result.expect_err("a malformed row");
@@ -252,12 +351,34 @@ mod tests {
         };
         let mut tx = task.begin()?;
         tx.stage(rows.inner.windowed, &[&part, cut], Some(&[b"v"]), false)?;
-        refused(rows.scan(&mut tx, all(Some(b"a")))?.for_each(&mut |_| true).map(drop));
-        refused(rows.find(&mut tx, &[Wanted { key: b"a", from: 0, to: i64::MAX, most: None }], &mut |_, _| {}));
+        refused(
+            rows.scan(&mut tx, all(Some(b"a")))?
+                .for_each(&mut |_| true)
+                .map(drop),
+        );
+        refused(rows.find(
+            &mut tx,
+            &[Wanted {
+                key: b"a",
+                from: 0,
+                to: i64::MAX,
+                most: None,
+            }],
+            &mut |_, _| {},
+        ));
         refused(rows.for_each_staged(&mut tx, |_, _, _, _| Ok(())));
         let mut tx = task.begin()?;
-        tx.stage(rows.inner.times, &[&layout::ordered(5), b"no key part"], Some(&[]), false)?;
-        refused(rows.scan(&mut tx, all(None))?.for_each(&mut |_| true).map(drop));
+        tx.stage(
+            rows.inner.times,
+            &[&layout::ordered(5), b"no key part"],
+            Some(&[]),
+            false,
+        )?;
+        refused(
+            rows.scan(&mut tx, all(None))?
+                .for_each(&mut |_| true)
+                .map(drop),
+        );
         Ok(())
     }
 }

@@ -1,7 +1,9 @@
-//! What a function keeps of each group, and what it says of it: one accumulator a column of the result.
+//! What a function keeps of each group, and what it says of it: one accumulator a column of the
+//! result.
 //!
-//! `count.rs`, `sum.rs`, `avg.rs` (`decimal.rs` their decimals) · `pick.rs` one value of many (min, max, first, last) · `items.rs`
-//! single values kept in a store (distinct, lists, sets) · `own.rs` the user's own function, in the worker.
+//! `count.rs`, `sum.rs`, `avg.rs` (`decimal.rs` their decimals) · `pick.rs` one value of many (min,
+//! max, first, last) · `items.rs` single values kept in a store (distinct, lists, sets) · `own.rs`
+//! the user's own function, in the worker.
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
@@ -35,7 +37,8 @@ pub struct Assigned {
 pub struct Merge {
     /// The group that they become.
     pub into: usize,
-    /// The groups, in the order of time; `into` may be the first of them, the others are no groups any more.
+    /// The groups, in the order of time; `into` may be the first of them, the others are no groups
+    /// any more.
     pub parts: Vec<usize>,
 }
 
@@ -53,7 +56,8 @@ pub struct Access<'a> {
 
 /// One function over all groups of an epoch.
 pub trait Accumulator: Send {
-    /// Takes what the worker says of the user's own functions: a column each, of the type of its state.
+    /// Takes what the worker says of the user's own functions: a column each, of the type of its
+    /// state.
     ///
     /// # Errors
     /// `InvalidState` for a worker that says nothing of this one.
@@ -88,14 +92,20 @@ pub trait Accumulator: Send {
     /// `Serialization` for columns that cannot be assembled.
     fn state(&self) -> Result<Vec<ArrayRef>>;
 
-    /// The results of these unions of groups, each in the order of time; what they say beyond their groups' state goes into
-    /// the digest.
+    /// The results of these unions of groups, each in the order of time; what they say beyond their
+    /// groups' state goes into the digest.
     ///
     /// # Errors
     /// As [`Self::update`].
-    fn result(&mut self, unions: &[&[usize]], access: &mut Access<'_>, digest: &mut Xxh3Default) -> Result<ArrayRef>;
+    fn result(
+        &mut self,
+        unions: &[&[usize]],
+        access: &mut Access<'_>,
+        digest: &mut Xxh3Default,
+    ) -> Result<ArrayRef>;
 
-    /// About how many bytes of a result come from what is kept of a group beside its state; read once, for [`Self::result`], too.
+    /// About how many bytes of a result come from what is kept of a group beside its state; read
+    /// once, for [`Self::result`], too.
     ///
     /// # Errors
     /// The store's.
@@ -126,7 +136,12 @@ pub trait Accumulator: Send {
 ///
 /// # Errors
 /// `InvalidType` for a column that the function cannot take.
-pub fn accumulator(number: usize, aggregate: &Aggregate, spec: &Spec, layout: &Layout) -> Result<Box<dyn Accumulator>> {
+pub fn accumulator(
+    number: usize,
+    aggregate: &Aggregate,
+    spec: &Spec,
+    layout: &Layout,
+) -> Result<Box<dyn Accumulator>> {
     let Some(index) = aggregate.column else {
         return Ok(match aggregate.function {
             Function::Own => Box::new(Own::new(number, &aggregate.name, &spec.columns, layout)?),
@@ -137,11 +152,21 @@ pub fn accumulator(number: usize, aggregate: &Aggregate, spec: &Spec, layout: &L
     let field = layout.field(column);
     let refused = || {
         let function = aggregate.function.name();
-        let text = format!("{function}: column {:?} is {}, which it cannot take", field.name(), field.data_type());
+        let text = format!(
+            "{function}: column {:?} is {}, which it cannot take",
+            field.name(),
+            field.data_type()
+        );
         Error::new(ErrorKind::InvalidType, text)
     };
-    let pick = |which| Pick::new(which, column, field, spec.timed).map(|pick| -> Box<dyn Accumulator> { Box::new(pick) });
-    let items = |kind| Items::new(kind, number, column, field, spec.timed).map(|items| -> Box<dyn Accumulator> { Box::new(items) });
+    let pick = |which| {
+        Pick::new(which, column, field, spec.timed)
+            .map(|pick| -> Box<dyn Accumulator> { Box::new(pick) })
+    };
+    let items = |kind| {
+        Items::new(kind, number, column, field, spec.timed)
+            .map(|items| -> Box<dyn Accumulator> { Box::new(items) })
+    };
     Ok(match aggregate.function {
         Function::Count | Function::Own => Box::new(Count::new(Some(column))),
         Function::Sum => Sum::accumulator(column, field).ok_or_else(refused)?,
@@ -161,16 +186,25 @@ pub fn accumulator(number: usize, aggregate: &Aggregate, spec: &Spec, layout: &L
 
 /// A column of every batch of the input.
 pub fn column(input: &Rows, column: usize) -> impl Iterator<Item = &ArrayRef> {
-    input.inputs.iter().map(move |input| input.batch.column(column))
+    input
+        .inputs
+        .iter()
+        .map(move |input| input.batch.column(column))
 }
 
 /// A column of a state that was kept as something else.
 pub fn unreadable(function: &str) -> Error {
-    Error::new(ErrorKind::Serialization, format!("{function}: what was kept of a group cannot be read: restore the state from a backup"))
+    Error::new(
+        ErrorKind::Serialization,
+        format!(
+            "{function}: what was kept of a group cannot be read: restore the state from a backup"
+        ),
+    )
 }
 
 /// A result that does not fit its type.
 pub fn overflow(field: &str, function: &str, wanted: &str) -> Error {
-    let text = format!("{function}({field}) does not fit {wanted}: cast the column to a wider type");
+    let text =
+        format!("{function}({field}) does not fit {wanted}: cast the column to a wider type");
     Error::new(ErrorKind::InvalidValue, text)
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowPrimitiveType, Decimal128Type, DurationMicrosecondType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    ArrowPrimitiveType, Decimal128Type, DurationMicrosecondType, Float32Type, Float64Type,
+    Int8Type, Int16Type, Int32Type, Int64Type,
 };
 use arrow_array::{Array, ArrayRef, Decimal128Array, Float64Array, Int64Array};
 use arrow_buffer::i256;
@@ -25,7 +26,10 @@ struct Sums<T> {
 
 impl<T: Copy + Default> Sums<T> {
     fn load<A: ArrowPrimitiveType<Native = T>>(state: &[ArrayRef]) -> Result<Self> {
-        let (sums, counts) = (state[0].as_primitive_opt::<A>(), state[1].as_primitive_opt::<Int64Type>());
+        let (sums, counts) = (
+            state[0].as_primitive_opt::<A>(),
+            state[1].as_primitive_opt::<Int64Type>(),
+        );
         let (sums, counts) = sums.zip(counts).ok_or_else(|| unreadable("avg"))?;
         Ok(Self {
             sums: sums.iter().map(Option::unwrap_or_default).collect(),
@@ -34,10 +38,20 @@ impl<T: Copy + Default> Sums<T> {
     }
 
     /// Adds the rows' values in a column; `plus` adds that of one row to a sum.
-    fn add(&mut self, input: &Rows, number: usize, rows: &[Assigned], plus: impl Fn(T, &dyn Array, usize) -> Result<T>) -> Result<()> {
+    fn add(
+        &mut self,
+        input: &Rows,
+        number: usize,
+        rows: &[Assigned],
+        plus: impl Fn(T, &dyn Array, usize) -> Result<T>,
+    ) -> Result<()> {
         let columns: Vec<&ArrayRef> = column(input, number).collect();
         for row in rows {
-            let (column, n, group) = (columns[row.place.input()], row.place.row(), row.group as usize);
+            let (column, n, group) = (
+                columns[row.place.input()],
+                row.place.row(),
+                row.group as usize,
+            );
             if column.is_valid(n) {
                 self.sums[group] = plus(self.sums[group], column, n)?;
                 self.counts[group] += 1;
@@ -57,11 +71,19 @@ impl Avg {
     /// The average of a column, if it is of numbers.
     pub fn new(column: usize, field: &Field) -> Option<Self> {
         let data_type = field.data_type();
-        (data_type.is_integer() || data_type.is_floating()).then(|| Self { column, kept: Sums::default() })
+        (data_type.is_integer() || data_type.is_floating()).then(|| Self {
+            column,
+            kept: Sums::default(),
+        })
     }
 
     fn union(&self, groups: &[usize]) -> (f64, i64) {
-        groups.iter().fold((0.0, 0), |(sum, count), group| (sum + self.kept.sums[*group], count + self.kept.counts[*group]))
+        groups.iter().fold((0.0, 0), |(sum, count), group| {
+            (
+                sum + self.kept.sums[*group],
+                count + self.kept.counts[*group],
+            )
+        })
     }
 }
 
@@ -87,7 +109,9 @@ impl Accumulator for Avg {
     }
 
     fn update(&mut self, input: &Rows, rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
-        self.kept.add(input, self.column, rows, |sum, column, row| Ok(sum + float(column, row)))
+        self.kept.add(input, self.column, rows, |sum, column, row| {
+            Ok(sum + float(column, row))
+        })
     }
 
     fn merge(&mut self, merges: &[Merge], _: &mut Access<'_>) -> Result<()> {
@@ -98,10 +122,18 @@ impl Accumulator for Avg {
     }
 
     fn state(&self) -> Result<Vec<ArrayRef>> {
-        Ok(vec![Arc::new(Float64Array::from(self.kept.sums.clone())), Arc::new(Int64Array::from(self.kept.counts.clone()))])
+        Ok(vec![
+            Arc::new(Float64Array::from(self.kept.sums.clone())),
+            Arc::new(Int64Array::from(self.kept.counts.clone())),
+        ])
     }
 
-    fn result(&mut self, unions: &[&[usize]], _: &mut Access<'_>, _: &mut Xxh3Default) -> Result<ArrayRef> {
+    fn result(
+        &mut self,
+        unions: &[&[usize]],
+        _: &mut Access<'_>,
+        _: &mut Xxh3Default,
+    ) -> Result<ArrayRef> {
         let means = unions.iter().map(|groups| {
             let (sum, count) = self.union(groups);
             (count > 0).then(|| sum / count as f64)
@@ -114,8 +146,8 @@ impl Accumulator for Avg {
     }
 }
 
-/// The average of decimals, a decimal with four more digits behind the point, and that of intervals, in whole microseconds; both
-/// exact, and rounded half away from zero, as in Spark SQL.
+/// The average of decimals, a decimal with four more digits behind the point, and that of
+/// intervals, in whole microseconds; both exact, and rounded half away from zero, as in Spark SQL.
 pub struct AvgExact {
     column: usize,
     name: String,
@@ -131,13 +163,20 @@ impl AvgExact {
     pub fn new(column: usize, field: &Field) -> Option<Self> {
         let (scale, result) = match field.data_type() {
             // Spark's bounded(p + 4, s + 4): where that has more than 38 digits, both are cut.
-            DataType::Decimal128(precision, scale) => {
-                (*scale, DataType::Decimal128(wider(*precision, 4), (scale + 4).min(MAX_PRECISION as i8)))
-            }
+            DataType::Decimal128(precision, scale) => (
+                *scale,
+                DataType::Decimal128(wider(*precision, 4), (scale + 4).min(MAX_PRECISION as i8)),
+            ),
             DataType::Duration(TimeUnit::Microsecond) => (0, field.data_type().clone()),
             _ => return None,
         };
-        Some(Self { column, name: field.name().clone(), kept: Sums::default(), scale, result })
+        Some(Self {
+            column,
+            name: field.name().clone(),
+            kept: Sums::default(),
+            scale,
+            result,
+        })
     }
 
     /// The result's digits, and those behind the point.
@@ -150,12 +189,19 @@ impl AvgExact {
     }
 
     fn plus(name: &str, sum: i128, more: i128) -> Result<i128> {
-        sum.checked_add(more).filter(|sum| fits(*sum, Self::SUM)).ok_or_else(|| overflow(name, "avg", "decimal(38)"))
+        sum.checked_add(more)
+            .filter(|sum| fits(*sum, Self::SUM))
+            .ok_or_else(|| overflow(name, "avg", "decimal(38)"))
     }
 
     fn union(&self, groups: &[usize]) -> Result<(i128, i64)> {
-        let sum = groups.iter().try_fold(0, |sum, group| Self::plus(&self.name, sum, self.kept.sums[*group]))?;
-        Ok((sum, groups.iter().map(|group| self.kept.counts[*group]).sum()))
+        let sum = groups.iter().try_fold(0, |sum, group| {
+            Self::plus(&self.name, sum, self.kept.sums[*group])
+        })?;
+        Ok((
+            sum,
+            groups.iter().map(|group| self.kept.counts[*group]).sum(),
+        ))
     }
 
     fn mean(&self, groups: &[usize]) -> Result<Option<i128>> {
@@ -165,14 +211,25 @@ impl AvgExact {
         }
         let (precision, scale) = self.digits();
         let more = i256::from_i128(10i128.pow((scale - self.scale).unsigned_abs().into()));
-        let (sum, count) = (i256::from_i128(sum).wrapping_mul(more), i256::from_i128(count.into()));
+        let (sum, count) = (
+            i256::from_i128(sum).wrapping_mul(more),
+            i256::from_i128(count.into()),
+        );
         let (quotient, rest) = (sum.wrapping_div(count), sum.wrapping_rem(count));
         // Half away from zero.
-        let up = if rest.wrapping_abs().wrapping_mul(i256::from_i128(2)) >= count { 1 } else { 0 };
+        let up = if rest.wrapping_abs().wrapping_mul(i256::from_i128(2)) >= count {
+            1
+        } else {
+            0
+        };
         let up = if sum < i256::ZERO { -up } else { up };
-        let mean = quotient.wrapping_add(i256::from_i128(up)).to_i128().filter(|mean| fits(*mean, precision));
+        let mean = quotient
+            .wrapping_add(i256::from_i128(up))
+            .to_i128()
+            .filter(|mean| fits(*mean, precision));
         let wanted = format!("decimal({precision},{scale})");
-        mean.map(Some).ok_or_else(|| overflow(&self.name, "avg", &wanted))
+        mean.map(Some)
+            .ok_or_else(|| overflow(&self.name, "avg", &wanted))
     }
 }
 
@@ -188,12 +245,15 @@ impl Accumulator for AvgExact {
 
     fn update(&mut self, input: &Rows, rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
         let name = self.name.as_str();
-        self.kept.add(input, self.column, rows, |sum, column, row| Self::plus(name, sum, whole(column, row)))
+        self.kept.add(input, self.column, rows, |sum, column, row| {
+            Self::plus(name, sum, whole(column, row))
+        })
     }
 
     fn merge(&mut self, merges: &[Merge], _: &mut Access<'_>) -> Result<()> {
         for merge in merges {
-            (self.kept.sums[merge.into], self.kept.counts[merge.into]) = self.union(&merge.parts)?;
+            (self.kept.sums[merge.into], self.kept.counts[merge.into]) =
+                self.union(&merge.parts)?;
         }
         Ok(())
     }
@@ -201,14 +261,28 @@ impl Accumulator for AvgExact {
     fn state(&self) -> Result<Vec<ArrayRef>> {
         let sums: Decimal128Array = self.kept.sums.iter().map(|sum| Some(*sum)).collect();
         let sums = sums.with_data_type(DataType::Decimal128(Self::SUM, self.scale));
-        Ok(vec![Arc::new(sums), Arc::new(Int64Array::from(self.kept.counts.clone()))])
+        Ok(vec![
+            Arc::new(sums),
+            Arc::new(Int64Array::from(self.kept.counts.clone())),
+        ])
     }
 
-    fn result(&mut self, unions: &[&[usize]], _: &mut Access<'_>, _: &mut Xxh3Default) -> Result<ArrayRef> {
-        let means = unions.iter().map(|groups| self.mean(groups)).collect::<Result<Vec<_>>>()?;
+    fn result(
+        &mut self,
+        unions: &[&[usize]],
+        _: &mut Access<'_>,
+        _: &mut Xxh3Default,
+    ) -> Result<ArrayRef> {
+        let means = unions
+            .iter()
+            .map(|groups| self.mean(groups))
+            .collect::<Result<Vec<_>>>()?;
         let means = means.into_iter();
         Ok(match self.result {
-            DataType::Duration(_) => typed::<DurationMicrosecondType>(means.map(|mean| mean.map(|mean| mean as i64)), &self.result),
+            DataType::Duration(_) => typed::<DurationMicrosecondType>(
+                means.map(|mean| mean.map(|mean| mean as i64)),
+                &self.result,
+            ),
             _ => typed::<Decimal128Type>(means, &self.result),
         })
     }
@@ -216,7 +290,10 @@ impl Accumulator for AvgExact {
 
 fn whole(column: &dyn Array, row: usize) -> i128 {
     match column.data_type() {
-        DataType::Duration(_) => column.as_primitive::<DurationMicrosecondType>().value(row).into(),
+        DataType::Duration(_) => column
+            .as_primitive::<DurationMicrosecondType>()
+            .value(row)
+            .into(),
         _ => column.as_primitive::<Decimal128Type>().value(row),
     }
 }

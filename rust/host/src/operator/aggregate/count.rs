@@ -21,7 +21,10 @@ pub struct Count {
 impl Count {
     /// Of a column's values, or of rows.
     pub fn new(column: Option<usize>) -> Self {
-        Self { column, counts: Vec::new() }
+        Self {
+            column,
+            counts: Vec::new(),
+        }
     }
 
     fn union(&self, groups: &[usize]) -> i64 {
@@ -35,17 +38,24 @@ impl Accumulator for Count {
     }
 
     fn load(&mut self, state: &[ArrayRef]) -> Result<()> {
-        let kept = state[0].as_primitive_opt::<Int64Type>().ok_or_else(|| unreadable("count"))?;
+        let kept = state[0]
+            .as_primitive_opt::<Int64Type>()
+            .ok_or_else(|| unreadable("count"))?;
         self.counts = kept.iter().map(|count| count.unwrap_or(0)).collect();
         Ok(())
     }
 
     fn update(&mut self, input: &Rows, rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
-        let of = |of: usize| column(input, of).map(|values| values.logical_nulls()).collect();
+        let of = |of: usize| {
+            column(input, of)
+                .map(|values| values.logical_nulls())
+                .collect()
+        };
         let nulls: Vec<_> = self.column.map_or_else(Vec::new, of);
         for row in rows {
             let nulls = nulls.get(row.place.input()).and_then(Option::as_ref);
-            self.counts[row.group as usize] += i64::from(nulls.is_none_or(|nulls| nulls.is_valid(row.place.row())));
+            self.counts[row.group as usize] +=
+                i64::from(nulls.is_none_or(|nulls| nulls.is_valid(row.place.row())));
         }
         Ok(())
     }
@@ -61,7 +71,17 @@ impl Accumulator for Count {
         Ok(vec![Arc::new(Int64Array::from(self.counts.clone()))])
     }
 
-    fn result(&mut self, unions: &[&[usize]], _: &mut Access<'_>, _: &mut Xxh3Default) -> Result<ArrayRef> {
-        Ok(Arc::new(unions.iter().map(|groups| Some(self.union(groups))).collect::<Int64Array>()))
+    fn result(
+        &mut self,
+        unions: &[&[usize]],
+        _: &mut Access<'_>,
+        _: &mut Xxh3Default,
+    ) -> Result<ArrayRef> {
+        Ok(Arc::new(
+            unions
+                .iter()
+                .map(|groups| Some(self.union(groups)))
+                .collect::<Int64Array>(),
+        ))
     }
 }

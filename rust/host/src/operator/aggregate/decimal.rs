@@ -20,7 +20,10 @@ pub fn fits(value: i128, precision: u8) -> bool {
 }
 
 /// An array of a decimal with its precision and scale, or of another type as it is.
-pub fn typed<T: ArrowPrimitiveType>(values: impl IntoIterator<Item = Option<T::Native>>, data_type: &DataType) -> ArrayRef {
+pub fn typed<T: ArrowPrimitiveType>(
+    values: impl IntoIterator<Item = Option<T::Native>>,
+    data_type: &DataType,
+) -> ArrayRef {
     let array: PrimitiveArray<T> = values.into_iter().collect();
     Arc::new(array.with_data_type(data_type.clone()))
 }

@@ -6,7 +6,8 @@ use hashbrown::hash_table::Entry;
 use std::hash::BuildHasher;
 use std::ops::Range;
 
-/// Groups by number. A group is its key's bytes and its window's start (0 where there are no windows).
+/// Groups by number. A group is its key's bytes and its window's start (0 where there are no
+/// windows).
 #[derive(Default)]
 pub struct Groups {
     bytes: Vec<u8>,
@@ -36,12 +37,21 @@ impl Groups {
     /// The number of a group, a new one if it is new.
     #[inline]
     pub fn enter(&mut self, key: &[u8], start: i64) -> u32 {
-        let Self { bytes, groups, table, hasher } = self;
+        let Self {
+            bytes,
+            groups,
+            table,
+            hasher,
+        } = self;
         let of = |n: &u32| {
             let (range, start) = &groups[*n as usize];
             (&bytes[range.clone()], *start)
         };
-        match table.entry(hasher.hash_one((key, start)), |n| of(n) == (key, start), |n| hasher.hash_one(of(n))) {
+        match table.entry(
+            hasher.hash_one((key, start)),
+            |n| of(n) == (key, start),
+            |n| hasher.hash_one(of(n)),
+        ) {
             Entry::Occupied(slot) => *slot.get(),
             Entry::Vacant(slot) => {
                 let number = groups.len() as u32;
@@ -62,8 +72,15 @@ mod tests {
     #[test]
     fn a_group_is_a_key_and_a_start() {
         let mut groups = Groups::default();
-        let numbers: Vec<u32> =
-            [(b"b".as_slice(), 0), (b"a", 0), (b"b", 0), (b"b", -5), (b"", 0)].map(|(key, start)| groups.enter(key, start)).to_vec();
+        let numbers: Vec<u32> = [
+            (b"b".as_slice(), 0),
+            (b"a", 0),
+            (b"b", 0),
+            (b"b", -5),
+            (b"", 0),
+        ]
+        .map(|(key, start)| groups.enter(key, start))
+        .to_vec();
         assert_eq!(numbers, [0, 1, 0, 2, 3]);
         assert_eq!((groups.key(2), groups.start(2)), (b"b".as_slice(), -5));
     }

@@ -1,8 +1,10 @@
 //! Single values of a group, kept in a store of their own: distinct values, lists, sets.
 //!
 //! ```text
-//! key part of the group's key | start, 8 bytes, sign flipped | number of the column, 2 bytes | order | value  →  how often
-//! order   of a list the row's time (or, without times, a running number), 8 bytes, sign flipped; else nothing
+//! key part of the group's key | start, 8 bytes, sign flipped | number of the column, 2 bytes
+//!         | order | value  →  how often
+//! order   of a list the row's time (or, without times, a running number), 8 bytes, sign
+//!         flipped; else nothing
 //! how often   8 bytes, big-endian; 1 but in a list
 //! ```
 
@@ -57,11 +59,30 @@ impl Items {
     ///
     /// # Errors
     /// `InvalidType` for a column whose values cannot be kept, `InvalidValue` for too many columns.
-    pub fn new(kind: Kind, number: usize, column: usize, field: &Field, timed: bool) -> Result<Self> {
-        let number =
-            u16::try_from(number).map_err(|_| Error::new(ErrorKind::InvalidValue, "an aggregation has more than 65,535 columns"))?;
+    pub fn new(
+        kind: Kind,
+        number: usize,
+        column: usize,
+        field: &Field,
+        timed: bool,
+    ) -> Result<Self> {
+        let number = u16::try_from(number).map_err(|_| {
+            Error::new(
+                ErrorKind::InvalidValue,
+                "an aggregation has more than 65,535 columns",
+            )
+        })?;
         let element = Arc::new(Field::new("element", field.data_type().clone(), false));
-        Ok(Self { kind, number, column, field: element, codec: RowCodec::new([field])?, timed, counts: Vec::new(), read: HashMap::new() })
+        Ok(Self {
+            kind,
+            number,
+            column,
+            field: element,
+            codec: RowCodec::new([field])?,
+            timed,
+            counts: Vec::new(),
+            read: HashMap::new(),
+        })
     }
 
     fn prefix(&self, group: usize, access: &Access<'_>) -> Vec<u8> {
@@ -76,10 +97,16 @@ impl Items {
     fn items(&self, group: usize, access: &mut Access<'_>) -> Result<Vec<Item>> {
         let prefix = self.prefix(group, access);
         let mut items = Vec::new();
-        access.items.prefix_scan(access.tx, &prefix, None, false)?.for_each(&mut |key, count| {
-            items.push(Item { rest: key.get(prefix.len()..).unwrap_or_default().to_vec(), count: number(count) });
-            Step::Next
-        })?;
+        access
+            .items
+            .prefix_scan(access.tx, &prefix, None, false)?
+            .for_each(&mut |key, count| {
+                items.push(Item {
+                    rest: key.get(prefix.len()..).unwrap_or_default().to_vec(),
+                    count: number(count),
+                });
+                Step::Next
+            })?;
         Ok(items)
     }
 
@@ -89,20 +116,27 @@ impl Items {
         item.rest.get(before..).unwrap_or_default()
     }
 
-    /// Refuses a row of the result that no frame takes, and whose offsets Arrow may not be able to say.
+    /// Refuses a row of the result that no frame takes, and whose offsets Arrow may not be able to
+    /// say.
     fn check_size(&self, bytes: usize, key: &[u8]) -> Result<()> {
         if self.kind == Kind::CountDistinct || bytes <= MAX_PAYLOAD as usize {
             return Ok(());
         }
-        let function = if self.kind == Kind::List { "collect_list" } else { "collect_set" };
+        let function = if self.kind == Kind::List {
+            "collect_list"
+        } else {
+            "collect_set"
+        };
         let text = format!(
-            "aggregate: what {function} gathers in one row of the result is {bytes} bytes, and a row has at most {MAX_PAYLOAD}: gather it \
-             over a shorter window or by more columns, or keep the rows themselves (materialize)"
+            "aggregate: what {function} gathers in one row of the result is {bytes} bytes, and a \
+             row has at most {MAX_PAYLOAD}: gather it over a shorter window or by more columns, \
+             or keep the rows themselves (materialize)"
         );
         Err(Error::new(ErrorKind::Serialization, text).key(key))
     }
 
-    /// How many bytes a result of items takes while it is put together. A count that is damaged may be any number.
+    /// How many bytes a result of items takes while it is put together. A count that is damaged may
+    /// be any number.
     fn size<'a>(&self, items: impl Iterator<Item = &'a Item>) -> usize {
         let size = |item: &Item| {
             let value = self.value(item).len().max(size_of::<&[u8]>());
@@ -112,23 +146,33 @@ impl Items {
     }
 
     /// Adds to what is kept: items of groups, each with how often.
-    fn add(&mut self, mut added: Vec<(Vec<u8>, usize, u64)>, access: &mut Access<'_>) -> Result<()> {
+    fn add(
+        &mut self,
+        mut added: Vec<(Vec<u8>, usize, u64)>,
+        access: &mut Access<'_>,
+    ) -> Result<()> {
         added.sort_unstable();
         let distinct: Vec<&[(Vec<u8>, usize, u64)]> = added.chunk_by(|a, b| a.0 == b.0).collect();
         let keys: Vec<&[u8]> = distinct.iter().map(|same| same[0].0.as_slice()).collect();
         // One read of what is there, in the order of the keys.
         let mut found = vec![0; keys.len()];
-        access.items.get_batch(access.tx, &keys, |n, count| found[n] = count.map_or(0, number))?;
+        access.items.get_batch(access.tx, &keys, |n, count| {
+            found[n] = count.map_or(0, number)
+        })?;
         for (same, found) in distinct.iter().zip(found) {
             let (key, group, _) = &same[0];
             // No count is lost that way, not even beside a damaged one.
-            let all = same.iter().fold(found, |all, (_, _, count)| all.saturating_add(*count));
+            let all = same
+                .iter()
+                .fold(found, |all, (_, _, count)| all.saturating_add(*count));
             let count = if self.kind == Kind::List { all } else { 1 };
             if self.kind != Kind::List && found == 0 {
                 self.counts[*group] += 1;
             }
             if count != found {
-                access.items.put(access.tx, key, Some(&count.to_be_bytes()))?;
+                access
+                    .items
+                    .put(access.tx, key, Some(&count.to_be_bytes()))?;
             }
         }
         Ok(())
@@ -136,12 +180,16 @@ impl Items {
 
     /// The values as they are told apart, or (of a list) put in order.
     fn values(&self, values: &ArrayRef) -> ArrayRef {
-        if self.kind == Kind::List { float::in_order(values) } else { float::told_apart(values) }
+        if self.kind == Kind::List {
+            float::in_order(values)
+        } else {
+            float::told_apart(values)
+        }
     }
 }
 
-/// Deletes what is kept of windows that were closed before the epoch, a batch of keys at a time: of those that no epoch has closed
-/// nothing else would.
+/// Deletes what is kept of windows that were closed before the epoch, a batch of keys at a time: of
+/// those that no epoch has closed nothing else would.
 pub fn sweep(items: &KeyValueStore, windows: &dyn Windows, tx: &mut Transaction) -> Result<()> {
     let mut scan = items.range(tx, None, None, false)?;
     // The window of the last key, and whether it is over.
@@ -151,13 +199,19 @@ pub fn sweep(items: &KeyValueStore, windows: &dyn Windows, tx: &mut Transaction)
         scan.for_each(&mut |key, _| {
             keys.push(key.to_vec());
             bytes += key.len();
-            if keys.len() == BATCH_ROWS || bytes >= BATCH_BYTES { Step::Pause } else { Step::Next }
+            if keys.len() == BATCH_ROWS || bytes >= BATCH_BYTES {
+                Step::Pause
+            } else {
+                Step::Next
+            }
         })?;
         if keys.is_empty() {
             return Ok(());
         }
         for item in &keys {
-            let Some((part, start, _)) = split_row(item) else { continue };
+            let Some((part, start, _)) = split_row(item) else {
+                continue;
+            };
             let mut key = Vec::with_capacity(part.len());
             push_key(part, &mut key);
             let of_item = Some((key, start));
@@ -182,7 +236,9 @@ struct Item {
 }
 
 fn number(count: &[u8]) -> u64 {
-    count.first_chunk().map_or(1, |count| u64::from_be_bytes(*count))
+    count
+        .first_chunk()
+        .map_or(1, |count| u64::from_be_bytes(*count))
 }
 
 impl Accumulator for Items {
@@ -191,14 +247,20 @@ impl Accumulator for Items {
     }
 
     fn load(&mut self, state: &[ArrayRef]) -> Result<()> {
-        let kept = state[0].as_primitive_opt::<Int64Type>().ok_or_else(|| unreadable("count_distinct, collect_list, collect_set"))?;
+        let kept = state[0]
+            .as_primitive_opt::<Int64Type>()
+            .ok_or_else(|| unreadable("count_distinct, collect_list, collect_set"))?;
         self.counts = kept.iter().map(|count| count.unwrap_or(0)).collect();
         Ok(())
     }
 
     fn update(&mut self, input: &Rows, rows: &[Assigned], access: &mut Access<'_>) -> Result<()> {
-        let encoded = column(input, self.column).map(|values| self.codec.encode(&[self.values(values)])).collect::<Result<Vec<_>>>()?;
-        let nulls: Vec<_> = column(input, self.column).map(|values| values.logical_nulls()).collect();
+        let encoded = column(input, self.column)
+            .map(|values| self.codec.encode(&[self.values(values)]))
+            .collect::<Result<Vec<_>>>()?;
+        let nulls: Vec<_> = column(input, self.column)
+            .map(|values| values.logical_nulls())
+            .collect();
         let mut added = Vec::with_capacity(rows.len());
         for row in rows {
             let (input, n, group) = (row.place.input(), row.place.row(), row.group as usize);
@@ -207,7 +269,11 @@ impl Accumulator for Items {
             }
             let mut key = self.prefix(group, access);
             if self.kind == Kind::List {
-                let order = if self.timed { row.time } else { self.counts[group] };
+                let order = if self.timed {
+                    row.time
+                } else {
+                    self.counts[group]
+                };
                 key.extend_from_slice(&ordered(order));
                 self.counts[group] += 1;
             }
@@ -223,7 +289,11 @@ impl Accumulator for Items {
             let into = self.prefix(merge.into, access);
             for group in merge.parts.iter().filter(|group| **group != merge.into) {
                 for item in self.items(*group, access)? {
-                    added.push(([into.as_slice(), &item.rest].concat(), merge.into, item.count));
+                    added.push((
+                        [into.as_slice(), &item.rest].concat(),
+                        merge.into,
+                        item.count,
+                    ));
                 }
                 if self.kind == Kind::List {
                     self.counts[merge.into] += self.counts[*group];
@@ -238,10 +308,20 @@ impl Accumulator for Items {
         Ok(vec![Arc::new(Int64Array::from(self.counts.clone()))])
     }
 
-    fn result(&mut self, unions: &[&[usize]], access: &mut Access<'_>, digest: &mut Xxh3Default) -> Result<ArrayRef> {
+    fn result(
+        &mut self,
+        unions: &[&[usize]],
+        access: &mut Access<'_>,
+        digest: &mut Xxh3Default,
+    ) -> Result<ArrayRef> {
         let is_single = unions.iter().all(|groups| groups.len() == 1);
         if self.kind == Kind::CountDistinct && is_single {
-            return Ok(Arc::new(unions.iter().map(|groups| groups.first().map(|group| self.counts[*group])).collect::<Int64Array>()));
+            return Ok(Arc::new(
+                unions
+                    .iter()
+                    .map(|groups| groups.first().map(|group| self.counts[*group]))
+                    .collect::<Int64Array>(),
+            ));
         }
         let mut items = std::mem::take(&mut self.read);
         for group in unions.iter().copied().flatten() {
@@ -258,9 +338,12 @@ impl Accumulator for Items {
             }
             let found = groups.iter().filter_map(|group| items.get(group)).flatten();
             if self.kind == Kind::List {
-                values.extend(
-                    found.flat_map(|item| std::iter::repeat_n(self.value(item), usize::try_from(item.count).unwrap_or(usize::MAX))),
-                );
+                values.extend(found.flat_map(|item| {
+                    std::iter::repeat_n(
+                        self.value(item),
+                        usize::try_from(item.count).unwrap_or(usize::MAX),
+                    )
+                }));
             } else {
                 values.extend(found.map(|item| self.value(item)).collect::<BTreeSet<_>>());
             }
@@ -271,12 +354,27 @@ impl Accumulator for Items {
             digest.update(value);
         }
         if self.kind == Kind::CountDistinct {
-            return Ok(Arc::new(lengths.into_iter().map(|length| Some(length as i64)).collect::<Int64Array>()));
+            return Ok(Arc::new(
+                lengths
+                    .into_iter()
+                    .map(|length| Some(length as i64))
+                    .collect::<Int64Array>(),
+            ));
         }
-        let elements = self.codec.decode(values.into_iter().map(Some))?.swap_remove(0);
+        let elements = self
+            .codec
+            .decode(values.into_iter().map(Some))?
+            .swap_remove(0);
         // A value that is damaged may be null, and no element is.
-        let lists = ListArray::try_new(Arc::clone(&self.field), OffsetBuffer::from_lengths(lengths), elements, None);
-        Ok(Arc::new(lists.map_err(|_| unreadable("collect_list, collect_set"))?))
+        let lists = ListArray::try_new(
+            Arc::clone(&self.field),
+            OffsetBuffer::from_lengths(lengths),
+            elements,
+            None,
+        );
+        Ok(Arc::new(
+            lists.map_err(|_| unreadable("collect_list, collect_set"))?,
+        ))
     }
 
     fn item_bytes(&mut self, group: usize, access: &mut Access<'_>) -> Result<usize> {
@@ -297,7 +395,11 @@ impl Accumulator for Items {
     fn forget(&self, group: usize, access: &mut Access<'_>) -> Result<()> {
         let prefix = self.prefix(group, access);
         let items = self.items(group, access)?;
-        items.iter().try_for_each(|item| access.items.put(access.tx, &[prefix.as_slice(), &item.rest].concat(), None))
+        items.iter().try_for_each(|item| {
+            access
+                .items
+                .put(access.tx, &[prefix.as_slice(), &item.rest].concat(), None)
+        })
     }
 
     fn needs_order(&self) -> bool {
@@ -311,22 +413,52 @@ mod tests {
 
     #[test]
     fn a_row_that_gathers_more_than_goes_out_names_the_function_and_the_key() {
-        let items = Items::new(Kind::List, 0, 6, &Field::new("l0", DataType::Utf8, true), true).expect("supported");
-        items.check_size(MAX_PAYLOAD as usize, b"EUR").expect("it just fits");
-        let error = items.check_size(MAX_PAYLOAD as usize + 1, b"EUR").expect_err("too large");
+        let items = Items::new(
+            Kind::List,
+            0,
+            6,
+            &Field::new("l0", DataType::Utf8, true),
+            true,
+        )
+        .expect("supported");
+        items
+            .check_size(MAX_PAYLOAD as usize, b"EUR")
+            .expect("it just fits");
+        let error = items
+            .check_size(MAX_PAYLOAD as usize + 1, b"EUR")
+            .expect_err("too large");
         assert_eq!(error.kind(), ErrorKind::Serialization);
-        assert!(error.to_string().contains("collect_list") && error.to_string().contains("[key: EUR]"), "{error}");
+        assert!(
+            error.to_string().contains("collect_list") && error.to_string().contains("[key: EUR]"),
+            "{error}"
+        );
     }
 
     #[test]
     fn counts_that_are_damaged_come_to_more_than_goes_out() {
-        let items = Items::new(Kind::List, 0, 6, &Field::new("l0", DataType::Utf8, true), true).expect("supported");
+        let items = Items::new(
+            Kind::List,
+            0,
+            6,
+            &Field::new("l0", DataType::Utf8, true),
+            true,
+        )
+        .expect("supported");
         // Eight bytes of order, then the value.
-        let item = |rest: &[u8], count| Item { rest: rest.to_vec(), count };
+        let item = |rest: &[u8], count| Item {
+            rest: rest.to_vec(),
+            count,
+        };
         let longer_than_a_pointer = item(b"01234567abcdefghijklmnopqrst", 2);
-        assert_eq!(items.size([item(b"01234567ab", 3), longer_than_a_pointer].iter()), 3 * 16 + 2 * 20);
+        assert_eq!(
+            items.size([item(b"01234567ab", 3), longer_than_a_pointer].iter()),
+            3 * 16 + 2 * 20
+        );
         for damaged in [item(b"01234567ab", u64::MAX), item(b"", u64::MAX)] {
-            assert_eq!(items.size([damaged, item(b"01234567ab", 3)].iter()), usize::MAX);
+            assert_eq!(
+                items.size([damaged, item(b"01234567ab", 3)].iter()),
+                usize::MAX
+            );
         }
     }
 }

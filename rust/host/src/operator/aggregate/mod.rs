@@ -1,9 +1,10 @@
 //! Aggregation by key, and by windows of event time.
 //!
-//! An epoch's rows are put into groups (a key, and a window's start where there are windows); what is kept of each group is
-//! read in one batch, the rows are added, the groups are written back and their results emitted. `spec.rs` settings ·
-//! `groups.rs` the groups of an epoch · `windows/` which groups a row is in and which of them make an answer ·
-//! `accumulator.rs` what a function keeps · `own.rs` the user's own functions, which run in the worker.
+//! An epoch's rows are put into groups (a key, and a window's start where there are windows); what
+//! is kept of each group is read in one batch, the rows are added, the groups are written back and
+//! their results emitted. `spec.rs` settings · `groups.rs` the groups of an epoch · `windows/`
+//! which groups a row is in and which of them make an answer · `accumulator.rs` what a function
+//! keeps · `own.rs` the user's own functions, which run in the worker.
 
 mod accumulator;
 mod avg;
@@ -62,17 +63,31 @@ impl Aggregation {
         spec.check()?;
         let layout = Layout::new("aggregate", &spec.rows, schema)?;
         let numbered = spec.aggregates.iter().enumerate();
-        let accumulators: Vec<_> =
-            numbered.map(|(number, aggregate)| accumulator(number, aggregate, spec, &layout)).collect::<Result<_>>()?;
+        let accumulators: Vec<_> = numbered
+            .map(|(number, aggregate)| accumulator(number, aggregate, spec, &layout))
+            .collect::<Result<_>>()?;
         // What is kept of the user's own functions is known once the worker has said it.
         codec(&accumulators)?;
-        Ok(Self { spec: spec.clone(), rows: Rows::new(layout), accumulators, counts: Counts::default() })
+        Ok(Self {
+            spec: spec.clone(),
+            rows: Rows::new(layout),
+            accumulators,
+            counts: Counts::default(),
+        })
     }
 
     /// How the rows come: in order where that matters.
     fn order(&self) -> Order {
-        let is_ordered = self.spec.timed || self.accumulators.iter().any(|accumulator| accumulator.needs_order());
-        if is_ordered { Order::Matchable } else { Order::Any }
+        let is_ordered = self.spec.timed
+            || self
+                .accumulators
+                .iter()
+                .any(|accumulator| accumulator.needs_order());
+        if is_ordered {
+            Order::Matchable
+        } else {
+            Order::Any
+        }
     }
 
     /// The rows, and the greatest time, of those before them too.
@@ -85,16 +100,24 @@ impl Aggregation {
             self.rows.keys_and_times(order, &mut self.counts)?
         };
         let inputs = &self.rows.inputs;
-        let last = places.last().filter(|_| self.spec.timed).and_then(|place| inputs[place.input()].time(place.row()));
+        let last = places
+            .last()
+            .filter(|_| self.spec.timed)
+            .and_then(|place| inputs[place.input()].time(place.row()));
         Ok((places, before.max(last)))
     }
 
-    /// Gives the functions the rows: all at once, or a part at a time where they have outgrown their memory.
+    /// Gives the functions the rows: all at once, or a part at a time where they have outgrown
+    /// their memory.
     fn update(&mut self, mut assigned: Vec<Assigned>, access: &mut Access<'_>) -> Result<()> {
         let order = self.order();
-        let Self { rows, accumulators, .. } = self;
+        let Self {
+            rows, accumulators, ..
+        } = self;
         if rows.are_in_memory() {
-            return accumulators.iter_mut().try_for_each(|accumulator| accumulator.update(rows, &assigned, access));
+            return accumulators
+                .iter_mut()
+                .try_for_each(|accumulator| accumulator.update(rows, &assigned, access));
         }
         // Stable: the rows of a part stay in their order.
         assigned.sort_by_key(|row| row.place.input());
@@ -103,44 +126,87 @@ impl Aggregation {
         let mut part = 0;
         // Which rows there are was counted when they came first.
         while rows.next_part(order, &mut Counts::default())?.is_some() {
-            let of_part: Vec<Assigned> = std::iter::from_fn(|| assigned.next_if(|row| row.place.input() == part))
-                .map(|row| Assigned { place: row.place.in_first(), ..row })
-                .collect();
-            accumulators.iter_mut().try_for_each(|accumulator| accumulator.update(rows, &of_part, access))?;
+            let of_part: Vec<Assigned> =
+                std::iter::from_fn(|| assigned.next_if(|row| row.place.input() == part))
+                    .map(|row| Assigned {
+                        place: row.place.in_first(),
+                        ..row
+                    })
+                    .collect();
+            accumulators
+                .iter_mut()
+                .try_for_each(|accumulator| accumulator.update(rows, &of_part, access))?;
             part += 1;
         }
         Ok(())
     }
 
     /// Some rows of the result.
-    fn batch(&mut self, answers: &Answers, rows: &[Answer], access: &mut Access<'_>, digest: &mut Xxh3Default) -> Result<RecordBatch> {
+    fn batch(
+        &mut self,
+        answers: &Answers,
+        rows: &[Answer],
+        access: &mut Access<'_>,
+        digest: &mut Xxh3Default,
+    ) -> Result<RecordBatch> {
         let layout = &self.rows.layout;
         let unions: Vec<&[usize]> = rows.iter().map(|answer| answers.groups(answer)).collect();
-        let mut fields: Vec<Field> = layout.keys.clone().map(|key| layout.field(key).clone().with_nullable(true)).collect();
-        let mut columns = layout.key_codec.decode(unions.iter().filter_map(|groups| Some(access.groups.key(*groups.first()?))))?;
+        let mut fields: Vec<Field> = layout
+            .keys
+            .clone()
+            .map(|key| layout.field(key).clone().with_nullable(true))
+            .collect();
+        let mut columns = layout.key_codec.decode(
+            unions
+                .iter()
+                .filter_map(|groups| Some(access.groups.key(*groups.first()?))),
+        )?;
         if self.spec.window.is_some() {
             let times = |time: fn(&Answer) -> i64| -> ArrayRef {
-                times_of(&layout.time_type, rows.iter().map(|answer| Some(time(answer))).collect::<TimestampMicrosecondArray>())
+                times_of(
+                    &layout.time_type,
+                    rows.iter()
+                        .map(|answer| Some(time(answer)))
+                        .collect::<TimestampMicrosecondArray>(),
+                )
             };
             columns.extend([times(|answer| answer.start), times(|answer| answer.end)]);
-            fields.extend(["window_start", "window_end"].map(|name| Field::new(name, layout.time_type.clone(), true)));
+            fields.extend(
+                ["window_start", "window_end"]
+                    .map(|name| Field::new(name, layout.time_type.clone(), true)),
+            );
         }
         for (aggregate, accumulator) in self.spec.aggregates.iter().zip(&mut self.accumulators) {
             let column = accumulator.result(&unions, access, digest)?;
-            fields.push(Field::new(&aggregate.name, column.data_type().clone(), true));
+            fields.push(Field::new(
+                &aggregate.name,
+                column.data_type().clone(),
+                true,
+            ));
             columns.push(column);
         }
-        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
-            .map_err(|error| Error::new(ErrorKind::Serialization, format!("aggregate: its output cannot be assembled: {error}")))
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(|error| {
+            Error::new(
+                ErrorKind::Serialization,
+                format!("aggregate: its output cannot be assembled: {error}"),
+            )
+        })
     }
 
     /// How many of these answers, the first at least, make a batch.
-    fn fitting(&mut self, answers: &Answers, rows: &[Answer], state: &EncodedRows, access: &mut Access<'_>) -> Result<usize> {
+    fn fitting(
+        &mut self,
+        answers: &Answers,
+        rows: &[Answer],
+        state: &EncodedRows,
+        access: &mut Access<'_>,
+    ) -> Result<usize> {
         let (mut count, mut filling) = (0, Filling::default());
         for answer in rows {
             let mut bytes: usize = 0;
             for group in answers.groups(answer) {
-                bytes = bytes.saturating_add(access.groups.key(*group).len() + state.get(*group).len());
+                bytes =
+                    bytes.saturating_add(access.groups.key(*group).len() + state.get(*group).len());
                 for accumulator in &mut self.accumulators {
                     bytes = bytes.saturating_add(accumulator.item_bytes(*group, access)?);
                 }
@@ -154,7 +220,12 @@ impl Aggregation {
     }
 
     /// Hands the answers to the worker, in order; returns their digest.
-    fn emit(&mut self, answers: &Answers, state: &EncodedRows, access: &mut Access<'_>) -> Result<Digest> {
+    fn emit(
+        &mut self,
+        answers: &Answers,
+        state: &EncodedRows,
+        access: &mut Access<'_>,
+    ) -> Result<Digest> {
         let mut digest = Xxh3Default::new();
         let mut rest = &answers.rows[..];
         while !rest.is_empty() {
@@ -174,17 +245,29 @@ impl Aggregation {
             }
             let batch = self.batch(answers, rows, access, &mut digest)?;
             self.counts.output_rows += batch.num_rows() as u64;
-            if self.spec.has_own() { own::emit(access.worker, batch)? } else { access.worker.emit(batch)? }
+            if self.spec.has_own() {
+                own::emit(access.worker, batch)?
+            } else {
+                access.worker.emit(batch)?
+            }
         }
         let digest = Digest::from_hasher(&digest);
-        if self.spec.has_own() { own::end(access.worker) } else { Ok(digest) }
+        if self.spec.has_own() {
+            own::end(access.worker)
+        } else {
+            Ok(digest)
+        }
     }
 }
 
 /// How what is kept of a group becomes bytes.
 fn codec(accumulators: &[Box<dyn Accumulator>]) -> Result<RowCodec> {
-    let types = accumulators.iter().flat_map(|accumulator| accumulator.state_types());
-    let fields: Vec<Field> = types.map(|data_type| Field::new("state", data_type, true)).collect();
+    let types = accumulators
+        .iter()
+        .flat_map(|accumulator| accumulator.state_types());
+    let fields: Vec<Field> = types
+        .map(|data_type| Field::new("state", data_type, true))
+        .collect();
     RowCodec::new(&fields)
 }
 
@@ -194,35 +277,63 @@ impl Operator for Aggregation {
         let value = self.spec.aggregates.iter().map(|aggregate| {
             let of = match (&aggregate.declared, aggregate.column) {
                 (Some(declared), _) => declared.clone(),
-                (None, Some(column)) => type_name(layout.field(layout.left.start + column).data_type()),
+                (None, Some(column)) => {
+                    type_name(layout.field(layout.left.start + column).data_type())
+                }
                 (None, None) => "*".to_owned(),
             };
             // That of intervals was kept as a float before.
-            let exact = if aggregate.function == Function::Avg && of.starts_with("Duration") { "exact " } else { "" };
-            Column { name: aggregate.name.clone(), data_type: format!("{exact}{}({of})", aggregate.function.name()) }
+            let exact = if aggregate.function == Function::Avg && of.starts_with("Duration") {
+                "exact "
+            } else {
+                ""
+            };
+            Column {
+                name: aggregate.name.clone(),
+                data_type: format!("{exact}{}({of})", aggregate.function.name()),
+            }
         });
         let windows = self.spec.window.map_or_else(Vec::new, Window::settings);
         let mut settings = BTreeMap::from([("timed".to_owned(), Value::from(self.spec.timed))]);
-        settings.extend(windows.into_iter().map(|(name, micros)| (name.to_owned(), Value::from(micros))));
-        OperatorMeta { value: value.collect(), ..layout.meta("aggregate", Sides::default(), settings, first_epoch) }
+        settings.extend(
+            windows
+                .into_iter()
+                .map(|(name, micros)| (name.to_owned(), Value::from(micros))),
+        );
+        OperatorMeta {
+            value: value.collect(),
+            ..layout.meta("aggregate", Sides::default(), settings, first_epoch)
+        }
     }
 
     fn input(&mut self) -> (&mut Rows, &mut Counts) {
         (&mut self.rows, &mut self.counts)
     }
 
-    fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
+    fn run(
+        &mut self,
+        task: &Task,
+        tx: &mut Transaction,
+        worker: &mut dyn Worker,
+    ) -> Result<Outcome> {
         if self.spec.has_own() {
             let states = own::begin(worker)?;
-            self.accumulators.iter_mut().try_for_each(|accumulator| accumulator.begin(&states))?;
+            self.accumulators
+                .iter_mut()
+                .try_for_each(|accumulator| accumulator.begin(&states))?;
         }
         let codec = codec(&self.accumulators)?;
         let (items, progress) = (task.key_value(ITEMS)?, task.key_value(PROGRESS)?);
-        let before = progress.get(tx, STREAM_TIME, |progress| progress.and_then(Progress::decode))?;
+        let before = progress.get(tx, STREAM_TIME, |progress| {
+            progress.and_then(Progress::decode)
+        })?;
         let (places, stream_time) = self.places(before.map(|before| before.time))?;
         let clock = Clock::new(&self.spec, before, stream_time.max(self.rows.heartbeat));
         let mut windows = windows(&self.spec, task, clock)?;
-        let keeps_items = self.accumulators.iter().any(|accumulator| accumulator.keeps_items());
+        let keeps_items = self
+            .accumulators
+            .iter()
+            .any(|accumulator| accumulator.keeps_items());
         if clock.sweeps() {
             windows.sweep(tx)?;
         }
@@ -232,23 +343,43 @@ impl Operator for Aggregation {
         let mut groups = Groups::default();
         let assigned = windows.assign(&self.rows, &places, tx, &mut groups, &mut self.counts)?;
         let mut is_touched = vec![false; groups.count()];
-        assigned.iter().for_each(|row| is_touched[row.group as usize] = true);
-        let touched: Vec<usize> = (0..groups.count()).filter(|group| is_touched[*group]).collect();
+        assigned
+            .iter()
+            .for_each(|row| is_touched[row.group as usize] = true);
+        let touched: Vec<usize> = (0..groups.count())
+            .filter(|group| is_touched[*group])
+            .collect();
         windows.enter_stored(keeps_items, tx, &mut groups)?;
         let kept = windows.read(tx, &groups)?;
-        let mut types = self.accumulators.iter().flat_map(|accumulator| accumulator.state_types());
+        let mut types = self
+            .accumulators
+            .iter()
+            .flat_map(|accumulator| accumulator.state_types());
         if self.spec.has_own() && types.any(|state| state.primitive_width().is_none()) {
             own::check_size(kept.iter().flatten().map(Vec::len).sum())?;
         }
         let mut state = codec.decode(kept.iter().map(Option::as_deref))?.into_iter();
-        let mut access = Access { groups: &groups, items: &items, tx, worker };
+        let mut access = Access {
+            groups: &groups,
+            items: &items,
+            tx,
+            worker,
+        };
         for accumulator in &mut self.accumulators {
-            let columns: Vec<ArrayRef> = state.by_ref().take(accumulator.state_types().len()).collect();
+            let columns: Vec<ArrayRef> = state
+                .by_ref()
+                .take(accumulator.state_types().len())
+                .collect();
             accumulator.load(&columns)?;
             accumulator.merge(windows.merges(), &mut access)?;
         }
         self.update(assigned, &mut access)?;
-        let columns = self.accumulators.iter().map(|accumulator| accumulator.state()).collect::<Result<Vec<_>>>()?.concat();
+        let columns = self
+            .accumulators
+            .iter()
+            .map(|accumulator| accumulator.state())
+            .collect::<Result<Vec<_>>>()?
+            .concat();
         let state = codec.encode(&columns)?;
         windows.write(access.tx, &groups, &touched, &state)?;
         if let Some(after) = clock.progress().filter(|after| before != Some(*after)) {
@@ -259,9 +390,15 @@ impl Operator for Aggregation {
         let output = self.emit(&answers, &state, &mut access)?;
         if keeps_items {
             for group in windows.gone(&groups) {
-                self.accumulators.iter().try_for_each(|accumulator| accumulator.forget(group, &mut access))?;
+                self.accumulators
+                    .iter()
+                    .try_for_each(|accumulator| accumulator.forget(group, &mut access))?;
             }
         }
-        Ok(Outcome { input: self.rows.digest(), output, counts: self.counts })
+        Ok(Outcome {
+            input: self.rows.digest(),
+            output,
+            counts: self.counts,
+        })
     }
 }

@@ -1,5 +1,5 @@
-//! One value of many: the least, the greatest, the first, the last. Values are compared and kept as bytes (`row.rs`), whose
-//! order is SQL's.
+//! One value of many: the least, the greatest, the first, the last. Values are compared and kept as
+//! bytes (`row.rs`), whose order is SQL's.
 
 use std::sync::Arc;
 
@@ -22,10 +22,11 @@ pub enum Which {
     Min,
     /// The greatest; nulls are left out.
     Max,
-    /// The one of the least time, a null too; of one time the least. Without times the first that came. A row that has no
-    /// time where others have one is left out, as `min_by` does.
+    /// The one of the least time, a null too; of one time the least. Without times the first that
+    /// came. A row that has no time where others have one is left out, as `min_by` does.
     First,
-    /// The one of the greatest time, a null too; of one time the greatest. Without times the last that came.
+    /// The one of the greatest time, a null too; of one time the greatest. Without times the last
+    /// that came.
     Last,
 }
 
@@ -50,7 +51,13 @@ impl Pick {
     /// # Errors
     /// `InvalidType` for a column whose values cannot be kept.
     pub fn new(which: Which, column: usize, field: &Field, timed: bool) -> Result<Self> {
-        Ok(Self { which, column, codec: RowCodec::new([field])?, timed, picked: Vec::new() })
+        Ok(Self {
+            which,
+            column,
+            codec: RowCodec::new([field])?,
+            timed,
+            picked: Vec::new(),
+        })
     }
 
     fn is_by_time(&self) -> bool {
@@ -66,34 +73,55 @@ impl Pick {
     }
 
     fn union(&self, groups: &[usize]) -> Option<&Picked> {
-        groups.iter().filter_map(|group| self.picked[*group].as_ref()).reduce(|a, b| self.better(a, b))
+        groups
+            .iter()
+            .filter_map(|group| self.picked[*group].as_ref())
+            .reduce(|a, b| self.better(a, b))
     }
 }
 
 impl Accumulator for Pick {
     fn state_types(&self) -> Vec<DataType> {
-        // Large, since all groups' values of an epoch are one column; the bytes of a row are those of Binary.
+        // Large, since all groups' values of an epoch are one column; the bytes of a row are those
+        // of Binary.
         vec![DataType::Boolean, DataType::Int64, DataType::LargeBinary]
     }
 
     fn load(&mut self, state: &[ArrayRef]) -> Result<()> {
-        let columns = (state[0].as_boolean_opt(), state[1].as_primitive_opt::<Int64Type>(), state[2].as_binary_opt::<i64>());
-        let (Some(there), Some(times), Some(values)) = columns else { return Err(unreadable("min, max, first, last")) };
-        let picked = |n: usize| Picked { time: times.value(n), value: values.is_valid(n).then(|| values.value(n).to_vec()) };
-        self.picked = (0..there.len()).map(|n| (there.is_valid(n) && there.value(n)).then(|| picked(n))).collect();
+        let columns = (
+            state[0].as_boolean_opt(),
+            state[1].as_primitive_opt::<Int64Type>(),
+            state[2].as_binary_opt::<i64>(),
+        );
+        let (Some(there), Some(times), Some(values)) = columns else {
+            return Err(unreadable("min, max, first, last"));
+        };
+        let picked = |n: usize| Picked {
+            time: times.value(n),
+            value: values.is_valid(n).then(|| values.value(n).to_vec()),
+        };
+        self.picked = (0..there.len())
+            .map(|n| (there.is_valid(n) && there.value(n)).then(|| picked(n)))
+            .collect();
         Ok(())
     }
 
     fn update(&mut self, input: &Rows, rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
         let inputs = &input.inputs;
         let values = || column(input, self.column);
-        let encoded = values().map(|values| self.codec.encode(&[float::in_order(values)])).collect::<Result<Vec<_>>>()?;
+        let encoded = values()
+            .map(|values| self.codec.encode(&[float::in_order(values)]))
+            .collect::<Result<Vec<_>>>()?;
         let nulls: Vec<_> = values().map(|values| values.logical_nulls()).collect();
         let by_time = self.is_by_time();
         for row in rows {
             let (input, n) = (row.place.input(), row.place.row());
             let is_null = nulls[input].as_ref().is_some_and(|nulls| nulls.is_null(n));
-            let is_left_out = if by_time { self.timed && inputs[input].time(n).is_none() } else { is_null };
+            let is_left_out = if by_time {
+                self.timed && inputs[input].time(n).is_none()
+            } else {
+                is_null
+            };
             if is_left_out {
                 continue;
             }
@@ -102,7 +130,10 @@ impl Accumulator for Pick {
             let better = match slot {
                 None => true,
                 Some(old) => {
-                    let (new, old) = ((if by_time { row.time } else { 0 }, value), (old.time, old.value.as_deref()));
+                    let (new, old) = (
+                        (if by_time { row.time } else { 0 }, value),
+                        (old.time, old.value.as_deref()),
+                    );
                     match self.which {
                         // Without times rows come in the order of arrival.
                         Which::First if !self.timed => false,
@@ -113,7 +144,10 @@ impl Accumulator for Pick {
                 }
             };
             if better {
-                *slot = Some(Picked { time: if by_time { row.time } else { 0 }, value: value.map(<[u8]>::to_vec) });
+                *slot = Some(Picked {
+                    time: if by_time { row.time } else { 0 },
+                    value: value.map(<[u8]>::to_vec),
+                });
             }
         }
         Ok(())
@@ -127,15 +161,34 @@ impl Accumulator for Pick {
     }
 
     fn state(&self) -> Result<Vec<ArrayRef>> {
-        let there: BooleanArray = self.picked.iter().map(|picked| Some(picked.is_some())).collect();
-        let times: Int64Array = self.picked.iter().map(|picked| Some(picked.as_ref().map_or(0, |picked| picked.time))).collect();
-        let values: LargeBinaryArray =
-            self.picked.iter().map(|picked| picked.as_ref().and_then(|picked| picked.value.as_deref())).collect();
+        let there: BooleanArray = self
+            .picked
+            .iter()
+            .map(|picked| Some(picked.is_some()))
+            .collect();
+        let times: Int64Array = self
+            .picked
+            .iter()
+            .map(|picked| Some(picked.as_ref().map_or(0, |picked| picked.time)))
+            .collect();
+        let values: LargeBinaryArray = self
+            .picked
+            .iter()
+            .map(|picked| picked.as_ref().and_then(|picked| picked.value.as_deref()))
+            .collect();
         Ok(vec![Arc::new(there), Arc::new(times), Arc::new(values)])
     }
 
-    fn result(&mut self, unions: &[&[usize]], _: &mut Access<'_>, _: &mut Xxh3Default) -> Result<ArrayRef> {
-        let values = unions.iter().map(|groups| self.union(groups).and_then(|picked| picked.value.as_deref()));
+    fn result(
+        &mut self,
+        unions: &[&[usize]],
+        _: &mut Access<'_>,
+        _: &mut Xxh3Default,
+    ) -> Result<ArrayRef> {
+        let values = unions.iter().map(|groups| {
+            self.union(groups)
+                .and_then(|picked| picked.value.as_deref())
+        });
         Ok(self.codec.decode(values)?.swap_remove(0))
     }
 

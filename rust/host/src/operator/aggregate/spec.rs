@@ -22,13 +22,15 @@ pub struct Spec {
     /// Rows have a time of their own.
     #[serde(default)]
     pub timed: bool,
-    /// How much later than the stream time a row (or a window's end) may be: microseconds; none: any.
+    /// How much later than the stream time a row (or a window's end) may be: microseconds; none:
+    /// any.
     #[serde(default)]
     pub grace: Option<i64>,
     /// When a group's result is emitted.
     #[serde(default)]
     pub emit: Emit,
-    /// How long after the stream time windows are kept: microseconds; none: as long as rows of them are taken.
+    /// How long after the stream time windows are kept: microseconds; none: as long as rows of them
+    /// are taken.
     #[serde(default)]
     pub retention: Option<i64>,
     /// No epoch follows this one: a static frame.
@@ -54,7 +56,8 @@ pub struct Aggregate {
     pub declared: Option<String>,
 }
 
-/// The built-in functions, with Spark SQL's meaning: nulls are left out by all but `count` of rows, `first` and `last`.
+/// The built-in functions, with Spark SQL's meaning: nulls are left out by all but `count` of rows,
+/// `first` and `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names are Spark's")]
@@ -125,7 +128,9 @@ impl Window {
     /// As the root remembers them.
     pub fn settings(self) -> Vec<(&'static str, i64)> {
         match self {
-            Self::Hopping(HoppingWindow { length, slide }) => vec![("length", length), ("slide", slide)],
+            Self::Hopping(HoppingWindow { length, slide }) => {
+                vec![("length", length), ("slide", slide)]
+            }
             Self::Sliding { length } => vec![("sliding", length)],
             Self::Session { gap } => vec![("gap", gap)],
         }
@@ -144,15 +149,21 @@ pub enum Emit {
 }
 
 impl Spec {
-    /// How late a row may be: microseconds. Windows that are kept for a time only take rows for that time only.
+    /// How late a row may be: microseconds. Windows that are kept for a time only take rows for
+    /// that time only.
     pub fn grace(&self) -> Option<i64> {
-        let kept = self.window.zip(self.retention).map(|(window, retention)| retention.saturating_sub(window.reach()).max(0));
+        let kept = self
+            .window
+            .zip(self.retention)
+            .map(|(window, retention)| retention.saturating_sub(window.reach()).max(0));
         self.grace.or(kept)
     }
 
     /// Whether a function is the user's own.
     pub fn has_own(&self) -> bool {
-        self.aggregates.iter().any(|aggregate| aggregate.function == Function::Own)
+        self.aggregates
+            .iter()
+            .any(|aggregate| aggregate.function == Function::Own)
     }
 
     /// Refuses what cannot be.
@@ -160,13 +171,25 @@ impl Spec {
     /// # Errors
     /// `InvalidValue` names the setting.
     pub fn check(&self) -> Result<()> {
-        let wrong = |what: String| Err(Error::new(ErrorKind::InvalidValue, format!("aggregate: {what}")));
+        let wrong = |what: String| {
+            Err(Error::new(
+                ErrorKind::InvalidValue,
+                format!("aggregate: {what}"),
+            ))
+        };
         match self.window {
-            Some(Window::Hopping(HoppingWindow { length, slide })) if !(0 < slide && slide <= length) => {
-                return wrong(format!("a window of {length} microseconds that slides by {slide}; it must slide by 1 to its length"));
+            Some(Window::Hopping(HoppingWindow { length, slide }))
+                if !(0 < slide && slide <= length) =>
+            {
+                return wrong(format!(
+                    "a window of {length} microseconds that slides by {slide}; it must slide by 1 \
+                     to its length"
+                ));
             }
             Some(Window::Sliding { length: span } | Window::Session { gap: span }) if span <= 0 => {
-                return wrong(format!("a window of {span} microseconds; it must last at least 1"));
+                return wrong(format!(
+                    "a window of {span} microseconds; it must last at least 1"
+                ));
             }
             _ => {}
         }
@@ -176,21 +199,30 @@ impl Spec {
         if self.window.is_some() && !self.timed {
             return wrong("windows need a time column".to_owned());
         }
-        match self.aggregates.iter().find(|aggregate| match aggregate.column {
-            Some(column) => column >= self.rows.left.len(),
-            None => !matches!(aggregate.function, Function::Count | Function::Own),
-        }) {
-            Some(aggregate) => wrong(format!("column {:?} is computed of {:?}, which is not there", aggregate.name, aggregate.column)),
+        match self
+            .aggregates
+            .iter()
+            .find(|aggregate| match aggregate.column {
+                Some(column) => column >= self.rows.left.len(),
+                None => !matches!(aggregate.function, Function::Count | Function::Own),
+            }) {
+            Some(aggregate) => wrong(format!(
+                "column {:?} is computed of {:?}, which is not there",
+                aggregate.name, aggregate.column
+            )),
             None => Ok(()),
         }
     }
 
-    /// The stores that it keeps: the groups' states, single values of some functions, the stream time.
+    /// The stores that it keeps: the groups' states, single values of some functions, the stream
+    /// time.
     pub fn stores(&self) -> Vec<StoreSpec> {
         // Windows that come out as they close are deleted then.
         let window = self.window.filter(|_| self.emit == Emit::Update);
         let kept = window.map_or(i64::MAX, |window| {
-            let needed = self.grace().map_or(i64::MAX, |grace| window.reach().saturating_add(grace));
+            let needed = self
+                .grace()
+                .map_or(i64::MAX, |grace| window.reach().saturating_add(grace));
             needed.max(self.retention.unwrap_or(0))
         });
         let groups = match self.window {
@@ -199,8 +231,12 @@ impl Spec {
             Some(Window::Sliding { .. }) => by_time(kept, 0),
             Some(Window::Session { .. }) => StoreKind::Session { retention: kept },
         };
-        [(GROUPS, groups), (ITEMS, StoreKind::KeyValue), (PROGRESS, StoreKind::KeyValue)]
-            .map(|(name, kind)| StoreSpec::new(name, kind))
-            .to_vec()
+        [
+            (GROUPS, groups),
+            (ITEMS, StoreKind::KeyValue),
+            (PROGRESS, StoreKind::KeyValue),
+        ]
+        .map(|(name, kind)| StoreSpec::new(name, kind))
+        .to_vec()
     }
 }

@@ -2,7 +2,8 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowPrimitiveType, Decimal128Type, DurationMicrosecondType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    ArrowPrimitiveType, Decimal128Type, DurationMicrosecondType, Float32Type, Float64Type,
+    Int8Type, Int16Type, Int32Type, Int64Type,
 };
 use arrow_array::{Array, ArrayRef, ArrowNativeTypeOp};
 use arrow_schema::{DataType, Field, TimeUnit};
@@ -22,7 +23,9 @@ pub trait Addable: Send + 'static {
     /// Whether the order in which numbers are added shows in the sum.
     const ROUNDS: bool = false;
     /// A number as the sum has it.
-    fn widen(value: <Self::Column as ArrowPrimitiveType>::Native) -> <Self::Sum as ArrowPrimitiveType>::Native;
+    fn widen(
+        value: <Self::Column as ArrowPrimitiveType>::Native,
+    ) -> <Self::Sum as ArrowPrimitiveType>::Native;
     /// Whether a sum has no more digits than a result of this type.
     fn fits(_sum: <Self::Sum as ArrowPrimitiveType>::Native, _result: &DataType) -> bool {
         true
@@ -39,7 +42,9 @@ macro_rules! addable {
         impl Addable for $name {
             type Column = $column;
             type Sum = $sum;
-            fn widen(value: <Self::Column as ArrowPrimitiveType>::Native) -> <Self::Sum as ArrowPrimitiveType>::Native {
+            fn widen(
+                value: <Self::Column as ArrowPrimitiveType>::Native,
+            ) -> <Self::Sum as ArrowPrimitiveType>::Native {
                 value.into()
             }
             $($more)*
@@ -79,8 +84,17 @@ pub struct Sum<A: Addable> {
 impl Sum<OfInt64> {
     /// The sum of a column, if it can be summed.
     pub fn accumulator(column: usize, field: &Field) -> Option<Box<dyn Accumulator>> {
-        fn of<A: Addable>(column: usize, field: &Field, data_type: DataType) -> Option<Box<dyn Accumulator>> {
-            Some(Box::new(Sum::<A> { column, name: field.name().clone(), sums: Vec::new(), data_type }))
+        fn of<A: Addable>(
+            column: usize,
+            field: &Field,
+            data_type: DataType,
+        ) -> Option<Box<dyn Accumulator>> {
+            Some(Box::new(Sum::<A> {
+                column,
+                name: field.name().clone(),
+                sums: Vec::new(),
+                data_type,
+            }))
         }
         match field.data_type() {
             DataType::Int8 => of::<OfInt8>(column, field, DataType::Int64),
@@ -89,8 +103,14 @@ impl Sum<OfInt64> {
             DataType::Int64 => of::<OfInt64>(column, field, DataType::Int64),
             DataType::Float32 => of::<OfFloat32>(column, field, DataType::Float64),
             DataType::Float64 => of::<OfFloat64>(column, field, DataType::Float64),
-            DataType::Decimal128(precision, scale) => of::<OfDecimal>(column, field, DataType::Decimal128(wider(*precision, 10), *scale)),
-            DataType::Duration(TimeUnit::Microsecond) => of::<OfDuration>(column, field, field.data_type().clone()),
+            DataType::Decimal128(precision, scale) => of::<OfDecimal>(
+                column,
+                field,
+                DataType::Decimal128(wider(*precision, 10), *scale),
+            ),
+            DataType::Duration(TimeUnit::Microsecond) => {
+                of::<OfDuration>(column, field, field.data_type().clone())
+            }
             _ => None,
         }
     }
@@ -99,11 +119,17 @@ impl Sum<OfInt64> {
 impl<A: Addable> Sum<A> {
     fn plus(&self, sum: SumOf<A>, more: SumOf<A>) -> Result<SumOf<A>> {
         let Some(more) = more else { return Ok(sum) };
-        Ok(Some(sum.unwrap_or_default().add_checked(more).map_err(|_| self.overflow())?))
+        Ok(Some(
+            sum.unwrap_or_default()
+                .add_checked(more)
+                .map_err(|_| self.overflow())?,
+        ))
     }
 
     fn union(&self, groups: &[usize]) -> Result<SumOf<A>> {
-        groups.iter().try_fold(None, |sum, group| self.plus(sum, self.sums[*group]))
+        groups
+            .iter()
+            .try_fold(None, |sum, group| self.plus(sum, self.sums[*group]))
     }
 
     fn overflow(&self) -> Error {
@@ -117,14 +143,24 @@ impl<A: Addable> Accumulator for Sum<A> {
     }
 
     fn load(&mut self, state: &[ArrayRef]) -> Result<()> {
-        self.sums = state[0].as_primitive_opt::<A::Sum>().ok_or_else(|| unreadable("sum"))?.iter().collect();
+        self.sums = state[0]
+            .as_primitive_opt::<A::Sum>()
+            .ok_or_else(|| unreadable("sum"))?
+            .iter()
+            .collect();
         Ok(())
     }
 
     fn update(&mut self, input: &Rows, rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
-        let columns: Vec<_> = column(input, self.column).map(|values| values.as_primitive::<A::Column>()).collect();
+        let columns: Vec<_> = column(input, self.column)
+            .map(|values| values.as_primitive::<A::Column>())
+            .collect();
         for row in rows {
-            let (column, n, group) = (columns[row.place.input()], row.place.row(), row.group as usize);
+            let (column, n, group) = (
+                columns[row.place.input()],
+                row.place.row(),
+                row.group as usize,
+            );
             if column.is_valid(n) {
                 self.sums[group] = self.plus(self.sums[group], Some(A::widen(column.value(n))))?;
             }
@@ -140,12 +176,27 @@ impl<A: Addable> Accumulator for Sum<A> {
     }
 
     fn state(&self) -> Result<Vec<ArrayRef>> {
-        Ok(vec![typed::<A::Sum>(self.sums.iter().copied(), &self.data_type)])
+        Ok(vec![typed::<A::Sum>(
+            self.sums.iter().copied(),
+            &self.data_type,
+        )])
     }
 
-    fn result(&mut self, unions: &[&[usize]], _: &mut Access<'_>, _: &mut Xxh3Default) -> Result<ArrayRef> {
-        let sums = unions.iter().map(|groups| self.union(groups)).collect::<Result<Vec<_>>>()?;
-        if sums.iter().flatten().any(|sum| !A::fits(*sum, &self.data_type)) {
+    fn result(
+        &mut self,
+        unions: &[&[usize]],
+        _: &mut Access<'_>,
+        _: &mut Xxh3Default,
+    ) -> Result<ArrayRef> {
+        let sums = unions
+            .iter()
+            .map(|groups| self.union(groups))
+            .collect::<Result<Vec<_>>>()?;
+        if sums
+            .iter()
+            .flatten()
+            .any(|sum| !A::fits(*sum, &self.data_type))
+        {
             return Err(self.overflow());
         }
         Ok(typed::<A::Sum>(sums, &self.data_type))

@@ -1,4 +1,5 @@
-//! The join's settings, checked against the input's columns (`rows/layout.rs`), and where the result's come from.
+//! The join's settings, checked against the input's columns (`rows/layout.rs`), and where the
+//! result's come from.
 
 use std::collections::BTreeMap;
 
@@ -29,11 +30,17 @@ impl Layout {
     /// `InvalidValue` for an index or a retention that cannot be.
     pub fn new(spec: &Spec, rows: &rows::Layout) -> Result<Self> {
         if spec.history_retention < 0 {
-            let text = format!("join_asof: history_retention is negative ({})", spec.history_retention);
+            let text = format!(
+                "join_asof: history_retention is negative ({})",
+                spec.history_retention
+            );
             return Err(Error::new(ErrorKind::InvalidValue, text));
         }
         if spec.grace < 0 || spec.grace > spec.history_retention {
-            let text = format!("join_asof: grace is {}; it must be from 0 to history_retention, {}", spec.grace, spec.history_retention);
+            let text = format!(
+                "join_asof: grace is {}; it must be from 0 to history_retention, {}",
+                spec.grace, spec.history_retention
+            );
             return Err(Error::new(ErrorKind::InvalidValue, text));
         }
         Ok(Self {
@@ -47,10 +54,21 @@ impl Layout {
 
     /// What the root remembers of the join.
     pub fn meta(&self, rows: &rows::Layout, first_epoch: Epoch) -> OperatorMeta {
-        let mut settings = BTreeMap::from([("history_retention".to_owned(), Value::from(self.history_retention))]);
+        let mut settings = BTreeMap::from([(
+            "history_retention".to_owned(),
+            Value::from(self.history_retention),
+        )]);
         if self.grace > 0 {
             settings.insert("grace".to_owned(), Value::from(self.grace));
         }
-        rows.meta("join_asof", rows::Sides { left: self.grace > 0, right: true }, settings, first_epoch)
+        rows.meta(
+            "join_asof",
+            rows::Sides {
+                left: self.grace > 0,
+                right: true,
+            },
+            settings,
+            first_epoch,
+        )
     }
 }

@@ -24,13 +24,17 @@ pub struct Found {
 
 impl Default for Found {
     fn default() -> Self {
-        Self { versions: Vec::new(), bytes: Vec::new(), room: FIRST_ROWS }
+        Self {
+            versions: Vec::new(),
+            bytes: Vec::new(),
+            room: FIRST_ROWS,
+        }
     }
 }
 
 impl Found {
-    /// How many of these rows to work on next: with so many look-ups that what they find is about a batch, going by the last ones
-    /// that found something. Results do not depend on it.
+    /// How many of these rows to work on next: with so many look-ups that what they find is about a
+    /// batch, going by the last ones that found something. Results do not depend on it.
     pub fn next<T>(&self, rows: &[T], is_lookup: impl Fn(&T) -> bool) -> usize {
         let mut lookups = 0;
         let fits = |row: &&T| {
@@ -40,7 +44,8 @@ impl Found {
         rows.iter().take(BATCH_ROWS).take_while(fits).count()
     }
 
-    /// Puts and reads in order; each comes with the number that a read finds its version under, below `count`.
+    /// Puts and reads in order; each comes with the number that a read finds its version under,
+    /// below `count`.
     pub fn run(
         &mut self,
         table: &VersionedStore,
@@ -66,7 +71,8 @@ impl Found {
             }
         })?;
         counts.matched += found;
-        // Puts, and look-ups in vain, say nothing of how large the rows are that the next ones find.
+        // Puts, and look-ups in vain, say nothing of how large the rows are that the next ones
+        // find.
         if found > 0 {
             let fitting = BATCH_BYTES / (self.bytes.len() / found as usize).max(1);
             self.room = fitting.clamp(1, BATCH_ROWS.min(4 * lookups.max(FIRST_ROWS)));
@@ -76,7 +82,9 @@ impl Found {
 
     /// The time and the value that a read has found.
     pub fn get(&self, number: usize) -> Option<(i64, &[u8])> {
-        self.versions[number].as_ref().map(|(time, range)| (*time, &self.bytes[range.clone()]))
+        self.versions[number]
+            .as_ref()
+            .map(|(time, range)| (*time, &self.bytes[range.clone()]))
     }
 
     fn iter(&self, numbers: Range<usize>) -> impl Iterator<Item = Option<(i64, &[u8])>> {
@@ -100,14 +108,25 @@ impl Matches {
 
     /// The rows that go out, batch by batch.
     pub fn batches(&self, rows: &Rows) -> impl Iterator<Item = Range<usize>> {
-        ranges(self.rows.len(), |row| rows.row_bytes(self.rows[row]) + self.found.get(row).map_or(0, |(_, value)| value.len()))
+        ranges(self.rows.len(), |row| {
+            rows.row_bytes(self.rows[row]) + self.found.get(row).map_or(0, |(_, value)| value.len())
+        })
     }
 
     /// What these rows have matched, column by column.
     pub fn right(&self, layout: &Layout, numbers: Range<usize>) -> Result<Right> {
-        let values = self.found.iter(numbers.clone()).map(|found| found.map(|(_, value)| value));
-        let times = self.found.iter(numbers).map(|found| found.map(|(time, _)| time));
-        Ok(Right { values: layout.right_codec.decode(values)?, times: times.collect() })
+        let values = self
+            .found
+            .iter(numbers.clone())
+            .map(|found| found.map(|(_, value)| value));
+        let times = self
+            .found
+            .iter(numbers)
+            .map(|found| found.map(|(time, _)| time));
+        Ok(Right {
+            values: layout.right_codec.decode(values)?,
+            times: times.collect(),
+        })
     }
 
     /// Adds the output rows, in order, to a digest.
@@ -133,7 +152,8 @@ impl Matches {
     }
 }
 
-/// Puts right rows, reads for left rows, in order. Returns how many left rows have no key or no time.
+/// Puts right rows, reads for left rows, in order. Returns how many left rows have no key or no
+/// time.
 pub fn apply(
     table: &VersionedStore,
     tx: &mut Transaction,
@@ -155,9 +175,17 @@ pub fn apply(
             }
             (Some(key), Some(timestamp)) => {
                 let value = (!input.is_deleted(row)).then(|| rows.payload(*place));
-                ops.push((Op::Put { key, value, timestamp }, usize::MAX));
+                ops.push((
+                    Op::Put {
+                        key,
+                        value,
+                        timestamp,
+                    },
+                    usize::MAX,
+                ));
             }
-            // Without key or time: a left row, since such right rows were left out. It matches nothing.
+            // Without key or time: a left row, since such right rows were left out. It matches
+            // nothing.
             _ => {
                 alone += 1;
                 lefts.push(*place);
@@ -176,22 +204,71 @@ mod tests {
 
     #[test]
     fn only_what_was_found_says_how_many_rows_are_looked_up_at_once() {
-        let specs = [StoreSpec::new("table", StoreKind::Versioned { history_retention: 1_000, segment_interval: 1_000 })];
+        let specs = [StoreSpec::new(
+            "table",
+            StoreKind::Versioned {
+                history_retention: 1_000,
+                segment_interval: 1_000,
+            },
+        )];
         let task = Task::open_in_memory(&specs, TaskOptions::default()).expect("opens");
-        let (table, mut tx) = (task.versioned("table").expect("a store"), task.begin().expect("begins"));
+        let (table, mut tx) = (
+            task.versioned("table").expect("a store"),
+            task.begin().expect("begins"),
+        );
         let document = vec![0; 1 << 20];
         let keys: Vec<[u8; 8]> = (0..BATCH_ROWS as u64).map(u64::to_be_bytes).collect();
-        let puts = |keys: &[[u8; 8]], value: &[u8], table: &VersionedStore, tx: &mut Transaction, found: &mut Found| {
-            let put = |key| (Op::Put { key, value: Some(value), timestamp: Timestamp(1) }, usize::MAX);
-            found.run(table, tx, 0, keys.iter().map(|key| put(&key[..])).collect(), &mut Counts::default()).expect("put");
+        let puts = |keys: &[[u8; 8]],
+                    value: &[u8],
+                    table: &VersionedStore,
+                    tx: &mut Transaction,
+                    found: &mut Found| {
+            let put = |key| {
+                (
+                    Op::Put {
+                        key,
+                        value: Some(value),
+                        timestamp: Timestamp(1),
+                    },
+                    usize::MAX,
+                )
+            };
+            found
+                .run(
+                    table,
+                    tx,
+                    0,
+                    keys.iter().map(|key| put(&key[..])).collect(),
+                    &mut Counts::default(),
+                )
+                .expect("put");
         };
-        let gets = |keys: &[[u8; 8]], table: &VersionedStore, tx: &mut Transaction, found: &mut Found| {
-            let ops = keys.iter().enumerate().map(|(n, key)| (Op::Get { key, as_of: Timestamp(1) }, n)).collect();
-            found.run(table, tx, keys.len(), ops, &mut Counts::default()).expect("looked up");
-        };
+        let gets =
+            |keys: &[[u8; 8]], table: &VersionedStore, tx: &mut Transaction, found: &mut Found| {
+                let ops = keys
+                    .iter()
+                    .enumerate()
+                    .map(|(n, key)| {
+                        (
+                            Op::Get {
+                                key,
+                                as_of: Timestamp(1),
+                            },
+                            n,
+                        )
+                    })
+                    .collect();
+                found
+                    .run(table, tx, keys.len(), ops, &mut Counts::default())
+                    .expect("looked up");
+            };
         let room = |found: &Found| found.next(&[true; BATCH_ROWS], |is_lookup| *is_lookup);
         let mut found = Found::default();
-        assert_eq!(found.next(&[false; BATCH_ROWS + 1], |is_lookup| *is_lookup), BATCH_ROWS, "puts have room");
+        assert_eq!(
+            found.next(&[false; BATCH_ROWS + 1], |is_lookup| *is_lookup),
+            BATCH_ROWS,
+            "puts have room"
+        );
         gets(&keys, &table, &mut tx, &mut found);
         puts(&keys, b"small", &table, &mut tx, &mut found);
         assert_eq!(room(&found), FIRST_ROWS, "nothing was found so far");

@@ -1,9 +1,11 @@
-//! The as-of join: each left row with the right row of its key that was in force at the left row's time.
+//! The as-of join: each left row with the right row of its key that was in force at the left row's
+//! time.
 //!
-//! Right rows are versions in a versioned store, left rows are reads of it as of their time. Both go through one
-//! `apply_batch` in event time, table before stream at equal times, so the result does not depend on the order in which
-//! the shuffle delivered them. `spec.rs` settings · `layout.rs` columns · `lookup.rs` one batch through the store ·
-//! `held.rs` left rows that wait for late right ones.
+//! Right rows are versions in a versioned store, left rows are reads of it as of their time. Both
+//! go through one `apply_batch` in event time, table before stream at equal times, so the result
+//! does not depend on the order in which the shuffle delivered them. `spec.rs` settings ·
+//! `layout.rs` columns · `lookup.rs` one batch through the store · `held.rs` left rows that wait
+//! for late right ones.
 
 mod held;
 mod layout;
@@ -44,7 +46,11 @@ impl AsofJoin {
         let rows = rows::Layout::new("join_asof", &spec.rows, schema)?;
         let layout = Layout::new(spec, &rows)?;
         // Left rows' payloads only if they may have to wait.
-        Ok(Self { rows: Rows::with_payloads(rows, layout.holds, true), layout, counts: Counts::default() })
+        Ok(Self {
+            rows: Rows::with_payloads(rows, layout.holds, true),
+            layout,
+            counts: Counts::default(),
+        })
     }
 }
 
@@ -57,7 +63,12 @@ impl Operator for AsofJoin {
         (&mut self.rows, &mut self.counts)
     }
 
-    fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
+    fn run(
+        &mut self,
+        task: &Task,
+        tx: &mut Transaction,
+        worker: &mut dyn Worker,
+    ) -> Result<Outcome> {
         if self.layout.holds {
             return self.run_held(task, tx, worker);
         }
@@ -69,7 +80,8 @@ impl Operator for AsofJoin {
             while !rest.is_empty() {
                 let (now, later) = rest.split_at(matches.next(rest));
                 rest = later;
-                let alone = lookup::apply(&table, tx, &self.rows, now, &mut matches, &mut self.counts)?;
+                let alone =
+                    lookup::apply(&table, tx, &self.rows, now, &mut matches, &mut self.counts)?;
                 if self.layout.how == How::Inner {
                     self.counts.dropped += alone;
                     matches.drop_unmatched();
@@ -78,10 +90,18 @@ impl Operator for AsofJoin {
                 self.counts.output_rows += matches.rows.len() as u64;
                 for range in matches.batches(&self.rows) {
                     let right = matches.right(&self.rows.layout, range.clone())?;
-                    worker.emit(self.layout.output.of_places(&self.rows, &matches.rows[range], &right)?)?;
+                    worker.emit(self.layout.output.of_places(
+                        &self.rows,
+                        &matches.rows[range],
+                        &right,
+                    )?)?;
                 }
             }
         }
-        Ok(Outcome { input: self.rows.digest(), output: Digest::from_hasher(&digest), counts: self.counts })
+        Ok(Outcome {
+            input: self.rows.digest(),
+            output: Digest::from_hasher(&digest),
+            counts: self.counts,
+        })
     }
 }

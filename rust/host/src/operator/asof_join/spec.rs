@@ -17,7 +17,8 @@ pub struct Spec {
     pub how: How,
     /// How far back history reaches, and the grace of late right rows: microseconds.
     pub history_retention: i64,
-    /// How long left rows are held back for right rows that come late: microseconds; at most the retention.
+    /// How long left rows are held back for right rows that come late: microseconds; at most the
+    /// retention.
     #[serde(default)]
     pub grace: i64,
     /// No epoch follows this one: a static frame.
@@ -40,7 +41,10 @@ pub enum How {
 impl Spec {
     /// The stores: the right side's versions, and with grace the left rows that wait.
     pub fn stores(&self) -> Vec<StoreSpec> {
-        let mut stores = vec![StoreSpec::new(TABLE, StoreKind::versioned(self.history_retention))];
+        let mut stores = vec![StoreSpec::new(
+            TABLE,
+            StoreKind::versioned(self.history_retention),
+        )];
         if self.grace > 0 {
             // What goes out is exactly what the store then forgets.
             stores.push(StoreSpec::new(HELD, by_time(self.grace, 0)));
@@ -56,13 +60,24 @@ mod tests {
 
     #[test]
     fn a_request_of_python_is_understood() {
-        let json = r#"{"keys": ["currency"], "left": ["amount"], "right": ["rate"], "how": "inner", "history_retention": 7,
+        let json = r#"{"keys": ["currency"], "left": ["amount"], "right": ["rate"],
+            "how": "inner", "history_retention": 7,
             "order_left": [], "order_right": [0],
-            "output": [{"name": "currency", "from": "key", "index": 0}, {"name": "at", "from": "time", "index": 0},
-                       {"name": "rate", "from": "right", "index": 0}, {"name": "valid_from", "from": "right_time", "index": 0}]}"#;
+            "output": [{"name": "currency", "from": "key", "index": 0},
+                {"name": "at", "from": "time", "index": 0},
+                       {"name": "rate", "from": "right", "index": 0},
+                       {"name": "valid_from", "from": "right_time", "index": 0}]}"#;
         let spec: Spec = serde_json::from_str(json).expect("valid");
         assert_eq!(spec.how, How::Inner);
         let sources: Vec<Source> = spec.output.iter().map(|column| column.source).collect();
-        assert_eq!(sources, [Source::Key { index: 0 }, Source::Time, Source::Right { index: 0 }, Source::RightTime]);
+        assert_eq!(
+            sources,
+            [
+                Source::Key { index: 0 },
+                Source::Time,
+                Source::Right { index: 0 },
+                Source::RightTime
+            ]
+        );
     }
 }

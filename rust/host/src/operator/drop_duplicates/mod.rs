@@ -1,14 +1,18 @@
 //! Deduplication: a row goes out iff no row of its key within a time of its own came before it.
 //!
-//! One time a key is enough for that. With `T` the stream time, rows older than `T - within` are refused; a row that is not,
-//! and not younger than the newest row of its key by more than `within`, is within `within` of that one; and a row that is
-//! younger by more is further yet from all others of its key. So the store has the newest time of each key, as a window that
-//! starts there, and forgets it `2 * within` behind `T`, where no row that is taken can be near it any more.
+//! One time a key is enough for that. With `T` the stream time, rows older than `T - within` are
+//! refused; a row that is not, and not younger than the newest row of its key by more than
+//! `within`, is within `within` of that one; and a row that is younger by more is further yet from
+//! all others of its key. So the store has the newest time of each key, as a window that starts
+//! there, and forgets it `2 * within` behind `T`, where no row that is taken can be near it any
+//! more.
 
 use std::collections::{BTreeMap, HashMap};
 
 use arrow_schema::Schema;
-use holdfast_core::{Error, ErrorKind, Result, StoreSpec, Task, Timestamp, Transaction, WindowPut, WindowStore};
+use holdfast_core::{
+    Error, ErrorKind, Result, StoreSpec, Task, Timestamp, Transaction, WindowPut, WindowStore,
+};
 use serde::Deserialize;
 use serde_json::Value;
 use xxhash_rust::xxh3::Xxh3Default;
@@ -65,25 +69,36 @@ impl DropDuplicates {
     /// `InvalidValue` or `InvalidType` names the column or setting that does not fit.
     pub fn new(spec: &Spec, schema: &Schema) -> Result<Self> {
         if spec.within < 0 {
-            return Err(Error::new(ErrorKind::InvalidValue, format!("drop_duplicates: within is negative ({})", spec.within)));
+            return Err(Error::new(
+                ErrorKind::InvalidValue,
+                format!("drop_duplicates: within is negative ({})", spec.within),
+            ));
         }
         let layout = Layout::new("drop_duplicates", &spec.rows, schema)?;
         let output = Output::new("drop_duplicates", &spec.output, &layout)?;
-        Ok(Self { within: spec.within, output, rows: Rows::new(layout), counts: Counts::default() })
+        Ok(Self {
+            within: spec.within,
+            output,
+            rows: Rows::new(layout),
+            counts: Counts::default(),
+        })
     }
 
-    /// Those rows of a part that are taken, in order, each with its time: none is older than `oldest`.
+    /// Those rows of a part that are taken, in order, each with its time: none is older than
+    /// `oldest`.
     fn taken(&mut self, part: Vec<Place>, oldest: i64) -> Vec<(Place, i64)> {
-        let timed = part.into_iter().filter_map(|place| match self.rows.inputs[place.input()].time(place.row()) {
-            None => {
-                self.counts.dropped += 1;
-                None
+        let timed = part.into_iter().filter_map(|place| {
+            match self.rows.inputs[place.input()].time(place.row()) {
+                None => {
+                    self.counts.dropped += 1;
+                    None
+                }
+                Some(time) if time < oldest => {
+                    self.counts.late += 1;
+                    None
+                }
+                Some(time) => Some((place, time)),
             }
-            Some(time) if time < oldest => {
-                self.counts.late += 1;
-                None
-            }
-            Some(time) => Some((place, time)),
         });
         timed.collect()
     }
@@ -92,18 +107,30 @@ impl DropDuplicates {
 impl Operator for DropDuplicates {
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta {
         let settings = BTreeMap::from([("within".to_owned(), Value::from(self.within))]);
-        self.rows.layout.meta("drop_duplicates", Sides::default(), settings, first_epoch)
+        self.rows
+            .layout
+            .meta("drop_duplicates", Sides::default(), settings, first_epoch)
     }
 
     fn input(&mut self) -> (&mut Rows, &mut Counts) {
         (&mut self.rows, &mut self.counts)
     }
 
-    fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
+    fn run(
+        &mut self,
+        task: &Task,
+        tx: &mut Transaction,
+        worker: &mut dyn Worker,
+    ) -> Result<Outcome> {
         let seen = task.window(SEEN)?;
-        let oldest = seen.stream_time(tx).map_or(i64::MIN, |time| time.0.saturating_sub(self.within));
+        let oldest = seen
+            .stream_time(tx)
+            .map_or(i64::MIN, |time| time.0.saturating_sub(self.within));
         let mut digest = Xxh3Default::new();
-        let mut newest = NewestTimes { last: self.rows.heartbeat, ..NewestTimes::default() };
+        let mut newest = NewestTimes {
+            last: self.rows.heartbeat,
+            ..NewestTimes::default()
+        };
         while let Some(part) = self.rows.next_part(Order::Matchable, &mut self.counts)? {
             let taken = self.taken(part, oldest);
             let fresh = self.fresh(&seen, tx, &mut newest, &taken)?;
@@ -114,23 +141,41 @@ impl Operator for DropDuplicates {
             }
         }
         newest.keep(&seen, tx)?;
-        Ok(Outcome { input: self.rows.digest(), output: Digest::from_hasher(&digest), counts: self.counts })
+        Ok(Outcome {
+            input: self.rows.digest(),
+            output: Digest::from_hasher(&digest),
+            counts: self.counts,
+        })
     }
 }
 
 impl DropDuplicates {
     /// Those rows of a part that no like came before.
-    fn fresh(&self, seen: &WindowStore, tx: &mut Transaction, newest: &mut NewestTimes, taken: &[(Place, i64)]) -> Result<Vec<Place>> {
+    fn fresh(
+        &self,
+        seen: &WindowStore,
+        tx: &mut Transaction,
+        newest: &mut NewestTimes,
+        taken: &[(Place, i64)],
+    ) -> Result<Vec<Place>> {
         let key = |place: &Place| self.rows.inputs[place.input()].keys.with_nulls(place.row());
-        let numbers: Vec<usize> = taken.iter().map(|(place, _)| newest.enter(key(place))).collect();
+        let numbers: Vec<usize> = taken
+            .iter()
+            .map(|(place, _)| newest.enter(key(place)))
+            .collect();
         newest.load(seen, tx)?;
         newest.last = newest.last.max(taken.last().map(|(_, time)| *time));
-        let fresh = taken.iter().zip(numbers).filter_map(|((place, time), number)| {
-            let key = &mut newest.times[number];
-            let is_near = key.now.is_some_and(|now| time.saturating_sub(now) <= self.within);
-            key.now = key.now.max(Some(*time));
-            (!is_near).then_some(*place)
-        });
+        let fresh = taken
+            .iter()
+            .zip(numbers)
+            .filter_map(|((place, time), number)| {
+                let key = &mut newest.times[number];
+                let is_near = key
+                    .now
+                    .is_some_and(|now| time.saturating_sub(now) <= self.within);
+                key.now = key.now.max(Some(*time));
+                (!is_near).then_some(*place)
+            });
         Ok(fresh.collect())
     }
 }
@@ -160,12 +205,24 @@ impl NewestTimes {
     fn load(&mut self, seen: &WindowStore, tx: &mut Transaction) -> Result<()> {
         let Self { keys, times, .. } = self;
         let loaded = times.len();
-        times.resize(keys.len(), Newest { stored: None, now: None });
+        times.resize(
+            keys.len(),
+            Newest {
+                stored: None,
+                now: None,
+            },
+        );
         let keys: Vec<&[u8]> = keys[loaded..].iter().map(Vec::as_slice).collect();
-        let (from, to) = (vec![Timestamp::MIN; keys.len()], vec![Timestamp::MAX; keys.len()]);
+        let (from, to) = (
+            vec![Timestamp::MIN; keys.len()],
+            vec![Timestamp::MAX; keys.len()],
+        );
         seen.fetch_ranges(tx, &keys, &from, &to, &mut |number, window, _| {
             let time = Some(window.start.0);
-            times[loaded + number] = Newest { stored: time, now: time };
+            times[loaded + number] = Newest {
+                stored: time,
+                now: time,
+            };
         })
     }
 
@@ -174,12 +231,34 @@ impl NewestTimes {
         let Some(last) = self.last else { return Ok(()) };
         let stream_time = seen.stream_time(tx).map_or(last, |time| time.0.max(last));
         let oldest = stream_time.saturating_sub(seen.retention() - 1);
-        let changed = || self.keys.iter().zip(&self.times).filter(|(_, time)| time.now != time.stored);
-        let put = |key, start, value| WindowPut { key, value, start: Timestamp(start), timestamp: None };
+        let changed = || {
+            self.keys
+                .iter()
+                .zip(&self.times)
+                .filter(|(_, time)| time.now != time.stored)
+        };
+        let put = |key, start, value| WindowPut {
+            key,
+            value,
+            start: Timestamp(start),
+            timestamp: None,
+        };
         // The old ones first: a new one may raise the stream time above them.
-        let old = changed().filter_map(|(key, newest)| Some(put(key, newest.stored.filter(|time| *time >= oldest)?, None)));
+        let old = changed().filter_map(|(key, newest)| {
+            Some(put(
+                key,
+                newest.stored.filter(|time| *time >= oldest)?,
+                None,
+            ))
+        });
         seen.put_batch(tx, old)?;
-        let new = changed().filter_map(|(key, newest)| Some(put(key, newest.now.filter(|time| *time >= oldest)?, Some(&[][..]))));
+        let new = changed().filter_map(|(key, newest)| {
+            Some(put(
+                key,
+                newest.now.filter(|time| *time >= oldest)?,
+                Some(&[][..]),
+            ))
+        });
         seen.put_batch(tx, new)?;
         seen.advance_stream_time(tx, Timestamp(stream_time));
         Ok(())

@@ -1,9 +1,11 @@
-//! The join of two tables: change streams of one key, each kept as a versioned table; its result is one, too.
+//! The join of two tables: change streams of one key, each kept as a versioned table; its result is
+//! one, too.
 //!
-//! A row that is the newest of its key changes the result from its time on: a row goes out with the other side as of that
-//! time, and one for each later change of the other side. In the order of time there is none, so each row gives one. A row
-//! older than the newest of its key takes its place in the table, and gives none.
-//! `spec.rs` settings · `timeline.rs` the other side from a time on.
+//! A row that is the newest of its key changes the result from its time on: a row goes out with the
+//! other side as of that time, and one for each later change of the other side. In the order of
+//! time there is none, so each row gives one. A row older than the newest of its key takes its
+//! place in the table, and gives none. `spec.rs` settings · `timeline.rs` the other side from a
+//! time on.
 
 mod spec;
 pub mod timeline;
@@ -54,20 +56,37 @@ impl JoinTable {
         spec.check()?;
         let layout = Layout::new("join_table", &spec.rows, schema)?;
         let output = Output::new("join_table", &spec.output, &layout)?;
-        Ok(Self { spec: spec.clone(), output, rows: Rows::with_payloads(layout, true, true), counts: Counts::default() })
+        Ok(Self {
+            spec: spec.clone(),
+            output,
+            rows: Rows::with_payloads(layout, true, true),
+            counts: Counts::default(),
+        })
     }
 
     /// A row as a change; none without a key or a time.
     fn change(&self, place: Place) -> Option<Change<'_>> {
-        let (input, row, is_left) = (&self.rows.inputs[place.input()], place.row(), place.is_left());
+        let (input, row, is_left) = (
+            &self.rows.inputs[place.input()],
+            place.row(),
+            place.is_left(),
+        );
         let layout = &self.rows.layout;
         let (values, first) = match is_left {
             true => (&self.spec.left_values, layout.left.start),
             false => (&self.spec.right_values, layout.right.start),
         };
-        let deletes = !values.is_empty() && values.iter().all(|value| input.batch.column(first + value).is_null(row));
+        let deletes = !values.is_empty()
+            && values
+                .iter()
+                .all(|value| input.batch.column(first + value).is_null(row));
         let value = (!deletes).then(|| self.rows.payload(place));
-        Some(Change { is_left, key: input.keys.get(row)?, time: input.time(row)?, value })
+        Some(Change {
+            is_left,
+            key: input.keys.get(row)?,
+            time: input.time(row)?,
+            value,
+        })
     }
 
     /// Puts a change into its table, and emits what it changes.
@@ -79,7 +98,12 @@ impl JoinTable {
         change: &Change<'_>,
         emitter: &mut Emitter<'_>,
     ) -> Result<Applied> {
-        let Change { is_left, key, time, value } = *change;
+        let Change {
+            is_left,
+            key,
+            time,
+            value,
+        } = *change;
         let was_there = own.get_as_of(tx, key, Timestamp(time), |version| version.is_some())?;
         let put = own.put(tx, key, value, Timestamp(time))?;
         if !put.accepted || put.valid_to.is_some() {
@@ -88,10 +112,20 @@ impl JoinTable {
         if !was_there && value.is_none() {
             return Ok(Applied::Newest { matched: 0 });
         }
-        let joins = |own: bool, other: bool| if is_left { self.spec.how.joins(own, other) } else { self.spec.how.joins(other, own) };
+        let joins = |own: bool, other: bool| {
+            if is_left {
+                self.spec.how.joins(own, other)
+            } else {
+                self.spec.how.joins(other, own)
+            }
+        };
         let mut is_joined = false;
         let mut matched = 0;
-        for Stretch { since, value: theirs } in timeline::from(other, tx, key, time)? {
+        for Stretch {
+            since,
+            value: theirs,
+        } in timeline::from(other, tx, key, time)?
+        {
             let joined_before = is_joined || joins(was_there, theirs.is_some());
             is_joined = joins(value.is_some(), theirs.is_some());
             if !is_joined && !joined_before {
@@ -101,7 +135,11 @@ impl JoinTable {
             // What is no row of the result is a delete: all values are null.
             let ours = (Some(time), value.filter(|_| is_joined));
             let theirs = (since, theirs.as_deref().filter(|_| is_joined));
-            let (left, right) = if is_left { (ours, theirs) } else { (theirs, ours) };
+            let (left, right) = if is_left {
+                (ours, theirs)
+            } else {
+                (theirs, ours)
+            };
             emitter.push_halves(key, left, right)?;
         }
         Ok(Applied::Newest { matched })
@@ -122,14 +160,27 @@ enum Applied {
 impl Operator for JoinTable {
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta {
         let settings = self.spec.how.settings(self.spec.history_retention);
-        self.rows.layout.meta("join_table", Sides { left: true, right: true }, settings, first_epoch)
+        self.rows.layout.meta(
+            "join_table",
+            Sides {
+                left: true,
+                right: true,
+            },
+            settings,
+            first_epoch,
+        )
     }
 
     fn input(&mut self) -> (&mut Rows, &mut Counts) {
         (&mut self.rows, &mut self.counts)
     }
 
-    fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
+    fn run(
+        &mut self,
+        task: &Task,
+        tx: &mut Transaction,
+        worker: &mut dyn Worker,
+    ) -> Result<Outcome> {
         let (left, right) = (task.versioned(LEFT)?, task.versioned(RIGHT)?);
         let mut counts = self.counts;
         let layout = Arc::clone(&self.rows.layout);
@@ -140,7 +191,11 @@ impl Operator for JoinTable {
                     counts.dropped += 1;
                     continue;
                 };
-                let (own, other) = if change.is_left { (&left, &right) } else { (&right, &left) };
+                let (own, other) = if change.is_left {
+                    (&left, &right)
+                } else {
+                    (&right, &left)
+                };
                 match self.apply(tx, own, other, &change, &mut emitter)? {
                     Applied::Late => counts.late += 1,
                     Applied::Newest { matched } => counts.matched += matched,
@@ -149,6 +204,10 @@ impl Operator for JoinTable {
         }
         let (output, rows) = emitter.finish()?;
         counts.output_rows = rows;
-        Ok(Outcome { input: self.rows.digest(), output, counts })
+        Ok(Outcome {
+            input: self.rows.digest(),
+            output,
+            counts,
+        })
     }
 }

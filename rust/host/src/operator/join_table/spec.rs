@@ -20,7 +20,8 @@ pub struct Spec {
     pub how: How,
     /// How far back both tables reach: microseconds.
     pub history_retention: i64,
-    /// The left payload columns that are values: a row in which all are null deletes. None of them: no row does.
+    /// The left payload columns that are values: a row in which all are null deletes. None of them:
+    /// no row does.
     pub left_values: Vec<usize>,
     /// The right payload columns that are values.
     pub right_values: Vec<usize>,
@@ -44,7 +45,13 @@ impl How {
     /// What the state of a join of this kind depends on.
     pub fn settings(self, history_retention: i64) -> BTreeMap<String, Value> {
         let how = serde_json::to_value(self).unwrap_or_default();
-        BTreeMap::from([("history_retention".to_owned(), Value::from(history_retention)), ("how".to_owned(), how)])
+        BTreeMap::from([
+            (
+                "history_retention".to_owned(),
+                Value::from(history_retention),
+            ),
+            ("how".to_owned(), how),
+        ])
     }
 
     /// Whether there is a row of the result with these sides.
@@ -63,11 +70,22 @@ impl Spec {
     /// # Errors
     /// `InvalidValue` names the setting.
     pub fn check(&self) -> Result<()> {
-        let wrong = |what: String| Err(Error::new(ErrorKind::InvalidValue, format!("join_table: {what}")));
+        let wrong = |what: String| {
+            Err(Error::new(
+                ErrorKind::InvalidValue,
+                format!("join_table: {what}"),
+            ))
+        };
         if self.history_retention < 0 {
-            return wrong(format!("history_retention is negative ({})", self.history_retention));
+            return wrong(format!(
+                "history_retention is negative ({})",
+                self.history_retention
+            ));
         }
-        for (values, payload) in [(&self.left_values, &self.rows.left), (&self.right_values, &self.rows.right)] {
+        for (values, payload) in [
+            (&self.left_values, &self.rows.left),
+            (&self.right_values, &self.rows.right),
+        ] {
             if let Some(value) = values.iter().find(|value| **value >= payload.len()) {
                 return wrong(format!("value column {value} is not there"));
             }
@@ -77,6 +95,8 @@ impl Spec {
 
     /// The stores: each side's versions.
     pub fn stores(&self) -> Vec<StoreSpec> {
-        [LEFT, RIGHT].map(|name| StoreSpec::new(name, StoreKind::versioned(self.history_retention))).to_vec()
+        [LEFT, RIGHT]
+            .map(|name| StoreSpec::new(name, StoreKind::versioned(self.history_retention)))
+            .to_vec()
     }
 }

@@ -33,26 +33,54 @@ pub struct Matching<'a> {
 impl<'a> Matching<'a> {
     /// Keys without rows yet.
     pub fn new(spec: &'a Spec, names: Vec<&'a [u8]>) -> Self {
-        Self { spec, keys: names.iter().map(|_| Key::default()).collect(), names }
+        Self {
+            spec,
+            keys: names.iter().map(|_| Key::default()).collect(),
+            names,
+        }
     }
 
     /// Takes new rows of a key's side, in order.
-    pub fn arrived<'b>(&mut self, key: usize, left: bool, rows: impl Iterator<Item = (i64, &'b [u8])>) {
+    pub fn arrived<'b>(
+        &mut self,
+        key: usize,
+        left: bool,
+        rows: impl Iterator<Item = (i64, &'b [u8])>,
+    ) {
         let new = rows.map(|(time, payload)| {
-            let row = Waiting { matched: false, payload: payload.to_vec() };
-            Candidate { time, row, is_new: true, has_changed: true }
+            let row = Waiting {
+                matched: false,
+                payload: payload.to_vec(),
+            };
+            Candidate {
+                time,
+                row,
+                is_new: true,
+                has_changed: true,
+            }
         });
         side(&mut self.keys[key], left).extend(new);
     }
 
-    /// Adds the waiting rows that new ones may match, and those of new ones' times, which share a record with them.
+    /// Adds the waiting rows that new ones may match, and those of new ones' times, which share a
+    /// record with them.
     pub fn load(&mut self, tx: &mut Transaction, left: &Shelf, right: &Shelf) -> Result<()> {
         for (shelf, is_left) in [(left, true), (right, false)] {
-            let (earlier, later) = if is_left { (self.spec.after, self.spec.before) } else { (self.spec.before, self.spec.after) };
+            let (earlier, later) = if is_left {
+                (self.spec.after, self.spec.before)
+            } else {
+                (self.spec.before, self.spec.after)
+            };
             let reach = |key: &Key| {
                 let ends = |rows: &[Candidate]| Some((rows.first()?.time, rows.last()?.time));
-                let (own, other) = if is_left { (&key.left, &key.right) } else { (&key.right, &key.left) };
-                let other = ends(new(other)).map(|(first, last)| (first.saturating_sub(earlier), last.saturating_add(later)));
+                let (own, other) = if is_left {
+                    (&key.left, &key.right)
+                } else {
+                    (&key.right, &key.left)
+                };
+                let other = ends(new(other)).map(|(first, last)| {
+                    (first.saturating_sub(earlier), last.saturating_add(later))
+                });
                 match (ends(new(own)), other) {
                     (Some(own), Some(other)) => (own.0.min(other.0), own.1.max(other.1)),
                     // A key is here because it has new rows of one side at least.
@@ -62,7 +90,12 @@ impl<'a> Matching<'a> {
             let reaches: Vec<(i64, i64)> = self.keys.iter().map(reach).collect();
             let keys = &mut self.keys;
             shelf.find(tx, &self.names, &reaches, &mut |number, time, rows| {
-                let waiting = rows.into_iter().map(|row| Candidate { time, row, is_new: false, has_changed: false });
+                let waiting = rows.into_iter().map(|row| Candidate {
+                    time,
+                    row,
+                    is_new: false,
+                    has_changed: false,
+                });
                 side(&mut keys[number], is_left).extend(waiting);
             })?;
         }
@@ -74,8 +107,14 @@ impl<'a> Matching<'a> {
         Ok(())
     }
 
-    /// Emits all pairs with a new row, and hands what has changed to the shelves; returns how many pairs there were.
-    pub fn run(mut self, emitter: &mut Emitter<'_>, left: &mut Shelf, right: &mut Shelf) -> Result<u64> {
+    /// Emits all pairs with a new row, and hands what has changed to the shelves; returns how many
+    /// pairs there were.
+    pub fn run(
+        mut self,
+        emitter: &mut Emitter<'_>,
+        left: &mut Shelf,
+        right: &mut Shelf,
+    ) -> Result<u64> {
         let mut pairs = 0;
         for (name, key) in self.names.iter().zip(&mut self.keys) {
             pairs += key.pairs(name, self.spec, emitter)?;
@@ -108,15 +147,27 @@ impl Key {
                     row.has_changed = true;
                 }
             }
-            emitter.push(name, Some((Some(ours.time), &ours.row.payload)), Some((Some(theirs.time), &theirs.row.payload)))
+            emitter.push(
+                name,
+                Some((Some(ours.time), &ours.row.payload)),
+                Some((Some(theirs.time), &theirs.row.payload)),
+            )
         };
         for ours in left.iter_mut().filter(|row| row.is_new) {
-            for theirs in between(right, ours.time.saturating_sub(spec.before), ours.time.saturating_add(spec.after)) {
+            for theirs in between(
+                right,
+                ours.time.saturating_sub(spec.before),
+                ours.time.saturating_add(spec.after),
+            ) {
                 pair(ours, theirs)?;
             }
         }
         for theirs in right.iter_mut().filter(|row| row.is_new) {
-            let waiting = between(left, theirs.time.saturating_sub(spec.after), theirs.time.saturating_add(spec.before));
+            let waiting = between(
+                left,
+                theirs.time.saturating_sub(spec.after),
+                theirs.time.saturating_add(spec.before),
+            );
             for ours in waiting.iter_mut().filter(|row| !row.is_new) {
                 pair(ours, theirs)?;
             }

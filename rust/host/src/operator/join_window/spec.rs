@@ -57,9 +57,16 @@ impl Spec {
     /// # Errors
     /// `InvalidValue` names the setting.
     pub fn check(&self) -> Result<()> {
-        for (name, span) in [("before", self.before), ("after", self.after), ("grace", self.grace)] {
+        for (name, span) in [
+            ("before", self.before),
+            ("after", self.after),
+            ("grace", self.grace),
+        ] {
             if span < 0 {
-                return Err(Error::new(ErrorKind::InvalidValue, format!("join_window: {name} is negative ({span})")));
+                return Err(Error::new(
+                    ErrorKind::InvalidValue,
+                    format!("join_window: {name} is negative ({span})"),
+                ));
             }
         }
         Ok(())
@@ -73,7 +80,10 @@ impl Spec {
     /// The stores: the rows of each side that wait.
     pub fn stores(&self) -> Vec<StoreSpec> {
         let store = |name, left| {
-            let retention = self.waits(left).saturating_add(self.grace).saturating_add(1);
+            let retention = self
+                .waits(left)
+                .saturating_add(self.grace)
+                .saturating_add(1);
             StoreSpec::new(name, by_time(retention, 0))
         };
         vec![store(LEFT, true), store(RIGHT, false)]

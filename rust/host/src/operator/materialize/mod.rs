@@ -1,13 +1,13 @@
-//! A change stream kept as a table: of each key the last row, or all its versions by time. Rows whose value columns are all
-//! null delete. What the table has taken goes out again.
+//! A change stream kept as a table: of each key the last row, or all its versions by time. Rows
+//! whose value columns are all null delete. What the table has taken goes out again.
 
 use std::collections::BTreeMap;
 
 use arrow_array::Array;
 use arrow_schema::Schema;
 use holdfast_core::{
-    Applied, Error, ErrorKind, KeyValueStore, Op, Result, StoreKind, StoreSpec, Task, Timestamp, TimestampedKeyValueStore, Transaction,
-    VersionedStore,
+    Applied, Error, ErrorKind, KeyValueStore, Op, Result, StoreKind, StoreSpec, Task, Timestamp,
+    TimestampedKeyValueStore, Transaction, VersionedStore,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -31,7 +31,8 @@ pub struct Spec {
     pub rows: RowsSpec,
     /// Of which form the table is.
     pub table: TableKind,
-    /// The left payload columns that are values: those whose nulls make a row a delete. None of them: no row is.
+    /// The left payload columns that are values: those whose nulls make a row a delete. None of
+    /// them: no row is.
     pub values: Vec<usize>,
     /// The result's columns.
     pub output: Vec<OutputColumn>,
@@ -79,22 +80,44 @@ impl Materialize {
     /// # Errors
     /// `InvalidValue` or `InvalidType` names the column or setting that does not fit.
     pub fn new(spec: &Spec, schema: &Schema) -> Result<Self> {
-        let wrong = |what: String| Err(Error::new(ErrorKind::InvalidValue, format!("materialize: {what}")));
+        let wrong = |what: String| {
+            Err(Error::new(
+                ErrorKind::InvalidValue,
+                format!("materialize: {what}"),
+            ))
+        };
         if let TableKind::Versioned { history_retention } = spec.table
             && history_retention < 0
         {
-            return wrong(format!("history_retention is negative ({history_retention})"));
+            return wrong(format!(
+                "history_retention is negative ({history_retention})"
+            ));
         }
-        if let Some(value) = spec.values.iter().find(|value| **value >= spec.rows.left.len()) {
+        if let Some(value) = spec
+            .values
+            .iter()
+            .find(|value| **value >= spec.rows.left.len())
+        {
             return wrong(format!("value column {value} is not there"));
         }
         let layout = Layout::new("materialize", &spec.rows, schema)?;
         let output = Output::new("materialize", &spec.output, &layout)?;
-        let values = spec.values.iter().map(|value| layout.left.start + value).collect();
-        Ok(Self { table: spec.table, values, output, rows: Rows::with_payloads(layout, true, false), counts: Counts::default() })
+        let values = spec
+            .values
+            .iter()
+            .map(|value| layout.left.start + value)
+            .collect();
+        Ok(Self {
+            table: spec.table,
+            values,
+            output,
+            rows: Rows::with_payloads(layout, true, false),
+            counts: Counts::default(),
+        })
     }
 
-    /// Those rows of a part that can be kept, in order, each with its time (0 where the table has none).
+    /// Those rows of a part that can be kept, in order, each with its time (0 where the table has
+    /// none).
     fn kept(&mut self, part: Vec<Place>) -> Vec<(Place, i64)> {
         let timed = self.table != TableKind::KeyValue;
         let kept = part.into_iter().filter_map(|place| {
@@ -116,11 +139,21 @@ impl Materialize {
     /// A row's value; none if it deletes.
     fn value(&self, place: Place) -> Option<&[u8]> {
         let batch = &self.rows.inputs[place.input()].batch;
-        let deletes = !self.values.is_empty() && self.values.iter().all(|column| batch.column(*column).is_null(place.row()));
+        let deletes = !self.values.is_empty()
+            && self
+                .values
+                .iter()
+                .all(|column| batch.column(*column).is_null(place.row()));
         (!deletes).then(|| self.rows.payload(place))
     }
 
-    fn put(&self, table: &Table, tx: &mut Transaction, rows: &[(Place, i64)], taken: &mut Vec<Place>) -> Result<()> {
+    fn put(
+        &self,
+        table: &Table,
+        tx: &mut Transaction,
+        rows: &[(Place, i64)],
+        taken: &mut Vec<Place>,
+    ) -> Result<()> {
         match table {
             Table::KeyValue(store) => {
                 for (place, _) in rows {
@@ -130,7 +163,9 @@ impl Materialize {
             }
             Table::Timestamped(store) => {
                 for (place, time) in rows {
-                    let is_old = store.get(tx, self.key(*place), |found| found.is_some_and(|found| found.timestamp.0 > *time))?;
+                    let is_old = store.get(tx, self.key(*place), |found| {
+                        found.is_some_and(|found| found.timestamp.0 > *time)
+                    })?;
                     if !is_old {
                         store.put(tx, self.key(*place), self.value(*place), Timestamp(*time))?;
                         taken.push(*place);
@@ -150,7 +185,12 @@ impl Materialize {
                         accepted[n] = put.accepted;
                     }
                 })?;
-                taken.extend(rows.iter().zip(accepted).filter(|(_, accepted)| *accepted).map(|((place, _), _)| *place));
+                taken.extend(
+                    rows.iter()
+                        .zip(accepted)
+                        .filter(|(_, accepted)| *accepted)
+                        .map(|((place, _), _)| *place),
+                );
             }
         }
         Ok(())
@@ -171,19 +211,35 @@ impl Operator for Materialize {
             TableKind::KeyValue => "key_value",
             TableKind::Timestamped => "timestamped",
             TableKind::Versioned { history_retention } => {
-                settings.insert("history_retention".to_owned(), Value::from(history_retention));
+                settings.insert(
+                    "history_retention".to_owned(),
+                    Value::from(history_retention),
+                );
                 "versioned"
             }
         };
         settings.insert("table".to_owned(), Value::from(form));
-        self.rows.layout.meta("materialize", Sides { left: true, right: false }, settings, first_epoch)
+        self.rows.layout.meta(
+            "materialize",
+            Sides {
+                left: true,
+                right: false,
+            },
+            settings,
+            first_epoch,
+        )
     }
 
     fn input(&mut self) -> (&mut Rows, &mut Counts) {
         (&mut self.rows, &mut self.counts)
     }
 
-    fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
+    fn run(
+        &mut self,
+        task: &Task,
+        tx: &mut Transaction,
+        worker: &mut dyn Worker,
+    ) -> Result<Outcome> {
         let table = match self.table {
             TableKind::KeyValue => Table::KeyValue(task.key_value(TABLE)?),
             TableKind::Timestamped => Table::Timestamped(task.timestamped_key_value(TABLE)?),
@@ -204,6 +260,10 @@ impl Operator for Materialize {
                 }
             }
         }
-        Ok(Outcome { input: self.rows.digest(), output: Digest::from_hasher(&digest), counts: self.counts })
+        Ok(Outcome {
+            input: self.rows.digest(),
+            output: Digest::from_hasher(&digest),
+            counts: self.counts,
+        })
     }
 }

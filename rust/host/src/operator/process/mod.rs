@@ -1,8 +1,9 @@
-//! The process operator: the user's own code, which runs in Spark's Python worker and keeps its state here.
+//! The process operator: the user's own code, which runs in Spark's Python worker and keeps its
+//! state here.
 //!
-//! The host puts the rows in order, hands them out in batches of a fixed size, and answers what the code asks of
-//! its stores until it says that it is done. `spec.rs` settings · `calls/` what can be asked, a file a
-//! kind of store · `output.rs` the digest of what the code gave.
+//! The host puts the rows in order, hands them out in batches of a fixed size, and answers what the
+//! code asks of its stores until it says that it is done. `spec.rs` settings · `calls/` what can be
+//! asked, a file a kind of store · `output.rs` the digest of what the code gave.
 
 mod calls;
 mod output;
@@ -43,11 +44,17 @@ impl Process {
     pub fn new(spec: &Spec, schema: &Schema) -> Result<Self> {
         let layout = rows::Layout::new("process", &spec.rows, schema)?;
         let columns = Output::new("process", &spec.columns, &layout)?;
-        Ok(Self { spec: spec.clone(), rows: Rows::new(layout), columns, counts: Counts::default(), is_repeated: false })
+        Ok(Self {
+            spec: spec.clone(),
+            rows: Rows::new(layout),
+            columns,
+            counts: Counts::default(),
+            is_repeated: false,
+        })
     }
 
-    /// The next rows in order, and the greatest time of all rows so far; no rows at the end, and the heartbeat's time. `part`:
-    /// places of the current part that are still to come, last first.
+    /// The next rows in order, and the greatest time of all rows so far; no rows at the end, and
+    /// the heartbeat's time. `part`: places of the current part that are still to come, last first.
     fn next_rows(&mut self, part: &mut Vec<Place>) -> Result<Message> {
         while part.is_empty() {
             let Some(mut next) = self.rows.next_part(Order::Matchable, &mut self.counts)? else {
@@ -61,12 +68,21 @@ impl Process {
             *part = next;
         }
         let mut filling = Filling::default();
-        let count = part.iter().rev().take_while(|place| filling.takes(self.rows.row_bytes(**place))).count();
+        let count = part
+            .iter()
+            .rev()
+            .take_while(|place| filling.takes(self.rows.row_bytes(**place)))
+            .count();
         let mut places = part.split_off(part.len() - count);
         places.reverse();
-        let message = Message::of(self.columns.of_places(&self.rows, &places, &Right::none())?);
+        let message = Message::of(
+            self.columns
+                .of_places(&self.rows, &places, &Right::none())?,
+        );
         // Rows are in the order of their times: the last one's is the greatest.
-        let time = places.last().and_then(|place| self.rows.inputs[place.input()].time(place.row()));
+        let time = places
+            .last()
+            .and_then(|place| self.rows.inputs[place.input()].time(place.row()));
         Ok(match time {
             Some(time) => message.with("time", time),
             None => message,
@@ -76,7 +92,12 @@ impl Process {
 
 impl Operator for Process {
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta {
-        let mut meta = self.rows.layout.meta("process", Sides::default(), self.spec.settings(), first_epoch);
+        let mut meta = self.rows.layout.meta(
+            "process",
+            Sides::default(),
+            self.spec.settings(),
+            first_epoch,
+        );
         meta.payload.serdes = self.spec.serdes();
         meta
     }
@@ -93,7 +114,12 @@ impl Operator for Process {
         self.is_repeated = true;
     }
 
-    fn run(&mut self, task: &Task, tx: &mut Transaction, worker: &mut dyn Worker) -> Result<Outcome> {
+    fn run(
+        &mut self,
+        task: &Task,
+        tx: &mut Transaction,
+        worker: &mut dyn Worker,
+    ) -> Result<Outcome> {
         let mut part = Vec::new();
         let mut stores = Stores::new(task);
         loop {
@@ -103,9 +129,15 @@ impl Operator for Process {
                 Some("repeated") => Message::empty().with("repeated", self.is_repeated),
                 Some("done") => {
                     self.counts.output_rows = call.parsed("rows")?;
-                    let output = Digest::try_from(call.parsed::<String>("digest")?)
-                        .map_err(|error| Error::new(ErrorKind::InvalidState, format!("the last call: {error}")))?;
-                    return Ok(Outcome { input: self.rows.digest(), output, counts: self.counts });
+                    let output =
+                        Digest::try_from(call.parsed::<String>("digest")?).map_err(|error| {
+                            Error::new(ErrorKind::InvalidState, format!("the last call: {error}"))
+                        })?;
+                    return Ok(Outcome {
+                        input: self.rows.digest(),
+                        output,
+                        counts: self.counts,
+                    });
                 }
                 _ => match stores.call(tx, &call) {
                     Err(error) if is_refused(&call, &error) => {
@@ -115,17 +147,27 @@ impl Operator for Process {
                     answer => answer?,
                 },
             };
-            worker.answer(&answer).map_err(|error| match call.word("store") {
-                Some(store) => error.store(store),
-                None => error,
-            })?;
+            worker
+                .answer(&answer)
+                .map_err(|error| match call.word("store") {
+                    Some(store) => error.store(store),
+                    None => error,
+                })?;
         }
     }
 }
 
-/// Whether an error is of a read's arguments, so that the code may catch it. A write that fails ends the session: it may be done
-/// in part, and one that waited for the end of its batch fails in another call than its own.
+/// Whether an error is of a read's arguments, so that the code may catch it. A write that fails
+/// ends the session: it may be done in part, and one that waited for the end of its batch fails in
+/// another call than its own.
 fn is_refused(call: &Message, error: &Error) -> bool {
-    let is_argument = matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::InvalidType | ErrorKind::UnsupportedOperation);
-    is_argument && !matches!(call.word("method"), Some("put" | "delete" | "delete_range" | "apply"))
+    let is_argument = matches!(
+        error.kind(),
+        ErrorKind::InvalidValue | ErrorKind::InvalidType | ErrorKind::UnsupportedOperation
+    );
+    is_argument
+        && !matches!(
+            call.word("method"),
+            Some("put" | "delete" | "delete_range" | "apply")
+        )
 }

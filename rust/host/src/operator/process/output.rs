@@ -1,4 +1,5 @@
-//! The digest of a processor's output, taken in the worker, where the output is. The client uses it.
+//! The digest of a processor's output, taken in the worker, where the output is. The client uses
+//! it.
 
 use arrow_array::RecordBatch;
 use holdfast_core::Result;
@@ -20,7 +21,8 @@ impl OutputDigest {
     /// Adds a batch; how the rows are cut into batches does not matter.
     ///
     /// # Errors
-    /// `InvalidType` names a column that cannot be encoded, `Serialization` is for columns other than the first batch's.
+    /// `InvalidType` names a column that cannot be encoded, `Serialization` is for columns other
+    /// than the first batch's.
     pub fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         let codec = match self.codec.take() {
             Some(codec) => codec,
@@ -59,14 +61,19 @@ mod tests {
         let mut output = OutputDigest::default();
         for words in batches {
             let column: ArrayRef = Arc::new(StringArray::from(words.to_vec()));
-            output.add(&RecordBatch::try_from_iter([("w", column)]).expect("one column")).expect("encoded");
+            output
+                .add(&RecordBatch::try_from_iter([("w", column)]).expect("one column"))
+                .expect("encoded");
         }
         (output.digest(), output.rows())
     }
 
     #[test]
     fn rows_and_their_order_matter_and_cuts_do_not() {
-        assert_eq!(digest(&[&["a", "b"], &["c"]]), digest(&[&["a"], &[], &["b", "c"]]));
+        assert_eq!(
+            digest(&[&["a", "b"], &["c"]]),
+            digest(&[&["a"], &[], &["b", "c"]])
+        );
         assert_ne!(digest(&[&["a", "b"]]), digest(&[&["b", "a"]]));
         assert_ne!(digest(&[&["a"]]), digest(&[&["a", ""]]));
     }

@@ -21,8 +21,8 @@ pub struct Spec {
     pub columns: Vec<OutputColumn>,
     /// The processor's stores.
     pub stores: Vec<Store>,
-    /// Given the same rows the processor does the same. Else its output is in a store, and an object of an earlier session
-    /// with the same input counts instead of a new one.
+    /// Given the same rows the processor does the same. Else its output is in a store, and an
+    /// object of an earlier session with the same input counts instead of a new one.
     pub deterministic: bool,
 }
 
@@ -49,11 +49,22 @@ pub enum Kind {
     /// A timestamped key-value store.
     TimestampedKeyValue,
     /// A versioned store.
-    Versioned { history_retention: i64, segment_interval: i64 },
+    Versioned {
+        history_retention: i64,
+        segment_interval: i64,
+    },
     /// A window store.
-    Window { retention: i64, window_size: i64, retain_duplicates: bool },
+    Window {
+        retention: i64,
+        window_size: i64,
+        retain_duplicates: bool,
+    },
     /// A timestamped window store.
-    TimestampedWindow { retention: i64, window_size: i64, retain_duplicates: bool },
+    TimestampedWindow {
+        retention: i64,
+        window_size: i64,
+        retain_duplicates: bool,
+    },
     /// A session store.
     Session { retention: i64 },
 }
@@ -69,11 +80,23 @@ impl From<Kind> for StoreKind {
         match kind {
             Kind::KeyValue => Self::KeyValue,
             Kind::TimestampedKeyValue => Self::TimestampedKeyValue,
-            Kind::Versioned { history_retention, segment_interval } => Self::Versioned { history_retention, segment_interval },
-            Kind::Window { retention, window_size, retain_duplicates } => window(retention, window_size, retain_duplicates, false),
-            Kind::TimestampedWindow { retention, window_size, retain_duplicates } => {
-                window(retention, window_size, retain_duplicates, true)
-            }
+            Kind::Versioned {
+                history_retention,
+                segment_interval,
+            } => Self::Versioned {
+                history_retention,
+                segment_interval,
+            },
+            Kind::Window {
+                retention,
+                window_size,
+                retain_duplicates,
+            } => window(retention, window_size, retain_duplicates, false),
+            Kind::TimestampedWindow {
+                retention,
+                window_size,
+                retain_duplicates,
+            } => window(retention, window_size, retain_duplicates, true),
             Kind::Session { retention } => Self::Session { retention },
         }
     }
@@ -82,19 +105,30 @@ impl From<Kind> for StoreKind {
 impl Spec {
     /// The processor's stores.
     pub fn stores(&self) -> Vec<StoreSpec> {
-        self.stores.iter().map(|store| StoreSpec::new(&store.name, store.kind.into())).collect()
+        self.stores
+            .iter()
+            .map(|store| StoreSpec::new(&store.name, store.kind.into()))
+            .collect()
     }
 
     /// The serdes of the stores that have some, as the root remembers them.
     pub fn serdes(&self) -> BTreeMap<String, StoreSerdes> {
-        let typed = self.stores.iter().filter(|store| store.serdes != StoreSerdes::default());
-        typed.map(|store| (store.name.clone(), store.serdes.clone())).collect()
+        let typed = self
+            .stores
+            .iter()
+            .filter(|store| store.serdes != StoreSerdes::default());
+        typed
+            .map(|store| (store.name.clone(), store.serdes.clone()))
+            .collect()
     }
 
     /// The stores as the root remembers them.
     pub fn settings(&self) -> BTreeMap<String, Value> {
         let settings = |store: &Store| serde_json::to_value(store.kind).unwrap_or(Value::Null);
-        self.stores.iter().map(|store| (format!("store {}", store.name), settings(store))).collect()
+        self.stores
+            .iter()
+            .map(|store| (format!("store {}", store.name), settings(store)))
+            .collect()
     }
 }
 
@@ -104,14 +138,28 @@ mod tests {
 
     #[test]
     fn a_request_of_python_is_understood() {
-        let json = r#"{"keys": ["k"], "left": ["x"], "output": [{"name": "k", "from": "key", "index": 0}, {"name": "x", "from": "left", "index": 0}],
-            "stores": [{"name": "hits", "kind": "key_value", "value_serde": "626f6f6c"}, {"name": "w", "kind": "timestamped_window", "retention": 60,
-                        "window_size": 10, "retain_duplicates": false}, {"name": "s", "kind": "session", "retention": 5}], "deterministic": true}"#;
+        let json = r#"{"keys": ["k"], "left": ["x"], 
+            "output": [{"name": "k", "from": "key", "index": 0},
+                {"name": "x", "from": "left", "index": 0}],
+            "stores": [{"name": "hits", "kind": "key_value", "value_serde": "626f6f6c"},
+                {"name": "w", "kind": "timestamped_window", "retention": 60,
+                        "window_size": 10, "retain_duplicates": false},
+                        {"name": "s", "kind": "session", "retention": 5}], "deterministic": true}"#;
         let spec: Spec = serde_json::from_str(json).expect("valid");
-        let kinds: Vec<&str> = spec.stores().iter().map(|store| store.kind.name()).collect();
+        let kinds: Vec<&str> = spec
+            .stores()
+            .iter()
+            .map(|store| store.kind.name())
+            .collect();
         assert_eq!(kinds, ["key_value", "timestamped_window", "session"]);
-        assert_eq!(spec.settings()["store s"], serde_json::json!({"kind": "session", "retention": 5}));
-        let hits = StoreSerdes { key: None, value: Some("626f6f6c".to_owned()) };
+        assert_eq!(
+            spec.settings()["store s"],
+            serde_json::json!({"kind": "session", "retention": 5})
+        );
+        let hits = StoreSerdes {
+            key: None,
+            value: Some("626f6f6c".to_owned()),
+        };
         assert_eq!(spec.serdes(), BTreeMap::from([("hits".to_owned(), hits)]));
     }
 }

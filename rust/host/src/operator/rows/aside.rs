@@ -1,4 +1,5 @@
-//! Rows that no operator sees, kept for people to look at: in a file as they come, however many there are.
+//! Rows that no operator sees, kept for people to look at: in a file as they come, however many
+//! there are.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek};
@@ -12,7 +13,8 @@ use holdfast_core::{Error, ErrorKind, Result};
 
 use crate::root::open_files;
 
-/// An Arrow IPC file of a session's rows. It has no name, so it is gone with the process, however that ends.
+/// An Arrow IPC file of a session's rows. It has no name, so it is gone with the process, however
+/// that ends.
 pub struct Aside {
     schema: SchemaRef,
     folder: PathBuf,
@@ -21,10 +23,16 @@ pub struct Aside {
 }
 
 impl Aside {
-    /// No rows yet. `schema`: the input's columns as the user names them; `folder`: where the file lies.
+    /// No rows yet. `schema`: the input's columns as the user names them; `folder`: where the file
+    /// lies.
     #[must_use]
     pub fn new(schema: Schema, folder: PathBuf) -> Self {
-        Self { schema: Arc::new(schema), folder, writer: None, rows: 0 }
+        Self {
+            schema: Arc::new(schema),
+            folder,
+            writer: None,
+            rows: 0,
+        }
     }
 
     /// Adds rows.
@@ -32,12 +40,18 @@ impl Aside {
     /// # Errors
     /// `Io` for a disk that is full, or refuses.
     pub fn push(&mut self, rows: &RecordBatch) -> Result<()> {
-        let Self { schema, folder, writer, .. } = self;
+        let Self {
+            schema,
+            folder,
+            writer,
+            ..
+        } = self;
         let failed = |error| failed(folder, error);
         let writer = match writer {
             Some(writer) => writer,
             none => {
-                let file = std::fs::create_dir_all(&*folder).and_then(|()| tempfile::tempfile_in(&*folder));
+                let file = std::fs::create_dir_all(&*folder)
+                    .and_then(|()| tempfile::tempfile_in(&*folder));
                 let file = BufWriter::new(file.map_err(|error| refused(folder, &error))?);
                 none.insert(FileWriter::try_new(file, schema).map_err(failed)?)
             }
@@ -59,10 +73,16 @@ impl Aside {
     /// # Errors
     /// `Io` for a disk that is full, or refuses.
     pub fn finish(self) -> Result<Option<File>> {
-        let Some(writer) = self.writer else { return Ok(None) };
-        let file = writer.into_inner().map_err(|error| failed(&self.folder, error))?.into_inner();
+        let Some(writer) = self.writer else {
+            return Ok(None);
+        };
+        let file = writer
+            .into_inner()
+            .map_err(|error| failed(&self.folder, error))?
+            .into_inner();
         let mut file = file.map_err(|error| refused(&self.folder, error.error()))?;
-        file.rewind().map_err(|error| refused(&self.folder, &error))?;
+        file.rewind()
+            .map_err(|error| refused(&self.folder, &error))?;
         Ok(Some(file))
     }
 }
@@ -70,12 +90,18 @@ impl Aside {
 fn failed(folder: &Path, error: ArrowError) -> Error {
     match error {
         ArrowError::IoError(_, error) => refused(folder, &error),
-        error => Error::new(ErrorKind::Serialization, format!("rows that are set aside cannot be written: {error}")),
+        error => Error::new(
+            ErrorKind::Serialization,
+            format!("rows that are set aside cannot be written: {error}"),
+        ),
     }
 }
 
 fn refused(folder: &Path, error: &io::Error) -> Error {
-    let advice = open_files(error).unwrap_or("Free some space there, or give State(local_dir=...) on a larger disk");
-    let text = format!("rows that are dated too far ahead could not be set aside on disk ({error}). {advice}");
+    let advice = open_files(error)
+        .unwrap_or("Free some space there, or give State(local_dir=...) on a larger disk");
+    let text = format!(
+        "rows that are dated too far ahead could not be set aside on disk ({error}). {advice}"
+    );
     Error::new(ErrorKind::Io, text).path(folder)
 }

@@ -1,8 +1,9 @@
 //! The columns of an operator's input.
 //!
-//! In this order: `pid` int32 · `side` bool (true: left, the stream; false: right, the table) · `deleted` bool, nullable (a
-//! right row that ends the value) · `t` timestamp · key columns · left payload (null on right rows) · right payload (null on
-//! left rows). An operator of one side has left rows only. A row whose `side` is null is a heartbeat (`gate.rs`).
+//! In this order: `pid` int32 · `side` bool (true: left, the stream; false: right, the table) ·
+//! `deleted` bool, nullable (a right row that ends the value) · `t` timestamp · key columns · left
+//! payload (null on right rows) · right payload (null on left rows). An operator of one side has
+//! left rows only. A row whose `side` is null is a heartbeat (`gate.rs`).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -50,9 +51,18 @@ pub struct RowsSpec {
 impl RowsSpec {
     /// Input columns under the user's names.
     pub fn named(&self, schema: &Schema) -> Schema {
-        let fixed = schema.fields().iter().take(FIXED).map(|field| Field::clone(field));
+        let fixed = schema
+            .fields()
+            .iter()
+            .take(FIXED)
+            .map(|field| Field::clone(field));
         let named = self.keys.iter().chain(&self.left).chain(&self.right);
-        let others = schema.fields().iter().skip(FIXED).zip(named).map(|(field, name)| Field::clone(field).with_name(name));
+        let others = schema
+            .fields()
+            .iter()
+            .skip(FIXED)
+            .zip(named)
+            .map(|(field, name)| Field::clone(field).with_name(name));
         Schema::new(fixed.chain(others).collect::<Vec<Field>>())
     }
 }
@@ -97,14 +107,19 @@ impl Layout {
     /// Checks the input's columns against the settings of an operator of this kind.
     ///
     /// # Errors
-    /// `InvalidValue` for a number of columns or an index that cannot be, `InvalidType` for a column's type.
+    /// `InvalidValue` for a number of columns or an index that cannot be, `InvalidType` for a
+    /// column's type.
     pub fn new(kind: &str, spec: &RowsSpec, schema: &Schema) -> Result<Self> {
         let keys = FIXED..FIXED + spec.keys.len();
         let left = keys.end..keys.end + spec.left.len();
         let right = left.end..left.end + spec.right.len();
         let wrong = |what: String| Error::new(ErrorKind::InvalidValue, format!("{kind}: {what}"));
         if schema.fields().len() != right.end {
-            return Err(wrong(format!("its input has {} columns where {} belong", schema.fields().len(), right.end)));
+            return Err(wrong(format!(
+                "its input has {} columns where {} belong",
+                schema.fields().len(),
+                right.end
+            )));
         }
         if keys.is_empty() {
             return Err(wrong("it has no key column".to_owned()));
@@ -114,24 +129,46 @@ impl Layout {
             if fits(field.data_type()) {
                 return Ok(());
             }
-            let text = format!("{kind}: input column {column} ({}) has type {}, wanted {wanted}", field.name(), field.data_type());
+            let text = format!(
+                "{kind}: input column {column} ({}) has type {}, wanted {wanted}",
+                field.name(),
+                field.data_type()
+            );
             Err(Error::new(ErrorKind::InvalidType, text))
         };
         expect(PID, "int32", &|t| *t == DataType::Int32)?;
         expect(SIDE, "boolean", &|t| *t == DataType::Boolean)?;
         expect(DELETED, "boolean", &|t| *t == DataType::Boolean)?;
-        expect(TIME, "a timestamp in microseconds", &|t| matches!(t, DataType::Timestamp(TimeUnit::Microsecond, _)))?;
+        expect(TIME, "a timestamp in microseconds", &|t| {
+            matches!(t, DataType::Timestamp(TimeUnit::Microsecond, _))
+        })?;
         let order = |indices: &[usize], payload: &Range<usize>| -> Result<Vec<usize>> {
             let place = |index: &usize| {
                 let column = payload.start + index;
-                payload.contains(&column).then_some(column).ok_or_else(|| wrong(format!("order_by column {index} is not there")))
+                payload
+                    .contains(&column)
+                    .then_some(column)
+                    .ok_or_else(|| wrong(format!("order_by column {index} is not there")))
             };
             indices.iter().map(place).collect()
         };
-        let (order_left, order_right) = (order(&spec.order_left, &left)?, order(&spec.order_right, &right)?);
-        let picked = |columns: &[usize]| columns.iter().map(|column| schema.field(*column).clone()).collect::<Vec<Field>>();
+        let (order_left, order_right) = (
+            order(&spec.order_left, &left)?,
+            order(&spec.order_right, &right)?,
+        );
+        let picked = |columns: &[usize]| {
+            columns
+                .iter()
+                .map(|column| schema.field(*column).clone())
+                .collect::<Vec<Field>>()
+        };
         // Under the user's names, for messages and for what the root remembers.
-        let fields: Vec<Field> = spec.named(schema).fields().iter().map(|field| Field::clone(field)).collect();
+        let fields: Vec<Field> = spec
+            .named(schema)
+            .fields()
+            .iter()
+            .map(|field| Field::clone(field))
+            .collect();
         Ok(Self {
             order_left_codec: RowCodec::new(&picked(&order_left))?,
             order_right_codec: RowCodec::new(&picked(&order_right))?,
@@ -139,7 +176,9 @@ impl Layout {
             left_codec: PayloadCodec::new(&fields[left.clone()])?,
             right_codec: PayloadCodec::new(&fields[right.clone()])?,
             content_codec: RowCodec::new(schema.fields()[SIDE..].iter().map(Arc::as_ref))?,
-            time: (!spec.times.is_empty()).then(|| Column::from(&schema.field(TIME).clone().with_name(spec.times.join(", ")))),
+            time: (!spec.times.is_empty()).then(|| {
+                Column::from(&schema.field(TIME).clone().with_name(spec.times.join(", ")))
+            }),
             time_type: schema.field(TIME).data_type().clone(),
             order_left,
             order_right,
@@ -161,14 +200,30 @@ impl Layout {
     }
 
     /// What the root remembers of an operator that keeps rows of these sides by key.
-    pub fn meta(&self, kind: &str, sides: Sides, settings: BTreeMap<String, Value>, first_epoch: Epoch) -> OperatorMeta {
-        let side = |is_kept: bool, columns: &Range<usize>| if is_kept { self.columns(columns.clone()) } else { Vec::new() };
+    pub fn meta(
+        &self,
+        kind: &str,
+        sides: Sides,
+        settings: BTreeMap<String, Value>,
+        first_epoch: Epoch,
+    ) -> OperatorMeta {
+        let side = |is_kept: bool, columns: &Range<usize>| {
+            if is_kept {
+                self.columns(columns.clone())
+            } else {
+                Vec::new()
+            }
+        };
         OperatorMeta {
             kind: kind.to_owned(),
             key: self.columns(self.keys.clone()),
             time: self.time.clone(),
             value: Vec::new(),
-            payload: Payload { left: side(sides.left, &self.left), right: side(sides.right, &self.right), serdes: BTreeMap::new() },
+            payload: Payload {
+                left: side(sides.left, &self.left),
+                right: side(sides.right, &self.right),
+                serdes: BTreeMap::new(),
+            },
             settings,
             first_epoch,
         }
@@ -180,10 +235,18 @@ impl Layout {
     /// `Restore` for a column's type that cannot be read.
     pub fn set_kept(&mut self, kept: &KeptOperator) -> Result<()> {
         let versions = |columns: &dyn Fn(usize) -> Vec<Column>| -> Result<Vec<Vec<Field>>> {
-            (0..kept.payloads.len()).map(|version| columns(version).iter().map(Column::field).collect()).collect()
+            (0..kept.payloads.len())
+                .map(|version| columns(version).iter().map(Column::field).collect())
+                .collect()
         };
-        self.left_codec.set_versions(kept.version, &versions(&|version| kept.payloads[version].left.clone())?)?;
-        self.right_codec.set_versions(kept.version, &versions(&|version| kept.payloads[version].right.clone())?)
+        self.left_codec.set_versions(
+            kept.version,
+            &versions(&|version| kept.payloads[version].left.clone())?,
+        )?;
+        self.right_codec.set_versions(
+            kept.version,
+            &versions(&|version| kept.payloads[version].right.clone())?,
+        )
     }
 }
 
@@ -192,7 +255,8 @@ mod tests {
     use super::*;
 
     fn spec() -> RowsSpec {
-        serde_json::from_str(r#"{"keys": ["currency"], "left": ["amount"], "right": ["rate"]}"#).expect("valid")
+        serde_json::from_str(r#"{"keys": ["currency"], "left": ["amount"], "right": ["rate"]}"#)
+            .expect("valid")
     }
 
     fn schema(time: DataType) -> Schema {
@@ -212,20 +276,51 @@ mod tests {
 
     #[test]
     fn wrong_columns_are_named() {
-        let refused = |spec: &RowsSpec, schema: &Schema| Layout::new("join_asof", spec, schema).err().expect("refused");
+        let refused = |spec: &RowsSpec, schema: &Schema| {
+            Layout::new("join_asof", spec, schema)
+                .err()
+                .expect("refused")
+        };
         let error = refused(&spec(), &schema(DataType::Utf8));
         assert_eq!(error.kind(), ErrorKind::InvalidType);
-        assert!(error.to_string().contains("column 3 (t) has type Utf8"), "{error}");
-        let error = refused(&RowsSpec { order_right: vec![1], ..spec() }, &schema(MICROS));
+        assert!(
+            error.to_string().contains("column 3 (t) has type Utf8"),
+            "{error}"
+        );
+        let error = refused(
+            &RowsSpec {
+                order_right: vec![1],
+                ..spec()
+            },
+            &schema(MICROS),
+        );
         assert!(error.to_string().contains("order_by column 1"), "{error}");
-        let error = refused(&RowsSpec { right: vec![], ..spec() }, &schema(MICROS));
-        assert!(error.to_string().contains("7 columns where 6 belong"), "{error}");
+        let error = refused(
+            &RowsSpec {
+                right: vec![],
+                ..spec()
+            },
+            &schema(MICROS),
+        );
+        assert!(
+            error.to_string().contains("7 columns where 6 belong"),
+            "{error}"
+        );
     }
 
     #[test]
     fn columns_have_the_users_names() {
         let layout = Layout::new("join_asof", &spec(), &schema(MICROS)).expect("fits");
-        let names = |columns: Range<usize>| layout.columns(columns).into_iter().map(|column| column.name).collect::<Vec<_>>();
-        assert_eq!((names(layout.keys.clone()), names(layout.right.clone())), (vec!["currency".to_owned()], vec!["rate".to_owned()]));
+        let names = |columns: Range<usize>| {
+            layout
+                .columns(columns)
+                .into_iter()
+                .map(|column| column.name)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (names(layout.keys.clone()), names(layout.right.clone())),
+            (vec!["currency".to_owned()], vec!["rate".to_owned()])
+        );
     }
 }

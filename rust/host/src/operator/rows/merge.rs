@@ -12,7 +12,8 @@ use super::order::compare;
 use super::run::{Batches, Run};
 use crate::operator::batch::Filling;
 
-/// Runs that are being merged: each one's next batch is in memory, and a heap knows whose next row is the first.
+/// Runs that are being merged: each one's next batch is in memory, and a heap knows whose next row
+/// is the first.
 pub struct Merge {
     heads: Vec<Head>,
     /// Numbers of heads with rows left: a binary heap, the first row's on top.
@@ -37,11 +38,21 @@ impl Merge {
         for run in runs {
             let mut batches = run.read()?;
             if let Some(batch) = batches.next()? {
-                heads.push(Head { batches, input: Input::new(layout, batch, None)?, row: 0, taken: None });
+                heads.push(Head {
+                    batches,
+                    input: Input::new(layout, batch, None)?,
+                    row: 0,
+                    taken: None,
+                });
             }
         }
-        let mut merge = Self { heap: (0..heads.len()).collect(), heads };
-        (0..merge.heap.len() / 2).rev().for_each(|place| merge.sink(place));
+        let mut merge = Self {
+            heap: (0..heads.len()).collect(),
+            heads,
+        };
+        (0..merge.heap.len() / 2)
+            .rev()
+            .for_each(|place| merge.sink(place));
         Ok(merge)
     }
 
@@ -49,7 +60,11 @@ impl Merge {
     ///
     /// # Errors
     /// `Io` for what the disk refuses.
-    pub fn next(&mut self, layout: &Layout, keep: &mut dyn FnMut(&Input, usize) -> bool) -> Result<Option<RecordBatch>> {
+    pub fn next(
+        &mut self,
+        layout: &Layout,
+        keep: &mut dyn FnMut(&Input, usize) -> bool,
+    ) -> Result<Option<RecordBatch>> {
         let (mut batches, mut indices, mut filling) = (Vec::new(), Vec::new(), Filling::default());
         self.heads.iter_mut().for_each(|head| head.taken = None);
         while let Some(first) = self.heap.first().copied() {
@@ -81,18 +96,26 @@ impl Merge {
         }
         let batches: Vec<&RecordBatch> = batches.iter().collect();
         let merged = interleave_record_batch(&batches, &indices);
-        merged
-            .map(Some)
-            .map_err(|error| Error::new(ErrorKind::Serialization, format!("rows of several runs cannot be put together: {error}")))
+        merged.map(Some).map_err(|error| {
+            Error::new(
+                ErrorKind::Serialization,
+                format!("rows of several runs cannot be put together: {error}"),
+            )
+        })
     }
 
     /// Lets a head go down to its place in the heap.
     fn sink(&mut self, mut place: usize) {
         loop {
             let children = [2 * place + 1, 2 * place + 2];
-            let first = children.into_iter().filter(|child| *child < self.heap.len()).min_by(|a, b| self.compare(*a, *b));
+            let first = children
+                .into_iter()
+                .filter(|child| *child < self.heap.len())
+                .min_by(|a, b| self.compare(*a, *b));
             match first {
-                Some(child) if self.compare(child, place) == Ordering::Less => self.heap.swap(child, place),
+                Some(child) if self.compare(child, place) == Ordering::Less => {
+                    self.heap.swap(child, place)
+                }
                 _ => return,
             }
             place = first.unwrap_or(place);

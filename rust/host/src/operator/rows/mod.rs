@@ -1,9 +1,10 @@
 //! The rows that come to an operator: their columns, their bytes, their order.
 //!
-//! All operators take rows in one form (`layout.rs`), of one side or of two. `gate.rs` what they never see, `aside.rs` where
-//! some of that is kept ·//! `input.rs` one batch, encoded · `order.rs` the
-//! order in which an epoch's rows are worked on, whatever order the shuffle gave · `run.rs` rows that have outgrown their
-//! memory, in order, in a file · `merge.rs` such runs as one sequence.
+//! All operators take rows in one form (`layout.rs`), of one side or of two. `gate.rs` what they
+//! never see, `aside.rs` where some of that is kept ·//! `input.rs` one batch, encoded · `order.rs`
+//! the order in which an epoch's rows are worked on, whatever order the shuffle gave · `run.rs`
+//! rows that have outgrown their memory, in order, in a file · `merge.rs` such runs as one
+//! sequence.
 
 mod aside;
 mod gate;
@@ -41,14 +42,16 @@ pub struct Intake {
     pub folder: PathBuf,
 }
 
-/// The rows of one session. They come in as they may, and are handed out in order, in parts: all at once as long as they fit in
-/// memory, else a batch each (`operator/batch.rs`), so that batches are the same either way.
+/// The rows of one session. They come in as they may, and are handed out in order, in parts: all at
+/// once as long as they fit in memory, else a batch each (`operator/batch.rs`), so that batches are
+/// the same either way.
 pub struct Rows {
     /// How they are laid out.
     pub layout: Arc<Layout>,
     /// Those in memory, batch by batch: as they came, or the current part.
     pub inputs: Vec<Input>,
-    /// Once they are worked on, the stream time is at least this: what waits for it must not wait for rows.
+    /// Once they are worked on, the stream time is at least this: what waits for it must not wait
+    /// for rows.
     pub heartbeat: Option<i64>,
     payloads: Payloads,
     fingerprint: Fingerprint,
@@ -91,8 +94,14 @@ impl Rows {
 
     /// No rows yet; of these sides the payloads are encoded as they come, for [`Rows::payload`].
     pub fn with_payloads(layout: Layout, left: bool, right: bool) -> Self {
-        let payloads = Payloads { left: left.then(Vec::new), right: right.then(Vec::new) };
-        Self { payloads, ..Self::new(layout) }
+        let payloads = Payloads {
+            left: left.then(Vec::new),
+            right: right.then(Vec::new),
+        };
+        Self {
+            payloads,
+            ..Self::new(layout)
+        }
     }
 
     /// How they are laid out, to be changed before the first of them comes.
@@ -100,14 +109,21 @@ impl Rows {
     /// # Errors
     /// `InvalidState` once they are worked on.
     pub fn layout_mut(&mut self) -> Result<&mut Layout> {
-        Arc::get_mut(&mut self.layout).ok_or_else(|| Error::new(ErrorKind::InvalidState, "the rows are worked on already"))
+        Arc::get_mut(&mut self.layout)
+            .ok_or_else(|| Error::new(ErrorKind::InvalidState, "the rows are worked on already"))
     }
 
-    /// A row's payload, of its side's columns as bytes; empty if the side is not one whose payloads are encoded.
+    /// A row's payload, of its side's columns as bytes; empty if the side is not one whose payloads
+    /// are encoded.
     #[inline]
     pub fn payload(&self, place: Place) -> &[u8] {
-        let side = if place.is_left() { &self.payloads.left } else { &self.payloads.right };
-        side.as_ref().map_or(&[], |batches| batches[place.input()].get(place.row()))
+        let side = if place.is_left() {
+            &self.payloads.left
+        } else {
+            &self.payloads.right
+        };
+        side.as_ref()
+            .map_or(&[], |batches| batches[place.input()].get(place.row()))
     }
 
     /// About how many bytes a row's columns are.
@@ -129,19 +145,28 @@ impl Rows {
             counts.input_rows += input.num_rows() as u64;
             self.fingerprint.add(input);
         }
-        let (share, _) = self.memory.get_or_insert_with(|| (intake.memory.share(), intake.folder.clone()));
-        if share.add(bytes) { self.spill() } else { Ok(()) }
+        let (share, _) = self
+            .memory
+            .get_or_insert_with(|| (intake.memory.share(), intake.folder.clone()));
+        if share.add(bytes) {
+            self.spill()
+        } else {
+            Ok(())
+        }
     }
 
     /// Encodes a batch and adds it to those in memory; returns how many bytes that are.
     fn take(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<usize> {
-        let Self { layout, payloads, .. } = self;
+        let Self {
+            layout, payloads, ..
+        } = self;
         let input = Input::new(layout, batch, partition)?;
         let columns = input.batch.columns();
         let mut bytes = input.bytes();
-        for (side, codec, range) in
-            [(&mut payloads.left, &layout.left_codec, &layout.left), (&mut payloads.right, &layout.right_codec, &layout.right)]
-        {
+        for (side, codec, range) in [
+            (&mut payloads.left, &layout.left_codec, &layout.left),
+            (&mut payloads.right, &layout.right_codec, &layout.right),
+        ] {
             if let Some(side) = side {
                 let rows = codec.encode(&columns[range.clone()], input.num_rows())?;
                 bytes += rows.bytes();
@@ -159,7 +184,8 @@ impl Rows {
         {
             let places = Order::All.places(&self.inputs, &mut Counts::default());
             let bytes = self.inputs.iter().map(Input::bytes).sum();
-            self.runs.push(Run::write(folder, &self.inputs, &places, bytes)?);
+            self.runs
+                .push(Run::write(folder, &self.inputs, &places, bytes)?);
             share.set(0);
         }
         self.forget();
@@ -172,7 +198,8 @@ impl Rows {
         self.payloads.right.iter_mut().for_each(Vec::clear);
     }
 
-    /// The next part of the rows, once all have come in; none at the end. Places are of this part, and hold until the next call.
+    /// The next part of the rows, once all have come in; none at the end. Places are of this part,
+    /// and hold until the next call.
     ///
     /// # Errors
     /// `Io` for what the disk refuses.
@@ -187,8 +214,12 @@ impl Rows {
             }
             self.parts = Parts::Merging(Merge::new(&self.layout, &self.runs)?);
         }
-        let Parts::Merging(merge) = &mut self.parts else { return Ok(None) };
-        let next = merge.next(&self.layout, &mut |input, row| order.keeps(input, row, counts))?;
+        let Parts::Merging(merge) = &mut self.parts else {
+            return Ok(None);
+        };
+        let next = merge.next(&self.layout, &mut |input, row| {
+            order.keeps(input, row, counts)
+        })?;
         self.forget();
         let Some(batch) = next else { return Ok(None) };
         self.take(batch, None)?;
@@ -200,7 +231,9 @@ impl Rows {
     /// # Errors
     /// As [`Rows::next_part`].
     pub fn all(&mut self, order: Order, counts: &mut Counts) -> Result<Vec<Place>> {
-        let Some(first) = self.next_part(order, counts)? else { return Ok(Vec::new()) };
+        let Some(first) = self.next_part(order, counts)? else {
+            return Ok(Vec::new());
+        };
         if self.are_in_memory() {
             return Ok(first);
         }
@@ -216,13 +249,16 @@ impl Rows {
         Ok(order::unordered(&self.inputs))
     }
 
-    /// All rows at once, but of those that have outgrown their memory only what says where they belong: side, key and time. Their
-    /// columns come in parts, after [`Rows::restart`]; a place's batch is the number of its part.
+    /// All rows at once, but of those that have outgrown their memory only what says where they
+    /// belong: side, key and time. Their columns come in parts, after [`Rows::restart`]; a place's
+    /// batch is the number of its part.
     ///
     /// # Errors
     /// As [`Rows::next_part`].
     pub fn keys_and_times(&mut self, order: Order, counts: &mut Counts) -> Result<Vec<Place>> {
-        let Some(first) = self.next_part(order, counts)? else { return Ok(Vec::new()) };
+        let Some(first) = self.next_part(order, counts)? else {
+            return Ok(Vec::new());
+        };
         if self.are_in_memory() {
             return Ok(first);
         }

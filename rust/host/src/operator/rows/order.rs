@@ -48,15 +48,17 @@ pub enum Order {
     Any,
     /// All in order, those without a time first.
     All,
-    /// In order without the right rows that nothing can match (no key, no time), which are counted. Left rows without a time
-    /// come first, since they match nothing wherever they stand.
+    /// In order without the right rows that nothing can match (no key, no time), which are counted.
+    /// Left rows without a time come first, since they match nothing wherever they stand.
     Matchable,
 }
 
 impl Order {
     /// Whether a row comes; counts those that do not.
     pub(super) fn keeps(self, input: &Input, row: usize, counts: &mut Counts) -> bool {
-        let keeps = self != Self::Matchable || input.is_left(row) || (input.time(row).is_some() && input.keys.get(row).is_some());
+        let keeps = self != Self::Matchable
+            || input.is_left(row)
+            || (input.time(row).is_some() && input.keys.get(row).is_some());
         counts.dropped += u64::from(!keeps);
         keeps
     }
@@ -72,19 +74,28 @@ impl Order {
 
 /// All rows as they lie.
 pub(super) fn unordered(inputs: &[Input]) -> Vec<Place> {
-    let rows = inputs.iter().enumerate().flat_map(|(number, input)| (0..input.num_rows()).map(move |row| (number, row)));
-    rows.map(|(number, row)| Place::new(inputs[number].is_left(row), number, row)).collect()
+    let rows = inputs
+        .iter()
+        .enumerate()
+        .flat_map(|(number, input)| (0..input.num_rows()).map(move |row| (number, row)));
+    rows.map(|(number, row)| Place::new(inputs[number].is_left(row), number, row))
+        .collect()
 }
 
 /// The order of two rows.
 pub(super) fn compare((a, row_a): (&Input, usize), (b, row_b): (&Input, usize)) -> Ordering {
-    let first = |input: &Input, row: usize| (input.time(row).unwrap_or(i64::MIN), input.is_left(row));
-    first(a, row_a).cmp(&first(b, row_b)).then_with(|| compare_ties((a, row_a), (b, row_b)))
+    let first =
+        |input: &Input, row: usize| (input.time(row).unwrap_or(i64::MIN), input.is_left(row));
+    first(a, row_a)
+        .cmp(&first(b, row_b))
+        .then_with(|| compare_ties((a, row_a), (b, row_b)))
 }
 
 /// The order of two rows of one side and time.
 fn compare_ties((a, row_a): (&Input, usize), (b, row_b): (&Input, usize)) -> Ordering {
-    a.order(row_a).cmp(b.order(row_b)).then_with(|| a.content.get(row_a).cmp(b.content.get(row_b)))
+    a.order(row_a)
+        .cmp(b.order(row_b))
+        .then_with(|| a.content.get(row_a).cmp(b.content.get(row_b)))
 }
 
 fn ordered(inputs: &[Input], mut keep: impl FnMut(&Input, usize) -> bool) -> Vec<Place> {
@@ -92,7 +103,10 @@ fn ordered(inputs: &[Input], mut keep: impl FnMut(&Input, usize) -> bool) -> Vec
     for (number, input) in inputs.iter().enumerate() {
         for row in 0..input.num_rows() {
             if keep(input, row) {
-                rows.push((input.time(row).unwrap_or(i64::MIN), Place::new(input.is_left(row), number, row)));
+                rows.push((
+                    input.time(row).unwrap_or(i64::MIN),
+                    Place::new(input.is_left(row), number, row),
+                ));
             }
         }
     }
@@ -100,7 +114,9 @@ fn ordered(inputs: &[Input], mut keep: impl FnMut(&Input, usize) -> bool) -> Vec
     rows.sort_unstable();
     for ties in rows.chunk_by_mut(|a, b| a.0 == b.0 && a.1.is_left() == b.1.is_left()) {
         if ties.len() > 1 {
-            ties.sort_unstable_by(|(_, a), (_, b)| compare_ties((&inputs[a.input()], a.row()), (&inputs[b.input()], b.row())));
+            ties.sort_unstable_by(|(_, a), (_, b)| {
+                compare_ties((&inputs[a.input()], a.row()), (&inputs[b.input()], b.row()))
+            });
         }
     }
     rows.into_iter().map(|(_, place)| place).collect()

@@ -1,4 +1,5 @@
-//! A run: rows of an epoch that were put in order and moved to a file, since they outgrew their memory.
+//! A run: rows of an epoch that were put in order and moved to a file, since they outgrew their
+//! memory.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek, SeekFrom, Write};
@@ -47,19 +48,30 @@ impl Run {
         };
         std::fs::create_dir_all(folder).map_err(refused)?;
         let file = tempfile::tempfile_in(folder).map_err(refused)?;
-        let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME)).map_err(failed)?;
-        let mut writer = StreamWriter::try_new_with_options(BufWriter::new(file), &first.schema(), options).map_err(failed)?;
+        let options = IpcWriteOptions::default()
+            .try_with_compression(Some(CompressionType::LZ4_FRAME))
+            .map_err(failed)?;
+        let mut writer =
+            StreamWriter::try_new_with_options(BufWriter::new(file), &first.schema(), options)
+                .map_err(failed)?;
         let rows = (BATCH_BYTES / (bytes / places.len().max(1)).max(1)).clamp(1, MAX_BATCH_ROWS);
         let mut indices = Vec::with_capacity(rows);
         for places in places.chunks(rows) {
             indices.clear();
             indices.extend(places.iter().map(|place| (place.input(), place.row())));
-            writer.write(&interleave_record_batch(&batches, &indices).map_err(failed)?).map_err(failed)?;
+            writer
+                .write(&interleave_record_batch(&batches, &indices).map_err(failed)?)
+                .map_err(failed)?;
         }
         let mut file = writer.into_inner().map_err(failed)?;
         file.flush().map_err(refused)?;
-        let file = file.into_inner().map_err(|error| refused(error.into_error()))?;
-        Ok(Self { file: Arc::new(file), folder: folder.to_owned() })
+        let file = file
+            .into_inner()
+            .map_err(|error| refused(error.into_error()))?;
+        Ok(Self {
+            file: Arc::new(file),
+            folder: folder.to_owned(),
+        })
     }
 
     /// The run from its start; one at a time.
@@ -68,8 +80,12 @@ impl Run {
     /// `Io` for what the disk refuses.
     pub fn read(&self) -> Result<Batches> {
         let mut file = Arc::clone(&self.file);
-        file.seek(SeekFrom::Start(0)).map_err(|error| refused(&self.folder, &error))?;
-        Ok(Batches { reader: IpcReader::new(BufReader::new(file)), folder: self.folder.clone() })
+        file.seek(SeekFrom::Start(0))
+            .map_err(|error| refused(&self.folder, &error))?;
+        Ok(Batches {
+            reader: IpcReader::new(BufReader::new(file)),
+            folder: self.folder.clone(),
+        })
     }
 }
 
@@ -79,19 +95,29 @@ impl Batches {
     /// # Errors
     /// `Io` for what the disk refuses.
     pub fn next(&mut self) -> Result<Option<RecordBatch>> {
-        self.reader.next_batch().map_err(|error| failed(&self.folder, error))
+        self.reader
+            .next_batch()
+            .map_err(|error| failed(&self.folder, error))
     }
 }
 
 fn failed(folder: &Path, error: ArrowError) -> Error {
     match error {
         ArrowError::IoError(_, error) => refused(folder, &error),
-        error => Error::new(ErrorKind::Serialization, format!("rows that are put in order cannot be written or read: {error}")),
+        error => Error::new(
+            ErrorKind::Serialization,
+            format!("rows that are put in order cannot be written or read: {error}"),
+        ),
     }
 }
 
 fn refused(folder: &Path, error: &std::io::Error) -> Error {
-    let advice = open_files(error).unwrap_or("Free some space there, give State(local_dir=...) on a larger disk, or more memory=...");
-    let text = format!("an epoch's rows outgrew their memory, and putting them in order on disk failed ({error}). {advice}");
+    let advice = open_files(error).unwrap_or(
+        "Free some space there, give State(local_dir=...) on a larger disk, or more memory=...",
+    );
+    let text = format!(
+        "an epoch's rows outgrew their memory, and putting them in order on disk failed \
+         ({error}). {advice}"
+    );
     Error::new(ErrorKind::Io, text).path(folder)
 }

@@ -40,7 +40,11 @@ impl Windows for ByKey {
                 continue;
             }
             let group = groups.enter(batch.keys.with_nulls(row), 0);
-            assigned.push(Assigned { group, place, time: time.unwrap_or(i64::MIN) });
+            assigned.push(Assigned {
+                group,
+                place,
+                time: time.unwrap_or(i64::MIN),
+            });
         }
         Ok(assigned)
     }
@@ -48,12 +52,22 @@ impl Windows for ByKey {
     fn read(&mut self, tx: &mut Transaction, groups: &Groups) -> Result<Vec<Option<Vec<u8>>>> {
         let mut kept = vec![None; groups.count()];
         let keys: Vec<&[u8]> = (0..groups.count()).map(|group| groups.key(group)).collect();
-        self.store.get_batch(tx, &keys, |n, state| kept[n] = state.map(<[u8]>::to_vec))?;
+        self.store
+            .get_batch(tx, &keys, |n, state| kept[n] = state.map(<[u8]>::to_vec))?;
         Ok(kept)
     }
 
-    fn write(&self, tx: &mut Transaction, groups: &Groups, touched: &[usize], state: &EncodedRows) -> Result<()> {
-        touched.iter().try_for_each(|group| self.store.put(tx, groups.key(*group), Some(state.get(*group))))
+    fn write(
+        &self,
+        tx: &mut Transaction,
+        groups: &Groups,
+        touched: &[usize],
+        state: &EncodedRows,
+    ) -> Result<()> {
+        touched.iter().try_for_each(|group| {
+            self.store
+                .put(tx, groups.key(*group), Some(state.get(*group)))
+        })
     }
 
     fn answers(&self, _: &Groups, touched: &[usize]) -> Answers {

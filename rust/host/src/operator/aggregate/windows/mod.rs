@@ -1,7 +1,9 @@
-//! Windows: how rows are put into groups, where the groups' states are kept, and which of them make an answer.
+//! Windows: how rows are put into groups, where the groups' states are kept, and which of them make
+//! an answer.
 //!
-//! `by_key.rs` none, one group a key · `hopping.rs` windows of one length at fixed places · `session.rs` windows between
-//! pauses · `sliding.rs` windows that begin and end at rows · `clock.rs` what is late and what is closed.
+//! `by_key.rs` none, one group a key · `hopping.rs` windows of one length at fixed places ·
+//! `session.rs` windows between pauses · `sliding.rs` windows that begin and end at rows ·
+//! `clock.rs` what is late and what is closed.
 
 mod by_key;
 mod clock;
@@ -61,12 +63,17 @@ pub trait Windows {
         Ok(())
     }
 
-    /// Enters the stored groups that the answers need, behind those of the rows, and, if `items` are kept beside them,
-    /// those that are not needed any more.
+    /// Enters the stored groups that the answers need, behind those of the rows, and, if `items`
+    /// are kept beside them, those that are not needed any more.
     ///
     /// # Errors
     /// The store's.
-    fn enter_stored(&mut self, _items: bool, _tx: &mut Transaction, _groups: &mut Groups) -> Result<()> {
+    fn enter_stored(
+        &mut self,
+        _items: bool,
+        _tx: &mut Transaction,
+        _groups: &mut Groups,
+    ) -> Result<()> {
         Ok(())
     }
 
@@ -81,12 +88,19 @@ pub trait Windows {
         &[]
     }
 
-    /// Keeps the states of the groups that have new rows. Windows that come out as they close are deleted then: a retention
-    /// of the store could not know how long, since the grace may have been another when their rows came.
+    /// Keeps the states of the groups that have new rows. Windows that come out as they close are
+    /// deleted then: a retention of the store could not know how long, since the grace may have
+    /// been another when their rows came.
     ///
     /// # Errors
     /// The store's.
-    fn write(&self, tx: &mut Transaction, groups: &Groups, touched: &[usize], state: &EncodedRows) -> Result<()>;
+    fn write(
+        &self,
+        tx: &mut Transaction,
+        groups: &Groups,
+        touched: &[usize],
+        state: &EncodedRows,
+    ) -> Result<()>;
 
     /// What comes out, in no particular order.
     fn answers(&self, groups: &Groups, touched: &[usize]) -> Answers;
@@ -102,9 +116,15 @@ pub trait Windows {
 pub fn windows(spec: &Spec, task: &Task, clock: Clock) -> Result<Box<dyn Windows>> {
     Ok(match spec.window {
         None => Box::new(ByKey::new(task.key_value(GROUPS)?, clock)),
-        Some(Window::Hopping(window)) => Box::new(Hopping::new(task.window(GROUPS)?, window, clock, spec.emit)),
-        Some(Window::Sliding { length }) => Box::new(Sliding::new(task.window(GROUPS)?, length, clock, spec.emit)),
-        Some(Window::Session { gap }) => Box::new(Sessions::new(task.session(GROUPS)?, gap, clock, spec.emit)),
+        Some(Window::Hopping(window)) => {
+            Box::new(Hopping::new(task.window(GROUPS)?, window, clock, spec.emit))
+        }
+        Some(Window::Sliding { length }) => {
+            Box::new(Sliding::new(task.window(GROUPS)?, length, clock, spec.emit))
+        }
+        Some(Window::Session { gap }) => {
+            Box::new(Sessions::new(task.session(GROUPS)?, gap, clock, spec.emit))
+        }
     })
 }
 
@@ -130,7 +150,11 @@ impl Answers {
     /// Adds the answer of a window: of one group.
     pub fn push(&mut self, start: i64, end: i64, group: usize) {
         self.parts.push(group);
-        self.rows.push(Answer { start, end, parts: self.parts.len() - 1..self.parts.len() });
+        self.rows.push(Answer {
+            start,
+            end,
+            parts: self.parts.len() - 1..self.parts.len(),
+        });
     }
 
     /// The groups of an answer.
@@ -146,7 +170,11 @@ impl Answers {
 }
 
 /// Rows with their keys and times; those without a time are counted.
-fn timed<'a>(input: &'a Rows, places: &'a [Place], dropped: &'a mut u64) -> impl Iterator<Item = (Place, &'a [u8], i64)> {
+fn timed<'a>(
+    input: &'a Rows,
+    places: &'a [Place],
+    dropped: &'a mut u64,
+) -> impl Iterator<Item = (Place, &'a [u8], i64)> {
     places.iter().filter_map(|place| {
         let batch = &input.inputs[place.input()];
         let time = batch.time(place.row());
@@ -156,15 +184,23 @@ fn timed<'a>(input: &'a Rows, places: &'a [Place], dropped: &'a mut u64) -> impl
 }
 
 /// What a window store has of the groups.
-fn read(store: &WindowStore, tx: &mut Transaction, groups: &Groups) -> Result<Vec<Option<Vec<u8>>>> {
+fn read(
+    store: &WindowStore,
+    tx: &mut Transaction,
+    groups: &Groups,
+) -> Result<Vec<Option<Vec<u8>>>> {
     let mut kept = vec![None; groups.count()];
-    let (keys, starts): (Vec<&[u8]>, Vec<Timestamp>) =
-        (0..groups.count()).map(|group| (groups.key(group), Timestamp(groups.start(group)))).unzip();
-    store.fetch_batch(tx, &keys, &starts, |n, state| kept[n] = state.map(|state| state.value.to_vec()))?;
+    let (keys, starts): (Vec<&[u8]>, Vec<Timestamp>) = (0..groups.count())
+        .map(|group| (groups.key(group), Timestamp(groups.start(group))))
+        .unzip();
+    store.fetch_batch(tx, &keys, &starts, |n, state| {
+        kept[n] = state.map(|state| state.value.to_vec())
+    })?;
     Ok(kept)
 }
 
-/// Keeps the states of groups in a window store, and deletes those of the stored groups that are of no use any more.
+/// Keeps the states of groups in a window store, and deletes those of the stored groups that are of
+/// no use any more.
 fn write(
     store: &WindowStore,
     tx: &mut Transaction,
@@ -174,9 +210,20 @@ fn write(
     stored: &[usize],
     is_over: impl Fn(usize) -> bool,
 ) -> Result<()> {
-    let put = |group: usize, value| WindowPut { key: groups.key(group), value, start: Timestamp(groups.start(group)), timestamp: None };
-    let deletes = stored.iter().filter(|group| is_over(**group)).map(|group| put(*group, None));
-    let puts = touched.iter().filter(|group| !is_over(**group)).map(|group| put(*group, Some(state.get(*group))));
+    let put = |group: usize, value| WindowPut {
+        key: groups.key(group),
+        value,
+        start: Timestamp(groups.start(group)),
+        timestamp: None,
+    };
+    let deletes = stored
+        .iter()
+        .filter(|group| is_over(**group))
+        .map(|group| put(*group, None));
+    let puts = touched
+        .iter()
+        .filter(|group| !is_over(**group))
+        .map(|group| put(*group, Some(state.get(*group))));
     store.put_batch(tx, deletes.chain(puts))
 }
 
@@ -192,16 +239,37 @@ fn sweep(store: &WindowStore, tx: &mut Transaction, last: i64) -> Result<()> {
         if found.is_empty() {
             return Ok(());
         }
-        store.put_batch(tx, found.iter().map(|(key, start)| WindowPut { key, value: None, start: *start, timestamp: None }))?;
+        store.put_batch(
+            tx,
+            found.iter().map(|(key, start)| WindowPut {
+                key,
+                value: None,
+                start: *start,
+                timestamp: None,
+            }),
+        )?;
     }
 }
 
-/// The stored windows that start in a range of times, all keys together: hands key and start to `f`.
-fn stored(store: &WindowStore, tx: &mut Transaction, starts: (i64, i64), mut f: impl FnMut(&[u8], i64)) -> Result<()> {
+/// The stored windows that start in a range of times, all keys together: hands key and start to
+/// `f`.
+fn stored(
+    store: &WindowStore,
+    tx: &mut Transaction,
+    starts: (i64, i64),
+    mut f: impl FnMut(&[u8], i64),
+) -> Result<()> {
     if starts.0 > starts.1 {
         return Ok(());
     }
-    let mut scan = store.fetch_range(tx, None, None, Timestamp(starts.0), Timestamp(starts.1), false)?;
+    let mut scan = store.fetch_range(
+        tx,
+        None,
+        None,
+        Timestamp(starts.0),
+        Timestamp(starts.1),
+        false,
+    )?;
     scan.for_each(&mut |found, _| {
         f(found.key, found.start.0);
         true

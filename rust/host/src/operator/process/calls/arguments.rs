@@ -6,8 +6,9 @@ use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
 use arrow_schema::DataType;
 use holdfast_core::{Error, ErrorKind, Result, Timestamp};
 
-/// The columns of a call's batch, by name. Bytes are binary, times int64 microseconds, flags booleans; the worker has
-/// brought them into this form and checked them for nulls: what is missing or in another form is `InvalidState`.
+/// The columns of a call's batch, by name. Bytes are binary, times int64 microseconds, flags
+/// booleans; the worker has brought them into this form and checked them for nulls: what is missing
+/// or in another form is `InvalidState`.
 pub struct Arguments<'a> {
     batch: &'a RecordBatch,
 }
@@ -34,36 +35,59 @@ impl<'a> Arguments<'a> {
 
     /// Bytes or nothing, a row each; nothing without that column.
     pub fn optional_values(&self, name: &str) -> Result<Option<Vec<Option<&'a [u8]>>>> {
-        self.batch.column_by_name(name).map(|_| self.values(name)).transpose()
+        self.batch
+            .column_by_name(name)
+            .map(|_| self.values(name))
+            .transpose()
     }
 
     /// Times, a row each.
     pub fn times(&self, name: &str) -> Result<Vec<Timestamp>> {
-        self.optional_times(name)?.ok_or_else(|| wrong(name, "is not there"))
+        self.optional_times(name)?
+            .ok_or_else(|| wrong(name, "is not there"))
     }
 
     /// Times, a row each; nothing without that column.
     pub fn optional_times(&self, name: &str) -> Result<Option<Vec<Timestamp>>> {
-        let Some(column) = self.batch.column_by_name(name) else { return Ok(None) };
-        let times = column.as_primitive_opt::<Int64Type>().filter(|times| times.null_count() == 0);
+        let Some(column) = self.batch.column_by_name(name) else {
+            return Ok(None);
+        };
+        let times = column
+            .as_primitive_opt::<Int64Type>()
+            .filter(|times| times.null_count() == 0);
         let times = times.ok_or_else(|| wrong(name, "is not of whole numbers"))?;
-        Ok(Some(times.values().iter().map(|time| Timestamp(*time)).collect()))
+        Ok(Some(
+            times.values().iter().map(|time| Timestamp(*time)).collect(),
+        ))
     }
 
     /// Truth values, a row each.
     pub fn flags(&self, name: &str) -> Result<Vec<bool>> {
-        let flags = self.column(name)?.as_boolean_opt().filter(|flags| flags.null_count() == 0);
-        Ok(flags.ok_or_else(|| wrong(name, "is not of truth values"))?.values().iter().collect())
+        let flags = self
+            .column(name)?
+            .as_boolean_opt()
+            .filter(|flags| flags.null_count() == 0);
+        Ok(flags
+            .ok_or_else(|| wrong(name, "is not of truth values"))?
+            .values()
+            .iter()
+            .collect())
     }
 
     /// Truth values, a row each; nothing without that column.
     pub fn optional_flags(&self, name: &str) -> Result<Option<Vec<bool>>> {
-        self.batch.column_by_name(name).map(|_| self.flags(name)).transpose()
+        self.batch
+            .column_by_name(name)
+            .map(|_| self.flags(name))
+            .transpose()
     }
 
     /// The only row's bytes, or nothing.
     pub fn bound(&self, name: &str) -> Result<Option<&'a [u8]>> {
-        self.values(name)?.first().copied().ok_or_else(|| wrong(name, "has no row"))
+        self.values(name)?
+            .first()
+            .copied()
+            .ok_or_else(|| wrong(name, "has no row"))
     }
 
     /// The only row's key.
@@ -73,16 +97,24 @@ impl<'a> Arguments<'a> {
 
     /// The only row's time.
     pub fn time(&self, name: &str) -> Result<Timestamp> {
-        self.times(name)?.first().copied().ok_or_else(|| wrong(name, "has no row"))
+        self.times(name)?
+            .first()
+            .copied()
+            .ok_or_else(|| wrong(name, "has no row"))
     }
 
     /// The only row's truth value.
     pub fn flag(&self, name: &str) -> Result<bool> {
-        self.flags(name)?.first().copied().ok_or_else(|| wrong(name, "has no row"))
+        self.flags(name)?
+            .first()
+            .copied()
+            .ok_or_else(|| wrong(name, "has no row"))
     }
 
     fn column(&self, name: &str) -> Result<&'a ArrayRef> {
-        self.batch.column_by_name(name).ok_or_else(|| wrong(name, "is not there"))
+        self.batch
+            .column_by_name(name)
+            .ok_or_else(|| wrong(name, "is not there"))
     }
 
     fn binary(&self, name: &str) -> Result<&'a BinaryArray> {
@@ -95,5 +127,8 @@ impl<'a> Arguments<'a> {
 }
 
 fn wrong(name: &str, what: &str) -> Error {
-    Error::new(ErrorKind::InvalidState, format!("a call's argument {name} {what}: worker and host are of different versions"))
+    Error::new(
+        ErrorKind::InvalidState,
+        format!("a call's argument {name} {what}: worker and host are of different versions"),
+    )
 }

@@ -1,5 +1,5 @@
-//! Calls of a key-value store: `put(keys, values)`, `get(keys)`, `get_ahead(keys)`, `delete(keys)`, `delete_range(start, end)`,
-//! `range(start, end, reverse)`, `prefix(start)`, `entries()`.
+//! Calls of a key-value store: `put(keys, values)`, `get(keys)`, `get_ahead(keys)`, `delete(keys)`,
+//! `delete_range(start, end)`, `range(start, end, reverse)`, `prefix(start)`, `entries()`.
 
 use holdfast_core::column::{Places, key_value_batch, key_value_schema};
 use holdfast_core::{KeyValueStore, NO_TIMESTAMP, Result, Scan, Stamped, Step, Transaction};
@@ -7,7 +7,12 @@ use holdfast_core::{KeyValueStore, NO_TIMESTAMP, Result, Scan, Stamped, Step, Tr
 use super::{Arguments, Pages, Reply, ahead};
 
 /// What a call of this store gives; nothing for an unknown method.
-pub fn call(store: &KeyValueStore, tx: &mut Transaction, method: &str, given: &Arguments<'_>) -> Result<Option<Reply>> {
+pub fn call(
+    store: &KeyValueStore,
+    tx: &mut Transaction,
+    method: &str,
+    given: &Arguments<'_>,
+) -> Result<Option<Reply>> {
     Ok(Some(match method {
         "put" => {
             for (key, value) in given.keys("keys")?.into_iter().zip(given.values("values")?) {
@@ -34,11 +39,18 @@ pub fn call(store: &KeyValueStore, tx: &mut Transaction, method: &str, given: &A
             store.get_batch(tx, &keys, |row, value| places.put(row, value.map(plain)))?;
             Reply::Batch(places.finish_stamped()?)
         }
-        "get_ahead" => {
-            ahead::reply(&given.keys("keys")?, |keys, found| store.get_batch(tx, keys, |row, value| found(row, value.map(plain))))?
+        "get_ahead" => ahead::reply(&given.keys("keys")?, |keys, found| {
+            store.get_batch(tx, keys, |row, value| found(row, value.map(plain)))
+        })?,
+        "range" => pages(store.range(
+            tx,
+            given.bound("start")?,
+            given.bound("end")?,
+            given.flag("reverse")?,
+        )?),
+        "prefix" => {
+            pages(store.prefix_scan(tx, given.key("start")?, given.bound("end")?, false)?)
         }
-        "range" => pages(store.range(tx, given.bound("start")?, given.bound("end")?, given.flag("reverse")?)?),
-        "prefix" => pages(store.prefix_scan(tx, given.key("start")?, given.bound("end")?, false)?),
         "entries" => Reply::number(Some(store.approximate_num_entries(tx)?.cast_signed()))?,
         _ => return Ok(None),
     }))
@@ -54,9 +66,14 @@ fn keys(mut scan: Scan) -> Result<Vec<Vec<u8>>> {
 }
 
 fn plain(value: &[u8]) -> Stamped<'_> {
-    Stamped { value, timestamp: NO_TIMESTAMP }
+    Stamped {
+        value,
+        timestamp: NO_TIMESTAMP,
+    }
 }
 
 fn pages(mut scan: Scan) -> Reply {
-    Reply::Pages(Pages::new(key_value_schema(), move |rows| key_value_batch(&mut scan, rows, &key_value_schema())))
+    Reply::Pages(Pages::new(key_value_schema(), move |rows| {
+        key_value_batch(&mut scan, rows, &key_value_schema())
+    }))
 }

@@ -1,8 +1,9 @@
 //! What the processor's code asks of its stores.
 //!
-//! A call names a store and a method; its arguments are the columns of its batch, scalars being columns of one row. Scans
-//! are pages: an answer with the word `cursor` has more, which the store-less method `next` brings. The snapshot of a scan lives
-//! until its end, or until a call names its cursor in the word `close`.
+//! A call names a store and a method; its arguments are the columns of its batch, scalars being
+//! columns of one row. Scans are pages: an answer with the word `cursor` has more, which the
+//! store-less method `next` brings. The snapshot of a scan lives until its end, or until a call
+//! names its cursor in the word `close`.
 
 mod ahead;
 mod arguments;
@@ -31,8 +32,14 @@ pub struct Pages {
 
 impl Pages {
     /// Pages of these columns; `next` makes one of so many rows or fewer, and none at the end.
-    fn new(schema: SchemaRef, next: impl FnMut(usize) -> Result<Option<RecordBatch>> + 'static) -> Self {
-        Self { schema, next: Box::new(next) }
+    fn new(
+        schema: SchemaRef,
+        next: impl FnMut(usize) -> Result<Option<RecordBatch>> + 'static,
+    ) -> Self {
+        Self {
+            schema,
+            next: Box::new(next),
+        }
     }
 }
 
@@ -53,7 +60,11 @@ impl Reply {
     /// One number, or none.
     fn number(number: Option<i64>) -> Result<Self> {
         let schema = Schema::new(vec![Field::new("number", DataType::Int64, true)]);
-        batch(Arc::new(schema), vec![Arc::new(Int64Array::from(vec![number]))]).map(Self::Batch)
+        batch(
+            Arc::new(schema),
+            vec![Arc::new(Int64Array::from(vec![number]))],
+        )
+        .map(Self::Batch)
     }
 
     /// A store's stream time.
@@ -72,7 +83,11 @@ pub struct Stores<'a> {
 impl<'a> Stores<'a> {
     /// The stores of a task.
     pub fn new(task: &'a Task) -> Self {
-        Self { task, open: HashMap::new(), scans: 0 }
+        Self {
+            task,
+            open: HashMap::new(),
+            scans: 0,
+        }
     }
 
     /// Does what a call asks.
@@ -80,7 +95,11 @@ impl<'a> Stores<'a> {
     /// # Errors
     /// `InvalidState` for a call that another version must have made; the store's own.
     pub fn call(&mut self, tx: &mut Transaction, call: &Message) -> Result<Message> {
-        for cursor in call.word("close").into_iter().flat_map(|cursors| cursors.split(',')) {
+        for cursor in call
+            .word("close")
+            .into_iter()
+            .flat_map(|cursors| cursors.split(','))
+        {
             if let Ok(cursor) = cursor.parse() {
                 self.open.remove(&cursor);
             }
@@ -88,7 +107,9 @@ impl<'a> Stores<'a> {
         let method: String = call.parsed("method")?;
         if method == "next" {
             let cursor = call.parsed("cursor")?;
-            let pages = self.open.remove(&cursor).ok_or_else(|| Error::new(ErrorKind::StoreClosed, "this scan is closed; open another"))?;
+            let pages = self.open.remove(&cursor).ok_or_else(|| {
+                Error::new(ErrorKind::StoreClosed, "this scan is closed; open another")
+            })?;
             return self.page(pages, call);
         }
         let name: String = call.parsed("store")?;
@@ -110,18 +131,49 @@ impl<'a> Stores<'a> {
         })
     }
 
-    fn reply(&self, tx: &mut Transaction, name: &str, method: &str, arguments: &Arguments<'_>) -> Result<Reply> {
-        let unknown = || Error::new(ErrorKind::InvalidState, format!("the processor has no store {name:?}"));
-        let spec = self.task.stores().find(|spec| spec.name == name).ok_or_else(unknown)?;
+    fn reply(
+        &self,
+        tx: &mut Transaction,
+        name: &str,
+        method: &str,
+        arguments: &Arguments<'_>,
+    ) -> Result<Reply> {
+        let unknown = || {
+            Error::new(
+                ErrorKind::InvalidState,
+                format!("the processor has no store {name:?}"),
+            )
+        };
+        let spec = self
+            .task
+            .stores()
+            .find(|spec| spec.name == name)
+            .ok_or_else(unknown)?;
         let reply = match spec.kind {
-            StoreKind::KeyValue => key_value::call(&self.task.key_value(name)?, tx, method, arguments),
-            StoreKind::TimestampedKeyValue => timestamped::call(&self.task.timestamped_key_value(name)?, tx, method, arguments),
-            StoreKind::Versioned { .. } => versioned::call(&self.task.versioned(name)?, tx, method, arguments),
-            StoreKind::Window { timestamped, .. } => window::call(&self.task.window(name)?, timestamped, tx, method, arguments),
-            StoreKind::Session { .. } => session::call(&self.task.session(name)?, tx, method, arguments),
+            StoreKind::KeyValue => {
+                key_value::call(&self.task.key_value(name)?, tx, method, arguments)
+            }
+            StoreKind::TimestampedKeyValue => timestamped::call(
+                &self.task.timestamped_key_value(name)?,
+                tx,
+                method,
+                arguments,
+            ),
+            StoreKind::Versioned { .. } => {
+                versioned::call(&self.task.versioned(name)?, tx, method, arguments)
+            }
+            StoreKind::Window { timestamped, .. } => {
+                window::call(&self.task.window(name)?, timestamped, tx, method, arguments)
+            }
+            StoreKind::Session { .. } => {
+                session::call(&self.task.session(name)?, tx, method, arguments)
+            }
         };
         reply?.ok_or_else(|| {
-            let words = format!("a {} store has no method {method:?}: worker and host are of different versions", spec.kind.name());
+            let words = format!(
+                "a {} store has no method {method:?}: worker and host are of different versions",
+                spec.kind.name()
+            );
             Error::new(ErrorKind::InvalidState, words).store(name)
         })
     }

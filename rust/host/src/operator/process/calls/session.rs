@@ -1,17 +1,26 @@
-//! Calls of a session store: `put(keys, starts, ends[, values])`, `get(keys, starts, ends)`, `find(keys, ends, starts)`,
-//! `range(start_key, end_key, end, start, reverse)`, `time()`.
+//! Calls of a session store: `put(keys, starts, ends[, values])`, `get(keys, starts, ends)`,
+//! `find(keys, ends, starts)`, `range(start_key, end_key, end, start, reverse)`, `time()`.
 
 use holdfast_core::column::{Places, SESSION, WindowedColumns};
-use holdfast_core::{NO_TIMESTAMP, Result, SessionQuery, SessionStore, Stamped, Transaction, WindowedKey};
+use holdfast_core::{
+    NO_TIMESTAMP, Result, SessionQuery, SessionStore, Stamped, Transaction, WindowedKey,
+};
 
 use super::{Arguments, Pages, Reply};
 
 /// What a call of this store gives; nothing for an unknown method.
-pub fn call(store: &SessionStore, tx: &mut Transaction, method: &str, given: &Arguments<'_>) -> Result<Option<Reply>> {
+pub fn call(
+    store: &SessionStore,
+    tx: &mut Transaction,
+    method: &str,
+    given: &Arguments<'_>,
+) -> Result<Option<Reply>> {
     Ok(Some(match method {
         "put" => {
             let sessions = sessions(given)?;
-            let values = given.optional_values("values")?.unwrap_or_else(|| vec![None; sessions.len()]);
+            let values = given
+                .optional_values("values")?
+                .unwrap_or_else(|| vec![None; sessions.len()]);
             let puts: Vec<_> = sessions.into_iter().zip(values).collect();
             store.put_batch(tx, &puts)?;
             Reply::done()
@@ -19,14 +28,22 @@ pub fn call(store: &SessionStore, tx: &mut Transaction, method: &str, given: &Ar
         "get" => {
             let sessions = sessions(given)?;
             let mut places = Places::new(sessions.len());
-            store.fetch_batch(tx, &sessions, |row, value| places.put(row, value.map(plain)))?;
+            store.fetch_batch(tx, &sessions, |row, value| {
+                places.put(row, value.map(plain))
+            })?;
             Reply::Batch(places.finish_stamped()?)
         }
         "find" => {
             let mut columns = WindowedColumns::of_batch(SESSION, false);
-            store.find_batch(tx, &given.keys("keys")?, &given.times("ends")?, &given.times("starts")?, &mut |row, session, value| {
-                columns.append(row, session, plain(value));
-            })?;
+            store.find_batch(
+                tx,
+                &given.keys("keys")?,
+                &given.times("ends")?,
+                &given.times("starts")?,
+                &mut |row, session, value| {
+                    columns.append(row, session, plain(value));
+                },
+            )?;
             Reply::Batch(columns.finish()?)
         }
         "range" => {
@@ -38,14 +55,17 @@ pub fn call(store: &SessionStore, tx: &mut Transaction, method: &str, given: &Ar
                 reverse: given.flag("reverse")?,
             };
             let mut scan = store.find_sessions(tx, query)?;
-            Reply::Pages(Pages::new(WindowedColumns::of_scan(SESSION, false).schema(), move |rows| {
-                let mut columns = WindowedColumns::of_scan(SESSION, false);
-                scan.for_each(&mut |session, value| {
-                    columns.append(0, session, plain(value));
-                    !columns.is_full(rows)
-                })?;
-                columns.finish_scan()
-            }))
+            Reply::Pages(Pages::new(
+                WindowedColumns::of_scan(SESSION, false).schema(),
+                move |rows| {
+                    let mut columns = WindowedColumns::of_scan(SESSION, false);
+                    scan.for_each(&mut |session, value| {
+                        columns.append(0, session, plain(value));
+                        !columns.is_full(rows)
+                    })?;
+                    columns.finish_scan()
+                },
+            ))
         }
         "time" => Reply::time(store.stream_time(tx))?,
         _ => return Ok(None),
@@ -53,10 +73,19 @@ pub fn call(store: &SessionStore, tx: &mut Transaction, method: &str, given: &Ar
 }
 
 fn sessions<'a>(given: &Arguments<'a>) -> Result<Vec<WindowedKey<'a>>> {
-    let rows = given.keys("keys")?.into_iter().zip(given.times("starts")?).zip(given.times("ends")?);
-    Ok(rows.map(|((key, start), end)| WindowedKey { key, start, end }).collect())
+    let rows = given
+        .keys("keys")?
+        .into_iter()
+        .zip(given.times("starts")?)
+        .zip(given.times("ends")?);
+    Ok(rows
+        .map(|((key, start), end)| WindowedKey { key, start, end })
+        .collect())
 }
 
 fn plain(value: &[u8]) -> Stamped<'_> {
-    Stamped { value, timestamp: NO_TIMESTAMP }
+    Stamped {
+        value,
+        timestamp: NO_TIMESTAMP,
+    }
 }

@@ -1,4 +1,5 @@
-//! Calls of a timestamped key-value store: as of a key-value store, with `put(keys, values, timestamps)`.
+//! Calls of a timestamped key-value store: as of a key-value store, with
+//! `put(keys, values, timestamps)`.
 
 use holdfast_core::column::{Places, stamped_batch, stamped_schema};
 use holdfast_core::{NO_TIMESTAMP, Result, StampedScan, TimestampedKeyValueStore, Transaction};
@@ -6,10 +7,19 @@ use holdfast_core::{NO_TIMESTAMP, Result, StampedScan, TimestampedKeyValueStore,
 use super::{Arguments, Pages, Reply, ahead};
 
 /// What a call of this store gives; nothing for an unknown method.
-pub fn call(store: &TimestampedKeyValueStore, tx: &mut Transaction, method: &str, given: &Arguments<'_>) -> Result<Option<Reply>> {
+pub fn call(
+    store: &TimestampedKeyValueStore,
+    tx: &mut Transaction,
+    method: &str,
+    given: &Arguments<'_>,
+) -> Result<Option<Reply>> {
     Ok(Some(match method {
         "put" => {
-            let rows = given.keys("keys")?.into_iter().zip(given.values("values")?).zip(given.times("timestamps")?);
+            let rows = given
+                .keys("keys")?
+                .into_iter()
+                .zip(given.values("values")?)
+                .zip(given.times("timestamps")?);
             for ((key, value), timestamp) in rows {
                 store.put(tx, key, value, timestamp)?;
             }
@@ -40,14 +50,25 @@ pub fn call(store: &TimestampedKeyValueStore, tx: &mut Transaction, method: &str
             store.get_batch(tx, &keys, |row, found| places.put(row, found))?;
             Reply::Batch(places.finish_stamped()?)
         }
-        "get_ahead" => ahead::reply(&given.keys("keys")?, |keys, found| store.get_batch(tx, keys, found))?,
-        "range" => pages(store.range(tx, given.bound("start")?, given.bound("end")?, given.flag("reverse")?)?),
-        "prefix" => pages(store.prefix_scan(tx, given.key("start")?, given.bound("end")?, false)?),
+        "get_ahead" => ahead::reply(&given.keys("keys")?, |keys, found| {
+            store.get_batch(tx, keys, found)
+        })?,
+        "range" => pages(store.range(
+            tx,
+            given.bound("start")?,
+            given.bound("end")?,
+            given.flag("reverse")?,
+        )?),
+        "prefix" => {
+            pages(store.prefix_scan(tx, given.key("start")?, given.bound("end")?, false)?)
+        }
         "entries" => Reply::number(Some(store.approximate_num_entries(tx)?.cast_signed()))?,
         _ => return Ok(None),
     }))
 }
 
 fn pages(mut scan: StampedScan) -> Reply {
-    Reply::Pages(Pages::new(stamped_schema(), move |rows| stamped_batch(&mut scan, rows, &stamped_schema())))
+    Reply::Pages(Pages::new(stamped_schema(), move |rows| {
+        stamped_batch(&mut scan, rows, &stamped_schema())
+    }))
 }

@@ -1,5 +1,5 @@
-//! Calls of a window store: `put(keys, values, starts[, timestamps])`, `get(keys, starts)`, `find(keys, starts, ends)`,
-//! `range(start_key, end_key, start, end, reverse)`, `time()`.
+//! Calls of a window store: `put(keys, values, starts[, timestamps])`, `get(keys, starts)`,
+//! `find(keys, starts, ends)`, `range(start_key, end_key, start, end, reverse)`, `time()`.
 
 use holdfast_core::column::{Places, WINDOW, WindowedColumns};
 use holdfast_core::{Result, Transaction, WindowPut, WindowStore};
@@ -7,14 +7,32 @@ use holdfast_core::{Result, Transaction, WindowPut, WindowStore};
 use super::{Arguments, Pages, Reply};
 
 /// What a call of this store gives; nothing for an unknown method.
-pub fn call(store: &WindowStore, stamped: bool, tx: &mut Transaction, method: &str, given: &Arguments<'_>) -> Result<Option<Reply>> {
+pub fn call(
+    store: &WindowStore,
+    stamped: bool,
+    tx: &mut Transaction,
+    method: &str,
+    given: &Arguments<'_>,
+) -> Result<Option<Reply>> {
     Ok(Some(match method {
         "put" => {
             let timestamps = given.optional_times("timestamps")?;
-            let rows = given.keys("keys")?.into_iter().zip(given.values("values")?).zip(given.times("starts")?).enumerate();
+            let rows = given
+                .keys("keys")?
+                .into_iter()
+                .zip(given.values("values")?)
+                .zip(given.times("starts")?)
+                .enumerate();
             let put = |(row, ((key, value), start))| {
-                let timestamp = timestamps.as_ref().and_then(|times| times.get(row).copied());
-                WindowPut { key, value, start, timestamp }
+                let timestamp = timestamps
+                    .as_ref()
+                    .and_then(|times| times.get(row).copied());
+                WindowPut {
+                    key,
+                    value,
+                    start,
+                    timestamp,
+                }
             };
             store.put_batch(tx, rows.map(put))?;
             Reply::done()
@@ -27,22 +45,38 @@ pub fn call(store: &WindowStore, stamped: bool, tx: &mut Transaction, method: &s
         }
         "find" => {
             let mut columns = WindowedColumns::of_batch(WINDOW, stamped);
-            store.fetch_ranges(tx, &given.keys("keys")?, &given.times("starts")?, &given.times("ends")?, &mut |row, window, found| {
-                columns.append(row, window, found);
-            })?;
+            store.fetch_ranges(
+                tx,
+                &given.keys("keys")?,
+                &given.times("starts")?,
+                &given.times("ends")?,
+                &mut |row, window, found| {
+                    columns.append(row, window, found);
+                },
+            )?;
             Reply::Batch(columns.finish()?)
         }
         "range" => {
             let (low, high) = (given.bound("start_key")?, given.bound("end_key")?);
-            let mut scan = store.fetch_range(tx, low, high, given.time("start")?, given.time("end")?, given.flag("reverse")?)?;
-            Reply::Pages(Pages::new(WindowedColumns::of_scan(WINDOW, stamped).schema(), move |rows| {
-                let mut columns = WindowedColumns::of_scan(WINDOW, stamped);
-                scan.for_each(&mut |window, found| {
-                    columns.append(0, window, found);
-                    !columns.is_full(rows)
-                })?;
-                columns.finish_scan()
-            }))
+            let mut scan = store.fetch_range(
+                tx,
+                low,
+                high,
+                given.time("start")?,
+                given.time("end")?,
+                given.flag("reverse")?,
+            )?;
+            Reply::Pages(Pages::new(
+                WindowedColumns::of_scan(WINDOW, stamped).schema(),
+                move |rows| {
+                    let mut columns = WindowedColumns::of_scan(WINDOW, stamped);
+                    scan.for_each(&mut |window, found| {
+                        columns.append(0, window, found);
+                        !columns.is_full(rows)
+                    })?;
+                    columns.finish_scan()
+                },
+            ))
         }
         "time" => Reply::time(store.stream_time(tx))?,
         _ => return Ok(None),
