@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tasks import Bench
+from databases import Bench
 
 
 @pytest.fixture
@@ -32,12 +32,12 @@ def memory_path() -> Iterator[Path]:
 def bench(tmp_path: Path, place: str):
     bench = Bench(tmp_path / "db", place)
     yield bench
-    bench.task.close()
+    bench.db.close()
 
 
 @pytest.fixture
 def open_bench(tmp_path: Path, place: str):
-    """Opens tasks with options of the test's own; all are closed at its end."""
+    """Opens databases with options of the test's own; all are closed at its end."""
     opened: list[Bench] = []
 
     def opener(name: str = "db", **options: Any) -> Bench:
@@ -46,4 +46,4 @@ def open_bench(tmp_path: Path, place: str):
 
     yield opener
     for bench in opened:
-        bench.task.close()
+        bench.db.close()

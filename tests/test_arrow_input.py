@@ -90,7 +90,7 @@ def test_key_value_batches_take_every_form(bench, form):
     bench.kv.put(b"c", b"old")
     bench.kv.put_batch(form(KEYS), form(VALUES))
     assert list(bench.kv.range()) == [(b"a", b"1"), (b"b", b"")]
-    bench.task.commit()
+    bench.db.commit()
     assert pa.array(bench.kv.get_batch(form([b"b", b"x", b"a", b"b"]))).to_pylist() == [
         b"",
         None,
@@ -131,7 +131,7 @@ def test_zero_rows_are_a_batch_too(bench, form):
         == 0
     )
     assert pa.RecordBatchReader.from_stream(bench.rates.scan_batches()).read_all().num_rows == 0
-    assert bench.task.approximate_num_uncommitted_bytes == 0
+    assert bench.db.approximate_num_uncommitted_bytes == 0
 
 
 def test_a_stream_without_chunks_is_an_empty_column(bench):
@@ -265,13 +265,13 @@ def test_a_null_key_names_its_row_and_nothing_is_written(bench, keys):
         lambda: bench.rates.put_batch(keys, values, times),
         lambda: bench.rates.get_batch(keys),
         lambda: bench.rates.apply_batch(pa.array([True, True, True]), keys, values, times),
-        lambda: bench.task.restore_batch("kv", keys, values, None, {}),
+        lambda: bench.db.restore_batch("kv", keys, values, None, {}),
     ]:
         with pytest.raises(ValueError, match="row 1 of keys is null"):
             call()
     assert list(bench.kv.range()) == []
     assert list(bench.rates.scan()) == []
-    bench.task.commit()  # the transaction is whole
+    bench.db.commit()  # the transaction is whole
 
 
 @pytest.mark.parametrize(
@@ -380,16 +380,16 @@ def test_a_stream_without_a_type_that_breaks_is_not_taken_for_one_that_ended(
     monkeypatch, with_pyarrow
 ):
     key = hf.serde.struct(pa.schema([("a", pa.int64()), ("b", pa.string())]))
-    with hf.open_task(None, [hf.stores.key_value("kv", key=key)]) as task:
-        task["kv"].put((1, None), b"v")
+    with hf.open(None, [hf.stores.key_value("kv", key=key)]) as db:
+        db["kv"].put((1, None), b"v")
         stream = untyped_batches()
         if not with_pyarrow:
             monkeypatch.setitem(sys.modules, "pyarrow", None)
         with pytest.raises(
             ValueError, match="keys: reading the Arrow stream failed.*the source broke"
         ):
-            task["kv"].delete_batch(stream)
-        assert task["kv"].get((1, None)) == b"v"
+            db["kv"].delete_batch(stream)
+        assert db["kv"].get((1, None)) == b"v"
 
 
 def test_a_stream_without_a_type_is_asked_for_once(bench):
@@ -450,7 +450,7 @@ def test_a_stream_is_a_snapshot(bench):
     bench.kv.put(b"a", b"1")
     reader = bench.kv.range_batches()
     bench.kv.put(b"b", b"2")
-    bench.task.commit()
+    bench.db.commit()
     assert pa.RecordBatchReader.from_stream(reader).read_all().num_rows == 1
 
 
@@ -483,23 +483,23 @@ def test_a_column_without_rows_needs_no_type(empty):
         hf.stores.window("w", retention=10, window_size=1),
         hf.stores.session("s", retention=10),
     ]
-    with hf.open_task(None, stores) as task:
-        task["t"].put_batch(empty, empty, empty)
-        task["w"].put_batch(empty, empty, empty)
-        task["s"].put_batch(empty, empty, empty, empty)
-        task.restore_batch("v", empty, empty, empty, {})
+    with hf.open(None, stores) as db:
+        db["t"].put_batch(empty, empty, empty)
+        db["w"].put_batch(empty, empty, empty)
+        db["s"].put_batch(empty, empty, empty, empty)
+        db.restore_batch("v", empty, empty, empty, {})
         for batch in [
-            task["v"].put_batch(empty, empty, empty),
-            task["v"].get_batch(empty, empty),
-            task["v"].apply_batch(empty, empty, empty, empty),
-            task["s"].find_batch(empty, empty, empty),
+            db["v"].put_batch(empty, empty, empty),
+            db["v"].get_batch(empty, empty),
+            db["v"].apply_batch(empty, empty, empty, empty),
+            db["s"].find_batch(empty, empty, empty),
         ]:
             assert pa.record_batch(batch).num_rows == 0
         key, null = pa.array([b"a"]), pa.nulls(1)
         with pytest.raises(ValueError, match="row 0 of timestamps is null"):
-            task["v"].put_batch(key, key, null)
+            db["v"].put_batch(key, key, null)
         with pytest.raises((TypeError, ValueError), match="is_put"):
-            task["v"].apply_batch(null, key, key, pa.array([1]))
+            db["v"].apply_batch(null, key, key, pa.array([1]))
 
 
 def test_polars_columns_without_a_type(bench):
@@ -515,9 +515,9 @@ def test_polars_columns_without_a_type(bench):
 
 def test_polars_fields_without_a_type():
     value = hf.serde.struct(pa.schema([("x", pa.int64()), ("n", pa.string())]))
-    with hf.open_task(None, [hf.stores.key_value("kv", value=value)]) as task:
-        task["kv"].put_batch(pl.Series([b"a"]), pl.DataFrame({"x": [1], "n": [None]}))
-        assert task["kv"].get(b"a") == (1, None)
+    with hf.open(None, [hf.stores.key_value("kv", value=value)]) as db:
+        db["kv"].put_batch(pl.Series([b"a"]), pl.DataFrame({"x": [1], "n": [None]}))
+        assert db["kv"].get(b"a") == (1, None)
 
 
 def test_a_column_without_a_type_that_only_pyarrow_reads(bench, monkeypatch):

@@ -20,28 +20,28 @@ KV = [hf.stores.key_value("kv")]
 # Who has it open.
 
 
-def test_a_second_task_in_this_process_is_told_who_holds_it(bench):
+def test_a_second_database_in_this_process_is_told_who_holds_it(bench):
     with pytest.raises(hf.errors.StoreLockedError, match=rf"{os.getpid()}") as caught:
-        hf.open_task(bench.path, KV)
+        hf.open(bench.path, KV)
     assert str(bench.path) in str(caught.value)
     bench.kv.put(b"a", b"1")
-    bench.task.commit()
+    bench.db.commit()
 
 
 def test_a_second_process_is_told_the_pid_of_the_holder(tmp_path):
     holder = """
-    task = hf.open_task(sys.argv[1], [hf.stores.key_value("kv")])
-    task["kv"].put(b"a", b"1"); task.commit()
+    db = hf.open(sys.argv[1], [hf.stores.key_value("kv")])
+    db["kv"].put(b"a", b"1"); db.commit()
     print("open"); sys.stdin.readline()
     """
     path = tmp_path / "db"
     with running(holder, path) as process:
         assert process.stdout.readline() == "open\n"
         with pytest.raises(hf.errors.StoreLockedError, match=rf"process {process.pid}\b"):
-            hf.open_task(path, KV)
+            hf.open(path, KV)
     # The holder is dead: its lock with it.
-    with hf.open_task(path, KV) as task:
-        assert task["kv"].get(b"a") == b"1"
+    with hf.open(path, KV) as db:
+        assert db["kv"].get(b"a") == b"1"
 
 
 def test_a_process_that_has_described_stores_may_fork(tmp_path):
@@ -49,12 +49,12 @@ def test_a_process_that_has_described_stores_may_fork(tmp_path):
     stores = [hf.stores.key_value("kv")]
     pid = os.fork()
     if pid == 0:
-        with hf.open_task(sys.argv[1], stores) as task:
-            task["kv"].put(b"a", b"1"); task.commit()
+        with hf.open(sys.argv[1], stores) as db:
+            db["kv"].put(b"a", b"1"); db.commit()
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
-    with hf.open_task(sys.argv[1], stores) as task:
-        print(task["kv"].get(b"a"))
+    with hf.open(sys.argv[1], stores) as db:
+        print(db["kv"].get(b"a"))
     """
     assert run_script(script, tmp_path / "db") == "b'1'\n"
 
@@ -62,20 +62,20 @@ def test_a_process_that_has_described_stores_may_fork(tmp_path):
 def test_a_forked_child_is_told_to_spawn_instead(tmp_path):
     script = """
     stores = [hf.stores.key_value("kv"), hf.stores.versioned("rates", history_retention=10)]
-    task = hf.open_task(sys.argv[1], stores)
-    kv, rates = task["kv"], task["rates"]
-    kv.put(b"a", b"1"); task.commit(); kv.put(b"b", b"2")
+    db = hf.open(sys.argv[1], stores)
+    kv, rates = db["kv"], db["rates"]
+    kv.put(b"a", b"1"); db.commit(); kv.put(b"b", b"2")
     iterator, reader = kv.range(), kv.range_batches()
     pid = os.fork()
     if pid == 0:
         calls = {
             "get": lambda: kv.get(b"a"), "put": lambda: kv.put(b"a", b"x"),
-            "commit": task.commit, "close": task.close,
+            "commit": db.commit, "close": db.close,
             "iterator": lambda: next(iterator), "reader": lambda: next(reader),
             "rates": lambda: rates.get(b"a"),
             "batch": lambda: kv.get_batch(pa.array([b"a"])),
             "view": lambda: kv.read_only().get(b"a"),
-            "open_task": lambda: hf.open_task(sys.argv[1] + ".child", [hf.stores.key_value("kv")]),
+            "open": lambda: hf.open(sys.argv[1] + ".child", [hf.stores.key_value("kv")]),
         }
         for name, call in calls.items():
             try:
@@ -88,9 +88,9 @@ def test_a_forked_child_is_told_to_spawn_instead(tmp_path):
         sys.exit(0)  # an ordinary end: all objects are torn down in the child
     _, status = os.waitpid(pid, 0)
     assert status == 0, status
-    task.commit()
+    db.commit()
     print("parent", kv.get(b"a"), kv.get(b"b"), next(iterator))
-    task.close()
+    db.close()
     """
     printed = run_script(script, tmp_path / "db").splitlines()
     names = [
@@ -103,7 +103,7 @@ def test_a_forked_child_is_told_to_spawn_instead(tmp_path):
         "rates",
         "batch",
         "view",
-        "open_task",
+        "open",
     ]
     assert printed == [
         *[f"{name} ForkedProcessError" for name in names],
@@ -115,30 +115,30 @@ def test_a_forked_child_is_told_to_spawn_instead(tmp_path):
 
 WRITER = """
 durability = hf.Durability[sys.argv[2]]
-task = hf.open_task(
+db = hf.open(
     sys.argv[1],
     [hf.stores.key_value("kv"), hf.stores.versioned("rates", history_retention=10**9)],
     durability=durability,
 )
 for n in range(int(sys.argv[3])):
-    task["kv"].put(b"n", str(n).encode())
-    task["kv"].put(b"%d" % n, b"x" * 1000)
-    task["rates"].put(b"n", str(n).encode(), n)
-    task.commit({("log", 0): n})
+    db["kv"].put(b"n", str(n).encode())
+    db["kv"].put(b"%d" % n, b"x" * 1000)
+    db["rates"].put(b"n", str(n).encode(), n)
+    db.commit({("log", 0): n})
 print("committed"); sys.stdin.readline()
 """
 
 
 def state(path, durability: hf.Durability):
     stores = [*KV, hf.stores.versioned("rates", history_retention=10**9)]
-    with hf.open_task(path, stores, durability=durability) as task:
-        newest = task["rates"].get(b"n")
+    with hf.open(path, stores, durability=durability) as db:
+        newest = db["rates"].get(b"n")
         return (
-            task["kv"].get(b"n"),
+            db["kv"].get(b"n"),
             newest and newest.value,
-            task["rates"].stream_time,
-            task.committed_offset(("log", 0)),
-            sum(1 for _ in task["kv"].range()),
+            db["rates"].stream_time,
+            db.committed_offset(("log", 0)),
+            sum(1 for _ in db["kv"].range()),
         )
 
 
@@ -166,10 +166,10 @@ def test_t14_without_a_log_a_kill_falls_back_to_one_earlier_commit_of_all_stores
 def test_a_clean_close_keeps_every_commit_without_a_log(open_bench):
     bench = open_bench(durability=hf.Durability.CHANGELOG)
     bench.kv.put(b"a", b"1")
-    bench.task.commit({("log", 0): 1})
+    bench.db.commit({("log", 0): 1})
     bench.reopen()
     assert bench.kv.get(b"a") == b"1"
-    assert bench.task.committed_offset(("log", 0)) == 1
+    assert bench.db.committed_offset(("log", 0)) == 1
 
 
 # Disks.
@@ -180,18 +180,18 @@ def test_a_full_disk_fails_the_commit_and_loses_nothing_that_was_committed(tmp_p
     script = """
     import resource, signal
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    task = hf.open_task(sys.argv[1], [hf.stores.key_value("kv")])
-    kv = task["kv"]
-    kv.put(b"a", b"1"); task.commit({("log", 0): 1})
+    db = hf.open(sys.argv[1], [hf.stores.key_value("kv")])
+    kv = db["kv"]
+    kv.put(b"a", b"1"); db.commit({("log", 0): 1})
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
     kv.put(b"b", b"x" * (2 << 20))
     try:
-        task.commit({("log", 0): 2})
+        db.commit({("log", 0): 2})
     except hf.errors.HoldfastError as error:
         print(type(error).__name__, error)
-    print(kv.read_only().get(b"a"), kv.read_only().get(b"b"), task.committed_offset(("log", 0)))
+    print(kv.read_only().get(b"a"), kv.read_only().get(b"b"), db.committed_offset(("log", 0)))
     try:
-        kv.put(b"c", b"3"); task.commit()
+        kv.put(b"c", b"3"); db.commit()
         print("went on")
     except hf.errors.HoldfastError as error:
         print("refused", error)
@@ -204,30 +204,30 @@ def test_a_full_disk_fails_the_commit_and_loses_nothing_that_was_committed(tmp_p
     assert second == "b'1' None 1"
     assert third.startswith("refused "), third
     assert "rollback" in third
-    with hf.open_task(tmp_path / "db", KV) as task:
-        assert list(task["kv"].range()) == [(b"a", b"1")]
-        assert task.committed_offset(("log", 0)) == 1
-        task["kv"].put(b"b", b"2")
-        task.commit()
+    with hf.open(tmp_path / "db", KV) as db:
+        assert list(db["kv"].range()) == [(b"a", b"1")]
+        assert db.committed_offset(("log", 0)) == 1
+        db["kv"].put(b"b", b"2")
+        db.commit()
 
 
 def test_a_path_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("not a directory")
     with pytest.raises(hf.errors.HoldfastError, match="cannot be made") as caught:
-        hf.open_task(tmp_path / "file" / "db", KV)
+        hf.open(tmp_path / "file" / "db", KV)
     assert str(tmp_path / "file" / "db") in str(caught.value)
     with pytest.raises(ValueError, match="there is a file where"):
-        hf.open_task(tmp_path / "file", KV)
+        hf.open(tmp_path / "file", KV)
 
 
 # Damage.
 
 
 def filled(path) -> None:
-    with hf.open_task(path, KV) as task:
+    with hf.open(path, KV) as db:
         keys = pa.array([b"%06d" % n for n in range(20_000)])
-        task["kv"].put_batch(keys, keys)
-        task.commit({("log", 0): 1})
+        db["kv"].put_batch(keys, keys)
+        db.commit({("log", 0): 1})
 
 
 def overwrite(file, at: float, data: bytes) -> None:
@@ -237,8 +237,8 @@ def overwrite(file, at: float, data: bytes) -> None:
 
 
 def read_all(path) -> int:
-    with hf.open_task(path, KV) as task:
-        return sum(1 for _ in task["kv"].range())
+    with hf.open(path, KV) as db:
+        return sum(1 for _ in db["kv"].range())
 
 
 def test_a_damaged_data_file_is_named(tmp_path):
@@ -256,15 +256,15 @@ def test_a_write_that_failed_before_it_staged_anything_leaves_the_transaction_as
     filled(path)
     overwrite(max(path.glob("*.sst"), key=lambda file: file.stat().st_size), 0.3, b"\xff" * 100)
     # No compaction: one that met the damaged block would refuse every later write.
-    task = hf.open_task(path, KV, rocksdb_options={"disable_auto_compactions": "true"})
+    db = hf.open(path, KV, rocksdb_options={"disable_auto_compactions": "true"})
     with pytest.raises(hf.errors.StoreCorruptedError):
         for n in range(20_000):  # one of them must read the damaged block
-            task["kv"].put_if_absent(b"%06d" % n, b"v")
-    task["kv"].put(b"z", b"v")
-    task.commit({("log", 0): 2})
-    assert task["kv"].get(b"z") == b"v"
-    assert task.committed_offset(("log", 0)) == 2
-    task.close()
+            db["kv"].put_if_absent(b"%06d" % n, b"v")
+    db["kv"].put(b"z", b"v")
+    db.commit({("log", 0): 2})
+    assert db["kv"].get(b"z") == b"v"
+    assert db.committed_offset(("log", 0)) == 2
+    db.close()
 
 
 def test_a_missing_data_file_is_damage_too(tmp_path):
@@ -320,7 +320,7 @@ def test_somebody_elses_files_are_left_alone(tmp_path):
     path.mkdir()
     (path / "CURRENT").write_text("notes of mine\n")
     with pytest.raises(hf.errors.HoldfastError):
-        hf.open_task(path, KV)
+        hf.open(path, KV)
     assert (path / "CURRENT").read_text() == "notes of mine\n"
 
 
@@ -329,26 +329,26 @@ def test_somebody_elses_files_are_left_alone(tmp_path):
 
 def test_another_durability_than_the_databases_own(open_bench):
     bench = open_bench()
-    bench.task.close()
+    bench.db.close()
     with pytest.raises(ValueError, match="sync.*changelog"):
-        hf.open_task(bench.path, KV, durability=hf.Durability.CHANGELOG)
+        hf.open(bench.path, KV, durability=hf.Durability.CHANGELOG)
 
 
 def test_a_store_of_another_kind(open_bench):
     bench = open_bench()
-    bench.task.close()
+    bench.db.close()
     with pytest.raises(ValueError, match="kv"):
-        hf.open_task(bench.path, [hf.stores.versioned("kv", history_retention=10)])
+        hf.open(bench.path, [hf.stores.versioned("kv", history_retention=10)])
 
 
 def test_an_unknown_rocksdb_option_is_named(tmp_path):
     with pytest.raises(ValueError, match="no_such_option"):
-        hf.open_task(tmp_path / "db", KV, rocksdb_options={"no_such_option": "1"})
+        hf.open(tmp_path / "db", KV, rocksdb_options={"no_such_option": "1"})
 
 
 def test_rocksdb_options_of_the_database_and_of_families_are_taken(tmp_path):
     options = {"max_open_files": "77", "max_background_jobs": "3", "write_buffer_size": "123456"}
-    hf.open_task(tmp_path / "db", KV, rocksdb_options=options).close()
+    hf.open(tmp_path / "db", KV, rocksdb_options=options).close()
     written = max((tmp_path / "db").glob("OPTIONS-*")).read_text().replace(" ", "").splitlines()
     assert {f"{name}={value}" for name, value in options.items()} <= set(written)
     assert "atomic_flush=true" in written
@@ -368,28 +368,28 @@ def test_rocksdb_options_of_the_database_and_of_families_are_taken(tmp_path):
 )
 def test_rocksdb_options_that_promises_rest_on_are_refused(tmp_path, name, value):
     with pytest.raises(ValueError, match=f"{name} cannot be set"):
-        hf.open_task(tmp_path / "db", KV, rocksdb_options={name: value})
+        hf.open(tmp_path / "db", KV, rocksdb_options={name: value})
 
 
 def test_a_checkpoint_makes_the_folders_above_it(bench, tmp_path):
     bench.kv.put(b"k", b"v")
-    bench.task.commit()
-    bench.task.checkpoint(tmp_path / "no" / "such" / "folder")
-    with hf.open_task(tmp_path / "no" / "such" / "folder", KV) as copy:
+    bench.db.commit()
+    bench.db.checkpoint(tmp_path / "no" / "such" / "folder")
+    with hf.open(tmp_path / "no" / "such" / "folder", KV) as copy:
         assert copy["kv"].get(b"k") == b"v"
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match="a file where the task's directory should be"):
-        bench.task.checkpoint(tmp_path / "file" / "copy")
+    with pytest.raises(ValueError, match="a file where the database's directory should be"):
+        bench.db.checkpoint(tmp_path / "file" / "copy")
 
 
 def test_an_unknown_store_lists_the_known_ones(bench):
     with pytest.raises(KeyError, match=r"no store 'orders'.*'kv', 'rates'"):
-        bench.task["orders"]
+        bench.db["orders"]
 
 
 def test_two_stores_of_one_name(tmp_path):
     with pytest.raises(ValueError, match=r"two of one name.*kv"):
-        hf.open_task(tmp_path / "db", [*KV, *KV])
+        hf.open(tmp_path / "db", [*KV, *KV])
 
 
 @pytest.mark.parametrize("value", ["text", 1, bytearray(b"x"), [b"x"]])
@@ -410,43 +410,43 @@ def test_a_serde_that_fails_names_store_and_item(tmp_path):
         def deserialize(self, data):
             return data.decode("ascii")
 
-    with hf.open_task(tmp_path / "db", [hf.stores.key_value("kv", value=Picky())]) as task:
+    with hf.open(tmp_path / "db", [hf.stores.key_value("kv", value=Picky())]) as db:
         with pytest.raises(
             hf.errors.SerializationError, match="store kv: .* cannot serialize the value 'ü'"
         ):
-            task["kv"].put(b"a", "ü")
-        task["kv"].put_batch(pa.array([b"a"]), pa.array(["ü"]))
+            db["kv"].put(b"a", "ü")
+        db["kv"].put_batch(pa.array([b"a"]), pa.array(["ü"]))
         with pytest.raises(
             hf.errors.SerializationError, match="store kv: .* cannot deserialize the stored value"
         ):
-            task["kv"].get(b"a")
+            db["kv"].get(b"a")
 
 
 def test_restoring_does_not_go_past_uncommitted_writes(bench):
     bench.kv.put(b"a", b"1")
     with pytest.raises(hf.errors.HoldfastError, match="commit or roll back"):
-        bench.task.restore_batch("kv", pa.array([b"b"]), pa.array([b"2"]), None, {})
-    bench.task.rollback()
-    bench.task.restore_batch("kv", pa.array([b"b"]), pa.array([b"2"]), None, {})
+        bench.db.restore_batch("kv", pa.array([b"b"]), pa.array([b"2"]), None, {})
+    bench.db.rollback()
+    bench.db.restore_batch("kv", pa.array([b"b"]), pa.array([b"2"]), None, {})
     assert list(bench.kv.range()) == [(b"b", b"2")]
 
 
 def test_restoring_a_versioned_store_needs_times(bench):
     with pytest.raises(ValueError, match="rates"):
-        bench.task.restore_batch("rates", pa.array([b"b"]), pa.array([b"2"]), None, {})
+        bench.db.restore_batch("rates", pa.array([b"b"]), pa.array([b"2"]), None, {})
     with pytest.raises(ValueError, match="kv"):
-        bench.task.restore_batch("kv", pa.array([b"b"]), pa.array([b"2"]), pa.array([1]), {})
+        bench.db.restore_batch("kv", pa.array([b"b"]), pa.array([b"2"]), pa.array([1]), {})
 
 
-def test_a_checkpoint_is_a_task_of_its_own(bench, tmp_path):
+def test_a_checkpoint_is_a_database_of_its_own(bench, tmp_path):
     bench.kv.put(b"a", b"1")
     bench.rates.put(b"k", b"v", 5)
-    bench.task.commit({("log", 0): 1})
+    bench.db.commit({("log", 0): 1})
     bench.kv.put(b"b", b"not committed")
-    bench.task.checkpoint(tmp_path / "copy")
-    bench.task.rollback()
+    bench.db.checkpoint(tmp_path / "copy")
+    bench.db.rollback()
     stores = [*KV, hf.stores.versioned("rates", history_retention=bench.rates.history_retention)]
-    with hf.open_task(tmp_path / "copy", stores) as copy:
+    with hf.open(tmp_path / "copy", stores) as copy:
         assert list(copy["kv"].range()) == [(b"a", b"1")]
         assert copy["rates"].get(b"k") == (b"v", 5, None)
         assert copy.committed_offset(("log", 0)) == 1
@@ -454,72 +454,72 @@ def test_a_checkpoint_is_a_task_of_its_own(bench, tmp_path):
         copy.commit()
     assert bench.kv.get(b"a") == b"1"
     with pytest.raises(ValueError, match="exists already"):
-        bench.task.checkpoint(tmp_path / "copy")
+        bench.db.checkpoint(tmp_path / "copy")
 
 
 def test_a_directory_that_was_deleted_is_made_anew(open_bench):
     bench = open_bench()
     bench.kv.put(b"a", b"1")
     bench.reopen()
-    bench.task.close()
+    bench.db.close()
     shutil.rmtree(bench.path)
-    with hf.open_task(bench.path, KV) as task:
-        assert list(task["kv"].range()) == []
+    with hf.open(bench.path, KV) as db:
+        assert list(db["kv"].range()) == []
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (
-            lambda task: task["kv"].read_only("read_committed"),
+            lambda db: db["kv"].read_only("read_committed"),
             r"isolation_level is 'read_committed'; wanted: one of Isol",
         ),
-        (lambda task: task["v"].read_only(hf.Durability.SYNC), "isolation_level is <Durability"),
-        (lambda task: task.position("read_committed"), "isolation_level is 'read_committed'"),
+        (lambda db: db["v"].read_only(hf.Durability.SYNC), "isolation_level is <Durability"),
+        (lambda db: db.position("read_committed"), "isolation_level is 'read_committed'"),
         (
-            lambda task: task["kv"].read_only(position_bound=hf.Position()),
+            lambda db: db["kv"].read_only(position_bound=hf.Position()),
             "position_bound is a Position; wanted: a PositionBound",
         ),
-        (lambda task: hf.PositionBound.at({"a": {0: 1}}), "position is a dict; wanted: a Position"),
-        (lambda task: hf.Position({"a": 1}), "offsets is .*; wanted: a mapping of topics"),
-        (lambda task: hf.Position([("a", 0, 1)]), "offsets is .*; wanted: a mapping of topics"),
-        (lambda task: hf.Position().merge({"a": {0: 1}}), "other is a dict; wanted: a Position"),
+        (lambda db: hf.PositionBound.at({"a": {0: 1}}), "position is a dict; wanted: a Position"),
+        (lambda db: hf.Position({"a": 1}), "offsets is .*; wanted: a mapping of topics"),
+        (lambda db: hf.Position([("a", 0, 1)]), "offsets is .*; wanted: a mapping of topics"),
+        (lambda db: hf.Position().merge({"a": {0: 1}}), "other is a dict; wanted: a Position"),
         (
-            lambda task: task.commit([("log", 0, 1)]),
+            lambda db: db.commit([("log", 0, 1)]),
             "changelog_offsets is .*; wanted: a mapping of",
         ),
-        (lambda task: task.commit({"log": 1}), "changelog_offsets is .*; wanted: a mapping of"),
-        (lambda task: task.recover([("log", 0)]), "changelog_offsets is .*; wanted: a mapping of"),
-        (lambda task: task.committed_offset("log"), "partition is 'log'; wanted:"),
+        (lambda db: db.commit({"log": 1}), "changelog_offsets is .*; wanted: a mapping of"),
+        (lambda db: db.recover([("log", 0)]), "changelog_offsets is .*; wanted: a mapping of"),
+        (lambda db: db.committed_offset("log"), "partition is 'log'; wanted:"),
         (
-            lambda task: hf.open_task(None, [], rocksdb_options=[("a", "b")]),
+            lambda db: hf.open(None, [], rocksdb_options=[("a", "b")]),
             "rocksdb_options is .*; wanted: a mapping of",
         ),
         (
-            lambda task: hf.open_task(None, [], rocksdb_options={"a": 1}),
+            lambda db: hf.open(None, [], rocksdb_options={"a": 1}),
             "rocksdb_options is .*; wanted: a mapping of",
         ),
         (
-            lambda task: hf.open_task(None, hf.stores.key_value("a")),
+            lambda db: hf.open(None, hf.stores.key_value("a")),
             "stores is a StoreBuilder; wanted: a sequence",
         ),
     ],
 )
 def test_a_wrong_type_at_the_edge_names_the_argument(call, words):
     with (
-        hf.open_task(
+        hf.open(
             None, [hf.stores.key_value("kv"), hf.stores.versioned("v", history_retention=1)]
-        ) as task,
+        ) as db,
         pytest.raises(TypeError, match=words),
     ):
-        call(task)
+        call(db)
 
 
 @pytest.mark.parametrize("path", ["", " "])
 def test_a_path_that_is_empty_is_no_folder(path: str, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
-        ValueError, match="path is empty: give a folder, or None for a task in memory"
+        ValueError, match="path is empty: give a folder, or None for a database in memory"
     ):
-        hf.open_task(path, KV)
+        hf.open(path, KV)
     assert not list(tmp_path.iterdir())

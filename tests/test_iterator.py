@@ -10,10 +10,10 @@ import holdfast as hf
 
 
 @pytest.fixture
-def task(tmp_path):
+def db(tmp_path):
     stores = [hf.stores.key_value("kv"), hf.stores.versioned("rates", history_retention=10**9)]
-    with hf.open_task(tmp_path / "db", stores, durability=hf.Durability.CHANGELOG) as task:
-        yield task
+    with hf.open(tmp_path / "db", stores, durability=hf.Durability.CHANGELOG) as db:
+        yield db
 
 
 def key(number: int) -> bytes:
@@ -21,27 +21,27 @@ def key(number: int) -> bytes:
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7, 8, 9, 23, 24, 25, 2_000])
-def test_a_scan_of_any_length_has_all_rows_once(task, rows):
+def test_a_scan_of_any_length_has_all_rows_once(db, rows):
     for number in range(rows):
-        task["kv"].put(key(number), b"v%d" % number)
-        task["rates"].put(key(number), b"v%d" % number, number)
+        db["kv"].put(key(number), b"v%d" % number)
+        db["rates"].put(key(number), b"v%d" % number, number)
         if number == rows // 2:
-            task.commit()
+            db.commit()
     wanted = [(key(number), b"v%d" % number) for number in range(rows)]
-    assert list(task["kv"].range()) == wanted
-    assert list(task["kv"].range(reverse=True)) == wanted[::-1]
-    assert [(found, record.value) for found, record in task["rates"].scan()] == wanted
+    assert list(db["kv"].range()) == wanted
+    assert list(db["kv"].range(reverse=True)) == wanted[::-1]
+    assert [(found, record.value) for found, record in db["rates"].scan()] == wanted
 
 
-def test_rows_larger_than_a_chunk_come_whole(task):
+def test_rows_larger_than_a_chunk_come_whole(db):
     wanted = [(key(number), bytes([number]) * 100_000) for number in range(20)]
-    task["kv"].put_all(wanted)
-    assert list(task["kv"].range()) == wanted
+    db["kv"].put_all(wanted)
+    assert list(db["kv"].range()) == wanted
 
 
-def test_a_look_at_the_next_key_takes_nothing(task):
-    task["kv"].put_all([(key(number), b"") for number in range(30)])
-    with task["kv"].range() as scan:
+def test_a_look_at_the_next_key_takes_nothing(db):
+    db["kv"].put_all([(key(number), b"") for number in range(30)])
+    with db["kv"].range() as scan:
         for number in range(30):
             assert (scan.peek_next_key(), scan.peek_next_key()) == (key(number), key(number))
             assert next(scan) == (key(number), b"")
@@ -52,14 +52,14 @@ def test_a_look_at_the_next_key_takes_nothing(task):
 @pytest.mark.parametrize("store", ["kv", "text"])
 def test_a_loop_goes_on_where_the_iterator_stands(tmp_path, store):
     text = hf.stores.key_value("text", key=hf.serde.STRING, value=hf.serde.STRING)
-    with hf.open_task(
+    with hf.open(
         tmp_path / "other", [hf.stores.key_value("kv"), text], durability=hf.Durability.CHANGELOG
-    ) as task:
+    ) as db:
         rows = [
             (key(number), b"v") if store == "kv" else (f"{number:06}", "v") for number in range(30)
         ]
-        task[store].put_all(rows)
-        scan, found = task[store].range(), []
+        db[store].put_all(rows)
+        scan, found = db[store].range(), []
         found.append(next(scan))
         for row in scan:
             found.append(row)
@@ -72,11 +72,11 @@ def test_a_loop_goes_on_where_the_iterator_stands(tmp_path, store):
             list(scan)
 
 
-def test_an_iterator_at_its_end_stays_there_until_it_is_closed(task):
-    task["kv"].put_all([(key(number), b"") for number in range(20)])
-    scan = task["kv"].range()
+def test_an_iterator_at_its_end_stays_there_until_it_is_closed(db):
+    db["kv"].put_all([(key(number), b"") for number in range(20)])
+    scan = db["kv"].range()
     assert len(list(scan)) == 20
-    task["kv"].put(key(20), b"")
+    db["kv"].put(key(20), b"")
     for _ in range(2):
         with pytest.raises(StopIteration):
             next(scan)
@@ -88,24 +88,24 @@ def test_an_iterator_at_its_end_stays_there_until_it_is_closed(task):
 
 
 @pytest.mark.parametrize("taken", [0, 1, 8, 20])
-def test_rows_read_ahead_are_not_shown_after_the_end(task, taken):
-    task["kv"].put_all([(key(number), b"") for number in range(100)])
-    closed, ended = task["kv"].range(), task["kv"].range()
+def test_rows_read_ahead_are_not_shown_after_the_end(db, taken):
+    db["kv"].put_all([(key(number), b"") for number in range(100)])
+    closed, ended = db["kv"].range(), db["kv"].range()
     for _ in range(taken):
         next(closed), next(ended)
     closed.close()
     with pytest.raises(hf.errors.StoreClosedError, match="iterator is closed"):
         next(closed)
-    task.close()
+    db.close()
     with pytest.raises(hf.errors.StoreClosedError, match="store is closed"):
         next(ended)
     with pytest.raises(hf.errors.StoreClosedError, match="store is closed"):
         ended.peek_next_key()
 
 
-def test_threads_share_an_iterator_row_by_row(task):
-    task["kv"].put_all([(key(number), b"") for number in range(5_000)])
-    scan, found = task["kv"].range(), [[] for _ in range(4)]
+def test_threads_share_an_iterator_row_by_row(db):
+    db["kv"].put_all([(key(number), b"") for number in range(5_000)])
+    scan, found = db["kv"].range(), [[] for _ in range(4)]
 
     def read(rows):
         rows.extend(row for row, _ in scan)
@@ -123,17 +123,17 @@ def test_an_iterator_that_has_raised_goes_on_with_no_row(tmp_path):
     store, rows = hf.stores.window("w", retention=10_000, window_size=1), 1_000
     plain = {"compression": "kNoCompression", "disable_auto_compactions": "true"}
     options = {"durability": hf.Durability.CHANGELOG, "rocksdb_options": plain}
-    with hf.open_task(tmp_path / "db", [store], **options) as task:
+    with hf.open(tmp_path / "db", [store], **options) as db:
         for number in range(rows):
-            task["w"].put(key(number), b"value %06d" % number * 20, number)
-        task.commit()
+            db["w"].put(key(number), b"value %06d" % number * 20, number)
+        db.commit()
     # The keys come from one table and are whole, the value of one is damaged in the other.
     (damaged,) = [
         path for path in (tmp_path / "db").glob("*.sst") if b"value 000100" in path.read_bytes()
     ]
     damaged.write_bytes(damaged.read_bytes().replace(b"value 000100value", b"value 0001?0value", 1))
-    with hf.open_task(tmp_path / "db", [store], **options) as task:
-        scan, found = task["w"].all(), 0
+    with hf.open(tmp_path / "db", [store], **options) as db:
+        scan, found = db["w"].all(), 0
         with pytest.raises(hf.errors.StoreCorruptedError):
             for _ in scan:
                 found += 1

@@ -24,7 +24,7 @@ def column(*rows: bytes) -> pa.Array:
 
 
 @pytest.fixture
-def task():
+def db():
     stores = [
         hf.stores.key_value("kv"),
         hf.stores.timestamped_key_value("stamped"),
@@ -32,9 +32,9 @@ def task():
         hf.stores.window("w", window_size=10, retention=10),
         hf.stores.session("s", retention=10),
     ]
-    with hf.open_task(None, stores) as task:
-        task["kv"].put(b"earlier", b"1")
-        yield task
+    with hf.open(None, stores) as db:
+        db["kv"].put(b"earlier", b"1")
+        yield db
 
 
 BATCH, TIMES = (b"", TOO_LARGE), pa.array([1, 1])
@@ -63,12 +63,10 @@ KEYS = pa.array([b"a", b"b"])
         (lambda t: t["s"].put_batch(KEYS, TIMES, TIMES, column(*BATCH)), "row 1 of values"),
     ],
 )
-def test_a_key_or_value_of_more_than_a_gibibyte_is_refused_and_nothing_is_staged(
-    task, write, named
-):
+def test_a_key_or_value_of_more_than_a_gibibyte_is_refused_and_nothing_is_staged(db, write, named):
     with pytest.raises(ValueError, match=named):
-        write(task)
-    assert [task[name].stream_time for name in ("v", "w", "s")] == [None, None, None]
-    task.commit()
-    assert list(task["kv"].range()) == [(b"earlier", b"1")]
-    assert list(task["stamped"].range()) == []
+        write(db)
+    assert [db[name].stream_time for name in ("v", "w", "s")] == [None, None, None]
+    db.commit()
+    assert list(db["kv"].range()) == [(b"earlier", b"1")]
+    assert list(db["stamped"].range()) == []

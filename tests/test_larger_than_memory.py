@@ -29,17 +29,17 @@ def keys(batch):
 
 buffer = pa.py_buffer(os.urandom(VALUE * ROWS))
 values = pa.FixedSizeBinaryArray.from_buffers(pa.binary(VALUE), ROWS, [None, buffer])
-with hf.open_task(sys.argv[1], [hf.stores.key_value("kv")]) as task:
+with hf.open(sys.argv[1], [hf.stores.key_value("kv")]) as db:
     before = peak()
     for batch in range(BATCHES):
-        task["kv"].put_batch(keys(batch), values)
-    task.commit({("log", 0): 1})
+        db["kv"].put_batch(keys(batch), values)
+    db.commit({("log", 0): 1})
     used = peak() - before
-with hf.open_task(sys.argv[1], [hf.stores.key_value("kv")]) as task:
+with hf.open(sys.argv[1], [hf.stores.key_value("kv")]) as db:
     wanted = values.cast(pa.binary())
-    found = (pa.array(task["kv"].get_batch(keys(batch))) for batch in range(BATCHES))
+    found = (pa.array(db["kv"].get_batch(keys(batch))) for batch in range(BATCHES))
     same = all(batch.equals(wanted) for batch in found)
-    written, offset = ROWS * (16 + VALUE) * BATCHES, task.committed_offset(("log", 0))
+    written, offset = ROWS * (16 + VALUE) * BATCHES, db.committed_offset(("log", 0))
     print(json.dumps({"used": used, "same": same, "bytes": written, "offset": offset}))
 """
 

@@ -19,8 +19,8 @@ def peak():
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
 
-with hf.open_task(sys.argv[1], [hf.stores.versioned("v", history_retention=10**9)]) as task:
-    v = task["v"]
+with hf.open(sys.argv[1], [hf.stores.versioned("v", history_retention=10**9)]) as db:
+    v = db["v"]
     scans = {
         "versions": lambda: next(v.versions(b"k", 0, 10**9, descending=False))[1].timestamp,
         "versions_range": lambda: next(v.versions_range(None, None, 0, 10**9))[1].timestamp,
@@ -35,14 +35,14 @@ with hf.open_task(sys.argv[1], [hf.stores.versioned("v", history_retention=10**9
 
 
 def test_the_first_of_many_versions_takes_memory_for_a_few(memory_path: Path):
-    with hf.open_task(memory_path, [hf.stores.versioned("v", history_retention=10**9)]) as task:
+    with hf.open(memory_path, [hf.stores.versioned("v", history_retention=10**9)]) as db:
         for begin in range(0, COUNT, 2_000):
             times = range(begin, begin + 2_000)
             values = pa.array([at.to_bytes(8, "big") * (VALUE // 8) for at in times])
-            task["v"].put_batch(pa.array([b"k"] * len(times)), values, pa.array(times))
-            task.commit()
-        task["v"].put(b"l", b"", COUNT)
-        task.commit()
+            db["v"].put_batch(pa.array([b"k"] * len(times)), values, pa.array(times))
+            db.commit()
+        db["v"].put(b"l", b"", COUNT)
+        db.commit()
     told = {
         name: (int(first), int(grown))
         for name, first, grown in map(str.split, run_script(READ, memory_path).splitlines())

@@ -1,4 +1,4 @@
-"""`Task.metrics`: what it counts, what it is called, and the same for Prometheus."""
+"""`Database.metrics`: what it counts, what it is called, and the same for Prometheus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 import holdfast as hf
-from holdfast.metrics import StoreMetrics, TaskMetrics
+from holdfast.metrics import DatabaseMetrics, StoreMetrics
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 PAGE = (Path(__file__).parents[1] / "docs/metrics.md").read_text()
@@ -29,25 +29,25 @@ SECOND = 1_000_000
 LATE = 7_200 * SECOND
 
 
-def open_task(path, level=hf.MetricsLevel.INFO):
-    return hf.open_task(path, BUILDERS, metrics_level=level)
+def open_database(path, level=hf.MetricsLevel.INFO):
+    return hf.open(path, BUILDERS, metrics_level=level)
 
 
 @pytest.fixture(params=[hf.MetricsLevel.INFO, hf.MetricsLevel.DEBUG], ids=["info", "debug"])
-def task(request, tmp_path):
-    with open_task(tmp_path / "db", request.param) as task:
-        yield task
+def db(request, tmp_path):
+    with open_database(tmp_path / "db", request.param) as db:
+        yield db
 
 
 @pytest.fixture
 def debug(tmp_path):
-    with open_task(tmp_path / "db", hf.MetricsLevel.DEBUG) as task:
-        yield task
+    with open_database(tmp_path / "db", hf.MetricsLevel.DEBUG) as db:
+        yield db
 
 
-def counts(task, store):
+def counts(db, store):
     """What a store's totals say of calls and records, those that are 0 left out."""
-    figures = task.metrics()["stores"][store]
+    figures = db.metrics()["stores"][store]
     ours = {
         name: value
         for name, value in figures.items()
@@ -60,8 +60,8 @@ def counts(task, store):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_each_call_on_a_key_value_store_is_counted_once(task):
-    kv = task["kv"]
+def test_each_call_on_a_key_value_store_is_counted_once(db):
+    kv = db["kv"]
     kv.put(b"a", b"1")
     kv.put(b"b", b"2")
     kv.put_if_absent(b"c", b"3")
@@ -77,7 +77,7 @@ def test_each_call_on_a_key_value_store_is_counted_once(task):
     kv.delete_batch(pa.array([b"g"]))
     list(kv.range_batches(b"a"))
     kv.delete_range(b"x", b"y")
-    assert counts(task, "kv") == {
+    assert counts(db, "kv") == {
         "put": 2,
         "put-if-absent": 1,
         "put-all": 1,
@@ -97,8 +97,8 @@ def test_each_call_on_a_key_value_store_is_counted_once(task):
     }
 
 
-def test_each_call_on_a_timestamped_store_is_counted_once(task):
-    store = task["stamped"]
+def test_each_call_on_a_timestamped_store_is_counted_once(db):
+    store = db["stamped"]
     store.put(b"a", b"1", 1)
     store.put_if_absent(b"b", b"2", 1)
     store.delete(b"a")
@@ -109,7 +109,7 @@ def test_each_call_on_a_timestamped_store_is_counted_once(task):
     store.put_batch(pa.array([b"g", b"h"]), pa.array([b"7", None]), pa.array([1, 2]))
     store.get_batch(pa.array([b"g", b"h", b"i"]))
     store.delete_batch(pa.array([b"g"]))
-    assert counts(task, "stamped") == {
+    assert counts(db, "stamped") == {
         "put": 1,
         "put-if-absent": 1,
         "delete": 1,
@@ -129,13 +129,13 @@ def test_each_call_on_a_timestamped_store_is_counted_once(task):
 @pytest.mark.parametrize("kind", [hf.stores.key_value, hf.stores.timestamped_key_value])
 def test_a_prefix_scan_of_struct_keys_is_counted_as_one(kind):
     key = hf.serde.struct(pa.schema([("a", pa.string()), ("b", pa.int64())]))
-    with hf.open_task(None, [kind("s", key=key)]) as task:
-        list(task["s"].prefix_scan(("x",)))
-        assert counts(task, "s") == {"prefix-scan": 1}
+    with hf.open(None, [kind("s", key=key)]) as db:
+        list(db["s"].prefix_scan(("x",)))
+        assert counts(db, "s") == {"prefix-scan": 1}
 
 
-def test_each_call_on_a_versioned_store_is_counted_once(task):
-    store = task["versioned"]
+def test_each_call_on_a_versioned_store_is_counted_once(db):
+    store = db["versioned"]
     store.put(b"a", b"1", LATE)
     assert not store.put(b"a", b"0", 0).accepted
     store.delete(b"a", LATE + 5)
@@ -153,7 +153,7 @@ def test_each_call_on_a_versioned_store_is_counted_once(task):
         pa.array([b"1", b"2"]),
         pa.array([LATE, LATE]),
     )
-    assert counts(task, "versioned") == {
+    assert counts(db, "versioned") == {
         "put": 2,
         "delete": 1,
         "get": 3,
@@ -171,8 +171,8 @@ def test_each_call_on_a_versioned_store_is_counted_once(task):
     }
 
 
-def test_each_call_on_window_and_session_stores_is_counted_once(task):
-    window, session = task["window"], task["session"]
+def test_each_call_on_window_and_session_stores_is_counted_once(db):
+    window, session = db["window"], db["session"]
     window.put(b"a", b"1", LATE)
     window.put(b"a", b"1", 0)
     window.fetch(b"a", LATE)
@@ -181,7 +181,7 @@ def test_each_call_on_window_and_session_stores_is_counted_once(task):
     window.put_batch(pa.array([b"a", b"b"]), pa.array([b"1", b"2"]), pa.array([LATE, LATE]))
     window.fetch_batch(pa.array([b"a"]), pa.array([LATE]))
     window.fetch_batch(pa.array([b"a", b"b"]), pa.array([LATE, LATE]), pa.array([LATE, LATE]))
-    assert counts(task, "window") == {
+    assert counts(db, "window") == {
         "put": 2,
         "fetch": 2,
         "all": 1,
@@ -196,24 +196,24 @@ def test_each_call_on_window_and_session_stores_is_counted_once(task):
     session.remove(hf.WindowedKey(b"a", LATE, LATE))
     session.fetch_session(b"a", LATE, LATE)
     list(session.find_sessions(b"a", 0, LATE))
-    assert counts(task, "session") == {"put": 1, "remove": 1, "fetch": 2}
+    assert counts(db, "session") == {"put": 1, "remove": 1, "fetch": 2}
 
 
-def test_a_restore_is_counted_by_batch_and_record(task):
-    task.restore_batch("kv", pa.array([b"a", b"b"]), pa.array([b"1", None]), None, {("t", 0): 2})
+def test_a_restore_is_counted_by_batch_and_record(db):
+    db.restore_batch("kv", pa.array([b"a", b"b"]), pa.array([b"1", None]), None, {("t", 0): 2})
     rows = (pa.array([b"a"]), pa.array([b"1"]), pa.array([LATE]))
-    task.restore_batch("versioned", *rows, {("t", 1): 2})
-    task.restore_batch("stamped", *rows, {("t", 2): 2})
-    task.restore_batch("window", *rows, {("t", 3): 2})
-    assert counts(task, "kv") == {"restore": 1, "restore-records": 2}
+    db.restore_batch("versioned", *rows, {("t", 1): 2})
+    db.restore_batch("stamped", *rows, {("t", 2): 2})
+    db.restore_batch("window", *rows, {("t", 3): 2})
+    assert counts(db, "kv") == {"restore": 1, "restore-records": 2}
     for store in ("versioned", "stamped", "window"):
-        assert counts(task, store) == {"restore": 1, "restore-records": 1}
+        assert counts(db, store) == {"restore": 1, "restore-records": 1}
 
 
-def test_commits_are_the_tasks_and_each_stores(task):
-    task["kv"].put(b"a", b"1")
-    task.commit()
-    metrics = task.metrics()
+def test_commits_are_the_databases_and_each_stores(db):
+    db["kv"].put(b"a", b"1")
+    db.commit()
+    metrics = db.metrics()
     for figures in (metrics, *metrics["stores"].values()):
         assert figures["commit-total"] == 1
         assert 0 < figures["commit-latency-avg"] <= figures["commit-latency-max"] < 60
@@ -226,29 +226,29 @@ def test_commits_are_the_tasks_and_each_stores(task):
         )
 
 
-def test_uncommitted_bytes_are_told_by_store(task):
-    task["kv"].put(b"a", bytes(1_000))
-    metrics = task.metrics()
+def test_uncommitted_bytes_are_told_by_store(db):
+    db["kv"].put(b"a", bytes(1_000))
+    metrics = db.metrics()
     stores = metrics["stores"]
     assert (
         stores["kv"]["uncommitted-bytes"]
         == metrics["uncommitted-bytes"]
-        == task.approximate_num_uncommitted_bytes
+        == db.approximate_num_uncommitted_bytes
         > 1_000
     )
     assert stores["versioned"]["uncommitted-bytes"] == 0
-    task.commit()
-    assert task.metrics()["stores"]["kv"]["uncommitted-bytes"] == 0
+    db.commit()
+    assert db.metrics()["stores"]["kv"]["uncommitted-bytes"] == 0
 
 
-def test_an_iterator_is_open_from_its_opening_to_its_end(task):
-    task["kv"].put(b"a", b"1")
+def test_an_iterator_is_open_from_its_opening_to_its_end(db):
+    db["kv"].put(b"a", b"1")
 
     def figures():
-        return task.metrics()["stores"]["kv"]
+        return db.metrics()["stores"]["kv"]
 
     assert figures()["num-open-iterators"] == figures()["oldest-iterator-open-since-ms"] == 0
-    first, second = task["kv"].range(), task["kv"].range_batches()
+    first, second = db["kv"].range(), db["kv"].range_batches()
     assert figures()["num-open-iterators"] == 2
     assert figures()["oldest-iterator-open-since-ms"] > 1_700_000_000_000
     assert figures()["iterator-duration-max"] == 0
@@ -260,16 +260,16 @@ def test_an_iterator_is_open_from_its_opening_to_its_end(task):
 
 
 @pytest.mark.parametrize("store", ["kv", "stamped", "versioned", "window", "session"])
-def test_iterators_of_every_kind_are_counted(task, store):
+def test_iterators_of_every_kind_are_counted(db, store):
     read, arguments = {
         "versioned": ("scan", ()),
         "window": ("all", ()),
         "session": ("find_sessions", (b"a", 0, 1)),
     }.get(store, ("range", ()))
-    opened = getattr(task[store], read)(*arguments)
-    assert task.metrics()["stores"][store]["num-open-iterators"] == 1
+    opened = getattr(db[store], read)(*arguments)
+    assert db.metrics()["stores"][store]["num-open-iterators"] == 1
     opened.close()
-    assert task.metrics()["stores"][store]["num-open-iterators"] == 0
+    assert db.metrics()["stores"][store]["num-open-iterators"] == 0
 
 
 @pytest.mark.parametrize(
@@ -282,36 +282,36 @@ def test_iterators_of_every_kind_are_counted(task, store):
     ],
     ids=["rows", "no rows", "batches", "stream"],
 )
-def test_what_is_read_to_its_end_is_closed_though_it_is_kept(task, read):
-    task["kv"].put_all([(b"%d" % number, b"") for number in range(20)])
-    opened = read(task["kv"])
-    assert task.metrics()["stores"]["kv"]["num-open-iterators"] == 1
+def test_what_is_read_to_its_end_is_closed_though_it_is_kept(db, read):
+    db["kv"].put_all([(b"%d" % number, b"") for number in range(20)])
+    opened = read(db["kv"])
+    assert db.metrics()["stores"]["kv"]["num-open-iterators"] == 1
     list(opened)
-    assert task.metrics()["stores"]["kv"]["num-open-iterators"] == 0
+    assert db.metrics()["stores"]["kv"]["num-open-iterators"] == 0
     with pytest.raises(StopIteration):
         next(opened)
 
 
-def test_segments_that_stream_time_passes_are_expired(task):
+def test_segments_that_stream_time_passes_are_expired(db):
     for at in (LATE, 2 * LATE):
-        task["versioned"].put(b"a", b"1", at)
-        task["window"].put(b"a", b"1", at)
-        task.commit()
+        db["versioned"].put(b"a", b"1", at)
+        db["window"].put(b"a", b"1", at)
+        db.commit()
     # What a view of the commit before can still read expires with the commit after it.
-    task.commit({("t", 0): 1})
-    assert counts(task, "versioned")["expired-segments"] == 120
-    assert counts(task, "window")["expired-segments"] > 0
+    db.commit({("t", 0): 1})
+    assert counts(db, "versioned")["expired-segments"] == 120
+    assert counts(db, "window")["expired-segments"] > 0
 
 
 def test_calls_for_one_record_are_timed_at_debug_only(tmp_path):
-    with open_task(tmp_path / "info") as task:
-        task["kv"].get(b"a")
-        assert "get-latency-avg" not in task.metrics()["stores"]["kv"]
-        task["kv"].get_batch(pa.array([b"a"]))
-        assert task.metrics()["stores"]["kv"]["get-batch-latency-avg"] > 0
-    with open_task(tmp_path / "debug", hf.MetricsLevel.DEBUG) as task:
-        task["kv"].get(b"a")
-        figures = task.metrics()["stores"]["kv"]
+    with open_database(tmp_path / "info") as db:
+        db["kv"].get(b"a")
+        assert "get-latency-avg" not in db.metrics()["stores"]["kv"]
+        db["kv"].get_batch(pa.array([b"a"]))
+        assert db.metrics()["stores"]["kv"]["get-batch-latency-avg"] > 0
+    with open_database(tmp_path / "debug", hf.MetricsLevel.DEBUG) as db:
+        db["kv"].get(b"a")
+        figures = db.metrics()["stores"]["kv"]
         assert 0 < figures["get-latency-avg"] <= figures["get-latency-max"] < 60
 
 
@@ -328,21 +328,21 @@ def test_rocksdb_counts_at_debug(debug):
     assert metrics["stores"]["versioned"]["num-entries-active-mem-table"] == 0
 
 
-def test_rocksdb_counts_are_of_their_own_task(tmp_path):
+def test_rocksdb_counts_are_of_their_own_database(tmp_path):
     with (
-        open_task(tmp_path / "a", hf.MetricsLevel.DEBUG) as a,
-        open_task(tmp_path / "b", hf.MetricsLevel.DEBUG) as b,
+        open_database(tmp_path / "a", hf.MetricsLevel.DEBUG) as a,
+        open_database(tmp_path / "b", hf.MetricsLevel.DEBUG) as b,
     ):
         a["kv"].put(b"a", bytes(100_000))
         a.commit()
         assert b.metrics()["bytes-written-total"] < 100_000 < a.metrics()["bytes-written-total"]
 
 
-def test_metrics_of_a_closed_task_are_an_error(tmp_path):
-    task = open_task(tmp_path / "db")
-    task.close()
+def test_metrics_of_a_closed_database_are_an_error(tmp_path):
+    db = open_database(tmp_path / "db")
+    db.close()
     with pytest.raises(hf.errors.StoreClosedError):
-        task.metrics()
+        db.metrics()
 
 
 # --- what they are called
@@ -360,33 +360,33 @@ def of_page(heading):
     }
 
 
-def of_tasks(tmp_path):
-    """The same of a task and of its stores, as the extension tells it."""
+def of_databases(tmp_path):
+    """The same of a database and of its stores, as the extension tells it."""
     found = {}
     for level in (hf.MetricsLevel.DEBUG, hf.MetricsLevel.INFO):
-        with open_task(tmp_path / level.name, level) as task:
-            figures, stores = task._core.metrics()
+        with open_database(tmp_path / level.name, level) as db:
+            figures, stores = db._core.metrics()
             of_stores = [figure for _, figures in stores for figure in figures]
-            for scope, those in (("task", figures), ("store", of_stores)):
+            for scope, those in (("database", figures), ("store", of_stores)):
                 found.setdefault(scope, {}).update(
                     {name: (unit, level.name) for name, _, unit, _ in those}
                 )
-    return found["task"], found["store"]
+    return found["database"], found["store"]
 
 
 def test_the_page_lists_exactly_what_there_is(tmp_path):
-    task, store = of_tasks(tmp_path)
-    assert of_page("A task") == task
+    db, store = of_databases(tmp_path)
+    assert of_page("A database") == db
     assert of_page("A store") == store
 
 
 def test_the_types_name_exactly_what_there_is(debug):
     metrics = debug.metrics()
-    in_info = {name for name, (_, level) in of_page("A task").items() if level == "INFO"}
-    assert set(TaskMetrics.__annotations__) == set(metrics)
+    in_info = {name for name, (_, level) in of_page("A database").items() if level == "INFO"}
+    assert set(DatabaseMetrics.__annotations__) == set(metrics)
     assert {
         name
-        for name, of in TaskMetrics.__annotations__.items()
+        for name, of in DatabaseMetrics.__annotations__.items()
         if get_origin(of) is not NotRequired
     } - {"stores"} == in_info
     assert set(StoreMetrics.__annotations__) == {
@@ -397,7 +397,7 @@ def test_the_types_name_exactly_what_there_is(debug):
 def test_values_have_the_types_that_are_named(debug):
     metrics = debug.metrics()
     for figures, types in [
-        (metrics, TaskMetrics),
+        (metrics, DatabaseMetrics),
         *((of_store, StoreMetrics) for of_store in metrics["stores"].values()),
     ]:
         for name, value in figures.items():
@@ -419,7 +419,7 @@ def test_the_text_is_read_back_by_prometheus_own_parser(debug):
         for family in families.values()
         for sample in family.samples
     }
-    assert {sample.labels["task"] for sample in read.values()} == {"orders"}
+    assert {sample.labels["database"] for sample in read.values()} == {"orders"}
     assert families["holdfast_store_put"].type == "counter"
     assert families["holdfast_task_uncommitted_bytes"].type == "gauge"
     assert read["holdfast_store_put_total", "kv"].value == 1
@@ -429,16 +429,16 @@ def test_the_text_is_read_back_by_prometheus_own_parser(debug):
 
     metrics = debug.metrics()
     stores = metrics["stores"]
-    wanted = {(named("task", name), None) for name in metrics if name != "stores"}
+    wanted = {(named("database", name), None) for name in metrics if name != "stores"}
     wanted |= {
         (named("store", name), store) for store, figures in stores.items() for name in figures
     }
     assert set(read) == wanted
 
 
-def test_a_collector_shows_many_tasks_and_forgets_closed_ones(tmp_path):
+def test_a_collector_shows_many_databases_and_forgets_closed_ones(tmp_path):
     registry = CollectorRegistry()
-    with open_task(tmp_path / "a") as a, open_task(None) as b:
+    with open_database(tmp_path / "a") as a, open_database(None) as b:
         registry.register(hf.metrics.Collector({"a": a, "b": b}))
 
         def labels():
@@ -448,17 +448,17 @@ def test_a_collector_shows_many_tasks_and_forgets_closed_ones(tmp_path):
                 for family in text_string_to_metric_families(text)
                 for sample in family.samples
             ]
-            return {sample.labels["task"] for sample in samples}
+            return {sample.labels["database"] for sample in samples}
 
         assert labels() == {"a", "b"}
         a.close()
         assert labels() == {"b"}
 
 
-def test_a_task_that_is_closed_during_a_scrape_is_left_out():
+def test_a_database_that_is_closed_during_a_scrape_is_left_out():
     with (
-        hf.open_task(None, [hf.stores.key_value("kv")]) as a,
-        hf.open_task(None, [hf.stores.key_value("kv")]) as b,
+        hf.open(None, [hf.stores.key_value("kv")]) as a,
+        hf.open(None, [hf.stores.key_value("kv")]) as b,
     ):
         # Closed by another thread between any look at it and its figures.
         class Closing:
@@ -470,4 +470,6 @@ def test_a_task_that_is_closed_during_a_scrape_is_left_out():
                 return a._core
 
         families = hf.metrics.Collector({"a": Closing(), "b": b}).collect()
-        assert {sample.labels["task"] for family in families for sample in family.samples} == {"b"}
+        assert {sample.labels["database"] for family in families for sample in family.samples} == {
+            "b"
+        }

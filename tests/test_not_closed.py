@@ -1,4 +1,6 @@
-"""Tasks that nobody closes: what becomes of them when they are let go, and at the program's end."""
+"""Databases that nobody closes: what becomes of them when they are let go, and at the program's
+end.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ logging.basicConfig(level=sys.argv[2], stream=io.StringIO())
 
 def job(number):
     store = hf.stores.versioned("v", history_retention=5, segment_interval=1)
-    task = hf.open_task(f"{sys.argv[1]}/{number}", [store])
+    db = hf.open(f"{sys.argv[1]}/{number}", [store])
     for i in range(3):
-        task["v"].put(b"k", b"v", i * 100)
-        task.commit()
-    return task
+        db["v"].put(b"k", b"v", i * 100)
+        db.commit()
+    return db
 """
 LET_GO = """
 for number in range(20):
@@ -28,29 +30,29 @@ for number in range(20):
 print("done")
 """
 END = """
-task = job(0)
+db = job(0)
 print("done")
 """
 SAID = """
 class Words(logging.Handler):
     def emit(self, record):
-        if record.name == "holdfast_core.task.reclaim":
+        if record.name == "holdfast_core.db.reclaim":
             said.add(record.threadName)
 
 said = set()
 logging.getLogger().addHandler(Words())
-task = job(0)
+db = job(0)
 for i in range(3, 100_000):
-    task["v"].put(b"k", b"v", i * 100)
-    task.commit()
+    db["v"].put(b"k", b"v", i * 100)
+    db.commit()
     if said:
         break
 print(said)
 """
 END_WITHOUT_DROP = """
 import ctypes
-task = job(0)
-ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
+db = job(0)
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(db))
 print("done")
 """
 
@@ -59,7 +61,7 @@ print("done")
 @pytest.mark.parametrize(
     "script", [LET_GO, END, END_WITHOUT_DROP], ids=["let go", "end", "end without a drop"]
 )
-def test_a_task_that_was_not_closed_holds_nobody_up(tmp_path, script, level):
+def test_a_database_that_was_not_closed_holds_nobody_up(tmp_path, script, level):
     assert run_script(SETUP + script, tmp_path, level) == "done\n"
 
 

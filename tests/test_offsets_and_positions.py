@@ -13,7 +13,7 @@ COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCO
 
 
 def two(path, **options):
-    return hf.open_task(
+    return hf.open(
         path,
         [hf.stores.key_value("kept"), hf.stores.key_value("lost", persistent=False)],
         **options,
@@ -21,108 +21,106 @@ def two(path, **options):
 
 
 def test_a_store_that_lost_its_data_says_so_and_its_neighbours_keep_their_offsets(tmp_path):
-    with two(tmp_path / "db") as task:
-        task["kept"].put(b"k", b"v")
-        task["lost"].put(b"k", b"v")
-        task.commit({LOG: 7})
-        assert task.committed_offset(LOG) == 7
-    with two(tmp_path / "db") as task:
-        assert task["kept"].committed_offset(LOG) == 7
-        assert task["lost"].committed_offset(LOG) is None
-        assert task.committed_offset(LOG) is None
-        assert task.committed_offsets() == {}
-        assert task["lost"].get(b"k") is None
-        task.restore_batch("lost", pa.array([b"k"]), pa.array([b"v"]), None, {LOG: 7})
-        assert task["lost"].get(b"k") == b"v"
-        assert task.committed_offset(LOG) == 7
+    with two(tmp_path / "db") as db:
+        db["kept"].put(b"k", b"v")
+        db["lost"].put(b"k", b"v")
+        db.commit({LOG: 7})
+        assert db.committed_offset(LOG) == 7
+    with two(tmp_path / "db") as db:
+        assert db["kept"].committed_offset(LOG) == 7
+        assert db["lost"].committed_offset(LOG) is None
+        assert db.committed_offset(LOG) is None
+        assert db.committed_offsets() == {}
+        assert db["lost"].get(b"k") is None
+        db.restore_batch("lost", pa.array([b"k"]), pa.array([b"v"]), None, {LOG: 7})
+        assert db["lost"].get(b"k") == b"v"
+        assert db.committed_offset(LOG) == 7
 
 
-def test_the_task_stands_where_its_furthest_behind_store_does(tmp_path):
-    with two(tmp_path / "db") as task:
-        task.commit({LOG: 9, OTHER: 3})
-        task.restore_batch("lost", pa.array([b"k"]), pa.array([b"v"]), None, {LOG: 4})
-        assert (task["kept"].committed_offset(LOG), task["lost"].committed_offset(LOG)) == (9, 4)
-        assert task.committed_offset(LOG) == 4
-        assert task.committed_offsets() == {LOG: 4, OTHER: 3}
+def test_the_database_stands_where_its_furthest_behind_store_does(tmp_path):
+    with two(tmp_path / "db") as db:
+        db.commit({LOG: 9, OTHER: 3})
+        db.restore_batch("lost", pa.array([b"k"]), pa.array([b"v"]), None, {LOG: 4})
+        assert (db["kept"].committed_offset(LOG), db["lost"].committed_offset(LOG)) == (9, 4)
+        assert db.committed_offset(LOG) == 4
+        assert db.committed_offsets() == {LOG: 4, OTHER: 3}
 
 
 def test_a_store_added_later_has_no_offset(tmp_path):
-    with hf.open_task(tmp_path / "db", [hf.stores.key_value("kept")]) as task:
-        task.commit({LOG: 7})
-    with hf.open_task(
-        tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("new")]
-    ) as task:
-        assert (task["kept"].committed_offset(LOG), task["new"].committed_offset(LOG)) == (7, None)
-        # Who goes on from where the task stands must not pass the new store over.
-        assert task.committed_offset(LOG) is None
-        assert task.committed_offsets() == {}
-        task.restore_batch("new", pa.array([b"k"]), pa.array([b"v"]), None, {LOG: 7})
-        assert task.committed_offset(LOG) == 7
-    with hf.open_task(
+    with hf.open(tmp_path / "db", [hf.stores.key_value("kept")]) as db:
+        db.commit({LOG: 7})
+    with hf.open(tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("new")]) as db:
+        assert (db["kept"].committed_offset(LOG), db["new"].committed_offset(LOG)) == (7, None)
+        # Who goes on from where the database stands must not pass the new store over.
+        assert db.committed_offset(LOG) is None
+        assert db.committed_offsets() == {}
+        db.restore_batch("new", pa.array([b"k"]), pa.array([b"v"]), None, {LOG: 7})
+        assert db.committed_offset(LOG) == 7
+    with hf.open(
         tmp_path / "db",
         [hf.stores.key_value("kept"), hf.stores.key_value("memory", persistent=False)],
-    ) as task:
-        assert (task["kept"].committed_offset(LOG), task.committed_offset(LOG)) == (7, None)
+    ) as db:
+        assert (db["kept"].committed_offset(LOG), db.committed_offset(LOG)) == (7, None)
 
 
 def test_a_store_that_was_made_while_others_were_left_out_has_no_offset(tmp_path):
     kept, new = hf.stores.key_value("kept"), hf.stores.key_value("new")
-    with hf.open_task(tmp_path / "db", [kept]) as task:
-        task.commit({LOG: 7})
-    with hf.open_task(tmp_path / "db", [new]) as task:
-        assert task.committed_offset(LOG) is None
-    with hf.open_task(tmp_path / "db", [kept, new]) as task:
-        assert (task["kept"].committed_offset(LOG), task["new"].committed_offset(LOG)) == (7, None)
-        assert (task.committed_offset(LOG), task.committed_offsets()) == (None, {})
+    with hf.open(tmp_path / "db", [kept]) as db:
+        db.commit({LOG: 7})
+    with hf.open(tmp_path / "db", [new]) as db:
+        assert db.committed_offset(LOG) is None
+    with hf.open(tmp_path / "db", [kept, new]) as db:
+        assert (db["kept"].committed_offset(LOG), db["new"].committed_offset(LOG)) == (7, None)
+        assert (db.committed_offset(LOG), db.committed_offsets()) == (None, {})
 
 
 def test_a_store_that_moves_from_memory_to_files_has_no_offset(tmp_path):
-    with hf.open_task(tmp_path / "db", [hf.stores.key_value("lost", persistent=False)]) as task:
-        task["lost"].put(b"k", b"v")
-        task.observe("orders", 0, 41)
-        task.commit({LOG: 7})
+    with hf.open(tmp_path / "db", [hf.stores.key_value("lost", persistent=False)]) as db:
+        db["lost"].put(b"k", b"v")
+        db.observe("orders", 0, 41)
+        db.commit({LOG: 7})
     for _ in range(2):
-        with hf.open_task(tmp_path / "db", [hf.stores.key_value("lost")]) as task:
-            assert task.committed_offset(LOG) is None
-            assert_lost(task["lost"])
-    with hf.open_task(tmp_path / "db", [hf.stores.key_value("lost")]) as task:
-        task.restore_batch("lost", pa.array([b"k"]), pa.array([b"v"]), None, {LOG: 7})
-    with hf.open_task(tmp_path / "db", [hf.stores.key_value("lost")]) as task:
-        assert (task.committed_offset(LOG), task["lost"].get(b"k")) == (7, b"v")
+        with hf.open(tmp_path / "db", [hf.stores.key_value("lost")]) as db:
+            assert db.committed_offset(LOG) is None
+            assert_lost(db["lost"])
+    with hf.open(tmp_path / "db", [hf.stores.key_value("lost")]) as db:
+        db.restore_batch("lost", pa.array([b"k"]), pa.array([b"v"]), None, {LOG: 7})
+    with hf.open(tmp_path / "db", [hf.stores.key_value("lost")]) as db:
+        assert (db.committed_offset(LOG), db["lost"].get(b"k")) == (7, b"v")
 
 
 def test_a_position_is_committed_and_rolled_back_with_the_writes(bench):
-    bench.task.observe("orders", 3, 41)
+    bench.db.observe("orders", 3, 41)
     bench.kv.put(b"k", b"v")
-    assert bench.task.position(UNCOMMITTED) == Position({"orders": {3: 41}})
-    assert bench.task.position(COMMITTED) == Position()
-    bench.task.rollback()
-    assert bench.task.position(UNCOMMITTED) == Position()
-    bench.task.observe("orders", 3, 42)
-    bench.task.commit()
-    bench.task.observe("orders", 3, 40)
-    bench.task.observe("orders", 4, 1)
-    assert bench.task.position(UNCOMMITTED) == Position({"orders": {3: 42, 4: 1}})
-    bench.task.commit()
+    assert bench.db.position(UNCOMMITTED) == Position({"orders": {3: 41}})
+    assert bench.db.position(COMMITTED) == Position()
+    bench.db.rollback()
+    assert bench.db.position(UNCOMMITTED) == Position()
+    bench.db.observe("orders", 3, 42)
+    bench.db.commit()
+    bench.db.observe("orders", 3, 40)
+    bench.db.observe("orders", 4, 1)
+    assert bench.db.position(UNCOMMITTED) == Position({"orders": {3: 42, 4: 1}})
+    bench.db.commit()
     bench.reopen()
-    assert bench.task.position() == Position({"orders": {3: 42, 4: 1}})
+    assert bench.db.position() == Position({"orders": {3: 42, 4: 1}})
 
 
 def test_a_position_is_in_no_data_scan(bench):
-    bench.task.observe("orders", 3, 41)
-    bench.task.commit({LOG: 1})
+    bench.db.observe("orders", 3, 41)
+    bench.db.commit({LOG: 1})
     assert list(bench.kv.range()) == []
 
 
 def test_a_query_is_answered_from_its_bound_on(bench):
     bench.kv.put(b"k", b"v")
-    bench.task.observe("orders", 3, 41)
+    bench.db.observe("orders", 3, 41)
     bound = PositionBound.at(Position({"orders": {3: 41}}))
     early = bench.kv.read_only(COMMITTED, position_bound=bound)
     with pytest.raises(hf.errors.NotUpToBoundError, match="nothing of orders partition 3"):
         early.get(b"k")
     assert bench.kv.read_only(UNCOMMITTED, position_bound=bound).get(b"k") == b"v"
-    bench.task.commit()
+    bench.db.commit()
     assert early.get(b"k") == b"v"
     with pytest.raises(hf.errors.NotUpToBoundError, match="41 of orders"):
         bench.rates.read_only(
@@ -146,72 +144,70 @@ def assert_lost(store):
 
 @pytest.mark.parametrize("offsets", [{LOG: 7}, None], ids=["offsets", "no offsets"])
 def test_a_store_that_lost_its_data_meets_no_bound_until_it_is_restored(tmp_path, offsets):
-    with two(tmp_path / "db") as task:
-        task.observe("orders", 0, 41)
+    with two(tmp_path / "db") as db:
+        db.observe("orders", 0, 41)
         for name in ("kept", "lost"):
-            task[name].put(b"k", b"v")
-        task.commit(offsets)
-        assert task["lost"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
+            db[name].put(b"k", b"v")
+        db.commit(offsets)
+        assert db["lost"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
     for _ in range(2):
-        with two(tmp_path / "db") as task:
-            assert task["kept"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
-            assert_lost(task["lost"])
-            task.restore_batch("lost", pa.array([b"k"]), pa.array([b"v"]), None, offsets)
-            assert task["lost"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
+        with two(tmp_path / "db") as db:
+            assert db["kept"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
+            assert_lost(db["lost"])
+            db.restore_batch("lost", pa.array([b"k"]), pa.array([b"v"]), None, offsets)
+            assert db["lost"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
 
 
 @pytest.mark.parametrize("offsets", [{LOG: 7}, None], ids=["offsets", "no offsets"])
 def test_a_store_added_later_meets_no_bound_until_it_is_restored(tmp_path, offsets):
-    with hf.open_task(tmp_path / "db", [hf.stores.key_value("kept")]) as task:
-        task.observe("orders", 0, 41)
-        task.commit(offsets)
+    with hf.open(tmp_path / "db", [hf.stores.key_value("kept")]) as db:
+        db.observe("orders", 0, 41)
+        db.commit(offsets)
     for _ in range(2):
-        with hf.open_task(
+        with hf.open(
             tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("new")]
-        ) as task:
-            assert task["kept"].read_only(COMMITTED, position_bound=AT_41).get(b"k") is None
-            assert_lost(task["new"])
-    with hf.open_task(
-        tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("new")]
-    ) as task:
-        task.restore_batch("new", pa.array([b"k"]), pa.array([b"v"]), None, offsets)
-        assert task["new"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
+        ) as db:
+            assert db["kept"].read_only(COMMITTED, position_bound=AT_41).get(b"k") is None
+            assert_lost(db["new"])
+    with hf.open(tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("new")]) as db:
+        db.restore_batch("new", pa.array([b"k"]), pa.array([b"v"]), None, offsets)
+        assert db["new"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
 
 
 def test_a_store_that_was_left_out_while_the_position_moved_meets_no_bound_until_it_is_restored(
     tmp_path,
 ):
     kept, left_out = hf.stores.key_value("kept"), hf.stores.key_value("lost")
-    with hf.open_task(tmp_path / "db", [kept, left_out]) as task:
-        task.observe("orders", 0, 40)
-        task.commit()
-    with hf.open_task(tmp_path / "db", [kept]) as task:
-        task.observe("orders", 0, 40)  # it moves nothing
-        task.commit({LOG: 6})
-    with hf.open_task(tmp_path / "db", [kept, left_out]) as task:
+    with hf.open(tmp_path / "db", [kept, left_out]) as db:
+        db.observe("orders", 0, 40)
+        db.commit()
+    with hf.open(tmp_path / "db", [kept]) as db:
+        db.observe("orders", 0, 40)  # it moves nothing
+        db.commit({LOG: 6})
+    with hf.open(tmp_path / "db", [kept, left_out]) as db:
         at_40 = PositionBound.at(Position({"orders": {0: 40}}))
-        assert task["lost"].read_only(COMMITTED, position_bound=at_40).get(b"k") is None
-    with hf.open_task(tmp_path / "db", [kept]) as task:
-        task.observe("orders", 0, 41)
-        task.commit({LOG: 7})
+        assert db["lost"].read_only(COMMITTED, position_bound=at_40).get(b"k") is None
+    with hf.open(tmp_path / "db", [kept]) as db:
+        db.observe("orders", 0, 41)
+        db.commit({LOG: 7})
     for _ in range(2):
-        with hf.open_task(tmp_path / "db", [kept, left_out]) as task:
-            assert task["kept"].read_only(COMMITTED, position_bound=AT_41).get(b"k") is None
-            assert_lost(task["lost"])
-    with hf.open_task(tmp_path / "db", [kept, left_out]) as task:
-        task.restore_batch("lost", pa.array([b"k"]), pa.array([b"v"]), None, {LOG: 7})
-        assert task["lost"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
+        with hf.open(tmp_path / "db", [kept, left_out]) as db:
+            assert db["kept"].read_only(COMMITTED, position_bound=AT_41).get(b"k") is None
+            assert_lost(db["lost"])
+    with hf.open(tmp_path / "db", [kept, left_out]) as db:
+        db.restore_batch("lost", pa.array([b"k"]), pa.array([b"v"]), None, {LOG: 7})
+        assert db["lost"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
 
 
 def test_a_topic_that_cannot_be_stored_is_refused_and_changes_nothing(bench):
     bench.kv.put(b"k", b"v")
     with pytest.raises(ValueError, match="NUL"):
-        bench.task.commit({("a\0", 0): 1})
+        bench.db.commit({("a\0", 0): 1})
     with pytest.raises(ValueError, match="NUL"):
-        bench.task.observe("a\0", 0, 1)
+        bench.db.observe("a\0", 0, 1)
     assert bench.kv.get(b"k") == b"v"
-    bench.task.commit({("a", 0): 1})
-    assert bench.task.committed_offsets() == {("a", 0): 1}
+    bench.db.commit({("a", 0): 1})
+    assert bench.db.committed_offsets() == {("a", 0): 1}
     assert bench.kv.read_only(hf.IsolationLevel.READ_COMMITTED).get(b"k") == b"v"
 
 
@@ -220,40 +216,40 @@ def test_a_topic_that_cannot_be_stored_is_refused_and_changes_nothing(bench):
     ("call", "named"),
     [
         (
-            lambda task, number: task.commit({("log", number): 1}),
+            lambda db, number: db.commit({("log", number): 1}),
             "a partition of changelog_offsets",
         ),
         (
-            lambda task, number: task.recover({("log", number): 1}),
+            lambda db, number: db.recover({("log", number): 1}),
             "a partition of changelog_offsets",
         ),
-        (lambda task, number: task.committed_offset(("log", number)), "partition"),
-        (lambda task, number: task["kv"].committed_offset(("log", number)), "partition"),
-        (lambda task, number: task.observe("log", number, 1), "partition"),
-        (lambda task, number: Position({"log": {number: 1}}), "a partition"),
+        (lambda db, number: db.committed_offset(("log", number)), "partition"),
+        (lambda db, number: db["kv"].committed_offset(("log", number)), "partition"),
+        (lambda db, number: db.observe("log", number, 1), "partition"),
+        (lambda db, number: Position({"log": {number: 1}}), "a partition"),
     ],
 )
 def test_a_partition_beyond_32_bits_is_named(bench, call, named, number):
     with pytest.raises(ValueError, match=rf"^{named} is {number}, which does not fit 32 bits"):
-        call(bench.task, number)
+        call(bench.db, number)
 
 
 @pytest.mark.parametrize(
     ("call", "named"),
     [
-        (lambda task, offset: task.commit({LOG: offset}), "an offset of changelog_offsets"),
-        (lambda task, offset: task.observe("log", 0, offset), "offset"),
-        (lambda task, offset: Position({"log": {0: offset}}), "an offset"),
+        (lambda db, offset: db.commit({LOG: offset}), "an offset of changelog_offsets"),
+        (lambda db, offset: db.observe("log", 0, offset), "offset"),
+        (lambda db, offset: Position({"log": {0: offset}}), "an offset"),
     ],
 )
 def test_an_offset_beyond_64_bits_is_named_and_so_is_none(bench, call, named):
     with pytest.raises(ValueError, match=rf"^{named} is {2**63}, which does not fit 64 bits"):
-        call(bench.task, 2**63)
+        call(bench.db, 2**63)
     with pytest.raises(TypeError, match=rf"^{named} is '7'; wanted: an integer"):
-        call(bench.task, "7")
+        call(bench.db, "7")
 
 
 def test_the_widest_partitions_and_offsets(bench):
     widest = {("log", -(2**31)): -(2**63), ("log", 2**31 - 1): 2**63 - 1}
-    bench.task.commit(widest)
-    assert bench.task.committed_offsets() == widest
+    bench.db.commit(widest)
+    assert bench.db.committed_offsets() == widest

@@ -22,7 +22,7 @@ POSITION = hf.Position({"orders": {3: 99, 4: 7}, "rates.eu_daily-v1": {0: 123456
 
 
 def opened(path, **options):
-    return hf.open_task(
+    return hf.open(
         path, [hf.stores.key_value("totals", key=hf.serde.STRING, value=hf.serde.INT64)], **options
     )
 
@@ -43,33 +43,33 @@ def directory(tmp_path):
 
 def test_files_of_kafka_streams_are_moved_in(directory):
     for _ in range(2):
-        with opened(directory) as task:
-            assert task.committed_offsets() == OFFSETS
-            assert task.position() == POSITION
+        with opened(directory) as db:
+            assert db.committed_offsets() == OFFSETS
+            assert db.position() == POSITION
         assert not (directory / ".checkpoint").exists()
         assert not (directory / "totals.position").exists()
 
 
 @pytest.mark.parametrize("durability", list(hf.Durability))
 def test_upgrade_from_writes_them_back_as_kafka_streams_does(directory, durability):
-    with opened(directory, durability=durability, upgrade_from="4.2") as task:
-        task["totals"].put("a", 1)
-        task.commit()
+    with opened(directory, durability=durability, upgrade_from="4.2") as db:
+        db["totals"].put("a", 1)
+        db.commit()
     # All but the offset that stands for "not known".
     assert lines(directory / ".checkpoint") == sorted(
         set(lines(KAFKA / ".checkpoint")) - {"app-not-known-changelog 3 -4"}
     )
     assert lines(directory / "totals.position") == lines(KAFKA / "totals.position")
-    with opened(directory, durability=durability) as task:
-        assert task["totals"].get("a") == 1
-        assert task.committed_offsets() == OFFSETS
-        assert task.position() == POSITION
+    with opened(directory, durability=durability) as db:
+        assert db["totals"].get("a") == 1
+        assert db.committed_offsets() == OFFSETS
+        assert db.position() == POSITION
     with pytest.raises(ValueError, match="durability"):
         opened(
             directory, durability=next(other for other in hf.Durability if other is not durability)
         )
     with pytest.raises(ValueError, match="serde|key"):
-        hf.open_task(
+        hf.open(
             directory, [hf.stores.key_value("totals", key=hf.serde.INT64)], durability=durability
         )
 
@@ -80,44 +80,44 @@ def test_a_store_in_memory_takes_no_offset_away_from_its_neighbours(directory):
         hf.stores.key_value("m", persistent=False),
     ]
     for _ in range(2):
-        with hf.open_task(directory, stores, upgrade_from="3.9") as task:
-            assert task["totals"].committed_offset(("app-totals-changelog", 0)) == 41
-            assert task.committed_offsets() == {}
+        with hf.open(directory, stores, upgrade_from="3.9") as db:
+            assert db["totals"].committed_offset(("app-totals-changelog", 0)) == 41
+            assert db.committed_offsets() == {}
         assert "app-totals-changelog 0 41" in lines(directory / ".checkpoint")
-    with opened(directory) as task:
-        assert task.committed_offsets() == OFFSETS
+    with opened(directory) as db:
+        assert db.committed_offsets() == OFFSETS
 
 
-def test_a_task_in_memory_writes_nothing_back(tmp_path, monkeypatch):
+def test_a_database_in_memory_writes_nothing_back(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with opened(None, upgrade_from="3.9") as task:
-        task.commit({("log", 0): 1})
+    with opened(None, upgrade_from="3.9") as db:
+        db.commit({("log", 0): 1})
     assert not list(tmp_path.iterdir())
 
 
 def test_a_topic_that_the_files_cannot_hold_is_refused_before_the_commit(directory):
-    with opened(directory, upgrade_from="3.9") as task:
-        task["totals"].put("a", 1)
+    with opened(directory, upgrade_from="3.9") as db:
+        db["totals"].put("a", 1)
         with pytest.raises(ValueError, match="white space"):
-            task.commit({("my log", 0): 3})
+            db.commit({("my log", 0): 3})
         with pytest.raises(ValueError, match="white space"):
-            task.observe("my orders", 0, 3)
-        task.rollback()
+            db.observe("my orders", 0, 3)
+        db.rollback()
         with pytest.raises(ValueError, match="white space"):
-            task.restore_batch("totals", pa.array(["b"]), pa.array([2]), None, {("my log", 0): 3})
-        task["totals"].put("a", 1)
-        task.commit({("log", 0): 3})
+            db.restore_batch("totals", pa.array(["b"]), pa.array([2]), None, {("my log", 0): 3})
+        db["totals"].put("a", 1)
+        db.commit({("log", 0): 3})
     assert lines(directory / ".checkpoint")[-1] == "log 0 3"
-    with opened(directory) as task:
-        assert task["totals"].get("a") == 1
-        task.commit({("my log", 0): 3})
+    with opened(directory) as db:
+        assert db["totals"].get("a") == 1
+        db.commit({("my log", 0): 3})
     refused_with_white_space(directory, "my log")
-    with opened(directory) as task:
-        task.observe("my orders", 0, 3)
-        task.commit({("my log", 0): None})
+    with opened(directory) as db:
+        db.observe("my orders", 0, 3)
+        db.commit({("my log", 0): None})
     refused_with_white_space(directory, "my orders")
-    with opened(directory) as task:
-        assert task["totals"].get("a") == 1
+    with opened(directory) as db:
+        assert db["totals"].get("a") == 1
 
 
 def refused_with_white_space(directory, topic):

@@ -63,8 +63,8 @@ def without(found: dict[bytes, Any], low: bytes | None, high: bytes | None) -> d
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """One store in one task. `open` is what the writer sees, `committed` what a reader of the last
-    commit sees: rows by where they stand in the store's order, stream time, and the last
+    """One store in one database. `open` is what the writer sees, `committed` what a reader of the
+    last commit sees: rows by where they stand in the store's order, stream time, and the last
     duplicate's number.
     """
 
@@ -83,18 +83,18 @@ class StoreMachine(RuleBasedStateMachine):
     @initialize(limit=LIMITS)
     def begin(self, limit: int) -> None:
         self.limit = limit
-        self.task = self.open_task()
+        self.db = self.open()
 
-    def open_task(self) -> hf.Task:
-        return hf.open_task(self.directory / "db", [self.builder], uncommitted_max_bytes=self.limit)
+    def open(self) -> hf.Database:
+        return hf.open(self.directory / "db", [self.builder], uncommitted_max_bytes=self.limit)
 
     def teardown(self) -> None:
-        self.task.close()
+        self.db.close()
         shutil.rmtree(self.directory)
 
     @property
     def store(self) -> Any:
-        return self.task["s"]
+        return self.db["s"]
 
     def state(self) -> tuple[Any, ...]:
         return dict(self.open), self.stream_time, self.number
@@ -119,29 +119,29 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def commit(self) -> None:
-        self.task.commit()
+        self.db.commit()
         self.committed = self.state()
 
     @rule()
     def rollback(self) -> None:
-        self.task.rollback()
+        self.db.rollback()
         self.back()
 
     @rule()
     def reopen(self) -> None:
         self.scans.clear()
-        self.task.close()
-        self.task = self.open_task()
+        self.db.close()
+        self.db = self.open()
         self.back()
 
     @rule()
     def crash(self) -> None:
-        # A task that nobody holds any more is not closed: what was committed has to come from the
-        # log, as after a kill.
+        # A database that nobody holds any more is not closed: what was committed has to come from
+        # the log, as after a kill.
         self.scans.clear()
-        del self.task
+        del self.db
         gc.collect()
-        self.task = self.open_task()
+        self.db = self.open()
         self.back()
 
     def back(self) -> None:
@@ -262,9 +262,9 @@ class TimestampedMachine(StoreMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        with hf.open_task(self.directory / "db", [hf.stores.key_value("s")]) as task:
-            task["s"].put_all([(b"a", b"1"), (b"a\0", b"2"), (b"b", b"")])
-            task.commit()
+        with hf.open(self.directory / "db", [hf.stores.key_value("s")]) as db:
+            db["s"].put_all([(b"a", b"1"), (b"a\0", b"2"), (b"b", b"")])
+            db.commit()
         self.open = {b"a": V(b"1", -1), b"a\0": V(b"2", -1), b"b": V(b"", -1)}
         self.committed = self.state()
 

@@ -69,13 +69,11 @@ def test_a_name_that_files_cannot_carry_is_refused(name):
 @pytest.mark.parametrize("limit", [-2, 2**63])
 def test_the_limit_of_uncommitted_bytes_is_checked(tmp_path, limit):
     with pytest.raises(ValueError, match="uncommitted_max_bytes"):
-        hf.open_task(tmp_path / "db", [hf.stores.key_value("kv")], uncommitted_max_bytes=limit)
+        hf.open(tmp_path / "db", [hf.stores.key_value("kv")], uncommitted_max_bytes=limit)
     assert not (tmp_path / "db").exists()
 
 
 def test_a_store_in_memory_remembers_no_serde(tmp_path):
     for key in (hf.serde.STRING, hf.serde.INT64):
-        with hf.open_task(
-            tmp_path / "db", [hf.stores.key_value("kv", key=key, persistent=False)]
-        ) as task:
-            task.commit()
+        with hf.open(tmp_path / "db", [hf.stores.key_value("kv", key=key, persistent=False)]) as db:
+            db.commit()

@@ -56,7 +56,7 @@ def columns():
         lambda b, keys, times: b.rates.apply_batch(pa.array([True] * ROWS), keys, keys, times),
         lambda b, keys, times: sum(len(batch) for batch in b.kv.range_batches(batch_rows=ROWS)),
         lambda b, keys, times: sum(len(batch) for batch in b.rates.scan_batches(batch_rows=ROWS)),
-        lambda b, keys, times: b.task.commit(),
+        lambda b, keys, times: b.db.commit(),
     ],
 )
 def test_other_threads_run_during_a_batch_call(bench, columns, call):
@@ -114,9 +114,9 @@ def test_readers_see_whole_commits_while_the_writer_writes(bench):
         bench.kv.put_batch(keys, pa.array([value] * 3))
         bench.rates.put_batch(keys, pa.array([value] * 3), pa.array([n] * 3))
         if n % 7 == 3:
-            bench.task.rollback()
+            bench.db.rollback()
         else:
-            bench.task.commit()
+            bench.db.commit()
     stop.set()
     for reader in readers:
         reader.join()
@@ -126,18 +126,18 @@ def test_readers_see_whole_commits_while_the_writer_writes(bench):
 def test_an_open_scan_does_not_see_what_comes_after(bench):
     for n in range(1_000):
         bench.kv.put(b"%04d" % n, b"old")
-    bench.task.commit()
+    bench.db.commit()
     scan = bench.kv.read_only(RC).range()
     assert next(scan) == (b"0000", b"old")
     keys = pa.array([b"%04d" % n for n in range(0, 2_000, 2)])
     bench.kv.put_batch(keys, pa.array([b"new"] * len(keys)))
-    bench.task.commit()
+    bench.db.commit()
     assert [value for _, value in scan] == [b"old"] * 999
 
 
 def test_closing_while_others_read_ends_them_with_an_error(bench):
     bench.kv.put_batch(pa.array([b"%06d" % n for n in range(50_000)]), pa.array([b"v"] * 50_000))
-    bench.task.commit()
+    bench.db.commit()
     started = threading.Semaphore(0)
     ends: list[type] = []
 
@@ -154,7 +154,7 @@ def test_closing_while_others_read_ends_them_with_an_error(bench):
     readers = [in_thread(read) for _ in range(3)]
     for _ in readers:
         started.acquire()
-    bench.task.close()
+    bench.db.close()
     for reader in readers:
         reader.join()
     assert ends == [hf.errors.StoreClosedError] * 3
@@ -171,7 +171,7 @@ def test_a_commit_waits_for_the_write_of_another_thread(bench, columns):
     writer = in_thread(write)
     try:
         for _ in range(5):
-            bench.task.commit()
+            bench.db.commit()
     finally:
         done.set()
         writer.join()

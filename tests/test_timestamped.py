@@ -14,30 +14,30 @@ V = hf.ValueAndTimestamp
 
 
 @pytest.fixture
-def open_task(tmp_path):
+def open_database(tmp_path):
     opened = []
 
     def opener(*builders, **options):
-        opened.append(hf.open_task(tmp_path / "db", builders, **options))
+        opened.append(hf.open(tmp_path / "db", builders, **options))
         return opened[-1]
 
     yield opener
-    for task in opened:
-        task.close()
+    for db in opened:
+        db.close()
 
 
 @pytest.fixture
-def task(open_task):
-    return open_task(hf.stores.timestamped_key_value("t"))
+def db(open_database):
+    return open_database(hf.stores.timestamped_key_value("t"))
 
 
 @pytest.fixture
-def upgraded(open_task):
+def upgraded(open_database):
     """a1 b2 c3 d4 of a plain store, opened with timestamps."""
-    with open_task(hf.stores.key_value("t")) as task:
-        task["t"].put_all([(b"a", b"1"), (b"b", b"2"), (b"c", b"3"), (b"d", b"4")])
-        task.commit()
-    return open_task(hf.stores.timestamped_key_value("t"))
+    with open_database(hf.stores.key_value("t")) as db:
+        db["t"].put_all([(b"a", b"1"), (b"b", b"2"), (b"c", b"3"), (b"d", b"4")])
+        db.commit()
+    return open_database(hf.stores.timestamped_key_value("t"))
 
 
 def test_value_and_timestamp():
@@ -48,18 +48,18 @@ def test_value_and_timestamp():
 
 
 @pytest.mark.parametrize("between", ["nothing", "commit", "reopen"])
-def test_every_scalar_method(open_task, between):
+def test_every_scalar_method(open_database, between):
     builder = hf.stores.timestamped_key_value("t")
-    task = open_task(builder)
+    db = open_database(builder)
 
     def store():
-        nonlocal task
+        nonlocal db
         if between != "nothing":
-            task.commit()
+            db.commit()
         if between == "reopen":
-            task.close()
-            task = open_task(builder)
-        return task["t"]
+            db.close()
+            db = open_database(builder)
+        return db["t"]
 
     store().put(b"b", b"2", -20)
     store().put(b"b", b"22", datetime(1970, 1, 1, tzinfo=UTC))
@@ -84,8 +84,8 @@ def test_every_scalar_method(open_task, between):
         assert next(rows) == (b"ab", V(b"", 15))
 
 
-def test_batches(task):
-    store = task["t"]
+def test_batches(db):
+    store = db["t"]
     store.put(b"c", b"old", 1)
     store.put_batch(
         pa.array([b"a", b"b", b"c"]), pa.array([b"1", b"", None]), pa.array([10, -1, 30])
@@ -126,43 +126,43 @@ def test_batches(task):
         (lambda s: s.put_all([(b"a", b"1", 1), (None, b"2", 2)]), "key is None"),
     ],
 )
-def test_a_bad_row_and_nothing_is_written(task, call, words):
+def test_a_bad_row_and_nothing_is_written(db, call, words):
     with pytest.raises(ValueError, match=words):
-        call(task["t"])
-    assert list(task["t"].range()) == []
-    task.commit()
+        call(db["t"])
+    assert list(db["t"].range()) == []
+    db.commit()
 
 
-def test_readers(task):
-    store = task["t"]
+def test_readers(db):
+    store = db["t"]
     store.put(b"a", b"1", 1)
-    task.commit()
+    db.commit()
     store.put(b"a", b"2", 2)
     assert (store.read_only(RC).get(b"a"), store.read_only(RU).get(b"a")) == (
         V(b"1", 1),
         V(b"2", 2),
     )
     rows = store.read_only(RU).range()
-    task.rollback()
+    db.rollback()
     assert list(rows) == [(b"a", V(b"2", 2))]
     assert store.get(b"a") == V(b"1", 1)
 
 
-def test_restore(task):
-    task.restore_batch(
+def test_restore(db):
+    db.restore_batch(
         "t",
         pa.array([b"a", b"b", b"a"]),
         pa.array([b"1", b"2", b"3"]),
         pa.array([1, 2, 3]),
         {("log", 0): 7},
     )
-    task.restore_batch(
+    db.restore_batch(
         "t", pa.array([b"b"]), pa.array([None], pa.binary()), pa.array([4]), {("log", 0): 8}
     )
-    assert list(task["t"].range()) == [(b"a", V(b"3", 3))]
-    assert task.committed_offset(("log", 0)) == 8
+    assert list(db["t"].range()) == [(b"a", V(b"3", 3))]
+    assert db.committed_offset(("log", 0)) == 8
     with pytest.raises(ValueError, match="timestamped_key_value store needs timestamps"):
-        task.restore_batch("t", pa.array([b"a"]), pa.array([b"1"]), None, {})
+        db.restore_batch("t", pa.array([b"a"]), pa.array([b"1"]), None, {})
 
 
 def test_rows_of_a_plain_store_have_no_timestamp(upgraded):
@@ -175,7 +175,7 @@ def test_rows_of_a_plain_store_have_no_timestamp(upgraded):
     }
 
 
-def test_rows_of_a_plain_store_move_as_they_are_written(upgraded, open_task):
+def test_rows_of_a_plain_store_move_as_they_are_written(upgraded, open_database):
     store = upgraded["t"]
     store.put(b"c", b"33", 33)
     store.put(b"bb", b"5", 5)
@@ -199,20 +199,20 @@ def test_rows_of_a_plain_store_move_as_they_are_written(upgraded, open_task):
         store.put(key, b"new", n)
     upgraded.commit()
     upgraded.close()
-    again = open_task(hf.stores.timestamped_key_value("t"))["t"]
+    again = open_database(hf.stores.timestamped_key_value("t"))["t"]
     assert [value.timestamp for _, value in again.range()] == [0, 1, 2, 3]
 
 
-def test_there_is_no_way_back(upgraded, open_task):
+def test_there_is_no_way_back(upgraded, open_database):
     upgraded.close()
     with pytest.raises(
         ValueError, match='made as "timestamped_key_value" and is now asked for as "key_value"'
     ):
-        open_task(hf.stores.key_value("t"))
+        open_database(hf.stores.key_value("t"))
 
 
-def test_a_wrong_time_names_the_argument(task):
+def test_a_wrong_time_names_the_argument(db):
     with pytest.raises(TypeError, match="timestamp is a str"):
-        task["t"].put(b"a", b"1", "now")
+        db["t"].put(b"a", b"1", "now")
     with pytest.raises(ValueError, match="without a time zone"):
-        task["t"].put(b"a", b"1", datetime(2026, 1, 1))
+        db["t"].put(b"a", b"1", datetime(2026, 1, 1))

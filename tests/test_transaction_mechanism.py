@@ -39,12 +39,10 @@ LIMIT = 1_000_000
 
 def opened(
     path: Path | None, mechanism: hf.TransactionMechanism, names: list[str] = NAMES
-) -> hf.Task:
+) -> hf.Database:
     builders = [builder for builder in BUILDERS if builder.name in names]
     limit = LIMIT if mechanism is AUTO else 64 << 20
-    return hf.open_task(
-        path, builders, transaction_mechanism=mechanism, uncommitted_max_bytes=limit
-    )
+    return hf.open(path, builders, transaction_mechanism=mechanism, uncommitted_max_bytes=limit)
 
 
 def write(store: Any, rows: range) -> None:
@@ -85,11 +83,10 @@ def rows(store: Any, name: str) -> list[str]:
     return [short(row) for row in scan(store, name)]
 
 
-def everything(task: hf.Task, level: hf.IsolationLevel | None = None) -> dict[str, list[str]]:
+def everything(db: hf.Database, level: hf.IsolationLevel | None = None) -> dict[str, list[str]]:
     """All rows of all stores, as the writer or a reader sees them."""
     stores = {
-        name: task[name] if level is None else task[name].read_only(level)
-        for name in task.store_names()
+        name: db[name] if level is None else db[name].read_only(level) for name in db.store_names()
     }
     return {name: rows(store, name) for name, store in stores.items()}
 
@@ -101,12 +98,12 @@ def is_spilled(path: Path) -> bool:
 
 def committed(*parts: range) -> dict[str, list[str]]:
     """What all stores hold after commits of these rows."""
-    with opened(None, INDEXED_BATCH) as task:
+    with opened(None, INDEXED_BATCH) as db:
         for part in parts:
             for name in NAMES:
-                write(task[name], part)
-            task.commit()
-        return everything(task)
+                write(db[name], part)
+            db.commit()
+        return everything(db)
 
 
 FIRST, SECOND, THIRD = range(MANY), range(MANY, 2 * MANY), range(2 * MANY, 3 * MANY)
@@ -119,18 +116,18 @@ def test_every_mechanism_gives_the_same_answers(memory_path, name):
         for mechanism in hf.TransactionMechanism:
             path = memory_path / mechanism.value if place == "files" else None
             told: list[Any] = []
-            with opened(path, mechanism, [name]) as task:
+            with opened(path, mechanism, [name]) as db:
 
-                def tell(task: hf.Task = task, told: list[Any] = told) -> None:
-                    told.extend(rows(task[name].read_only(level), name) for level in (RC, RU))
-                    told.append(rows(task[name], name))
+                def tell(db: hf.Database = db, told: list[Any] = told) -> None:
+                    told.extend(rows(db[name].read_only(level), name) for level in (RC, RU))
+                    told.append(rows(db[name], name))
 
                 for part, end in (
-                    (FIRST, task.commit),
-                    (SECOND, task.rollback),
-                    (THIRD, task.commit),
+                    (FIRST, db.commit),
+                    (SECOND, db.rollback),
+                    (THIRD, db.commit),
                 ):
-                    write(task[name], part)
+                    write(db[name], part)
                     if path:
                         assert is_spilled(path) == (mechanism is not INDEXED_BATCH)
                     tell()
@@ -140,8 +137,8 @@ def test_every_mechanism_gives_the_same_answers(memory_path, name):
                         assert not (path / "+commit").exists()
                     tell()
             if path:
-                with opened(path, mechanism, [name]) as task:
-                    assert rows(task[name], name) == told[-1]
+                with opened(path, mechanism, [name]) as db:
+                    assert rows(db[name], name) == told[-1]
             answers[place, mechanism] = told
     expected = answers["files", INDEXED_BATCH]
     assert all(len(one) > 10 for one in expected[1:])
@@ -151,60 +148,60 @@ def test_every_mechanism_gives_the_same_answers(memory_path, name):
 
 @SPILLING
 def test_readers_do_not_see_a_spill_in_mid_transaction(memory_path, mechanism):
-    def held(task: hf.Task, level: hf.IsolationLevel) -> dict[str, Iterator[Any]]:
-        return {name: scan(task[name].read_only(level), name) for name in NAMES}
+    def held(db: hf.Database, level: hf.IsolationLevel) -> dict[str, Iterator[Any]]:
+        return {name: scan(db[name].read_only(level), name) for name in NAMES}
 
-    with opened(memory_path / "db", mechanism) as task:
+    with opened(memory_path / "db", mechanism) as db:
         for name in NAMES:
-            write(task[name], FIRST)
-        task.commit()
-        before = everything(task)
+            write(db[name], FIRST)
+        db.commit()
+        before = everything(db)
         for name in NAMES:
             # Little enough to stay in memory.
-            write(task[name], range(MANY, MANY + 2))
+            write(db[name], range(MANY, MANY + 2))
         assert not is_spilled(memory_path / "db")
-        staged = everything(task)
+        staged = everything(db)
         assert staged != before
-        views = [(held(task, RC), before), (held(task, RU), staged)]
+        views = [(held(db, RC), before), (held(db, RU), staged)]
         begun = [
             {name: [short(next(iterator))] for name, iterator in view.items()} for view, _ in views
         ]
         for name in NAMES:
-            write(task[name], SECOND)
+            write(db[name], SECOND)
         assert is_spilled(memory_path / "db")
-        assert everything(task, RC) == before
-        assert everything(task, RU) == everything(task)
-        views += [(held(task, RC), before), (held(task, RU), everything(task))]
+        assert everything(db, RC) == before
+        assert everything(db, RU) == everything(db)
+        views += [(held(db, RC), before), (held(db, RU), everything(db))]
         begun += [{name: [] for name in NAMES} for _ in range(2)]
-        task.commit()
+        db.commit()
         for name in NAMES:
-            write(task[name], THIRD)
+            write(db[name], THIRD)
         for (view, expected), first in zip(views, begun, strict=True):
             found = {
                 name: first[name] + [short(row) for row in iterator]
                 for name, iterator in view.items()
             }
             assert found == expected
-        task.rollback()
-        assert everything(task) == everything(task, RC) == everything(task, RU)
+        db.rollback()
+        assert everything(db) == everything(db, RC) == everything(db, RU)
 
 
 @SPILLING
 def test_recover_drops_what_was_spilled(memory_path, mechanism):
-    with opened(memory_path / "db", mechanism) as task:
+    with opened(memory_path / "db", mechanism) as db:
         for name in NAMES:
-            write(task[name], FIRST)
-        task.commit({("log", 0): 1})
+            write(db[name], FIRST)
+        db.commit({("log", 0): 1})
         for name in NAMES:
-            write(task[name], SECOND)
+            write(db[name], SECOND)
         assert is_spilled(memory_path / "db")
-        assert task.recover({("log", 0): 1}) == {("log", 0): 1}
+        assert db.recover({("log", 0): 1}) == {("log", 0): 1}
         assert not is_spilled(memory_path / "db")
-        assert everything(task) == everything(task, RU) == committed(FIRST)
+        assert everything(db) == everything(db, RU) == committed(FIRST)
         for name in NAMES:
-            write(task[name], THIRD)
-        task.commit({("log", 0): 2})
-        assert everything(task) == committed(FIRST, THIRD)
+            write(db[name], THIRD)
+        db.commit({("log", 0): 2})
+        assert everything(db) == committed(FIRST, THIRD)
 
 
 CHILD = """
@@ -212,12 +209,12 @@ CHILD = """
     from pathlib import Path
     from test_transaction_mechanism import MANY, NAMES, is_spilled, opened, write
     path, mechanism = Path(sys.argv[2]), hf.TransactionMechanism(sys.argv[3])
-    task = opened(path, mechanism)
+    db = opened(path, mechanism)
     for n in range(int(sys.argv[4])):
         for name in NAMES:
-            write(task[name], range(n * MANY, (n + 1) * MANY))
+            write(db[name], range(n * MANY, (n + 1) * MANY))
         print(n + 1, is_spilled(path), flush=True)
-        task.commit({("log", 0): n + 1})
+        db.commit({("log", 0): n + 1})
 """
 
 
@@ -227,7 +224,7 @@ def test_a_kill_leaves_the_last_commit(memory_path, mechanism):
         CHILD
         + """
     for name in NAMES:
-        write(task[name], range(MANY, 2 * MANY))
+        write(db[name], range(MANY, 2 * MANY))
     print(is_spilled(path), flush=True)
     os.kill(os.getpid(), 9)
     """
@@ -236,14 +233,14 @@ def test_a_kill_leaves_the_last_commit(memory_path, mechanism):
         spilled = [line.split()[-1] == "True" for line in child.stdout]
         assert child.wait() == -signal.SIGKILL
     assert spilled == [mechanism is not INDEXED_BATCH] * 2
-    with opened(memory_path / "db", mechanism) as task:
+    with opened(memory_path / "db", mechanism) as db:
         assert not is_spilled(memory_path / "db")
-        assert task.recover({("log", 0): 1}) == {("log", 0): 1}
-        assert everything(task) == committed(FIRST)
+        assert db.recover({("log", 0): 1}) == {("log", 0): 1}
+        assert everything(db) == committed(FIRST)
         for name in NAMES:
-            write(task[name], SECOND)
-        task.commit({("log", 0): 2})
-        assert everything(task) == committed(FIRST, SECOND)
+            write(db[name], SECOND)
+        db.commit({("log", 0): 2})
+        assert everything(db) == committed(FIRST, SECOND)
 
 
 @SPILLING
@@ -263,8 +260,8 @@ def test_a_commit_that_a_kill_interrupts_behind_its_commit_file_goes_forward(
     else:
         pytest.fail("no kill came between the commit file and its removal")
     parts = [FIRST, SECOND, THIRD][:attempted]
-    with opened(path, mechanism) as task:
-        assert task.committed_offsets() == {("log", 0): attempted}
-        assert task.recover({("log", 0): attempted}) == {("log", 0): attempted}
-        assert everything(task) == everything(task, RC) == committed(*parts)
+    with opened(path, mechanism) as db:
+        assert db.committed_offsets() == {("log", 0): attempted}
+        assert db.recover({("log", 0): attempted}) == {("log", 0): attempted}
+        assert everything(db) == everything(db, RC) == committed(*parts)
     assert not (path / "+commit").exists()

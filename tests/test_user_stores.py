@@ -27,8 +27,8 @@ class Totals:
         self.offsets: dict[str, int] = {}
         self.fails = False
 
-    def init(self, task: hf.Task) -> None:
-        self.file = task.directory(self.name) / "totals.json"
+    def init(self, db: hf.Database) -> None:
+        self.file = db.directory(self.name) / "totals.json"
         if self.file.exists():
             self.totals, self.offsets = json.loads(self.file.read_text())
 
@@ -46,25 +46,25 @@ class Totals:
         self.totals = {}
 
 
-def opened(path: Path, store: Totals, guarantee: ProcessingGuarantee = ONCE) -> hf.Task:
-    return hf.open_task(path, [hf.stores.key_value("kv"), store], processing_guarantee=guarantee)
+def opened(path: Path, store: Totals, guarantee: ProcessingGuarantee = ONCE) -> hf.Database:
+    return hf.open(path, [hf.stores.key_value("kv"), store], processing_guarantee=guarantee)
 
 
 @pytest.mark.parametrize("manages_offsets", [True, False])
 @pytest.mark.parametrize("guarantee", [ONCE, AT_LEAST_ONCE])
-def test_it_commits_with_the_task_and_comes_back_after_a_clean_close(
+def test_it_commits_with_the_database_and_comes_back_after_a_clean_close(
     tmp_path, manages_offsets, guarantee
 ):
-    with opened(tmp_path / "db", Totals(manages_offsets=manages_offsets), guarantee) as task:
-        assert task.store_names() == ["kv", "totals"]
-        task["totals"].totals["a"] = 1
-        task["kv"].put(b"a", b"1")
-        task.commit({LOG: 7})
-        assert task.committed_offset(LOG) == 7
-    with opened(tmp_path / "db", Totals(manages_offsets=manages_offsets), guarantee) as task:
-        assert task["totals"].totals == {"a": 1}
-        assert task.store_offset("totals", LOG) == 7
-        assert task.committed_offset(LOG) == 7
+    with opened(tmp_path / "db", Totals(manages_offsets=manages_offsets), guarantee) as db:
+        assert db.store_names() == ["kv", "totals"]
+        db["totals"].totals["a"] = 1
+        db["kv"].put(b"a", b"1")
+        db.commit({LOG: 7})
+        assert db.committed_offset(LOG) == 7
+    with opened(tmp_path / "db", Totals(manages_offsets=manages_offsets), guarantee) as db:
+        assert db["totals"].totals == {"a": 1}
+        assert db.store_offset("totals", LOG) == 7
+        assert db.committed_offset(LOG) == 7
 
 
 def test_one_warning_for_a_store_that_does_not_manage_its_offsets(tmp_path, caplog):
@@ -79,50 +79,50 @@ def crash(path: Path, guarantee: ProcessingGuarantee) -> None:
     """Leaves what an unclean stop leaves: the store's files, and whatever checkpoint file there is
     while it is open.
     """
-    task = opened(path, Totals(), guarantee)
-    task["totals"].totals["a"] = 1
-    task["kv"].put(b"a", b"1")
-    task.commit({LOG: 7})
-    task._core.close()
+    db = opened(path, Totals(), guarantee)
+    db["totals"].totals["a"] = 1
+    db["kv"].put(b"a", b"1")
+    db.commit({LOG: 7})
+    db._core.close()
 
 
 def test_an_unclean_stop_discards_its_state_under_exactly_once(tmp_path):
     crash(tmp_path / "db", ONCE)
     assert not (tmp_path / "db" / ".checkpoint_totals").exists()
-    with opened(tmp_path / "db", Totals()) as task:
-        assert task["totals"].totals == {}
-        assert task.store_offset("totals", LOG) is None
-        assert task.store_offset("kv", LOG) == 7
-        assert task.committed_offset(LOG) is None
+    with opened(tmp_path / "db", Totals()) as db:
+        assert db["totals"].totals == {}
+        assert db.store_offset("totals", LOG) is None
+        assert db.store_offset("kv", LOG) == 7
+        assert db.committed_offset(LOG) is None
 
 
 def test_an_unclean_stop_leaves_it_under_at_least_once(tmp_path):
     crash(tmp_path / "db", AT_LEAST_ONCE)
-    with opened(tmp_path / "db", Totals(), AT_LEAST_ONCE) as task:
-        assert task["totals"].totals == {"a": 1}
-        assert task.store_offset("totals", LOG) == 7
+    with opened(tmp_path / "db", Totals(), AT_LEAST_ONCE) as db:
+        assert db["totals"].totals == {"a": 1}
+        assert db.store_offset("totals", LOG) == 7
 
 
-def test_a_task_stands_where_the_store_that_was_discarded_stands(tmp_path):
+def test_a_database_stands_where_the_store_that_was_discarded_stands(tmp_path):
     crash(tmp_path / "db", ONCE)
-    with opened(tmp_path / "db", Totals()) as task:
-        assert task.committed_offsets() == {}
-        assert task.recover({LOG: 7}) == {}
+    with opened(tmp_path / "db", Totals()) as db:
+        assert db.committed_offsets() == {}
+        assert db.recover({LOG: 7}) == {}
 
 
 def test_an_open_that_fails_is_no_unclean_stop(tmp_path):
     class Failing(Totals):
-        def init(self, task: hf.Task) -> None:
+        def init(self, db: hf.Database) -> None:
             raise OSError("network")
 
-    with opened(tmp_path / "db", Totals()) as task:
-        task["totals"].totals["a"] = 1
-        task.commit({LOG: 7})
+    with opened(tmp_path / "db", Totals()) as db:
+        db["totals"].totals["a"] = 1
+        db.commit({LOG: 7})
     with pytest.raises(OSError, match="network"):
         opened(tmp_path / "db", Failing())
-    with opened(tmp_path / "db", Totals()) as task:
-        assert task["totals"].totals == {"a": 1}
-        assert task.committed_offset(LOG) == 7
+    with opened(tmp_path / "db", Totals()) as db:
+        assert db["totals"].totals == {"a": 1}
+        assert db.committed_offset(LOG) == 7
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../precious", "a/b", "+commit", "a\\b", "a\0", 7])
@@ -133,46 +133,46 @@ def test_a_name_that_is_no_folders_is_refused(tmp_path, name):
     assert (tmp_path / "precious").is_dir()
 
 
-def test_its_error_fails_the_commit_and_nothing_of_the_task_is_committed(tmp_path):
-    with opened(tmp_path / "db", Totals()) as task:
-        task["totals"].fails = True
-        task["kv"].put(b"a", b"1")
+def test_its_error_fails_the_commit_and_nothing_of_the_database_is_committed(tmp_path):
+    with opened(tmp_path / "db", Totals()) as db:
+        db["totals"].fails = True
+        db["kv"].put(b"a", b"1")
         with pytest.raises(OSError, match="no space"):
-            task.commit({LOG: 7})
-        task.rollback()
-        task["totals"].fails = False
-        assert task["kv"].get(b"a") is None
-        assert task.committed_offset(LOG) is None
+            db.commit({LOG: 7})
+        db.rollback()
+        db["totals"].fails = False
+        assert db["kv"].get(b"a") is None
+        assert db.committed_offset(LOG) is None
 
 
 def test_what_is_no_store_says_what_is_wanted(tmp_path):
     with pytest.raises((TypeError, AttributeError), match="name|UserStateStore"):
-        hf.open_task(tmp_path / "db", [object()])
+        hf.open(tmp_path / "db", [object()])
     named = type("Named", (), {"name": "n"})()
     with pytest.raises(TypeError, match="holdfast.UserStateStore"):
-        hf.open_task(tmp_path / "db", [named])
+        hf.open(tmp_path / "db", [named])
 
 
 def test_offsets_and_positions_of_older_layouts_are_moved_in(tmp_path):
     stores = [hf.stores.key_value("kv")]
-    hf.open_task(tmp_path / "db", stores).close()
+    hf.open(tmp_path / "db", stores).close()
     (tmp_path / "db" / ".checkpoint").write_text("0\n3\nlog 0 41\nlog 1 7\nlog 2 -4\n")
     (tmp_path / "db" / "kv.position").write_text("0\n1\norders 3 99\n")
     for _ in range(2):
-        with hf.open_task(tmp_path / "db", stores) as task:
-            assert task.committed_offsets() == {("log", 0): 41, ("log", 1): 7}
-            assert task.position() == hf.Position({"orders": {3: 99}})
+        with hf.open(tmp_path / "db", stores) as db:
+            assert db.committed_offsets() == {("log", 0): 41, ("log", 1): 7}
+            assert db.position() == hf.Position({"orders": {3: 99}})
         assert not (tmp_path / "db" / ".checkpoint").exists()
         assert not (tmp_path / "db" / "kv.position").exists()
 
 
 def test_what_the_database_knows_already_is_not_overwritten(tmp_path):
     stores = [hf.stores.key_value("kv")]
-    with hf.open_task(tmp_path / "db", stores) as task:
-        task.commit({LOG: 100})
+    with hf.open(tmp_path / "db", stores) as db:
+        db.commit({LOG: 100})
     (tmp_path / "db" / ".checkpoint").write_text("0\n1\nlog 0 41\n")
-    with hf.open_task(tmp_path / "db", stores) as task:
-        assert task.committed_offset(LOG) == 100
+    with hf.open(tmp_path / "db", stores) as db:
+        assert db.committed_offset(LOG) == 100
 
 
 @pytest.mark.parametrize(
@@ -189,10 +189,10 @@ def test_what_the_database_knows_already_is_not_overwritten(tmp_path):
     ],
 )
 def test_a_malformed_file_names_its_line_and_stays(tmp_path, text, line):
-    hf.open_task(tmp_path / "db", [hf.stores.key_value("kv")]).close()
+    hf.open(tmp_path / "db", [hf.stores.key_value("kv")]).close()
     (tmp_path / "db" / ".checkpoint").write_text(text)
     with pytest.raises(hf.errors.StoreCorruptedError, match=f"line {line} "):
-        hf.open_task(tmp_path / "db", [hf.stores.key_value("kv")])
+        hf.open(tmp_path / "db", [hf.stores.key_value("kv")])
     assert (tmp_path / "db" / ".checkpoint").read_text() == text
 
 
@@ -204,11 +204,11 @@ class Logged(Totals):
         self.calls: list[str] = []
         self.close_fails, self.init_fails = close_fails, init_fails
 
-    def init(self, task: hf.Task) -> None:
+    def init(self, db: hf.Database) -> None:
         if self.init_fails:
             raise OSError(f"{self.name} cannot be opened")
         self.calls.append("init")
-        super().init(task)
+        super().init(db)
 
     def commit(self, changelog_offsets) -> None:
         self.calls.append("commit")
@@ -222,42 +222,42 @@ class Logged(Totals):
 
 def test_a_close_that_fails_closes_the_other_stores_and_keeps_what_they_hold(tmp_path):
     stores = [Logged("a", close_fails=True), Logged("b"), Logged("c", close_fails=True)]
-    task = hf.open_task(tmp_path / "db", stores)
+    db = hf.open(tmp_path / "db", stores)
     stores[1].totals["x"] = 1
-    task.commit({LOG: 7})
+    db.commit({LOG: 7})
     with pytest.raises(OSError, match="a cannot be closed") as raised:
-        task.close()
+        db.close()
     assert [store.calls[-1] for store in stores] == ["close"] * 3
     assert any("c cannot be closed" in note for note in raised.value.__notes__)
-    assert not task.is_open
-    task.close()
-    with hf.open_task(tmp_path / "db", [Logged("a"), again := Logged("b"), Logged("c")]) as task:
+    assert not db.is_open
+    db.close()
+    with hf.open(tmp_path / "db", [Logged("a"), again := Logged("b"), Logged("c")]) as db:
         assert again.totals == {"x": 1}
         # What did not close may hold anything: it is discarded.
-        assert [task.store_offset(name, LOG) for name in "abc"] == [None, 7, None]
+        assert [db.store_offset(name, LOG) for name in "abc"] == [None, 7, None]
 
 
 @pytest.mark.parametrize("guarantee", [ONCE, AT_LEAST_ONCE])
 def test_an_open_that_fails_closes_the_stores_that_were_opened(tmp_path, guarantee):
-    with hf.open_task(
+    with hf.open(
         tmp_path / "db", [Logged("a"), Logged("b"), Logged("c")], processing_guarantee=guarantee
-    ) as task:
-        task.commit({LOG: 7})
+    ) as db:
+        db.commit({LOG: 7})
     stores = [Logged("a", close_fails=True), Logged("b"), Logged("c", init_fails=True)]
     with pytest.raises(OSError, match="c cannot be opened") as raised:
-        hf.open_task(tmp_path / "db", stores, processing_guarantee=guarantee)
+        hf.open(tmp_path / "db", stores, processing_guarantee=guarantee)
     assert [store.calls for store in stores] == [["init", "close"], ["init", "close"], []]
     assert any("a cannot be closed" in note for note in raised.value.__notes__)
-    with hf.open_task(
+    with hf.open(
         tmp_path / "db", [Logged("a"), Logged("b"), Logged("c")], processing_guarantee=guarantee
-    ) as task:
-        assert [task.store_offset(name, LOG) for name in "abc"] == [7, 7, 7]
+    ) as db:
+        assert [db.store_offset(name, LOG) for name in "abc"] == [7, 7, 7]
 
 
 def test_a_commit_that_cannot_be_reaches_no_store(tmp_path):
     store = Logged("a")
-    task = hf.open_task(tmp_path / "db", [store], processing_guarantee=AT_LEAST_ONCE)
-    task.commit({LOG: 7})
+    db = hf.open(tmp_path / "db", [store], processing_guarantee=AT_LEAST_ONCE)
+    db.commit({LOG: 7})
     file, calls = tmp_path / "db" / ".checkpoint_a", list(store.calls)
     text = file.read_text()
     for wrong, error in [
@@ -267,38 +267,38 @@ def test_a_commit_that_cannot_be_reaches_no_store(tmp_path):
         ({LOG: "8"}, TypeError),
     ]:
         with pytest.raises(error):
-            task.commit(wrong)
-    task.close()
+            db.commit(wrong)
+    db.close()
     with pytest.raises(hf.errors.StoreClosedError):
-        task.commit({LOG: 9})
+        db.commit({LOG: 9})
     assert store.calls == [*calls, "close"]
     assert file.read_text() == text
 
 
 def test_a_directory_is_a_stores_own_and_none_in_memory(tmp_path, monkeypatch):
-    with opened(tmp_path / "db", Totals()) as task:
-        assert task.directory("totals") == tmp_path / "db" / "totals"
+    with opened(tmp_path / "db", Totals()) as db:
+        assert db.directory("totals") == tmp_path / "db" / "totals"
         with pytest.raises(KeyError):
-            task.directory("../totals")
+            db.directory("../totals")
     monkeypatch.chdir(tmp_path)
-    Path("in memory").mkdir()  # as such a task is shown
-    with hf.open_task(None, [hf.stores.key_value("kv")]) as task:
-        assert task.directory("kv") is None
+    Path("in memory").mkdir()  # as such a database is shown
+    with hf.open(None, [hf.stores.key_value("kv")]) as db:
+        assert db.directory("kv") is None
 
 
 def test_a_topic_with_white_space_is_refused_before_anything_is_written(tmp_path):
-    task = opened(tmp_path / "db", store := Totals())
-    task["kv"].put(b"a", b"1")
+    db = opened(tmp_path / "db", store := Totals())
+    db["kv"].put(b"a", b"1")
     for topic in ("my log", "my\u00a0log", ""):
         with pytest.raises(ValueError, match="white space"):
-            task.commit({(topic, 0): 3})
-    task.commit({LOG: 3, ("my log", 0): None})
-    task.close()
-    with opened(tmp_path / "db", store) as task:
-        assert task.committed_offsets() == {LOG: 3}
-    with opened(tmp_path / "other", Totals(manages_offsets=True)) as task:
-        task.commit({("my log", 0): 3})
-        assert task.committed_offsets() == {("my log", 0): 3}
+            db.commit({(topic, 0): 3})
+    db.commit({LOG: 3, ("my log", 0): None})
+    db.close()
+    with opened(tmp_path / "db", store) as db:
+        assert db.committed_offsets() == {LOG: 3}
+    with opened(tmp_path / "other", Totals(manages_offsets=True)) as db:
+        db.commit({("my log", 0): 3})
+        assert db.committed_offsets() == {("my log", 0): 3}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import holdfast as hf
-from tasks import Bench
+from databases import Bench
 
 RC, RU = hf.IsolationLevel.READ_COMMITTED, hf.IsolationLevel.READ_UNCOMMITTED
 
@@ -33,9 +33,9 @@ def history(request, bench):
     for number, put in enumerate(puts):
         bench.rates.put(*put)
         if request.param == "half" and number == 2:
-            bench.task.commit()
+            bench.db.commit()
     if request.param == "committed":
-        bench.task.commit()
+        bench.db.commit()
     if request.param == "reopened":
         bench.reopen()
     return bench
@@ -109,7 +109,7 @@ def test_keys_that_begin_alike_do_not_mix(bench):
         assert bench.rates.get(key) == (b"new %d" % number, 100 + number, None)
         assert bench.rates.get(key, as_of=99) == (b"old %d" % number, number, 100 + number)
         assert len(rows(bench.rates.versions(key, 0, 1000))) == 2
-    bench.task.commit()
+    bench.db.commit()
     assert [key for key, _ in bench.rates.scan()] == sorted(keys)
 
 
@@ -177,12 +177,12 @@ def test_stream_time_and_history_survive_a_reopen(open_bench):
     assert bench.rates.get(b"k", as_of=89) is None
     assert bench.rates.put(b"k", b"late", 89) == (False, None)
     assert bench.rates.put(b"k", b"late", 90) == (True, 100)
-    assert bench.task.metrics()["stores"]["rates"]["dropped-records-total"] == 1
+    assert bench.db.metrics()["stores"]["rates"]["dropped-records-total"] == 1
 
 
 def test_readers_choose_their_isolation(bench):
     bench.rates.put(b"k", b"old", 10)
-    bench.task.commit()
+    bench.db.commit()
     bench.rates.put(b"k", b"new", 20)
     committed, uncommitted = bench.rates.read_only(RC), bench.rates.read_only(RU)
     assert committed.get(b"k") == (b"old", 10, None)
@@ -194,7 +194,7 @@ def test_readers_choose_their_isolation(bench):
     assert pa.record_batch(committed.get_batch(pa.array([b"k"]))).column("value").to_pylist() == [
         b"old"
     ]
-    bench.task.rollback()
+    bench.db.rollback()
     assert uncommitted.get(b"k") == (b"old", 10, None)
     assert not hasattr(committed, "put")
 
@@ -205,7 +205,7 @@ def test_a_deleted_key_never_comes_back_by_replay(bench):
         for start in range(0, len(records), cut):
             keys, values, times = zip(*records[start : start + cut], strict=True)
             batch = pa.array(keys, pa.binary()), pa.array(values, pa.binary()), pa.array(times)
-            bench.task.restore_batch("rates", *batch, {("log", 0): start})
+            bench.db.restore_batch("rates", *batch, {("log", 0): start})
         assert bench.rates.get(b"k") is None
         assert bench.rates.get(b"k", as_of=19) == (b"late", 15, 20)
         assert bench.rates.stream_time == 25
@@ -237,7 +237,7 @@ def test_an_expired_read_behind_a_retention_that_was_shorter_before(
 ):
     bench = Bench(tmp_path / "short", history_retention=10)
     bench.rates.put(b"k", b"new", 100)
-    bench.task.commit()
+    bench.db.commit()
     bench.retention = retention
     bench.reopen()
     with caplog.at_level("WARNING"):

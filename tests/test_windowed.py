@@ -23,21 +23,21 @@ BUILDERS = [
 
 
 @pytest.fixture
-def open_task(tmp_path):
+def open_database(tmp_path):
     opened = []
 
     def opener(*builders, **options):
-        opened.append(hf.open_task(tmp_path / "db", builders or BUILDERS, **options))
+        opened.append(hf.open(tmp_path / "db", builders or BUILDERS, **options))
         return opened[-1]
 
     yield opener
-    for task in opened:
-        task.close()
+    for db in opened:
+        db.close()
 
 
 @pytest.fixture
-def task(open_task):
-    return open_task()
+def db(open_database):
+    return open_database()
 
 
 def table(reader) -> list[tuple]:
@@ -56,8 +56,8 @@ STARTS = pa.array([2, 7, 1, -8, 1])
 VALUES = pa.array([b"1", b"", b"3", b"4", b"5"])
 
 
-def test_window_batches(task):
-    store = task["w"]
+def test_window_batches(db):
+    store = db["w"]
     store.put_batch(KEYS, VALUES, STARTS)
     in_order = [(b"c", -8, -3, b"4"), (b"a", 1, 6, b"5"), (b"b", 2, 7, b"1"), (b"a", 7, 12, b"")]
     assert table(store.all_batches()) == in_order
@@ -83,8 +83,8 @@ def test_window_batches(task):
     assert table(store.all_batches()) == [in_order[0], *in_order[2:]]
 
 
-def test_duplicate_batches(task):
-    store = task["d"]
+def test_duplicate_batches(db):
+    store = db["d"]
     store.put_batch(KEYS, pa.array([b"1", None, b"3", b"4", b"5"]), STARTS)
     assert table(store.all_batches()) == [
         (b"c", -8, -3, b"4"),
@@ -98,8 +98,8 @@ def test_duplicate_batches(task):
     ]
 
 
-def test_timestamped_window(task):
-    store = task["t"]
+def test_timestamped_window(db):
+    store = db["t"]
     store.put(b"a", b"1", datetime(1970, 1, 1, tzinfo=UTC), 44)
     store.put_batch(
         pa.array([b"b", b"a"]), pa.array([b"2", b"3"]), pa.array([0, 9]), pa.array([-5, 6])
@@ -122,50 +122,50 @@ def test_timestamped_window(task):
     assert store.fetch(b"a", 0) is None
 
 
-def test_a_timestamped_window_store_reads_the_rows_of_a_plain_one(open_task):
+def test_a_timestamped_window_store_reads_the_rows_of_a_plain_one(open_database):
     plain, stamped = (
         kind("w", retention=100, window_size=5)
         for kind in (hf.stores.window, hf.stores.timestamped_window)
     )
-    with open_task(plain) as task:
-        task["w"].put(b"a", b"1", 10)
-        task["w"].put(b"b", b"2", 10)
-        task.commit()
-    with open_task(stamped) as task:
-        store = task["w"]
+    with open_database(plain) as db:
+        db["w"].put(b"a", b"1", 10)
+        db["w"].put(b"b", b"2", 10)
+        db.commit()
+    with open_database(stamped) as db:
+        store = db["w"]
         store.put(b"b", b"22", 10, 7)
         assert list(store.all()) == [(W(b"a", 10, 15), V(b"1", -1)), (W(b"b", 10, 15), V(b"22", 7))]
-        task.commit()
-    with open_task(stamped) as task:
-        assert [value for _, value in task["w"].all()] == [V(b"1", -1), V(b"22", 7)]
+        db.commit()
+    with open_database(stamped) as db:
+        assert [value for _, value in db["w"].all()] == [V(b"1", -1), V(b"22", 7)]
     with pytest.raises(ValueError, match='made as "timestamped_window"'):
-        open_task(plain)
+        open_database(plain)
 
 
-def test_whether_duplicates_are_kept_is_fixed(open_task):
-    open_task(hf.stores.window("w", retention=9, window_size=1)).close()
+def test_whether_duplicates_are_kept_is_fixed(open_database):
+    open_database(hf.stores.window("w", retention=9, window_size=1)).close()
     with pytest.raises(ValueError, match="retain_duplicates=false"):
-        open_task(hf.stores.window("w", retention=9, window_size=1, retain_duplicates=True))
-    with open_task(hf.stores.window("w", retention=99, window_size=2)) as task:
-        assert (task["w"].retention, task["w"].window_size, task["w"].retain_duplicates) == (
+        open_database(hf.stores.window("w", retention=9, window_size=1, retain_duplicates=True))
+    with open_database(hf.stores.window("w", retention=99, window_size=2)) as db:
+        assert (db["w"].retention, db["w"].window_size, db["w"].retain_duplicates) == (
             99,
             2,
             False,
         )
 
 
-def test_a_longer_retention_shows_no_half_of_a_row(open_task):
-    with open_task(hf.stores.window("w", retention=10, window_size=1)) as task:
-        task["w"].put_batch(pa.array([b"a"] * 50), pa.array([b"v"] * 50), pa.array(range(50)))
-        task.commit()
-    with open_task(hf.stores.window("w", retention=100, window_size=1)) as task:
-        by_key, by_time = list(task["w"].fetch(b"a", 0, 99)), list(task["w"].all())
+def test_a_longer_retention_shows_no_half_of_a_row(open_database):
+    with open_database(hf.stores.window("w", retention=10, window_size=1)) as db:
+        db["w"].put_batch(pa.array([b"a"] * 50), pa.array([b"v"] * 50), pa.array(range(50)))
+        db.commit()
+    with open_database(hf.stores.window("w", retention=100, window_size=1)) as db:
+        by_key, by_time = list(db["w"].fetch(b"a", 0, 99)), list(db["w"].all())
         assert by_time == by_key
         assert [key.start for key, _ in by_time] == list(range(40, 50))
 
 
-def test_session_batches(task):
-    store = task["s"]
+def test_session_batches(db):
+    store = db["s"]
     starts, ends = pa.array([2, 7, 1, -8, 1]), pa.array([3, 7, 9, -8, 9])
     store.put_batch(KEYS, starts, ends, VALUES)
     in_order = [(b"c", -8, -8, b"4"), (b"b", 2, 3, b"1"), (b"a", 7, 7, b""), (b"a", 1, 9, b"5")]
@@ -187,21 +187,19 @@ def test_session_batches(task):
     assert table(store.find_batches(None, -100, 100, key_to=None)) == [in_order[0], in_order[3]]
 
 
-def test_scans_longer_than_a_chunk(task):
+def test_scans_longer_than_a_chunk(db):
     n = 5_000
     keys = pa.array([b"%05d" % ((i * 7919) % n) for i in range(n)])
     times = pa.array([i % 90 for i in range(n)])
-    task["w"].put_batch(keys, keys, times)
-    task.commit()
-    task["w"].put_batch(keys[:100], pa.nulls(100), times[:100])
+    db["w"].put_batch(keys, keys, times)
+    db.commit()
+    db["w"].put_batch(keys[:100], pa.nulls(100), times[:100])
     rest = sorted(zip(times.to_pylist()[100:], keys.to_pylist()[100:], strict=True))
-    assert [
-        (start, key) for key, start, _, _ in table(task["w"].all_batches(batch_rows=333))
-    ] == rest
-    assert [(key.start, key.key) for key, _ in task["w"].all(reverse=True)] == rest[::-1]
+    assert [(start, key) for key, start, _, _ in table(db["w"].all_batches(batch_rows=333))] == rest
+    assert [(key.start, key.key) for key, _ in db["w"].all(reverse=True)] == rest[::-1]
     inside = [row for row in rest if b"01000" <= row[1] <= b"01010"]
     assert [
-        (key.start, key.key) for key, _ in task["w"].fetch_range(b"01000", b"01010", 0, 90)
+        (key.start, key.key) for key, _ in db["w"].fetch_range(b"01000", b"01010", 0, 90)
     ] == inside
 
 
@@ -253,24 +251,24 @@ def test_scans_longer_than_a_chunk(task):
         ),
     ],
 )
-def test_a_bad_row_and_nothing_is_written(task, call, words):
+def test_a_bad_row_and_nothing_is_written(db, call, words):
     with pytest.raises(ValueError, match=words):
-        call(task)
-    assert task.approximate_num_uncommitted_bytes == 0
-    assert [list(task[name].all()) for name in ("w", "t")] == [[], []]
-    assert list(task["s"].find_sessions(None, 0, 9, key_to=None)) == []
-    task.commit()
+        call(db)
+    assert db.approximate_num_uncommitted_bytes == 0
+    assert [list(db[name].all()) for name in ("w", "t")] == [[], []]
+    assert list(db["s"].find_sessions(None, 0, 9, key_to=None)) == []
+    db.commit()
 
 
-def test_values_without_timestamps_are_no_column_of_them(task):
+def test_values_without_timestamps_are_no_column_of_them(db):
     with pytest.raises(TypeError, match="timestamps"):
-        task["t"].put_batch(pa.array([b"a"]), pa.array([b"1"]), pa.array([1]), None)
-    assert list(task["t"].all()) == []
+        db["t"].put_batch(pa.array([b"a"]), pa.array([b"1"]), pa.array([1]), None)
+    assert list(db["t"].all()) == []
 
 
 @pytest.mark.parametrize("name", ["w", "t", "s"])
-def test_readers(task, name):
-    store = task[name]
+def test_readers(db, name):
+    store = db[name]
     rest = (7,) if name == "t" else ()
 
     def put(key, value):
@@ -285,7 +283,7 @@ def test_readers(task, name):
 
     put(b"a", b"1")
     put(b"b", b"2")
-    task.commit()
+    db.commit()
     put(b"a", None)
     put(b"c", b"3")
     assert (keys(store.read_only(RC)), keys(store.read_only(RU)), keys(store)) == (
@@ -300,32 +298,32 @@ def test_readers(task, name):
     ):
         assert before.peek_next_key().key == b"b"
         put(b"d", b"4")
-        task.rollback()
+        db.rollback()
         assert [key.key for key, _ in before] == [b"b", b"c"]
     assert keys(store) == keys(store.read_only(RU)) == [b"a", b"b"]
 
 
-def test_iterators_end_with_their_task(task):
-    task["w"].put(b"a", b"1", 1)
-    scans = [task["w"].all(), task["w"].fetch(b"a", 0, 9), task["s"].fetch(b"a"), task["t"].all()]
-    task.close()
+def test_iterators_end_with_their_database(db):
+    db["w"].put(b"a", b"1", 1)
+    scans = [db["w"].all(), db["w"].fetch(b"a", 0, 9), db["s"].fetch(b"a"), db["t"].all()]
+    db.close()
     for scan in scans:
         with pytest.raises(hf.errors.StoreClosedError):
             next(scan)
     for call in [
-        lambda: task["w"].put(b"a", b"1", 1),
-        lambda: task["w"].fetch(b"a", 1),
-        task["w"].all,
-        lambda: task["s"].fetch_session(b"a", 1, 1),
-        lambda: task["s"].put(W(b"a", 1, 1), b"1"),
-        task["t"].all_batches,
+        lambda: db["w"].put(b"a", b"1", 1),
+        lambda: db["w"].fetch(b"a", 1),
+        db["w"].all,
+        lambda: db["s"].fetch_session(b"a", 1, 1),
+        lambda: db["s"].put(W(b"a", 1, 1), b"1"),
+        db["t"].all_batches,
     ]:
         with pytest.raises(hf.errors.StoreClosedError):
             call()
 
 
 @pytest.mark.parametrize("cut", [1, 2, 5])
-def test_restores_are_the_same_however_they_are_cut(task, cut):
+def test_restores_are_the_same_however_they_are_cut(db, cut):
     keys, values, starts = (
         [b"a", b"b", b"a", b"z", b"a"],
         [b"1", b"2", b"3", b"4", None],
@@ -339,43 +337,43 @@ def test_restores_are_the_same_however_they_are_cut(task, cut):
     for at in range(0, 5, cut):
         part = slice(at, at + cut)
         k, v, t = pa.array(keys[part]), pa.array(values[part], pa.binary()), pa.array(starts[part])
-        task.restore_batch("w", k, v, t, {("log", 0): at})
-        task.restore_batch("d", k, v, t, {("log", 0): at})
-        task.restore_batch("t", k, pa.array(stamped[part], pa.binary()), t, {("log", 0): at})
-        task.restore_batch("s", pa.array(sessions[part]), v, None, {("log", 0): at})
-    assert list(task["w"].read_only(RC).all()) == [(W(b"a", 10, 15), b"3"), (W(b"b", 90, 95), b"2")]
-    assert list(task["d"].all()) == [
+        db.restore_batch("w", k, v, t, {("log", 0): at})
+        db.restore_batch("d", k, v, t, {("log", 0): at})
+        db.restore_batch("t", k, pa.array(stamped[part], pa.binary()), t, {("log", 0): at})
+        db.restore_batch("s", pa.array(sessions[part]), v, None, {("log", 0): at})
+    assert list(db["w"].read_only(RC).all()) == [(W(b"a", 10, 15), b"3"), (W(b"b", 90, 95), b"2")]
+    assert list(db["d"].all()) == [
         (W(b"a", 10, 15), b"1"),
         (W(b"a", 10, 15), b"3"),
         (W(b"b", 90, 95), b"2"),
     ]
-    assert list(task["t"].all()) == [(W(b"a", 10, 15), V(b"3", 7)), (W(b"b", 90, 95), V(b"2", 7))]
-    assert list(task["s"].find_sessions(None, 0, 99, key_to=None)) == [
+    assert list(db["t"].all()) == [(W(b"a", 10, 15), V(b"3", 7)), (W(b"b", 90, 95), V(b"2", 7))]
+    assert list(db["s"].find_sessions(None, 0, 99, key_to=None)) == [
         (W(b"a", 7, 10), b"3"),
         (W(b"b", 87, 90), b"2"),
     ]
-    assert {task[name].stream_time for name in "wdts"} == {90}
+    assert {db[name].stream_time for name in "wdts"} == {90}
     # What came in time when it was written is passed over, not counted.
-    assert {store["dropped-records-total"] for store in task.metrics()["stores"].values()} == {0}
+    assert {store["dropped-records-total"] for store in db.metrics()["stores"].values()} == {0}
 
 
-def test_bad_records_of_a_restore_name_the_row(task):
+def test_bad_records_of_a_restore_name_the_row(db):
     with pytest.raises(ValueError, match="row 1: this is no session's record"):
-        task.restore_batch(
+        db.restore_batch(
             "s", pa.array([b"a" + bytes(16), b"short"]), pa.array([b"1", b"2"]), None, {}
         )
     with pytest.raises(ValueError, match="row 1: the value has 3 bytes"):
-        task.restore_batch(
+        db.restore_batch(
             "t", pa.array([b"a", b"b"]), pa.array([bytes(8), b"abc"]), pa.array([1, 2]), {}
         )
     with pytest.raises(ValueError, match="window store needs timestamps"):
-        task.restore_batch("w", pa.array([b"a"]), pa.array([b"1"]), None, {})
+        db.restore_batch("w", pa.array([b"a"]), pa.array([b"1"]), None, {})
     with pytest.raises(ValueError, match="session store takes no timestamps"):
-        task.restore_batch("s", pa.array([bytes(16)]), pa.array([b"1"]), pa.array([1]), {})
-    assert list(task["t"].all()) == []
+        db.restore_batch("s", pa.array([bytes(16)]), pa.array([b"1"]), pa.array([1]), {})
+    assert list(db["t"].all()) == []
 
 
-def test_serdes(open_task):
+def test_serdes(open_database):
     class Text:
         def serialize(self, value):
             return value.encode()
@@ -384,15 +382,15 @@ def test_serdes(open_task):
             return data.decode()
 
     options = {"retention": timedelta(hours=1), "key": Text(), "value": Text()}
-    task = open_task(
+    db = open_database(
         hf.stores.window("w", window_size=timedelta(minutes=5), **options),
         hf.stores.session("s", **options),
     )
-    task["w"].put("a", "x", datetime(2026, 11, 21, tzinfo=UTC))
-    ((key, value),) = task["w"].all()
+    db["w"].put("a", "x", datetime(2026, 11, 21, tzinfo=UTC))
+    ((key, value),) = db["w"].all()
     assert (key.key, key.end - key.start, value) == ("a", 300_000_000, "x")
-    task["s"].put(W("a", 1, 2), "y")
-    with task["s"].fetch("a") as sessions:
+    db["s"].put(W("a", 1, 2), "y")
+    with db["s"].fetch("a") as sessions:
         assert sessions.peek_next_key() == W("a", 1, 2)
         assert next(sessions) == (W("a", 1, 2), "y")
 
@@ -429,14 +427,14 @@ def test_bad_durations_name_the_argument(make, arguments, named):
 
 @pytest.mark.crash
 @pytest.mark.parametrize("durability", list(hf.Durability))
-def test_a_kill_loses_no_window_of_an_older_time(open_task, tmp_path, durability):
+def test_a_kill_loses_no_window_of_an_older_time(open_database, tmp_path, durability):
     """Kafka Streams keeps a database a segment and the offset of the newest: late records of an
     older one are lost (SX1).
     """
     script = """
     path, durability = sys.argv[1:]
     # Without a log, small memtables are what makes rows durable while the writer goes on.
-    task = hf.open_task(
+    db = hf.open(
         path,
         [hf.stores.window("w", retention=2_000_000, window_size=1)],
         durability=hf.Durability(durability),
@@ -447,9 +445,9 @@ def test_a_kill_loses_no_window_of_an_older_time(open_task, tmp_path, durability
         for start in (10, 1_500_000):
             starts = pa.array(range(start + offset, start + offset + 500))
             values = pa.array([b"%d" % n for n in range(500)])
-            task["w"].put_batch(pa.array([b"k"] * 500), values, starts)
+            db["w"].put_batch(pa.array([b"k"] * 500), values, starts)
         offset += 500
-        task.commit({("log", 0): offset})
+        db.commit({("log", 0): offset})
         print(offset, flush=True)
     """
     with running(script, tmp_path / "db", durability.value) as process:
@@ -458,21 +456,21 @@ def test_a_kill_loses_no_window_of_an_older_time(open_task, tmp_path, durability
             reached = int(process.stdout.readline())
         process.kill()
         process.wait()
-    task = open_task(
+    db = open_database(
         hf.stores.window("w", retention=2_000_000, window_size=1), durability=durability
     )
-    offset = task.committed_offset(("log", 0)) or 0
+    offset = db.committed_offset(("log", 0)) or 0
     assert offset >= reached if durability is hf.Durability.SYNC else offset > 0
-    starts = [key.start for key, _ in task["w"].all()]
+    starts = [key.start for key, _ in db["w"].all()]
     assert starts == [*range(10, 10 + offset), *range(1_500_000, 1_500_000 + offset)]
-    assert [key.start for key, _ in task["w"].fetch(b"k", 0, 2_000_000)] == starts
+    assert [key.start for key, _ in db["w"].fetch(b"k", 0, 2_000_000)] == starts
 
 
 @pytest.mark.parametrize("kind", ["window", "session"])
 def test_a_longer_retention_does_not_bring_back_what_had_expired(tmp_path, kind):
     def opened(retention):
         more = {"window_size": 1} if kind == "window" else {}
-        return hf.open_task(
+        return hf.open(
             tmp_path / "db", [getattr(hf.stores, kind)("s", retention=retention, **more)]
         )
 
@@ -494,17 +492,17 @@ def test_a_longer_retention_does_not_bring_back_what_had_expired(tmp_path, kind)
         assert list(one) == times
         return times
 
-    with opened(100) as task:
+    with opened(100) as db:
         for at in (0, 100, 150, 200):
-            put(task["s"], at)
-        task.commit()
-        assert starts(task["s"]) == [150, 200]
+            put(db["s"], at)
+        db.commit()
+        assert starts(db["s"]) == [150, 200]
     for _ in range(2):
-        with opened(1_000) as task:
-            assert starts(task["s"]) == [150, 200]
-            put(task["s"], 50)
-            assert starts(task["s"]) == [150, 200]
-    with opened(1_000) as task:
-        put(task["s"], 300)
-        task.commit()
-        assert starts(task["s"]) == [150, 200, 300]
+        with opened(1_000) as db:
+            assert starts(db["s"]) == [150, 200]
+            put(db["s"], 50)
+            assert starts(db["s"]) == [150, 200]
+    with opened(1_000) as db:
+        put(db["s"], 300)
+        db.commit()
+        assert starts(db["s"]) == [150, 200, 300]

@@ -27,7 +27,7 @@ def opened(path, *, transactional=False, persistent=True, **options):
         ),
         hf.stores.key_value("staged"),
     ]
-    return hf.open_task(path, stores, **options)
+    return hf.open(path, stores, **options)
 
 
 def crash(
@@ -42,13 +42,13 @@ def crash(
                   transactional={transactional}),
                   hf.stores.key_value("staged")]
         guarantee = hf.ProcessingGuarantee.{guarantee.name}
-        task = hf.open_task({str(path)!r}, stores, processing_guarantee=guarantee)
+        db = hf.open({str(path)!r}, stores, processing_guarantee=guarantee)
         for name in ("direct", "staged"):
-            task[name].put(b"k", b"1")
-        task["history"].put(b"k", b"1", 5)
-        task.commit({{("log", 0): 7}})
+            db[name].put(b"k", b"1")
+        db["history"].put(b"k", b"1", 5)
+        db.commit({{("log", 0): 7}})
         for name in ("direct", "staged"):
-            task[name].put(b"k", b"2")
+            db[name].put(b"k", b"2")
         os.kill(os.getpid(), 9)
     """
     assert (
@@ -59,8 +59,8 @@ def crash(
 
 @pytest.mark.parametrize("persistent", [True, False], ids=["files", "memory"])
 def test_a_write_is_seen_at_once_at_both_levels_and_survives_a_rollback(tmp_path, persistent):
-    with opened(tmp_path / "db", persistent=persistent) as task:
-        direct, history, staged = task["direct"], task["history"], task["staged"]
+    with opened(tmp_path / "db", persistent=persistent) as db:
+        direct, history, staged = db["direct"], db["history"], db["staged"]
         staged.put(b"k", b"v")
         direct.put(b"k", b"v")
         direct.put_batch(pa.array([b"l"]), pa.array([b"w"]))
@@ -72,42 +72,42 @@ def test_a_write_is_seen_at_once_at_both_levels_and_survives_a_rollback(tmp_path
             assert history.read_only(level).stream_time == 5
         assert staged.read_only(COMMITTED).get(b"k") is None
         assert (direct.transactional, staged.transactional) == (False, True)
-        task.rollback()
+        db.rollback()
         assert (direct.get(b"k"), history.get(b"k").value, staged.get(b"k")) == (b"v", b"v", None)
         assert direct.delete(b"k") == b"v"
         assert direct.read_only(COMMITTED).get(b"k") is None
 
 
 def test_nothing_of_it_is_uncommitted(tmp_path):
-    with opened(tmp_path / "db") as task:
-        task["direct"].put(b"k", b"v" * 1000)
-        before = task.approximate_num_uncommitted_bytes
-        task["direct"].put_batch(pa.array([b"l"] * 100), pa.array([b"v" * 1000] * 100))
-        assert task.approximate_num_uncommitted_bytes == before == 0
+    with opened(tmp_path / "db") as db:
+        db["direct"].put(b"k", b"v" * 1000)
+        before = db.approximate_num_uncommitted_bytes
+        db["direct"].put_batch(pa.array([b"l"] * 100), pa.array([b"v" * 1000] * 100))
+        assert db.approximate_num_uncommitted_bytes == before == 0
 
 
 def test_a_clean_close_keeps_it_and_its_offsets(tmp_path):
-    with opened(tmp_path / "db") as task:
-        task["direct"].put(b"k", b"v")
-        task.commit({("log", 0): 7})
+    with opened(tmp_path / "db") as db:
+        db["direct"].put(b"k", b"v")
+        db.commit({("log", 0): 7})
     for transactional in (True, False, True):
-        with opened(tmp_path / "db", transactional=transactional) as task:
-            assert task["direct"].get(b"k") == b"v"
-            assert task["direct"].committed_offset(("log", 0)) == 7
+        with opened(tmp_path / "db", transactional=transactional) as db:
+            assert db["direct"].get(b"k") == b"v"
+            assert db["direct"].committed_offset(("log", 0)) == 7
 
 
 def test_an_unclean_stop_discards_it_under_exactly_once_and_spares_its_neighbours(tmp_path):
     crash(tmp_path / "db")
-    with opened(tmp_path / "db") as task:
-        assert task["direct"].get(b"k") is None
-        assert task["history"].get(b"k") is None
-        assert task["history"].stream_time is None
-        assert task["staged"].get(b"k") == b"1"
-        assert task["direct"].committed_offset(("log", 0)) is None
-        assert task["staged"].committed_offset(("log", 0)) == 7
-        task.restore_batch("direct", pa.array([b"k"]), pa.array([b"1"]), None, {("log", 0): 7})
-    with opened(tmp_path / "db") as task:
-        assert task["direct"].get(b"k") == b"1"
+    with opened(tmp_path / "db") as db:
+        assert db["direct"].get(b"k") is None
+        assert db["history"].get(b"k") is None
+        assert db["history"].stream_time is None
+        assert db["staged"].get(b"k") == b"1"
+        assert db["direct"].committed_offset(("log", 0)) is None
+        assert db["staged"].committed_offset(("log", 0)) == 7
+        db.restore_batch("direct", pa.array([b"k"]), pa.array([b"1"]), None, {("log", 0): 7})
+    with opened(tmp_path / "db") as db:
+        assert db["direct"].get(b"k") == b"1"
 
 
 def test_an_unclean_stop_discards_the_rows_that_a_plain_store_left_in_one_with_timestamps(tmp_path):
@@ -115,64 +115,64 @@ def test_an_unclean_stop_discards_the_rows_that_a_plain_store_left_in_one_with_t
         import os
         import holdfast as hf
         store = hf.stores.key_value("direct", transactional=False)
-        task = hf.open_task({str(tmp_path / "db")!r}, [store])
-        task["direct"].put(b"k", b"half")
+        db = hf.open({str(tmp_path / "db")!r}, [store])
+        db["direct"].put(b"k", b"half")
         os.kill(os.getpid(), 9)
     """
     assert (
         subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False).returncode
         == -9
     )
-    with hf.open_task(
+    with hf.open(
         tmp_path / "db", [hf.stores.timestamped_key_value("direct", transactional=False)]
-    ) as task:
-        assert list(task["direct"].range()) == []
+    ) as db:
+        assert list(db["direct"].range()) == []
 
 
 def test_a_checkpoint_is_an_unclean_stop_since_it_may_hold_more_than_the_last_commit(tmp_path):
-    with opened(tmp_path / "db") as task:
+    with opened(tmp_path / "db") as db:
         for name in ("direct", "staged"):
-            task[name].put(b"k", b"1")
-        task.commit({("log", 0): 7})
-        task["direct"].put(b"k", b"2")
-        task.checkpoint(tmp_path / "copy")
-    with opened(tmp_path / "copy") as task:
-        assert (task["direct"].get(b"k"), task["staged"].get(b"k")) == (None, b"1")
-        assert task["direct"].committed_offset(("log", 0)) is None
+            db[name].put(b"k", b"1")
+        db.commit({("log", 0): 7})
+        db["direct"].put(b"k", b"2")
+        db.checkpoint(tmp_path / "copy")
+    with opened(tmp_path / "copy") as db:
+        assert (db["direct"].get(b"k"), db["staged"].get(b"k")) == (None, b"1")
+        assert db["direct"].committed_offset(("log", 0)) is None
 
 
 def test_an_unclean_stop_leaves_it_under_at_least_once(tmp_path):
     crash(tmp_path / "db", guarantee=AT_LEAST_ONCE)
-    with opened(tmp_path / "db", processing_guarantee=AT_LEAST_ONCE) as task:
-        assert task["direct"].get(b"k") == b"2"
-        assert task["direct"].committed_offset(("log", 0)) == 7
+    with opened(tmp_path / "db", processing_guarantee=AT_LEAST_ONCE) as db:
+        assert db["direct"].get(b"k") == b"2"
+        assert db["direct"].committed_offset(("log", 0)) == 7
 
 
 def test_t19_a_stale_marker_is_met_even_if_the_store_is_transactional_now(tmp_path):
     crash(tmp_path / "db")
     for _ in range(2):
-        with pytest.raises(hf.errors.TaskCorruptedError, match="transactional=False"):
+        with pytest.raises(hf.errors.StateMismatchError, match="transactional=False"):
             opened(tmp_path / "db", transactional=True)
-    with opened(tmp_path / "db") as task:
-        assert task["direct"].get(b"k") is None
-    with opened(tmp_path / "db", transactional=True) as task:
-        assert task["staged"].get(b"k") == b"1"
+    with opened(tmp_path / "db") as db:
+        assert db["direct"].get(b"k") is None
+    with opened(tmp_path / "db", transactional=True) as db:
+        assert db["staged"].get(b"k") == b"1"
 
 
 def test_t19_a_crash_of_transactional_stores_leaves_no_marker(tmp_path):
     crash(tmp_path / "db", transactional=True)
-    with opened(tmp_path / "db", transactional=True) as task:
-        assert task["direct"].get(b"k") == b"1"
+    with opened(tmp_path / "db", transactional=True) as db:
+        assert db["direct"].get(b"k") == b"1"
 
 
 @pytest.mark.parametrize("transactional", [True, False])
 def test_exactly_once_begins_only_from_a_clean_close(tmp_path, transactional):
     crash(tmp_path / "db", transactional=transactional, guarantee=AT_LEAST_ONCE)
-    with pytest.raises(hf.errors.TaskCorruptedError, match="at-least-once"):
+    with pytest.raises(hf.errors.StateMismatchError, match="at-least-once"):
         opened(tmp_path / "db", transactional=transactional)
     opened(tmp_path / "db", transactional=transactional, processing_guarantee=AT_LEAST_ONCE).close()
-    with opened(tmp_path / "db", transactional=transactional) as task:
-        assert task["staged"].get(b"k") == b"1"
+    with opened(tmp_path / "db", transactional=transactional) as db:
+        assert db["staged"].get(b"k") == b"1"
 
 
 def test_a_store_made_in_files_is_not_forgotten_by_asking_for_memory(tmp_path):
@@ -181,18 +181,18 @@ def test_a_store_made_in_files_is_not_forgotten_by_asking_for_memory(tmp_path):
         opened(tmp_path / "db", persistent=False)
 
 
-def test_a_task_in_memory_leaves_no_files(tmp_path, monkeypatch):
+def test_a_database_in_memory_leaves_no_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with opened(None) as task:
-        task["staged"].put(b"k", b"v")
-        task.commit({("log", 0): 7})
-        assert not task["staged"].persistent
-        assert task.committed_offset(("log", 0)) == 7
+    with opened(None) as db:
+        db["staged"].put(b"k", b"v")
+        db.commit({("log", 0): 7})
+        assert not db["staged"].persistent
+        assert db.committed_offset(("log", 0)) == 7
         with pytest.raises(hf.errors.UnsupportedOperationError, match="in memory"):
-            task.checkpoint(tmp_path / "copy")
-        rows = task["staged"].range()
+            db.checkpoint(tmp_path / "copy")
+        rows = db["staged"].range()
     with pytest.raises(hf.errors.StoreClosedError):
-        task["staged"].get(b"k")
+        db["staged"].get(b"k")
     with pytest.raises(hf.errors.StoreClosedError):
         next(rows)
     assert list(tmp_path.iterdir()) == []

@@ -159,25 +159,25 @@ class Ours:
     def round(self) -> Taken:
         plain = hf.stores.key_value("store")
         versioned = hf.stores.versioned("store", history_retention=RETENTION_MS * 1000)
-        self.with_task(plain, self.plain)
-        self.with_task(versioned, self.versioned)
+        self.with_database(plain, self.plain)
+        self.with_database(versioned, self.versioned)
         for rows, small in ((BATCH, ""), (RESTORE_BATCH, ", small")):
             plain_restore = partial(self.restore, "restore" + small, rows, self.plain_keys, None)
-            self.with_task(plain, plain_restore)
+            self.with_database(plain, plain_restore)
             versioned_restore = partial(
                 self.restore, "versioned restore" + small, rows, self.versioned_keys, self.times
             )
-            self.with_task(versioned, versioned_restore)
+            self.with_database(versioned, versioned_restore)
         return self.taken
 
-    def with_task(self, builder: hf.stores.StoreBuilder, work: Callable[[hf.Task], None]) -> None:
+    def with_database(
+        self, builder: hf.stores.StoreBuilder, work: Callable[[hf.Database], None]
+    ) -> None:
         with (
             tempfile.TemporaryDirectory(dir=self.folder) as directory,
-            hf.open_task(
-                Path(directory) / "db", [builder], durability=hf.Durability.CHANGELOG
-            ) as task,
+            hf.open(Path(directory) / "db", [builder], durability=hf.Durability.CHANGELOG) as db,
         ):
-            work(task)
+            work(db)
 
     def timed(self, what: str, count: int, rows: int, work: Callable[[slice], Any]) -> list[Any]:
         clock, found = Clock(), []
@@ -193,12 +193,12 @@ class Ours:
                 sum((records.first_words(column).sum() for column in columns), np.int64(0))
             )
 
-    def plain(self, task: hf.Task) -> None:
-        store = task["store"]
+    def plain(self, db: hf.Database) -> None:
+        store = db["store"]
 
         def put(some: slice) -> None:
             store.put_batch(self.plain_keys[some], self.values[some])
-            task.commit({CHANGELOG: some.stop - 1})
+            db.commit({CHANGELOG: some.stop - 1})
 
         self.timed("put", self.size, BATCH, put)
         settle(os.getpid())
@@ -209,12 +209,12 @@ class Ours:
             )
         self.add_up("get", found)
 
-    def versioned(self, task: hf.Task) -> None:
-        store = task["store"]
+    def versioned(self, db: hf.Database) -> None:
+        store = db["store"]
 
         def put(some: slice) -> None:
             store.put_batch(self.versioned_keys[some], self.values[some], self.times[some])
-            task.commit({CHANGELOG: some.stop - 1})
+            db.commit({CHANGELOG: some.stop - 1})
 
         self.timed("versioned put", self.size, BATCH, put)
         settle(os.getpid())
@@ -232,13 +232,11 @@ class Ours:
         self.add_up("get as of", [pa.record_batch(batch).column("value") for batch in found])
 
     def restore(
-        self, what: str, rows: int, keys: pa.Array, times: pa.Array | None, task: hf.Task
+        self, what: str, rows: int, keys: pa.Array, times: pa.Array | None, db: hf.Database
     ) -> None:
         def batch(some: slice) -> None:
             at = None if times is None else times[some]
-            task.restore_batch(
-                "store", keys[some], self.values[some], at, {CHANGELOG: some.stop - 1}
-            )
+            db.restore_batch("store", keys[some], self.values[some], at, {CHANGELOG: some.stop - 1})
 
         self.timed(what, self.size, rows, batch)
 

@@ -80,16 +80,14 @@ def _child(folder: Path, size: int, transaction: int) -> None:
     values = column(VALUE)
     imports, count = _peak(), size // (BATCH * RECORD)
     some: list[pa.Array] = []
-    with hf.open_task(
-        folder, [hf.stores.key_value("kv")], durability=hf.Durability.CHANGELOG
-    ) as task:
-        store, staged, started = task["kv"], 0, time.perf_counter()
+    with hf.open(folder, [hf.stores.key_value("kv")], durability=hf.Durability.CHANGELOG) as db:
+        store, staged, started = db["kv"], 0, time.perf_counter()
         for number in range(count):
             keys = column(16)
             store.put_batch(keys, values)
             staged += BATCH * RECORD
             if staged >= transaction:
-                task.commit()
+                db.commit()
                 staged = 0
             if number % (count // 10 + 1) == 0:
                 some.append(keys)
@@ -97,7 +95,7 @@ def _child(folder: Path, size: int, transaction: int) -> None:
                     f"{number * BATCH * RECORD / 2**30:.1f} of {size / 2**30:g} GiB put",
                     file=sys.stderr,
                 )
-        task.commit()
+        db.commit()
         seconds = time.perf_counter() - started
         peak = _peak()
         for keys in some:

@@ -1,5 +1,5 @@
-"""Resident memory of a process that holds a task of ten million records open: while loading, and
-while reading.
+"""Resident memory of a process that holds a database of ten million records open: while loading,
+and while reading.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def figures(*, quick: bool) -> list[Figure]:
     peaks = json.loads(output)
     return [
         Figure(
-            f"resident memory of an open task of {records:,} records, default settings",
+            f"resident memory of an open database of {records:,} records, default settings",
             "nothing (absolute)",
             max(peaks.values()),
             "<= 512",
@@ -58,15 +58,13 @@ def _child(folder: Path, records: int) -> None:
         )
 
     peaks = {"imports": _resident(), "while loading": 0.0, "while reading": 0.0}
-    with hf.open_task(
-        folder, [hf.stores.key_value("kv")], durability=hf.Durability.CHANGELOG
-    ) as task:
-        store = task["kv"]
+    with hf.open(folder, [hf.stores.key_value("kv")], durability=hf.Durability.CHANGELOG) as db:
+        store = db["kv"]
         some: list[pa.Array] = []
         for number in range(records // BATCH):
             keys = column(16)
             store.put_batch(keys, column(100))
-            task.commit()
+            db.commit()
             peaks["while loading"] = max(peaks["while loading"], _resident())
             if number % 50 == 0:
                 some.append(keys)

@@ -48,14 +48,12 @@ def figures(*, quick: bool) -> list[Figure]:
     def python() -> float:
         with tempfile.TemporaryDirectory() as folder:
             stores = [hf.stores.key_value("kv")]
-            with hf.open_task(
-                Path(folder) / "db", stores, durability=hf.Durability.CHANGELOG
-            ) as task:
-                kv = task["kv"]
+            with hf.open(Path(folder) / "db", stores, durability=hf.Durability.CHANGELOG) as db:
+                kv = db["kv"]
                 began = time.perf_counter()
                 for first in range(0, rows, batch):
                     kv.put_batch(keys[first : first + batch], values[first : first + batch])
-                    task.commit()
+                    db.commit()
                 return time.perf_counter() - began
 
     def rust() -> float:

@@ -4,7 +4,7 @@
 //! `put_loop DIRECTORY ROWS BATCH` prints the seconds that it took; keys and values are made before
 //! the clock starts.
 
-use holdfast_core::{Commit, Durability, StoreKind, StoreSpec, Task, TaskOptions};
+use holdfast_core::{Commit, Database, DatabaseOptions, Durability, StoreKind, StoreSpec};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -29,28 +29,28 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .flat_map(|_| random.next().to_le_bytes())
         .collect();
 
-    let options = TaskOptions {
+    let options = DatabaseOptions {
         durability: Durability::Changelog,
-        ..TaskOptions::default()
+        ..DatabaseOptions::default()
     };
-    let task = Task::open(
+    let db = Database::open(
         &directory,
         &[StoreSpec::new("kv", StoreKind::KeyValue)],
         options,
     )?;
-    let store = task.key_value("kv")?;
+    let store = db.key_value("kv")?;
     let began = Instant::now();
     for first in (0..rows).step_by(batch) {
-        let mut tx = task.begin()?;
+        let mut tx = db.begin()?;
         for row in first..(first + batch).min(rows) {
             let key = &keys[row * KEY_BYTES..][..KEY_BYTES];
             let value = &values[row * VALUE_BYTES..][..VALUE_BYTES];
             store.put(&mut tx, key, Some(value))?;
         }
-        task.commit_transaction(tx, Commit::default())?;
+        db.commit_transaction(tx, Commit::default())?;
     }
     println!("{}", began.elapsed().as_secs_f64());
-    task.close()?;
+    db.close()?;
     Ok(())
 }
 

@@ -15,14 +15,14 @@ PAIR = pa.schema([("rate", pa.float64()), ("source", pa.string())])
 
 
 @pytest.fixture
-def task(tmp_path):
+def db(tmp_path):
     stores = [
         hf.stores.key_value("bytes"),
         hf.stores.key_value("string", key=hf.serde.INT64, value=hf.serde.STRING),
     ]
     stores.append(hf.stores.key_value("struct", key=hf.serde.INT64, value=hf.serde.struct(PAIR)))
-    with hf.open_task(tmp_path / "db", stores, durability=hf.Durability.CHANGELOG) as task:
-        yield task
+    with hf.open(tmp_path / "db", stores, durability=hf.Durability.CHANGELOG) as db:
+        yield db
 
 
 @pytest.fixture
@@ -41,34 +41,34 @@ def columns():
 
 
 @pytest.mark.parametrize("store", ["bytes", "string", "struct"])
-def test_put_batch(benchmark, task, columns, store):
+def test_put_batch(benchmark, db, columns, store):
     def run():
-        task[store].put_batch(*columns[store])
-        task.commit()
+        db[store].put_batch(*columns[store])
+        db.commit()
 
     benchmark(run)
 
 
 @pytest.mark.parametrize("store", ["bytes", "string", "struct"])
-def test_get_batch(benchmark, task, columns, store):
-    task[store].put_batch(*columns[store])
-    task.commit()
-    assert len(benchmark(task[store].get_batch, columns[store][0])) == ROWS
+def test_get_batch(benchmark, db, columns, store):
+    db[store].put_batch(*columns[store])
+    db.commit()
+    assert len(benchmark(db[store].get_batch, columns[store][0])) == ROWS
 
 
 @pytest.mark.parametrize("store", ["bytes", "string", "struct"])
-def test_scan(benchmark, task, columns, store):
-    task[store].put_batch(*columns[store])
-    task.commit()
-    assert benchmark(lambda: sum(len(batch) for batch in task[store].range_batches())) == ROWS
+def test_scan(benchmark, db, columns, store):
+    db[store].put_batch(*columns[store])
+    db.commit()
+    assert benchmark(lambda: sum(len(batch) for batch in db[store].range_batches())) == ROWS
 
 
 @pytest.mark.parametrize("store", ["string", "struct"])
-def test_scalar_put_and_get(benchmark, task, store):
+def test_scalar_put_and_get(benchmark, db, store):
     value = "x" * 100 if store == "string" else (1.5, "ECB")
 
     def run():
-        task[store].put(1, value)
-        return task[store].get(1)
+        db[store].put(1, value)
+        return db[store].get(1)
 
     assert benchmark(run) == value

@@ -14,10 +14,10 @@ ROWS = 10_000
 
 
 @pytest.fixture
-def task(tmp_path):
+def db(tmp_path):
     stores = [hf.stores.key_value("kv"), hf.stores.versioned("rates", history_retention=10**12)]
-    with hf.open_task(tmp_path / "db", stores, durability=hf.Durability.CHANGELOG) as task:
-        yield task
+    with hf.open(tmp_path / "db", stores, durability=hf.Durability.CHANGELOG) as db:
+        yield db
 
 
 @pytest.fixture
@@ -32,58 +32,58 @@ def columns():
     return keys, values, pa.array(rng.integers(0, 10**9, ROWS))
 
 
-def test_kv_put_batch(benchmark, task, columns):
+def test_kv_put_batch(benchmark, db, columns):
     def run():
-        task["kv"].put_batch(*columns[:2])
-        task.commit()
+        db["kv"].put_batch(*columns[:2])
+        db.commit()
 
     benchmark(run)
 
 
-def test_kv_get_batch(benchmark, task, columns):
-    task["kv"].put_batch(*columns[:2])
-    task.commit()
-    result = benchmark(task["kv"].get_batch, columns[0])
+def test_kv_get_batch(benchmark, db, columns):
+    db["kv"].put_batch(*columns[:2])
+    db.commit()
+    result = benchmark(db["kv"].get_batch, columns[0])
     assert len(result) == ROWS
 
 
-def test_versioned_put_batch(benchmark, task, columns):
+def test_versioned_put_batch(benchmark, db, columns):
     def run():
-        task["rates"].put_batch(*columns)
-        task.commit()
+        db["rates"].put_batch(*columns)
+        db.commit()
 
     benchmark(run)
 
 
-def test_versioned_get_batch_as_of(benchmark, task, columns):
-    task["rates"].put_batch(*columns)
-    task.commit()
-    result = benchmark(task["rates"].get_batch, columns[0], columns[2])
+def test_versioned_get_batch_as_of(benchmark, db, columns):
+    db["rates"].put_batch(*columns)
+    db.commit()
+    result = benchmark(db["rates"].get_batch, columns[0], columns[2])
     assert len(result) == ROWS
 
 
-def test_versioned_apply_batch(benchmark, task, columns):
+def test_versioned_apply_batch(benchmark, db, columns):
     is_put = pa.array(np.arange(ROWS) % 2 == 0)
 
     def run():
-        result = task["rates"].apply_batch(is_put, *columns)
-        task.commit()
+        result = db["rates"].apply_batch(is_put, *columns)
+        db.commit()
         return result
 
     assert len(benchmark(run)) == ROWS
 
 
-def test_scalar_put(benchmark, task):
-    benchmark(task["kv"].put, b"k" * 16, b"v" * 100)
+def test_scalar_put(benchmark, db):
+    benchmark(db["kv"].put, b"k" * 16, b"v" * 100)
 
 
-def test_scalar_get(benchmark, task):
-    task["kv"].put(b"k", b"v")
-    task.commit()
-    assert benchmark(task["kv"].get, b"k") == b"v"
+def test_scalar_get(benchmark, db):
+    db["kv"].put(b"k", b"v")
+    db.commit()
+    assert benchmark(db["kv"].get, b"k") == b"v"
 
 
-def test_scan(benchmark, task, columns):
-    task["kv"].put_batch(*columns[:2])
-    task.commit()
-    assert benchmark(lambda: sum(len(batch) for batch in task["kv"].range_batches())) == ROWS
+def test_scan(benchmark, db, columns):
+    db["kv"].put_batch(*columns[:2])
+    db.commit()
+    assert benchmark(lambda: sum(len(batch) for batch in db["kv"].range_batches())) == ROWS

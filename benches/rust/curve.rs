@@ -8,7 +8,7 @@
 
 mod measure;
 
-use holdfast_core::{Applied, Op, StoreKind, Task, Timestamp};
+use holdfast_core::{Applied, Database, Op, StoreKind, Timestamp};
 use measure::{KEY, TRANSACTION, VALUE, bytes, commit, open, print, timed};
 use std::sync::Arc;
 use std::time::Instant;
@@ -88,7 +88,7 @@ fn main() {
 /// A loaded store.
 struct Table {
     rows: usize,
-    task: Arc<Task>,
+    db: Arc<Database>,
     /// Seconds a put.
     put: f64,
     values: Vec<u8>,
@@ -108,19 +108,19 @@ impl Table {
             history_retention: i64::MAX / 4,
             segment_interval: i64::MAX / 96,
         };
-        let task = open(dir.path(), kind);
+        let db = open(dir.path(), kind);
         // A window into 16 MiB of noise is as good as a value of its own.
         let mut table = Self {
             rows,
-            task,
+            db,
             put: 0.0,
             values: bytes(3, 16 << 20),
             _dir: dir,
         };
-        let store = table.task.versioned("s").unwrap();
+        let store = table.db.versioned("s").unwrap();
         let begin = Instant::now();
         for first in (0..rows).step_by(TRANSACTION) {
-            let mut tx = table.task.begin().unwrap();
+            let mut tx = table.db.begin().unwrap();
             for n in first..(first + TRANSACTION).min(rows) {
                 store
                     .put(
@@ -131,7 +131,7 @@ impl Table {
                     )
                     .unwrap();
             }
-            commit(&table.task, tx, first);
+            commit(&table.db, tx, first);
             if (first + TRANSACTION).is_multiple_of(10_000_000) {
                 eprintln!(
                     "curve: {} of {rows} versions after {:.0?}",
@@ -141,8 +141,8 @@ impl Table {
             }
         }
         table.put = begin.elapsed().as_secs_f64() / rows as f64;
-        table.task.flush(true).unwrap();
-        table.task.compact("s").unwrap();
+        table.db.flush(true).unwrap();
+        table.db.compact("s").unwrap();
         eprintln!(
             "curve: {rows} versions compacted after {:.0?}",
             begin.elapsed()
@@ -171,8 +171,8 @@ impl Table {
 
     /// Seconds a read.
     fn get_as_of(&self, round: usize) -> f64 {
-        let store = self.task.versioned("s").unwrap();
-        let mut tx = self.task.begin().unwrap();
+        let store = self.db.versioned("s").unwrap();
+        let mut tx = self.db.begin().unwrap();
         let lookups = 20 * TRANSACTION;
         let mut found = 0;
         let took = timed(|| {
@@ -210,8 +210,8 @@ impl Table {
 
     /// Seconds a key.
     fn versions(&self, round: usize) -> f64 {
-        let store = self.task.versioned("s").unwrap();
-        let mut tx = self.task.begin().unwrap();
+        let store = self.db.versioned("s").unwrap();
+        let mut tx = self.db.begin().unwrap();
         let lookups = TRANSACTION;
         let mut found = 0;
         let took = timed(|| {
@@ -234,8 +234,8 @@ impl Table {
 
     /// Seconds a key of a whole scan.
     fn scan(&self) -> f64 {
-        let store = self.task.versioned("s").unwrap();
-        let mut tx = self.task.begin().unwrap();
+        let store = self.db.versioned("s").unwrap();
+        let mut tx = self.db.begin().unwrap();
         let mut found = 0;
         let took = timed(|| {
             let mut rows = store.scan(&mut tx, None).unwrap();

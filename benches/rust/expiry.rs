@@ -2,7 +2,7 @@
 //! its going costs the puts.
 
 use super::{History, measure};
-use holdfast_core::{StoreKind, Task, Timestamp};
+use holdfast_core::{Database, StoreKind, Timestamp};
 use measure::{Settings, TRANSACTION, commit, figure, open, print, timed};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn open(&self, path: &Path, retention: i64) -> std::sync::Arc<Task> {
+    fn open(&self, path: &Path, retention: i64) -> std::sync::Arc<Database> {
         open(
             path,
             StoreKind::Versioned {
@@ -30,10 +30,10 @@ impl Run<'_> {
     }
 
     /// Puts and commits these rows; `committed` is told behind which one each commit ends.
-    fn put(&self, task: &Task, rows: std::ops::Range<usize>, mut committed: impl FnMut(usize)) {
-        let store = task.versioned("s").unwrap();
+    fn put(&self, db: &Database, rows: std::ops::Range<usize>, mut committed: impl FnMut(usize)) {
+        let store = db.versioned("s").unwrap();
         for first in rows.clone().step_by(TRANSACTION) {
-            let mut tx = task.begin().unwrap();
+            let mut tx = db.begin().unwrap();
             let end = (first + TRANSACTION).min(rows.end);
             for n in first..end {
                 let value = self.history.data.value(n % self.history.rows);
@@ -46,7 +46,7 @@ impl Run<'_> {
                     )
                     .unwrap();
             }
-            commit(task, tx, end);
+            commit(db, tx, end);
             committed(end);
         }
     }
@@ -109,9 +109,9 @@ pub fn expiry(settings: &Settings, history: &History) {
     let more = history.rows..2 * history.rows;
     let loaded = |retention: i64| {
         let dir = tempfile::tempdir().unwrap();
-        let task = run.open(dir.path(), retention);
-        run.put(&task, 0..history.rows, |_| {});
-        (dir, task)
+        let db = run.open(dir.path(), retention);
+        run.put(&db, 0..history.rows, |_| {});
+        (dir, db)
     };
     for (pace, name) in [
         (
@@ -124,7 +124,7 @@ pub fn expiry(settings: &Settings, history: &History) {
         ),
     ] {
         if settings.wants(name) {
-            let (dir, task) = loaded(run.retention);
+            let (dir, db) = loaded(run.retention);
             let mut left = Vec::new();
             let began = Instant::now();
             let rows = history.rows..if pace.is_zero() {
@@ -132,7 +132,7 @@ pub fn expiry(settings: &Settings, history: &History) {
             } else {
                 history.rows / 2 * 3
             };
-            run.put(&task, rows, |end| {
+            run.put(&db, rows, |end| {
                 left.push(run.left(dir.path(), end));
                 let passed = pace
                     .mul_f64((end - history.rows) as f64 * SEGMENTS as f64 / history.rows as f64);
@@ -155,8 +155,8 @@ pub fn expiry(settings: &Settings, history: &History) {
         }
     }
     let puts = |retention: i64| {
-        let (_dir, task) = loaded(retention);
-        timed(|| run.put(&task, more.clone(), |_| {}))
+        let (_dir, db) = loaded(retention);
+        timed(|| run.put(&db, more.clone(), |_| {}))
     };
     figure(
         settings,

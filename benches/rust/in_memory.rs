@@ -3,7 +3,7 @@
 
 mod measure;
 
-use holdfast_core::{KeyValueStore, StoreKind, StoreSpec, Task, TaskOptions};
+use holdfast_core::{Database, DatabaseOptions, KeyValueStore, StoreKind, StoreSpec};
 use measure::{Data, Settings, TRANSACTION, VALUE, bytes, figure, offsets, timed};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
@@ -25,32 +25,32 @@ fn main() {
 
 type Map = RwLock<BTreeMap<Vec<u8>, Vec<u8>>>;
 
-fn open() -> (Arc<Task>, KeyValueStore) {
-    let task = Task::open_in_memory(
+fn open() -> (Arc<Database>, KeyValueStore) {
+    let db = Database::open_in_memory(
         &[StoreSpec::new("s", StoreKind::KeyValue)],
-        TaskOptions::default(),
+        DatabaseOptions::default(),
     )
     .unwrap();
-    let store = task.key_value("s").unwrap();
-    (task, store)
+    let store = db.key_value("s").unwrap();
+    (db, store)
 }
 
 /// Puts, a commit and a view of it for each 10,000.
-fn put_all(task: &Task, store: &KeyValueStore, data: &Data, order: &[usize]) {
+fn put_all(db: &Database, store: &KeyValueStore, data: &Data, order: &[usize]) {
     let mut views = Vec::new();
     for (n, chunk) in order.chunks(TRANSACTION).enumerate() {
         for key in chunk {
             store
                 .put(
-                    &mut task.transaction().unwrap(),
+                    &mut db.transaction().unwrap(),
                     data.key(*key),
                     Some(data.value(*key)),
                 )
                 .unwrap();
         }
-        task.commit(offsets(n as i64)).unwrap();
+        db.commit(offsets(n as i64)).unwrap();
         views.clear();
-        views.push(task.begin().unwrap());
+        views.push(db.begin().unwrap());
     }
 }
 
@@ -74,8 +74,8 @@ fn puts(settings: &Settings, data: &Data, order: &[usize], keys: usize) {
             "time",
         ),
         || {
-            let (task, store) = open();
-            timed(|| put_all(&task, &store, data, order))
+            let (db, store) = open();
+            timed(|| put_all(&db, &store, data, order))
         },
         || {
             let map = Map::default();
@@ -89,9 +89,9 @@ fn gets(settings: &Settings, data: &Data, order: &[usize], keys: usize) {
     if !settings.wants(&name) {
         return;
     }
-    let (task, store) = open();
+    let (db, store) = open();
     let map = Map::default();
-    put_all(&task, &store, data, order);
+    put_all(&db, &store, data, order);
     insert_all(&map, data, order);
     // In another order than they were put in.
     let reads = || order.iter().rev();
@@ -101,7 +101,7 @@ fn gets(settings: &Settings, data: &Data, order: &[usize], keys: usize) {
         || {
             timed(|| {
                 for key in reads() {
-                    let mut tx = task.transaction().unwrap();
+                    let mut tx = db.transaction().unwrap();
                     let found = store
                         .get(&mut tx, data.key(*key), |value| {
                             value.map_or(0, <[u8]>::len)

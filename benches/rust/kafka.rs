@@ -22,7 +22,7 @@ const LATEST: i64 = -1;
 type Version<'a> = (i64, &'a [u8]);
 
 pub struct Kafka {
-    pub db: DB,
+    pub rocks: DB,
     retention: i64,
     interval: i64,
     stream_time: i64,
@@ -73,9 +73,9 @@ fn encode(out: &mut Vec<u8>, next: i64, versions: &[Version<'_>]) {
 
 impl Kafka {
     pub fn open(path: &Path, retention: i64, interval: i64) -> Self {
-        let db = raw::open(path, false);
+        let rocks = raw::open(path, false);
         Self {
-            db,
+            rocks,
             retention,
             interval,
             stream_time: -1,
@@ -92,7 +92,7 @@ impl Kafka {
     fn put_row(&mut self, segment: i64, key: &[u8], next: i64, versions: &[Version<'_>]) {
         encode(&mut self.row, next, versions);
         set_key(&mut self.row_key, segment, key);
-        self.db
+        self.rocks
             .put_opt(&self.row_key, &self.row, &self.write)
             .unwrap();
     }
@@ -102,7 +102,7 @@ impl Kafka {
         self.row.clear();
         self.row.extend_from_slice(&time.to_be_bytes());
         self.row.extend_from_slice(value);
-        self.db
+        self.rocks
             .put_opt(&self.row_key, &self.row, &self.write)
             .unwrap();
     }
@@ -114,7 +114,7 @@ impl Kafka {
         key: &[u8],
     ) -> Option<rust_rocksdb::DBPinnableSlice<'_>> {
         set_key(row_key, segment, key);
-        self.db.get_pinned(row_key).unwrap()
+        self.rocks.get_pinned(row_key).unwrap()
     }
 
     /// Adds a version as the newest of a segment's row.
@@ -139,7 +139,7 @@ impl Kafka {
         for segment in oldest..self.oldest_segment() {
             let mut batch = WriteBatch::default();
             batch.delete_range(segment.to_be_bytes(), (segment + 1).to_be_bytes());
-            self.db.write_opt(&batch, &self.write).unwrap();
+            self.rocks.write_opt(&batch, &self.write).unwrap();
         }
         let mut row_key = Vec::new();
         let Some(latest) = self.read(&mut row_key, LATEST, key).map(|row| row.to_vec()) else {
@@ -252,7 +252,7 @@ impl Kafka {
     pub fn scan(&self, mut f: impl FnMut(&[u8])) {
         let mut options = ReadOptions::default();
         options.set_iterate_lower_bound(LATEST.to_be_bytes());
-        let mut rows = self.db.raw_iterator_opt(options);
+        let mut rows = self.rocks.raw_iterator_opt(options);
         rows.seek_to_first();
         while let Some(row) = rows.value() {
             f(&row[8..]);

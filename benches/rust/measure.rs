@@ -1,4 +1,4 @@
-//! What the benches share: turns, clocks, data, an open task.
+//! What the benches share: turns, clocks, data, an open database.
 //!
 //! Every figure is the median over rounds of a ratio of two measurements that follow one another in
 //! the same round: the machines are shared, and their speed drifts by a factor of two within
@@ -7,8 +7,8 @@
 #![allow(dead_code, reason = "each bench uses a part")]
 
 use holdfast_core::{
-    Commit, Durability, KeyValueStore, Offset, OffsetChange, StoreKind, StoreSpec, Task,
-    TaskOptions, TopicPartition,
+    Commit, Database, DatabaseOptions, Durability, KeyValueStore, Offset, OffsetChange, StoreKind,
+    StoreSpec, TopicPartition,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -156,7 +156,7 @@ impl Data {
     }
 }
 
-pub fn open(path: &Path, kind: StoreKind) -> Arc<Task> {
+pub fn open(path: &Path, kind: StoreKind) -> Arc<Database> {
     // `HOLDFAST_BENCH_OPTIONS=name=value;…` tries RocksDB options out without a new build.
     let tried = std::env::var("HOLDFAST_BENCH_OPTIONS").unwrap_or_default();
     let rocksdb_options = tried
@@ -164,12 +164,12 @@ pub fn open(path: &Path, kind: StoreKind) -> Arc<Task> {
         .filter_map(|pair| pair.split_once('='))
         .map(|(n, v)| (n.into(), v.into()))
         .collect();
-    let options = TaskOptions {
+    let options = DatabaseOptions {
         durability: Durability::Changelog,
         rocksdb_options,
-        ..TaskOptions::default()
+        ..DatabaseOptions::default()
     };
-    Task::open(path, &[StoreSpec::new("s", kind)], options).unwrap()
+    Database::open(path, &[StoreSpec::new("s", kind)], options).unwrap()
 }
 
 pub fn offsets(n: i64) -> OffsetChange {
@@ -182,8 +182,8 @@ pub fn offsets(n: i64) -> OffsetChange {
     )])
 }
 
-pub fn commit(task: &Task, tx: holdfast_core::Transaction, n: usize) {
-    task.commit_transaction(
+pub fn commit(db: &Database, tx: holdfast_core::Transaction, n: usize) {
+    db.commit_transaction(
         tx,
         Commit {
             offsets: offsets(n as i64),
@@ -193,12 +193,12 @@ pub fn commit(task: &Task, tx: holdfast_core::Transaction, n: usize) {
     .unwrap();
 }
 
-pub fn transactional_puts(task: &Task, store: &KeyValueStore, rows: &[(&[u8], &[u8])]) {
+pub fn transactional_puts(db: &Database, store: &KeyValueStore, rows: &[(&[u8], &[u8])]) {
     for (n, chunk) in rows.chunks(TRANSACTION).enumerate() {
-        let mut tx = task.begin().unwrap();
+        let mut tx = db.begin().unwrap();
         for (key, value) in chunk {
             store.put(&mut tx, key, Some(value)).unwrap();
         }
-        commit(task, tx, n);
+        commit(db, tx, n);
     }
 }

@@ -5,28 +5,28 @@
 mod measure;
 mod raw;
 
-use holdfast_core::{KeyValueStore, Step, StoreKind, Task, Transaction};
+use holdfast_core::{Database, KeyValueStore, Step, StoreKind, Transaction};
 use measure::{Data, KEY, Settings, VALUE, bytes, figure, open, timed, transactional_puts};
 
 fn main() {
     let settings = Settings::from_env();
     let data = Data::new(settings.rows);
     let dir = tempfile::tempdir().unwrap();
-    let task = open(dir.path(), StoreKind::KeyValue);
-    let store = task.key_value("s").unwrap();
-    transactional_puts(&task, &store, &data.rows());
-    task.flush(true).unwrap();
-    task.compact("s").unwrap();
-    whole(&settings, &data, &task, &store);
+    let db = open(dir.path(), StoreKind::KeyValue);
+    let store = db.key_value("s").unwrap();
+    transactional_puts(&db, &store, &data.rows());
+    db.flush(true).unwrap();
+    db.compact("s").unwrap();
+    whole(&settings, &data, &db, &store);
     for staged in [5_000, 100_000] {
-        ranges(&settings, staged, &task, &store);
+        ranges(&settings, staged, &db, &store);
     }
-    ranges_between_puts(&settings, &task, &store);
+    ranges_between_puts(&settings, &db, &store);
 }
 
 /// A transaction with so many rows staged, half of them keys that are there already.
-fn staged(task: &Task, store: &KeyValueStore, rows: usize) -> Transaction {
-    let mut tx = task.begin().unwrap();
+fn staged(db: &Database, store: &KeyValueStore, rows: usize) -> Transaction {
+    let mut tx = db.begin().unwrap();
     let (old, new) = (bytes(1, rows / 2 * KEY), bytes(7, rows / 2 * KEY));
     for key in old.chunks(KEY).chain(new.chunks(KEY)) {
         store.put(&mut tx, key, Some(&[1; VALUE])).unwrap();
@@ -52,17 +52,17 @@ impl Page {
     }
 }
 
-fn whole(settings: &Settings, data: &Data, task: &Task, store: &KeyValueStore) {
+fn whole(settings: &Settings, data: &Data, db: &Database, store: &KeyValueStore) {
     let dir = tempfile::tempdir().unwrap();
-    let db = raw::open(dir.path(), false);
-    raw::put_loop(&db, data.rows().into_iter());
-    db.flush().unwrap();
-    db.compact_range(None::<&[u8]>, None::<&[u8]>);
+    let rocks = raw::open(dir.path(), false);
+    raw::put_loop(&rocks, data.rows().into_iter());
+    rocks.flush().unwrap();
+    rocks.compact_range(None::<&[u8]>, None::<&[u8]>);
     let rows = settings.rows;
     let by_hand = || {
         let mut page = Page::default();
         let took = timed(|| {
-            let mut cursor = db.raw_iterator();
+            let mut cursor = rocks.raw_iterator();
             cursor.seek_to_first();
             while let Some((key, value)) = cursor.item() {
                 page.push(key, value);
@@ -74,7 +74,7 @@ fn whole(settings: &Settings, data: &Data, task: &Task, store: &KeyValueStore) {
     };
     for (count, reach) in [(rows / 10, "<= 1.3"), (0, "")] {
         let ours = || {
-            let mut tx = staged(task, store, count);
+            let mut tx = staged(db, store, count);
             let mut page = Page::default();
             let took = timed(|| {
                 let mut scan = store.range(&mut tx, None, None, false).unwrap();
@@ -113,10 +113,10 @@ fn range(tx: &mut Transaction, store: &KeyValueStore, from: &[u8]) {
     .unwrap();
 }
 
-fn ranges(settings: &Settings, count: usize, task: &Task, store: &KeyValueStore) {
+fn ranges(settings: &Settings, count: usize, db: &Database, store: &KeyValueStore) {
     let from = bytes(8, settings.rows / 50 * KEY);
     let run = |count: usize| {
-        let mut tx = staged(task, store, count);
+        let mut tx = staged(db, store, count);
         timed(|| {
             from.chunks(KEY)
                 .for_each(|from| range(&mut tx, store, from))
@@ -132,10 +132,10 @@ fn ranges(settings: &Settings, count: usize, task: &Task, store: &KeyValueStore)
 }
 
 /// What a view a range costs: each sees the put before it.
-fn ranges_between_puts(settings: &Settings, task: &Task, store: &KeyValueStore) {
+fn ranges_between_puts(settings: &Settings, db: &Database, store: &KeyValueStore) {
     let from = bytes(8, settings.rows / 50 * KEY);
     let run = |puts: bool| {
-        let mut tx = staged(task, store, 5_000);
+        let mut tx = staged(db, store, 5_000);
         timed(|| {
             for from in from.chunks(KEY) {
                 if puts {

@@ -22,9 +22,9 @@ fn puts(settings: &Settings) {
     let rows = data.rows();
     let ours = || {
         let dir = tempfile::tempdir().unwrap();
-        let task = open(dir.path(), StoreKind::KeyValue);
-        let store = task.key_value("s").unwrap();
-        timed(|| transactional_puts(&task, &store, &rows))
+        let db = open(dir.path(), StoreKind::KeyValue);
+        let store = db.key_value("s").unwrap();
+        timed(|| transactional_puts(&db, &store, &rows))
     };
     figure(
         settings,
@@ -37,8 +37,8 @@ fn puts(settings: &Settings) {
         ours,
         || {
             let dir = tempfile::tempdir().unwrap();
-            let db = raw::open(dir.path(), false);
-            timed(|| raw::put_loop(&db, rows.iter().copied()))
+            let rocks = raw::open(dir.path(), false);
+            timed(|| raw::put_loop(&rocks, rows.iter().copied()))
         },
     );
     figure(
@@ -52,8 +52,8 @@ fn puts(settings: &Settings) {
         ours,
         || {
             let dir = tempfile::tempdir().unwrap();
-            let db = raw::open(dir.path(), true);
-            timed(|| raw::sorted_batches(&db, &rows, TRANSACTION))
+            let rocks = raw::open(dir.path(), true);
+            timed(|| raw::sorted_batches(&rocks, &rows, TRANSACTION))
         },
     );
 }
@@ -80,12 +80,12 @@ fn read_modify_write(settings: &Settings) {
         ),
         || {
             let dir = tempfile::tempdir().unwrap();
-            let task = open(dir.path(), StoreKind::KeyValue);
-            let store = task.key_value("s").unwrap();
-            transactional_puts(&task, &store, &rows);
+            let db = open(dir.path(), StoreKind::KeyValue);
+            let store = db.key_value("s").unwrap();
+            transactional_puts(&db, &store, &rows);
             timed(|| {
                 for first in (0..settings.rows).step_by(TRANSACTION) {
-                    let mut tx = task.begin().unwrap();
+                    let mut tx = db.begin().unwrap();
                     for batch in (first..first + TRANSACTION).step_by(1000) {
                         let wanted: Vec<&[u8]> =
                             (batch..batch + 1000).map(|n| data.key(pick(n))).collect();
@@ -97,21 +97,21 @@ fn read_modify_write(settings: &Settings) {
                             store.put(&mut tx, key, Some(value)).unwrap();
                         }
                     }
-                    commit(&task, tx, first);
+                    commit(&db, tx, first);
                 }
             })
         },
         || {
             let dir = tempfile::tempdir().unwrap();
-            let db = raw::open(dir.path(), false);
-            raw::put_loop(&db, rows.iter().copied());
+            let rocks = raw::open(dir.path(), false);
+            raw::put_loop(&rocks, rows.iter().copied());
             let options = raw::no_wal();
             let mut value = Vec::new();
             timed(|| {
                 for n in 0..settings.rows {
                     let key = data.key(pick(n));
-                    changed(db.get_pinned(key).unwrap().as_deref(), &mut value);
-                    db.put_opt(key, &value, &options).unwrap();
+                    changed(rocks.get_pinned(key).unwrap().as_deref(), &mut value);
+                    rocks.put_opt(key, &value, &options).unwrap();
                 }
             })
         },
@@ -127,15 +127,15 @@ fn reads(settings: &Settings) {
     };
     let rows = data.rows();
     let (dir, raw_dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let task = open(dir.path(), StoreKind::KeyValue);
-    let store = task.key_value("s").unwrap();
-    transactional_puts(&task, &store, &rows);
-    task.flush(true).unwrap();
-    task.compact("s").unwrap();
-    let db = raw::open(raw_dir.path(), false);
-    raw::put_loop(&db, rows.iter().copied());
-    db.flush().unwrap();
-    db.compact_range(None::<&[u8]>, None::<&[u8]>);
+    let db = open(dir.path(), StoreKind::KeyValue);
+    let store = db.key_value("s").unwrap();
+    transactional_puts(&db, &store, &rows);
+    db.flush(true).unwrap();
+    db.compact("s").unwrap();
+    let rocks = raw::open(raw_dir.path(), false);
+    raw::put_loop(&rocks, rows.iter().copied());
+    rocks.flush().unwrap();
+    rocks.compact_range(None::<&[u8]>, None::<&[u8]>);
     let lookups = settings.rows / 5;
     figure(
         settings,
@@ -146,7 +146,7 @@ fn reads(settings: &Settings) {
             "time",
         ),
         || {
-            let mut tx = task.begin().unwrap();
+            let mut tx = db.begin().unwrap();
             for key in staged.chunks(KEY) {
                 store.put(&mut tx, key, Some(&[1; VALUE])).unwrap();
             }
@@ -167,7 +167,7 @@ fn reads(settings: &Settings) {
             let mut found = 0usize;
             let took = timed(|| {
                 for n in 0..lookups {
-                    found += db
+                    found += rocks
                         .get_pinned(data.key(pick(n)))
                         .unwrap()
                         .map_or(0, |v| v.len());

@@ -6,7 +6,7 @@ mod measure;
 mod raw;
 
 use holdfast_core::{
-    Durability, KeyValueStore, Step, StoreKind, StoreSpec, Task, TaskOptions, Transaction,
+    Database, DatabaseOptions, Durability, KeyValueStore, Step, StoreKind, StoreSpec, Transaction,
 };
 use measure::{KEY, Settings, TRANSACTION, VALUE, bytes, figure, offsets, timed};
 use std::path::Path;
@@ -159,33 +159,33 @@ impl Workload {
         into[0] = into[0].wrapping_add(1);
     }
 
-    fn open(&self, path: &Path, transactional: bool) -> (Arc<Task>, KeyValueStore) {
+    fn open(&self, path: &Path, transactional: bool) -> (Arc<Database>, KeyValueStore) {
         let spec = StoreSpec {
             transactional,
             ..StoreSpec::new("s", StoreKind::KeyValue)
         };
-        let options = TaskOptions {
+        let options = DatabaseOptions {
             durability: Durability::Changelog,
-            ..TaskOptions::default()
+            ..DatabaseOptions::default()
         };
-        let task = Task::open(path, &[spec], options).unwrap();
-        let store = task.key_value("s").unwrap();
+        let db = Database::open(path, &[spec], options).unwrap();
+        let store = db.key_value("s").unwrap();
         let rows = self.loaded();
         for (n, chunk) in rows.chunks(TRANSACTION).enumerate() {
-            let mut tx = task.transaction().unwrap();
+            let mut tx = db.transaction().unwrap();
             for (key, value) in chunk {
                 store.put(&mut tx, key, Some(value)).unwrap();
             }
-            task.write_through(&mut tx).unwrap();
+            db.write_through(&mut tx).unwrap();
             drop(tx);
-            task.commit(offsets(n as i64)).unwrap();
+            db.commit(offsets(n as i64)).unwrap();
         }
-        (task, store)
+        (db, store)
     }
 
     /// Every call as the binding makes it: the writer's lock, the call, and what cannot wait for
     /// the commit.
-    fn run(&self, task: &Task, store: &KeyValueStore) {
+    fn run(&self, db: &Database, store: &KeyValueStore) {
         let mut value = Vec::new();
         for n in 0..self.order.len() {
             let call = |tx: &mut Transaction| match self.operation {
@@ -196,23 +196,26 @@ impl Workload {
                     store.put(tx, self.key(n), Some(&value))
                 }
             };
-            task.write(call).unwrap();
+            db.write(call).unwrap();
             if (n + 1) % self.transaction == 0 {
-                task.commit(offsets(n as i64)).unwrap();
+                db.commit(offsets(n as i64)).unwrap();
             }
         }
     }
 
-    fn run_by_hand(&self, db: &rust_rocksdb::DB) {
+    fn run_by_hand(&self, rocks: &rust_rocksdb::DB) {
         let options = raw::no_wal();
         let mut value = Vec::new();
         for n in 0..self.order.len() {
             match self.operation {
-                Operation::Put => db.put_opt(self.key(n), self.value(n), &options).unwrap(),
-                Operation::Delete => db.delete_opt(self.key(n), &options).unwrap(),
+                Operation::Put => rocks.put_opt(self.key(n), self.value(n), &options).unwrap(),
+                Operation::Delete => rocks.delete_opt(self.key(n), &options).unwrap(),
                 Operation::Modify => {
-                    Self::changed(db.get_pinned(self.key(n)).unwrap().as_deref(), &mut value);
-                    db.put_opt(self.key(n), &value, &options).unwrap();
+                    Self::changed(
+                        rocks.get_pinned(self.key(n)).unwrap().as_deref(),
+                        &mut value,
+                    );
+                    rocks.put_opt(self.key(n), &value, &options).unwrap();
                 }
             }
         }
@@ -220,8 +223,8 @@ impl Workload {
 
     fn in_store(&self, transactional: bool) -> f64 {
         let dir = tempfile::tempdir().unwrap();
-        let (task, store) = self.open(dir.path(), transactional);
-        timed(|| self.run(&task, &store))
+        let (db, store) = self.open(dir.path(), transactional);
+        timed(|| self.run(&db, &store))
     }
 }
 
@@ -249,9 +252,9 @@ fn against_no_transactions(settings: &Settings, workload: &Workload) {
         || workload.in_store(true),
         || {
             let dir = tempfile::tempdir().unwrap();
-            let db = raw::open(dir.path(), false);
-            raw::put_loop(&db, workload.loaded().into_iter());
-            timed(|| workload.run_by_hand(&db))
+            let rocks = raw::open(dir.path(), false);
+            raw::put_loop(&rocks, workload.loaded().into_iter());
+            timed(|| workload.run_by_hand(&rocks))
         },
     );
 }
@@ -271,7 +274,7 @@ fn beside_a_reader(settings: &Settings, workload: &Workload) {
     let scans = AtomicU64::new(0);
     let run = |beside: Beside| {
         let dir = tempfile::tempdir().unwrap();
-        let (task, store) = workload.open(dir.path(), true);
+        let (db, store) = workload.open(dir.path(), true);
         let done = AtomicBool::new(beside == Beside::Nothing);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -280,7 +283,7 @@ fn beside_a_reader(settings: &Settings, workload: &Workload) {
                         std::hint::spin_loop();
                         continue;
                     }
-                    let mut view = task.read_uncommitted().unwrap();
+                    let mut view = db.read_uncommitted().unwrap();
                     let mut rows = store.range(&mut view, None, None, false).unwrap();
                     let next = |_: &[u8], _: &[u8]| {
                         if done.load(Ordering::Relaxed) {
@@ -293,7 +296,7 @@ fn beside_a_reader(settings: &Settings, workload: &Workload) {
                     scans.fetch_add(1, Ordering::Relaxed);
                 }
             });
-            let took = timed(|| workload.run(&task, &store));
+            let took = timed(|| workload.run(&db, &store));
             done.store(true, Ordering::Relaxed);
             took
         })
@@ -330,18 +333,18 @@ fn published(settings: &Settings, batch: usize) {
     let uniform = workloads(settings.rows).swap_remove(0);
     let run = |readers: bool| {
         let dir = tempfile::tempdir().unwrap();
-        let (task, store) = uniform.open(dir.path(), true);
+        let (db, store) = uniform.open(dir.path(), true);
         if readers {
-            task.expect_uncommitted_readers();
+            db.expect_uncommitted_readers();
         }
         timed(|| {
             for (n, rows) in uniform.order.chunks(batch).enumerate() {
                 let at = |row: usize| n * batch + row;
                 let rows =
                     (0..rows.len()).map(|row| (uniform.key(at(row)), Some(uniform.value(at(row)))));
-                task.write_batch(|tx| store.put_batch(tx, rows)).unwrap();
+                db.write_batch(|tx| store.put_batch(tx, rows)).unwrap();
                 if ((n + 1) * batch).is_multiple_of(TRANSACTION) {
-                    task.commit(offsets(n as i64)).unwrap();
+                    db.commit(offsets(n as i64)).unwrap();
                 }
             }
         })

@@ -11,7 +11,7 @@ mod kafka;
 mod measure;
 mod raw;
 
-use holdfast_core::{Applied, Op, StoreKind, Task, Timestamp};
+use holdfast_core::{Applied, Database, Op, StoreKind, Timestamp};
 use kafka::Kafka;
 use measure::{
     Data, HOUR, Settings, TRANSACTION, VALUE, bytes, commit, figure, open, timed,
@@ -90,23 +90,23 @@ impl History {
         )
     }
 
-    fn load(&self, task: &Task, late: bool) {
-        let store = task.versioned("s").unwrap();
+    fn load(&self, db: &Database, late: bool) {
+        let store = db.versioned("s").unwrap();
         for first in (0..self.rows).step_by(TRANSACTION) {
-            let mut tx = task.begin().unwrap();
+            let mut tx = db.begin().unwrap();
             for n in first..(first + TRANSACTION).min(self.rows) {
                 let (key, value, time) = self.put(n, late);
                 store
                     .put(&mut tx, key, Some(value), Timestamp(time))
                     .unwrap();
             }
-            commit(task, tx, first);
+            commit(db, tx, first);
         }
     }
 
     /// The same in batches, as the as-of join puts them.
-    fn load_batches(&self, task: &Task, late: bool) {
-        let store = task.versioned("s").unwrap();
+    fn load_batches(&self, db: &Database, late: bool) {
+        let store = db.versioned("s").unwrap();
         for first in (0..self.rows).step_by(TRANSACTION) {
             let ops: Vec<Op<'_>> = (first..(first + TRANSACTION).min(self.rows))
                 .map(|n| {
@@ -118,11 +118,11 @@ impl History {
                     }
                 })
                 .collect();
-            let mut tx = task.begin().unwrap();
+            let mut tx = db.begin().unwrap();
             store
                 .apply_batch(&mut tx, &ops, false, &mut |_, _| {})
                 .unwrap();
-            commit(task, tx, first);
+            commit(db, tx, first);
         }
     }
 
@@ -138,10 +138,10 @@ fn puts(settings: &Settings, history: &History) {
     let rows: Vec<(&[u8], &[u8])> = (0..settings.rows)
         .map(|n| (history.key(n), history.data.value(n)))
         .collect();
-    let fresh = |load: &dyn Fn(&Task)| {
+    let fresh = |load: &dyn Fn(&Database)| {
         let dir = tempfile::tempdir().unwrap();
-        let task = open(dir.path(), kind());
-        timed(|| load(&task))
+        let db = open(dir.path(), kind());
+        timed(|| load(&db))
     };
     figure(
         settings,
@@ -151,12 +151,12 @@ fn puts(settings: &Settings, history: &History) {
             "<= 1.6",
             "time",
         ),
-        || fresh(&|task| history.load(task, false)),
+        || fresh(&|db| history.load(db, false)),
         || {
             let dir = tempfile::tempdir().unwrap();
-            let task = open(dir.path(), StoreKind::KeyValue);
-            let store = task.key_value("s").unwrap();
-            timed(|| transactional_puts(&task, &store, &rows))
+            let db = open(dir.path(), StoreKind::KeyValue);
+            let store = db.key_value("s").unwrap();
+            timed(|| transactional_puts(&db, &store, &rows))
         },
     );
     for (late, name, reach) in [
@@ -166,7 +166,7 @@ fn puts(settings: &Settings, history: &History) {
         figure(
             settings,
             (name, KAFKA, reach, "time"),
-            || fresh(&|task| history.load_batches(task, late)),
+            || fresh(&|db| history.load_batches(db, late)),
             || {
                 let dir = tempfile::tempdir().unwrap();
                 let mut kafka = Kafka::open(dir.path(), HOUR, SEGMENT);
@@ -179,24 +179,24 @@ fn puts(settings: &Settings, history: &History) {
 fn reads(settings: &Settings, history: &History) {
     let dirs: [_; 3] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
     // Made when the first figure asks for it, before its clock starts.
-    let task = LazyCell::new(|| {
-        let task = open(dirs[0].path(), kind());
-        history.load(&task, false);
-        task.flush(true).unwrap();
-        task.compact("s").unwrap();
-        task
+    let db = LazyCell::new(|| {
+        let db = open(dirs[0].path(), kind());
+        history.load(&db, false);
+        db.flush(true).unwrap();
+        db.compact("s").unwrap();
+        db
     });
     // As many plain keys as there are versions.
-    let db = LazyCell::new(|| {
-        let db = raw::open(dirs[1].path(), false);
-        raw::put_loop(&db, history.data.rows().into_iter());
-        compact(&db);
-        db
+    let rocks = LazyCell::new(|| {
+        let rocks = raw::open(dirs[1].path(), false);
+        raw::put_loop(&rocks, history.data.rows().into_iter());
+        compact(&rocks);
+        rocks
     });
     let kafka = LazyCell::new(|| {
         let mut kafka = Kafka::open(dirs[2].path(), HOUR, SEGMENT);
         history.load_kafka(&mut kafka, false);
-        compact(&kafka.db);
+        compact(&kafka.rocks);
         kafka
     });
     let lookups = settings.rows / 5;
@@ -218,8 +218,8 @@ fn reads(settings: &Settings, history: &History) {
                 "<= 1.4",
                 "time",
             ),
-            || get_as_of(&task, lookups, want_valid_to, as_of),
-            || multi_get(&db, history, lookups),
+            || get_as_of(&db, lookups, want_valid_to, as_of),
+            || multi_get(&rocks, history, lookups),
         );
     }
     figure(
@@ -230,8 +230,8 @@ fn reads(settings: &Settings, history: &History) {
             "",
             "time",
         ),
-        || get_as_of(&task, lookups, false, near_now),
-        || multi_get(&db, history, lookups),
+        || get_as_of(&db, lookups, false, near_now),
+        || multi_get(&rocks, history, lookups),
     );
     figure(
         settings,
@@ -241,7 +241,7 @@ fn reads(settings: &Settings, history: &History) {
             "<= 0.5",
             "time",
         ),
-        || get_as_of(&task, lookups, false, as_of),
+        || get_as_of(&db, lookups, false, as_of),
         || get_as_of_kafka(&kafka, lookups, as_of),
     );
     figure(
@@ -252,15 +252,15 @@ fn reads(settings: &Settings, history: &History) {
             "",
             "time",
         ),
-        || get_as_of(&task, lookups, false, near_now),
+        || get_as_of(&db, lookups, false, near_now),
         || get_as_of_kafka(&kafka, lookups, near_now),
     );
     figure(
         settings,
         ("all versions of a key", KAFKA, "<= 0.25", "time"),
         || {
-            let store = task.versioned("s").unwrap();
-            let mut tx = task.begin().unwrap();
+            let store = db.versioned("s").unwrap();
+            let mut tx = db.begin().unwrap();
             counted(lookups / 10 * VERSIONS, |found| {
                 for n in 0..lookups / 10 {
                     let key = history.key(history.random(n));
@@ -289,8 +289,8 @@ fn reads(settings: &Settings, history: &History) {
         },
     );
     let scan = |at: Option<i64>| {
-        let store = task.versioned("s").unwrap();
-        let mut tx = task.begin().unwrap();
+        let store = db.versioned("s").unwrap();
+        let mut tx = db.begin().unwrap();
         counted(history.keys, |found| {
             let mut rows = store.scan(&mut tx, at.map(Timestamp)).unwrap();
             rows.for_each(&mut |_, version| {
@@ -332,8 +332,8 @@ fn reads(settings: &Settings, history: &History) {
             "time",
         ),
         || {
-            let store = task.versioned("s").unwrap();
-            let mut tx = task.begin().unwrap();
+            let store = db.versioned("s").unwrap();
+            let mut tx = db.begin().unwrap();
             counted(settings.rows, |found| {
                 let mut rows = store
                     .versions_range(&mut tx, None, None, Timestamp::MIN, Timestamp::MAX)
@@ -346,9 +346,9 @@ fn reads(settings: &Settings, history: &History) {
             })
         },
         || {
-            let db = &*db;
+            let rocks = &*rocks;
             counted(settings.rows, |found| {
-                let mut rows = db.raw_iterator();
+                let mut rows = rocks.raw_iterator();
                 rows.seek_to_first();
                 while let Some(value) = rows.value() {
                     *found += value.len();
@@ -359,9 +359,9 @@ fn reads(settings: &Settings, history: &History) {
     );
 }
 
-fn compact(db: &DB) {
-    db.flush().unwrap();
-    db.compact_range(None::<&[u8]>, None::<&[u8]>);
+fn compact(rocks: &DB) {
+    rocks.flush().unwrap();
+    rocks.compact_range(None::<&[u8]>, None::<&[u8]>);
 }
 
 /// Seconds of `f`, which adds the bytes of all values to what it is given.
@@ -373,13 +373,13 @@ fn counted(values: usize, f: impl FnOnce(&mut usize)) -> f64 {
 }
 
 fn get_as_of<'a>(
-    task: &Task,
+    db: &Database,
     lookups: usize,
     valid_to: bool,
     row: impl Fn(usize) -> (&'a [u8], i64),
 ) -> f64 {
-    let store = task.versioned("s").unwrap();
-    let mut tx = task.begin().unwrap();
+    let store = db.versioned("s").unwrap();
+    let mut tx = db.begin().unwrap();
     counted(lookups, |found| {
         for first in (0..lookups).step_by(TRANSACTION) {
             let ops: Vec<Op<'_>> = (first..(first + TRANSACTION).min(lookups))
@@ -421,14 +421,14 @@ fn get_as_of_kafka<'a>(
     })
 }
 
-fn multi_get(db: &DB, history: &History, lookups: usize) -> f64 {
+fn multi_get(rocks: &DB, history: &History, lookups: usize) -> f64 {
     counted(lookups, |found| {
         for first in (0..lookups).step_by(TRANSACTION) {
             let mut wanted: Vec<&[u8]> = (first..(first + TRANSACTION).min(lookups))
                 .map(|n| history.data.key(history.random(n) % history.rows))
                 .collect();
             wanted.sort_unstable();
-            for value in db
+            for value in rocks
                 .batched_multi_get_pinned_batch(wanted, true)
                 .unwrap()
                 .iter()

@@ -1,7 +1,7 @@
 """Transactional, versioned, queryable state: an embedded store for any Python process.
 
-A task is one database with many stores and one transaction. Here is a table of exchange rates that
-knows what each rate was at any time, with a key-value store beside it, both in one commit:
+A database is one database with many stores and one transaction. Here is a table of exchange rates
+that knows what each rate was at any time, with a key-value store beside it, both in one commit:
 
 >>> from datetime import UTC, datetime, timedelta
 >>> import holdfast as hf
@@ -11,30 +11,31 @@ knows what each rate was at any time, with a key-value store beside it, both in 
 ...     hf.stores.versioned("rates", history_retention=timedelta(days=30)),
 ...     hf.stores.key_value("totals"),
 ... ]
->>> with hf.open_task(path, stores) as task:
-...     rates, totals = task["rates"], task["totals"]
+>>> with hf.open(path, stores) as db:
+...     rates, totals = db["rates"], db["totals"]
 ...     monday, tuesday = datetime(2026, 11, 16, tzinfo=UTC), datetime(2026, 11, 17, tzinfo=UTC)
 ...     _ = rates.put(b"USD", b"1.0921", monday)
 ...     _ = rates.put(b"USD", b"1.0898", tuesday)
 ...     rates.get(b"USD", as_of=monday + timedelta(hours=7)).value
 ...     totals.put(b"customer 7", b"120.50")
-...     task.commit({("orders", 3): 41})
+...     db.commit({("orders", 3): 41})
 b'1.0921'
 
 Another process, or the same after a crash, finds the last commit:
 
->>> with hf.open_task(path, stores) as task:
-...     task["rates"].get(b"USD").value, task["totals"].get(b"customer 7")
-...     task.committed_offset(("orders", 3))
+>>> with hf.open(path, stores) as db:
+...     db["rates"].get(b"USD").value, db["totals"].get(b"customer 7")
+...     db.committed_offset(("orders", 3))
 (b'1.0898', b'120.50', 41)
 
-`stores` builders · `open_task`, `Task` · `KeyValueStore`, `TimestampedKeyValueStore`,
+`stores` builders · `open`, `Database` · `KeyValueStore`, `TimestampedKeyValueStore`,
 `VersionedKeyValueStore`, `WindowStore`, `TimestampedWindowStore`, `SessionStore` · `serde` ·
 `errors` · `metrics` · `holdfast.spark` for PySpark jobs.
 """
 
 from holdfast import errors, metrics, serde, stores
 from holdfast._core import __version__
+from holdfast._database import Database, open  # noqa: A004
 from holdfast._iterator import StoreIterator
 from holdfast._key_value import KeyValueStore, ReadOnlyKeyValueStore
 from holdfast._options import (
@@ -54,7 +55,6 @@ from holdfast._records import (
 )
 from holdfast._session import ReadOnlySessionStore, SessionStore
 from holdfast._store import StateStore
-from holdfast._task import Task, open_task
 from holdfast._timestamped import ReadOnlyTimestampedKeyValueStore, TimestampedKeyValueStore
 from holdfast._user_store import UserStateStore
 from holdfast._versioned import ReadOnlyVersionedKeyValueStore, VersionedKeyValueStore
@@ -68,6 +68,7 @@ from holdfast.serde import Serde
 from holdfast.stores import StoreBuilder
 
 __all__ = [
+    "Database",
     "Durability",
     "IsolationLevel",
     "KeyValueStore",
@@ -87,7 +88,6 @@ __all__ = [
     "StateStore",
     "StoreBuilder",
     "StoreIterator",
-    "Task",
     "TimestampedKeyValueStore",
     "TimestampedWindowStore",
     "TopicPartition",
@@ -101,7 +101,7 @@ __all__ = [
     "__version__",
     "errors",
     "metrics",
-    "open_task",
+    "open",
     "serde",
     "stores",
 ]

@@ -16,6 +16,7 @@ __all__ = [
     "ArrowArray",
     "ArrowBatch",
     "ArrowReader",
+    "Database",
     "HostCalls",
     "HostClient",
     "HostOutput",
@@ -24,7 +25,6 @@ __all__ = [
     "Serde",
     "SessionIterator",
     "SessionStore",
-    "Task",
     "TimestampedIterator",
     "TimestampedKeyValueStore",
     "VersionIterator",
@@ -40,7 +40,7 @@ __all__ = [
     "default_segment_interval",
     "drop_epoch",
     "host_main",
-    "open_task",
+    "open_database",
     "read_offsets",
     "remove_offsets",
     "rewind",
@@ -61,7 +61,7 @@ start; backward.
 """
 
 class _Settings(TypedDict):
-    """How a task is opened, enums by their values."""
+    """How a database is opened, enums by their values."""
 
     durability: str
     guarantee: str
@@ -71,10 +71,10 @@ class _Settings(TypedDict):
     older_layout: bool
     rocksdb_options: Sequence[tuple[str, str]]
 
-def open_task(
+def open_database(
     path: str | PathLike[str] | None, stores: Sequence[StoreBuilder], settings: _Settings
-) -> Task:
-    """Opens the task in a directory, or makes it; without a path it is in memory."""
+) -> Database:
+    """Opens the database in a directory, or makes it; without a path it is in memory."""
 
 def read_offsets(path: str | PathLike[str]) -> list[tuple[str, int, int]] | None:
     """The offsets in a text file of older layouts; None if there is no file."""
@@ -97,8 +97,8 @@ def check_topic(topic: str) -> None:
     """Raises `ValueError` for a topic that such a file has no place for."""
 
 @final
-class Task:
-    """An open task."""
+class Database:
+    """An open database."""
 
     def path(self) -> PathLike[str]:
         """Where the files are."""
@@ -160,7 +160,7 @@ class Task:
         last call.
         """
     def metrics(self) -> tuple[list[_Figure], list[tuple[str, list[_Figure]]]]:
-        """The figures of the task, and those of each store by its name."""
+        """The figures of the database, and those of each store by its name."""
     def close(self) -> None:
         """Flushes and closes; again: nothing."""
 
@@ -425,7 +425,7 @@ class ArrowReader:
     """Batches that are made as they are asked for, once:
     `pyarrow.RecordBatchReader.from_stream(it)`, or `for`.
 
-    Raises, as it is read, what the scan meets: `StoreClosedError` once its task is closed,
+    Raises, as it is read, what the scan meets: `StoreClosedError` once its database is closed,
     `SerializationError` for a value that the serde cannot convert; `HoldfastError` where it was
     handed on before. Who takes it as a stream has errors of its own for these, with the same words.
     """
@@ -497,7 +497,7 @@ def drop_epoch(root: str, epoch: int, storage_options: Mapping[str, str]) -> tup
     """Take away what was staged of an epoch that Spark has not committed: the run claimed, how many
     objects, or None.
 
-    `HoldfastError` for one that it has, `TaskCorruptedError` for a root without state,
+    `HoldfastError` for one that it has, `StateMismatchError` for a root without state,
     `FormatVersionError` or `RestoreError` for one that cannot be read; else as `check_root`.
     """
 
@@ -569,8 +569,8 @@ class HostCalls:
     def is_repeated(self) -> bool:
         """Whether the stores have what an earlier session came to with the same input."""
     def next_task(self, given: Any) -> tuple[str, int | None, ArrowBatch]:
-        """Says what the last task of an aggregation came to, and hears the next: its name, whose it
-        is, its batch.
+        """Says what the last database of an aggregation came to, and hears the next: its name,
+        whose it is, its batch.
         """
     def call(self, store: str, method: str, given: Sequence[_Argument]) -> ArrowBatch:
         """Asks a store."""

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from holdfast import _core
+    from holdfast._database import Database
     from holdfast._options import IsolationLevel
     from holdfast._position import PositionBound
-    from holdfast._task import Task
     from holdfast.stores import StoreBuilder
 
 K = TypeVar("K")
@@ -81,15 +81,15 @@ class ReadOnlyKeyValueStore(Generic[K, V]):
 
 
 class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
-    """A key-value store of a task: `task[name]`.
+    """A key-value store of a database: `db[name]`.
 
     Keys and values are bytes unless the store has serdes. `None` as a value deletes; `b""` is a
     value.
     """
 
-    def __init__(self, task: Task, builder: StoreBuilder, core: _core.KeyValueStore) -> None:
-        """Made by the task."""
-        StateStore.__init__(self, task, builder)
+    def __init__(self, db: Database, builder: StoreBuilder, core: _core.KeyValueStore) -> None:
+        """Made by the database."""
+        StateStore.__init__(self, db, builder)
         ReadOnlyKeyValueStore.__init__(self, core, Serdes(builder))
 
     def put(self, key: K, value: V | None) -> None:
@@ -140,10 +140,11 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
         *,
         position_bound: PositionBound | None = None,
     ) -> ReadOnlyKeyValueStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the task's default level.
+        """The store's reads at an isolation level, from any thread; None: the database's default
+        level.
 
-        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at
-        that level reaches it.
+        With a `position_bound` each read raises `NotUpToBoundError` until the database's position
+        at that level reaches it.
         """
         return ReadOnlyKeyValueStore(
             self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes

@@ -1,4 +1,4 @@
-"""The choices that a task is opened with and queries are made with."""
+"""The choices that a database is opened with and queries are made with."""
 
 from enum import Enum
 
@@ -37,7 +37,7 @@ class Durability(Enum):
 
 
 class MetricsLevel(Enum):
-    """How much `Task.metrics` measures."""
+    """How much `Database.metrics` measures."""
 
     INFO = "info"
     """Counts of everything, and times of what takes long: commits, batches, how long iterators are
@@ -52,7 +52,8 @@ class TransactionMechanism(Enum):
 
     AUTO = "auto"
     """In memory, and from `uncommitted_max_bytes` on in sorted files beside the stores, so a
-    transaction may be larger than memory. `Task.commit_requested` tells when that point is near.
+    transaction may be larger than memory. `Database.commit_requested` tells when that point is
+    near.
     """
     INDEXED_BATCH = "indexed_batch"
     """In memory, however much it is."""

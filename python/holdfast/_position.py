@@ -86,9 +86,9 @@ class Position:
 class PositionBound:
     """What a query's state must have read at least; else the query raises `NotUpToBoundError`.
 
-    A store that began empty beside what the task had read (it is in memory, was discarded after an
-    unclean stop, or was added later), or that was left out of an open in which the task read on,
-    meets no bound until `Task.restore_batch` has restored it.
+    A store that began empty beside what the database had read (it is in memory, was discarded after
+    an unclean stop, or was added later), or that was left out of an open in which the database read
+    on, meets no bound until `Database.restore_batch` has restored it.
     """
 
     def __init__(self, position: Position | None) -> None:

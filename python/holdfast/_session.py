@@ -5,15 +5,15 @@ A click at 25 with a gap of 10 meets the session that ended at 20, and both beco
 >>> import holdfast as hf
 >>> import tempfile
 >>> visits = hf.stores.session("visits", retention=3_600_000_000)
->>> task = hf.open_task(tempfile.mkdtemp() + "/db", [visits])
->>> visits = task["visits"]
+>>> db = hf.open(tempfile.mkdtemp() + "/db", [visits])
+>>> visits = db["visits"]
 >>> visits.put(hf.WindowedKey(b"customer 7", 10, 20), b"3 clicks")
 >>> for session, clicks in visits.find_sessions(b"customer 7", 25 - 10, 25 + 10):
 ...     visits.remove(session)
 ...     visits.put(hf.WindowedKey(b"customer 7", session.start, 25), b"4 clicks")
 >>> list(visits.fetch(b"customer 7"))
 [(WindowedKey(key=b'customer 7', start=10, end=25), b'4 clicks')]
->>> task.close()
+>>> db.close()
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from holdfast._time import Timestamp, micros
 
 if TYPE_CHECKING:
     from holdfast import _core
+    from holdfast._database import Database
     from holdfast._options import IsolationLevel
     from holdfast._position import PositionBound
-    from holdfast._task import Task
     from holdfast.stores import StoreBuilder
 
 K = TypeVar("K")
@@ -164,7 +164,7 @@ class ReadOnlySessionStore(Generic[K, V]):
 
 
 class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
-    """A session store of a task: `task[name]`.
+    """A session store of a database: `db[name]`.
 
     A session lasts from its start to its end, both included. Sessions that end `retention` or more
     before the greatest end are gone: a put of one is passed over and counted
@@ -172,9 +172,9 @@ class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
     `ValueError`.
     """
 
-    def __init__(self, task: Task, builder: StoreBuilder, core: _core.SessionStore) -> None:
-        """Made by the task."""
-        StateStore.__init__(self, task, builder)
+    def __init__(self, db: Database, builder: StoreBuilder, core: _core.SessionStore) -> None:
+        """Made by the database."""
+        StateStore.__init__(self, db, builder)
         ReadOnlySessionStore.__init__(self, core, Serdes(builder))
 
     @property
@@ -210,10 +210,11 @@ class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
         *,
         position_bound: PositionBound | None = None,
     ) -> ReadOnlySessionStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the task's default level.
+        """The store's reads at an isolation level, from any thread; None: the database's default
+        level.
 
-        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at
-        that level reaches it.
+        With a `position_bound` each read raises `NotUpToBoundError` until the database's position
+        at that level reaches it.
         """
         return ReadOnlySessionStore(
             self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes

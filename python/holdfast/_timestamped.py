@@ -3,11 +3,11 @@ keys.
 
 >>> import holdfast as hf
 >>> import tempfile
->>> task = hf.open_task(tempfile.mkdtemp() + "/db", [hf.stores.timestamped_key_value("totals")])
->>> task["totals"].put(b"customer 7", b"120.50", 1_000_000)
->>> task["totals"].get(b"customer 7")
+>>> db = hf.open(tempfile.mkdtemp() + "/db", [hf.stores.timestamped_key_value("totals")])
+>>> db["totals"].put(b"customer 7", b"120.50", 1_000_000)
+>>> db["totals"].get(b"customer 7")
 ValueAndTimestamp(value=b'120.50', timestamp=1000000)
->>> task.close()
+>>> db.close()
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from holdfast import _core
+    from holdfast._database import Database
     from holdfast._options import IsolationLevel
     from holdfast._position import PositionBound
-    from holdfast._task import Task
     from holdfast.stores import StoreBuilder
 
 K = TypeVar("K")
@@ -98,17 +98,17 @@ class ReadOnlyTimestampedKeyValueStore(Generic[K, V]):
 
 
 class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V]):
-    """A timestamped key-value store of a task: `task[name]`.
+    """A timestamped key-value store of a database: `db[name]`.
 
     Keys and values are bytes unless the store has serdes. `None` as a value deletes; `b""` is a
     value. A value that was written when the store had no timestamps has timestamp -1.
     """
 
     def __init__(
-        self, task: Task, builder: StoreBuilder, core: _core.TimestampedKeyValueStore
+        self, db: Database, builder: StoreBuilder, core: _core.TimestampedKeyValueStore
     ) -> None:
-        """Made by the task."""
-        StateStore.__init__(self, task, builder)
+        """Made by the database."""
+        StateStore.__init__(self, db, builder)
         ReadOnlyTimestampedKeyValueStore.__init__(self, core, Serdes(builder))
 
     def put(self, key: K, value: V | None, timestamp: Timestamp) -> None:
@@ -170,10 +170,11 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
         *,
         position_bound: PositionBound | None = None,
     ) -> ReadOnlyTimestampedKeyValueStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the task's default level.
+        """The store's reads at an isolation level, from any thread; None: the database's default
+        level.
 
-        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at
-        that level reaches it.
+        With a `position_bound` each read raises `NotUpToBoundError` until the database's position
+        at that level reaches it.
         """
         return ReadOnlyTimestampedKeyValueStore(
             self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes

@@ -1,4 +1,4 @@
-"""Stores of the user's own: any Python object with the protocol below can be a store of a task."""
+"""User-defined stores: a Python object with the protocol below can be a store of a database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from holdfast._task import Task
+    from holdfast._database import Database
 
 _log = logging.getLogger("holdfast")
 _warned: set[str] = set()
@@ -33,12 +33,12 @@ _TAKEN = re.compile(
 class UserStateStore(Protocol):
     """What a store of the user's own has (KIP-1035's `StateStore`).
 
-    A task calls `init` when it is opened, `commit` before its own stores commit, `close` when it is
-    closed. A store that is persistent and does not manage its offsets (`manages_offsets` False)
-    gets the file `.checkpoint_<name>` in the task's directory for them, and one warning. Such a
-    store keeps its own files in `task.directory(name)`: under exactly-once they are thrown away
-    after an unclean stop, as nobody knows what is in them. What a method raises, the task's call
-    hands on.
+    A database calls `init` when it is opened, `commit` before its own stores commit, `close` when
+    it is closed. A store that is persistent and does not manage its offsets (`manages_offsets`
+    False) gets the file `.checkpoint_<name>` in the database's directory for them, and one warning.
+    Such a store keeps its own files in `db.directory(name)`: under exactly-once they are thrown
+    away after an unclean stop, as nobody knows what is in them. What a method raises, the
+    database's call hands on.
     """
 
     name: str
@@ -48,13 +48,13 @@ class UserStateStore(Protocol):
     persistent: bool
     manages_offsets: bool
 
-    def init(self, task: Task, /) -> None:
-        """The task is open; its own stores and the user's before this one can be used. An error
-        here fails `open_task`.
+    def init(self, db: Database, /) -> None:
+        """The database is open; its own stores and the user's before this one can be used. An error
+        here fails `open`.
         """
 
     def commit(self, changelog_offsets: Mapping[tuple[str, int], int | None] | None, /) -> None:
-        """Makes all since the last commit permanent. An error here fails the task's commit."""
+        """Makes all since the last commit permanent. An error here fails the database's commit."""
 
     def committed_offset(self, partition: tuple[str, int], /) -> int | None:
         """The offset of (topic, partition) that the store stands at; asked only of one that manages
@@ -62,13 +62,13 @@ class UserStateStore(Protocol):
         """
 
     def close(self) -> None:
-        """Nothing more is asked of it. An error here is raised by the task's `close`, once all else
-        is closed.
+        """Nothing more is asked of it. An error here is raised by the database's `close`, once all
+        else is closed.
         """
 
 
 class Attached:
-    """A user's store in a task, with the offsets of one that does not manage them."""
+    """A user's store in a database, with the offsets of one that does not manage them."""
 
     def __init__(
         self, store: UserStateStore, directory: Path | None, guarantee: ProcessingGuarantee
@@ -102,7 +102,8 @@ class Attached:
             self._offsets = offsets
         elif guarantee is ProcessingGuarantee.EXACTLY_ONCE and own_files.is_dir():
             _log.warning(
-                "store %s: discarded, since its task was not closed; restore it from its changelog",
+                "store %s: discarded, since its database was not closed; restore it from its "
+                "changelog",
                 store.name,
             )
             shutil.rmtree(own_files)

@@ -11,9 +11,9 @@ from holdfast._time import Timestamp, micros
 
 if TYPE_CHECKING:
     from holdfast import _core
+    from holdfast._database import Database
     from holdfast._options import IsolationLevel
     from holdfast._position import PositionBound
-    from holdfast._task import Task
     from holdfast.stores import StoreBuilder
 
 K = TypeVar("K")
@@ -122,7 +122,7 @@ class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
 
 
 class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
-    """A versioned store of a task: `task[name]`.
+    """A versioned store of a database: `db[name]`.
 
     A version is in force in `[timestamp, next timestamp of the key)`. `None` as a value is a
     tombstone: from then on there is nothing. A put older than `stream_time - history_retention` is
@@ -130,10 +130,10 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
     """
 
     def __init__(
-        self, task: Task, builder: StoreBuilder, core: _core.VersionedKeyValueStore
+        self, db: Database, builder: StoreBuilder, core: _core.VersionedKeyValueStore
     ) -> None:
-        """Made by the task."""
-        StateStore.__init__(self, task, builder)
+        """Made by the database."""
+        StateStore.__init__(self, db, builder)
         ReadOnlyVersionedKeyValueStore.__init__(self, core, Serdes(builder))
 
     @property
@@ -196,10 +196,11 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
         *,
         position_bound: PositionBound | None = None,
     ) -> ReadOnlyVersionedKeyValueStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the task's default level.
+        """The store's reads at an isolation level, from any thread; None: the database's default
+        level.
 
-        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at
-        that level reaches it.
+        With a `position_bound` each read raises `NotUpToBoundError` until the database's position
+        at that level reaches it.
         """
         return ReadOnlyVersionedKeyValueStore(
             self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes

@@ -5,8 +5,8 @@
 >>> import tempfile
 >>> hour, minute = timedelta(hours=1), timedelta(minutes=1)
 >>> minutes = hf.stores.window("minutes", retention=hour, window_size=minute)
->>> task = hf.open_task(tempfile.mkdtemp() + "/db", [minutes])
->>> counts = task["minutes"]
+>>> db = hf.open(tempfile.mkdtemp() + "/db", [minutes])
+>>> counts = db["minutes"]
 >>> counts.put(b"EUR", b"17", 0)
 >>> counts.put(b"EUR", b"21", 60_000_000)
 >>> counts.fetch(b"EUR", 60_000_000)
@@ -15,7 +15,7 @@ b'21'
 ...     print(window, count)
 WindowedKey(key=b'EUR', start=0, end=60000000) b'17'
 WindowedKey(key=b'EUR', start=60000000, end=120000000) b'21'
->>> task.close()
+>>> db.close()
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from holdfast._time import Timestamp, micros
 
 if TYPE_CHECKING:
     from holdfast import _core
+    from holdfast._database import Database
     from holdfast._options import IsolationLevel
     from holdfast._position import PositionBound
-    from holdfast._task import Task
     from holdfast.stores import StoreBuilder
 
 K = TypeVar("K")
@@ -221,16 +221,16 @@ class ReadOnlyWindowStore(_WindowReads[K, V, V]):
 
 
 class WindowStore(_WindowStore, ReadOnlyWindowStore[K, V]):
-    """A window store of a task: `task[name]`.
+    """A window store of a database: `db[name]`.
 
     A window is told by its start and ends `window_size` later, itself not included. Windows that
     start `retention` or more before the greatest start are gone: a put of one is passed over and
     counted (`dropped-records-total`).
     """
 
-    def __init__(self, task: Task, builder: StoreBuilder, core: _core.WindowStore) -> None:
-        """Made by the task."""
-        StateStore.__init__(self, task, builder)
+    def __init__(self, db: Database, builder: StoreBuilder, core: _core.WindowStore) -> None:
+        """Made by the database."""
+        StateStore.__init__(self, db, builder)
         ReadOnlyWindowStore.__init__(self, core, Serdes(builder))
 
     def put(self, key: K, value: V | None, window_start: Timestamp) -> None:
@@ -252,10 +252,11 @@ class WindowStore(_WindowStore, ReadOnlyWindowStore[K, V]):
         *,
         position_bound: PositionBound | None = None,
     ) -> ReadOnlyWindowStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the task's default level.
+        """The store's reads at an isolation level, from any thread; None: the database's default
+        level.
 
-        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at
-        that level reaches it.
+        With a `position_bound` each read raises `NotUpToBoundError` until the database's position
+        at that level reaches it.
         """
         return ReadOnlyWindowStore(
             self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes
@@ -274,14 +275,14 @@ class ReadOnlyTimestampedWindowStore(_WindowReads[K, V, ValueAndTimestamp[V]]):
 
 
 class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V]):
-    """A window store of a task whose values have timestamps: `task[name]`. Else as `WindowStore`.
+    """A window store of a database whose values have timestamps: `db[name]`. Else as `WindowStore`.
 
     A value that was written when the store had no timestamps has timestamp -1.
     """
 
-    def __init__(self, task: Task, builder: StoreBuilder, core: _core.WindowStore) -> None:
-        """Made by the task."""
-        StateStore.__init__(self, task, builder)
+    def __init__(self, db: Database, builder: StoreBuilder, core: _core.WindowStore) -> None:
+        """Made by the database."""
+        StateStore.__init__(self, db, builder)
         ReadOnlyTimestampedWindowStore.__init__(self, core, Serdes(builder))
 
     def put(self, key: K, value: V | None, window_start: Timestamp, timestamp: Timestamp) -> None:
@@ -304,10 +305,11 @@ class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V])
         *,
         position_bound: PositionBound | None = None,
     ) -> ReadOnlyTimestampedWindowStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the task's default level.
+        """The store's reads at an isolation level, from any thread; None: the database's default
+        level.
 
-        With a `position_bound` each read raises `NotUpToBoundError` until the task's position at
-        that level reaches it.
+        With a `position_bound` each read raises `NotUpToBoundError` until the database's position
+        at that level reaches it.
         """
         return ReadOnlyTimestampedWindowStore(
             self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes

@@ -3,7 +3,7 @@
 A message names the store, the key and the path where it has them. Wrong arguments raise Python's
 own `ValueError` and `TypeError`.
 
-Docstrings leave out what all that reaches a task's database may raise: `StoreClosedError`,
+Docstrings leave out what all that reaches a database's database may raise: `StoreClosedError`,
 `ForkedProcessError`, `StoreCorruptedError` where it meets a damaged file, and `HoldfastError`
 itself.
 
@@ -20,10 +20,10 @@ __all__ = [
     "NotUpToBoundError",
     "RestoreError",
     "SerializationError",
+    "StateMismatchError",
     "StoreClosedError",
     "StoreCorruptedError",
     "StoreLockedError",
-    "TaskCorruptedError",
     "UnsupportedOperationError",
 ]
 
@@ -38,11 +38,11 @@ class HoldfastError(Exception):
 
 
 class StoreClosedError(HoldfastError):
-    """The store, its task or an iterator of it is closed: open the task again."""
+    """The store, its database or an iterator of it is closed: open the database again."""
 
 
 class StoreLockedError(HoldfastError):
-    """Another process or task holds the directory; the message names the holder's pid. Close it
+    """Another process or database holds the directory; the message names the holder's pid. Close it
     there first.
     """
 
@@ -75,7 +75,7 @@ class UnsupportedOperationError(HoldfastError):
     """Not possible by design, or not here yet: the message names what to call instead."""
 
 
-class TaskCorruptedError(HoldfastError):
+class StateMismatchError(HoldfastError):
     """The state does not fit the job that asks for it: the message names the way out."""
 
 
@@ -84,7 +84,7 @@ class RestoreError(HoldfastError):
 
 
 class ForkedProcessError(HoldfastError):
-    """The process was forked after a task had been opened: start children with `spawn`, or fork
+    """The process was forked after a database had been opened: start children with `spawn`, or fork
     before the first one.
 
     Such a child, even one that never sees this error, must end with `os._exit`, as those of

@@ -1,4 +1,4 @@
-"""Builders: which stores a task has.
+"""Builders: which stores a database has.
 
 Durations are timedeltas, or microseconds. Builders raise `ValueError` or `TypeError` for a name, a
 duration, a flag or a serde that cannot be: a name is 1 to 200 ASCII letters, digits, `_`, `-` or
@@ -35,7 +35,7 @@ Kind = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class StoreBuilder:
-    """The description of a store; `open_task` makes it."""
+    """The description of a store; `open` makes it."""
 
     name: str
     kind: Kind

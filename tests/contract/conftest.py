@@ -9,7 +9,7 @@ import pytest
 from windowed import MODES, Case
 
 import holdfast as hf
-from tasks import Bench
+from databases import Bench
 
 
 @pytest.fixture(params=MODES)
@@ -31,20 +31,20 @@ def open_case(request: pytest.FixtureRequest, tmp_path: Path):
 
     yield opener
     for case in opened:
-        case.task.close()
+        case.db.close()
 
 
 @pytest.fixture(params=["files", "spilled", "memory", "memory beside files"])
 def place(request: pytest.FixtureRequest) -> str:
     """The contract holds wherever a store is: in files, in files with a transaction that spills at
-    every row, in memory, and in memory in a task that has files.
+    every row, in memory, and in memory in a database that has files.
     """
     return request.param
 
 
 @pytest.fixture(params=["kept open", "reopened"])
 def maybe_reopen(request: pytest.FixtureRequest, bench: Bench) -> Callable[[], None]:
-    """Called between a write and what is to be seen of it: the task stays open in one run, and is
-    opened again in the other.
+    """Called between a write and what is to be seen of it: the database stays open in one run, and
+    is opened again in the other.
     """
     return bench.reopen if request.param == "reopened" else lambda: None

@@ -29,7 +29,7 @@ class Store:
             if isinstance(result, hf.StoreIterator):
                 result = [(key.decode(), value.decode()) for key, value in result]
             if self.mode == "commit after each":
-                self.bench.task.commit()
+                self.bench.db.commit()
             elif self.mode == "reopen after each":
                 self.bench.reopen()
             return result
@@ -122,7 +122,7 @@ def test_k11_a_scan_is_a_snapshot_of_the_moment_it_was_opened(store, finish):
     bench.kv.put(b"zz", b"9")
     bench.kv.put(b"a", b"11")
     if finish != "nothing":
-        getattr(bench.task, finish)()
+        getattr(bench.db, finish)()
     assert list(rows) == [(b"a", b"1"), (b"b", b"2"), (b"d", b"6"), (b"e", b"5")]
 
 
@@ -189,19 +189,19 @@ def test_k15_a_null_key_is_an_error(four, call):
         lambda b: b.rates.apply_batch(
             pa.array([True]), pa.array([b"a"]), pa.array([b"1"]), pa.array([1])
         ),
-        lambda b: b.task.commit(),
-        lambda b: b.task.rollback(),
-        lambda b: b.task.committed_offset(("t", 0)),
-        lambda b: b.task.committed_offsets(),
-        lambda b: b.task.commit_requested,
-        lambda b: b.task.approximate_num_uncommitted_bytes,
-        lambda b: b.task.restore_batch("kv", pa.array([b"a"]), pa.array([b"1"]), None, {}),
+        lambda b: b.db.commit(),
+        lambda b: b.db.rollback(),
+        lambda b: b.db.committed_offset(("t", 0)),
+        lambda b: b.db.committed_offsets(),
+        lambda b: b.db.commit_requested,
+        lambda b: b.db.approximate_num_uncommitted_bytes,
+        lambda b: b.db.restore_batch("kv", pa.array([b"a"]), pa.array([b"1"]), None, {}),
     ],
 )
 def test_k16_any_call_on_a_closed_store_says_so(bench, call):
     bench.kv.put(b"a", b"1")
-    bench.task.commit()
-    bench.task.close()
+    bench.db.commit()
+    bench.db.close()
     assert not bench.kv.is_open
     with pytest.raises(hf.errors.StoreClosedError, match=str(bench.path or "in memory")):
         call(bench)
@@ -217,8 +217,8 @@ def test_k16_a_closed_store_stays_closed_when_its_files_are_opened_again(bench):
 
 
 def test_k16_closing_twice_is_fine(bench):
-    bench.task.close()
-    bench.task.close()
+    bench.db.close()
+    bench.db.close()
 
 
 def test_k16_an_iterator_is_closed_with_its_store(bench):
@@ -226,7 +226,7 @@ def test_k16_an_iterator_is_closed_with_its_store(bench):
     bench.rates.put(b"a", b"1", 1)
     iterators = [bench.kv.range(), bench.rates.scan(), bench.rates.versions(b"a", 0, 9)]
     reader = bench.kv.range_batches()
-    bench.task.close()
+    bench.db.close()
     for iterator in [*iterators, reader]:
         with pytest.raises(hf.errors.StoreClosedError):
             next(iterator)
@@ -246,10 +246,10 @@ def test_k18_restore_ends_at_the_last_record_however_it_is_cut(
     for start in range(0, len(records), cut):
         part = records[start : start + cut]
         keys, values = (pa.array(list(column), pa.binary()) for column in zip(*part, strict=True))
-        bench.task.restore_batch("kv", keys, values, None, {("log", 0): start + len(part)})
+        bench.db.restore_batch("kv", keys, values, None, {("log", 0): start + len(part)})
         maybe_reopen()
     assert {key.decode(): value.decode() for key, value in bench.kv.read_only().range()} == expected
-    assert bench.task.committed_offset(("log", 0)) == len(records)
+    assert bench.db.committed_offset(("log", 0)) == len(records)
 
 
 class CountingSerde:

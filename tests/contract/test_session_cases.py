@@ -151,5 +151,5 @@ def test_a_session_that_ends_before_it_starts_is_an_error(empty):
         empty.store.put_batch(keys, pa.array([0, 5]), pa.array([1, 4]), values)
     assert empty.fetch(b"a") == []
     empty.puts("a[1,2]=3")
-    empty.task.commit()  # the transaction is whole
+    empty.db.commit()  # the transaction is whole
     assert empty.fetch(b"a") == ["a[1,2]=3"]

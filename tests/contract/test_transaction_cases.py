@@ -1,4 +1,4 @@
-"""The transaction rows of the contract's cases, each by its id; once in a task that stays open,
+"""The transaction rows of the contract's cases, each by its id; once in a database that stays open,
 once with a close and reopen after what was committed before, and after each commit, rollback or
 restore. T14 and T19 begin with a crash, and are beside the other crashes: `test_errors.py`,
 `test_without_transactions.py`.
@@ -20,8 +20,8 @@ RC, RU = hf.IsolationLevel.READ_COMMITTED, hf.IsolationLevel.READ_UNCOMMITTED
 def base(bench, maybe_reopen):
     """a1 b2 c3, committed."""
     bench.kv.put_all([(b"a", b"1"), (b"b", b"2"), (b"c", b"3")])
-    bench.task.observe("orders", 3, 41)
-    bench.task.commit({("log", 0): 1})
+    bench.db.observe("orders", 3, 41)
+    bench.db.commit({("log", 0): 1})
     maybe_reopen()
     return bench
 
@@ -55,23 +55,23 @@ def test_t02_isolation_is_chosen_by_the_reader(base):
 
 def test_t03_after_commit_both_levels_agree(base, maybe_reopen):
     stage(base)
-    assert base.task.approximate_num_uncommitted_bytes > 0
-    base.task.commit()
+    assert base.db.approximate_num_uncommitted_bytes > 0
+    base.db.commit()
     maybe_reopen()
     assert rows(base.kv.read_only(RC)) == rows(base.kv.read_only(RU)) == STAGED
-    assert base.task.approximate_num_uncommitted_bytes == 0
+    assert base.db.approximate_num_uncommitted_bytes == 0
 
 
 def test_t04_after_rollback_both_levels_show_the_last_commit(base, maybe_reopen):
     stage(base)
     base.rates.put(b"k", b"v", 5)
-    base.task.observe("orders", 3, 42)
-    base.task.rollback()
+    base.db.observe("orders", 3, 42)
+    base.db.rollback()
     maybe_reopen()
     assert rows(base.kv.read_only(RC)) == rows(base.kv.read_only(RU)) == rows(base.kv) == COMMITTED
-    assert base.task.approximate_num_uncommitted_bytes == 0
-    assert base.task.committed_offset(("log", 0)) == 1
-    assert base.task.position(RC) == base.task.position(RU) == hf.Position({"orders": {3: 41}})
+    assert base.db.approximate_num_uncommitted_bytes == 0
+    assert base.db.committed_offset(("log", 0)) == 1
+    assert base.db.position(RC) == base.db.position(RU) == hf.Position({"orders": {3: 41}})
     assert base.rates.stream_time is None
 
 
@@ -88,9 +88,9 @@ def test_t06_a_readers_iterator_outlives_commit_and_rollback(base, level, end):
     stage(base)
     iterator = base.kv.read_only(level).range()
     first = next(iterator)
-    getattr(base.task, end)()
+    getattr(base.db, end)()
     base.kv.put(b"aa", b"later")
-    base.task.commit()
+    base.db.commit()
     expected = COMMITTED if level is RC else STAGED
     assert " ".join((key + value).decode() for key, value in [first, *iterator]) == expected
 
@@ -108,16 +108,16 @@ def test_t10_a_range_delete_alone_is_something_to_commit(base, maybe_reopen):
     base.kv.delete_range(b"b", None)
     assert rows(base.kv) == "a1"
     assert rows(base.kv.read_only(RC)) == COMMITTED
-    base.task.commit()
+    base.db.commit()
     maybe_reopen()
     assert rows(base.kv.read_only(RC)) == "a1"
 
 
 def test_t11_no_scan_ever_meets_an_offset_or_position(base, maybe_reopen):
-    base.task.commit({("log", 0): 7, ("other", 3): 8})
+    base.db.commit({("log", 0): 7, ("other", 3): 8})
     maybe_reopen()
-    assert base.task.committed_offsets() == {("log", 0): 7, ("other", 3): 8}
-    assert base.task.position() == hf.Position({"orders": {3: 41}})
+    assert base.db.committed_offsets() == {("log", 0): 7, ("other", 3): 8}
+    assert base.db.position() == hf.Position({"orders": {3: 41}})
     base.kv.put(b"d", b"4")
     assert rows(base.kv) == COMMITTED + " d4"
     assert rows(base.kv.read_only(RC)) == COMMITTED
@@ -132,78 +132,78 @@ def test_t12_put_all_is_part_of_the_transaction(base, maybe_reopen, end, kept):
     base.kv.put_all([(b"a", None), (b"e", b"5"), (b"e", b"6")])
     assert rows(base.kv) == "b2 c3 e6"
     assert rows(base.kv.read_only(RC)) == COMMITTED
-    getattr(base.task, end)()
+    getattr(base.db, end)()
     maybe_reopen()
     assert rows(base.kv) == rows(base.kv.read_only(RC)) == kept
 
 
 def test_t15_offsets_are_forgotten_one_by_one_or_all(base, maybe_reopen):
-    base.task.commit({("log", 0): 5, ("log", 1): 6, ("log", 2): 7})
-    base.task.commit({("log", 1): None})
+    base.db.commit({("log", 0): 5, ("log", 1): 6, ("log", 2): 7})
+    base.db.commit({("log", 1): None})
     maybe_reopen()
-    assert base.task.committed_offset(("log", 1)) is None
-    assert base.task.committed_offset(("log", 0)) == 5
-    base.task.commit()
-    assert base.task.committed_offsets() == {("log", 0): 5, ("log", 2): 7}
-    base.task.commit({})
+    assert base.db.committed_offset(("log", 1)) is None
+    assert base.db.committed_offset(("log", 0)) == 5
+    base.db.commit()
+    assert base.db.committed_offsets() == {("log", 0): 5, ("log", 2): 7}
+    base.db.commit({})
     maybe_reopen()
-    assert base.task.committed_offsets() == {}
-    assert base.task.committed_offset(("log", 0)) is None
+    assert base.db.committed_offsets() == {}
+    assert base.db.committed_offset(("log", 0)) is None
 
 
 def test_t16_two_partitions_in_one_commit(base, maybe_reopen):
-    base.task.commit({("log", 0): 10, ("log", 1): 20})
+    base.db.commit({("log", 0): 10, ("log", 1): 20})
     maybe_reopen()
-    assert base.task.committed_offset(("log", 0)) == 10
+    assert base.db.committed_offset(("log", 0)) == 10
     assert base.kv.committed_offset(("log", 1)) == 20
-    assert base.task.recover({("log", 1): 99}) == {("log", 1): 20}
+    assert base.db.recover({("log", 1): 99}) == {("log", 1): 20}
 
 
 def test_t18_restored_records_are_visible_at_once(base, maybe_reopen):
-    base.task.restore_batch("kv", pa.array([b"r"]), pa.array([b"9"]), None, {("log", 0): 2})
+    base.db.restore_batch("kv", pa.array([b"r"]), pa.array([b"9"]), None, {("log", 0): 2})
     maybe_reopen()
     assert base.kv.read_only(RC).get(b"r") == b"9"
-    assert base.task.committed_offset(("log", 0)) == 2
+    assert base.db.committed_offset(("log", 0)) == 2
 
 
 def test_t20_transactions_on_and_off_around_clean_closes_keep_everything(tmp_path):
     for number, transactional in enumerate((True, False, True)):
-        with hf.open_task(
+        with hf.open(
             tmp_path / "db", [hf.stores.key_value("kv", transactional=transactional)]
-        ) as task:
-            assert rows(task["kv"]) == COMMITTED[: 3 * number].strip()
-            task["kv"].put(*(part.encode() for part in COMMITTED.split()[number]))
-            task.commit({("log", 0): number})
-            assert task.committed_offset(("log", 0)) == number
+        ) as db:
+            assert rows(db["kv"]) == COMMITTED[: 3 * number].strip()
+            db["kv"].put(*(part.encode() for part in COMMITTED.split()[number]))
+            db.commit({("log", 0): number})
+            assert db.committed_offset(("log", 0)) == number
 
 
 def test_t21_overwrites_count_and_ask_for_an_early_commit(open_bench):
     bench = open_bench(uncommitted_max_bytes=1_000_000)
     sizes = []
-    while not bench.task.commit_requested:
+    while not bench.db.commit_requested:
         bench.kv.put(b"same key", b"x" * 100)
-        sizes.append(bench.task.approximate_num_uncommitted_bytes)
+        sizes.append(bench.db.approximate_num_uncommitted_bytes)
         assert len(sizes) < 20_000, "the limit was never noticed"
     assert all(before < after for before, after in itertools.pairwise(sizes))
     assert 990_000 <= sizes[-1] <= 1_000_000
     bench.kv.put(b"same key", b"one more is not an error")
-    bench.task.commit()
-    assert not bench.task.commit_requested
+    bench.db.commit()
+    assert not bench.db.commit_requested
 
 
 @pytest.mark.parametrize("writes", [1, 7, 300])
 def test_a_commit_is_asked_for_before_a_record_of_many_writes_passes_the_limit(open_bench, writes):
     bench = open_bench(uncommitted_max_bytes=2_000_000)
     numbers = itertools.count()
-    while not bench.task.commit_requested:
+    while not bench.db.commit_requested:
         for number in itertools.islice(numbers, writes):
             bench.kv.put(b"%d" % number, b"x" * 90)
             bench.rates.put(b"%d" % (number % 1000), b"y" * 90, number)
-        size = bench.task.approximate_num_uncommitted_bytes
+        size = bench.db.approximate_num_uncommitted_bytes
         assert size <= 2_000_000
     assert size >= 1_700_000
-    bench.task.commit()
-    assert not bench.task.commit_requested
+    bench.db.commit()
+    assert not bench.db.commit_requested
 
 
 def test_the_default_isolation_level_follows_the_processing_guarantee(open_bench):
@@ -224,28 +224,28 @@ def test_the_default_isolation_level_follows_the_processing_guarantee(open_bench
 def test_both_stores_and_the_offsets_are_one_commit(bench, maybe_reopen):
     bench.kv.put(b"a", b"1")
     bench.rates.put(b"k", b"v", 5)
-    bench.task.rollback()
+    bench.db.rollback()
     bench.kv.put(b"b", b"2")
     bench.rates.put(b"k", b"w", 6)
-    bench.task.commit({("log", 0): 3})
+    bench.db.commit({("log", 0): 3})
     bench.kv.put(b"c", b"not committed")
     bench.rates.put(b"k", b"not committed", 7)
-    bench.task.rollback()
+    bench.db.rollback()
     maybe_reopen()
     assert rows(bench.kv) == "b2"
     assert bench.rates.get(b"k") == (b"w", 6, None)
     assert bench.rates.stream_time == 6
-    assert bench.task.committed_offset(("log", 0)) == 3
+    assert bench.db.committed_offset(("log", 0)) == 3
 
 
 def test_closing_drops_what_was_not_committed(bench):
     bench.kv.put(b"a", b"1")
-    bench.task.commit()
+    bench.db.commit()
     bench.kv.put(b"b", b"2")
-    bench.task.close()
+    bench.db.close()
     if bench.persistent:
-        with hf.open_task(bench.path, [hf.stores.key_value("kv")]) as task:
-            assert rows(task["kv"]) == "a1"
+        with hf.open(bench.path, [hf.stores.key_value("kv")]) as db:
+            assert rows(db["kv"]) == "a1"
     else:
-        bench.task = bench.open()
+        bench.db = bench.open()
         assert rows(bench.kv) == ""

@@ -63,7 +63,7 @@ def test_case(open_bench, case, mode):
             operation,
         )
         if mode == "commit after each":
-            bench.task.commit()
+            bench.db.commit()
         elif mode == "reopen after each":
             bench.reopen()
 
@@ -83,7 +83,7 @@ def test_case_as_one_mixed_batch(open_bench, case, committed_up_to):
     )
     for operation in case["operations"][:committed_up_to]:
         run(bench.rates, operation)
-    bench.task.commit()
+    bench.db.commit()
     operations = case["operations"][committed_up_to:]
     batch = bench.rates.apply_batch(
         pa.array([op["op"] == "put" for op in operations], pa.bool_()),

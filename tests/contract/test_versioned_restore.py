@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import holdfast as hf
-from tasks import Bench
+from databases import Bench
 
 LOG = ("changelog", 0)
 
@@ -138,13 +138,13 @@ def test_replay_gives_what_the_puts_gave(open_bench, case, cut):
         if batch := rows[start : start + length]:
             keys, values, moments = zip(*batch, strict=True)
             columns = pa.array(keys, pa.binary()), pa.array(values, pa.binary()), pa.array(moments)
-            restored.task.restore_batch("rates", *columns, {LOG: start + len(batch)})
+            restored.db.restore_batch("rates", *columns, {LOG: start + len(batch)})
         start += length
     check(restored, replay)
     assert versions(restored) == versions(put)
     assert restored.rates.stream_time == put.rates.stream_time
-    assert restored.task.metrics()["stores"]["rates"]["dropped-records-total"] == 0
-    assert restored.task.committed_offset(LOG) == len(rows)
+    assert restored.db.metrics()["stores"]["rates"]["dropped-records-total"] == 0
+    assert restored.db.committed_offset(LOG) == len(rows)
     if restored.persistent:
         restored.reopen()
         check(restored, replay)
@@ -182,7 +182,7 @@ def test_vx9_the_end_that_a_put_returns_after_a_reopen(open_bench):
 
 def test_vx10_the_position_survives_a_clean_restart(open_bench):
     bench = open_bench()
-    bench.task.observe("orders", 3, 41)
+    bench.db.observe("orders", 3, 41)
     bench.rates.put(b"k", b"a", 100)
     bench.reopen()
     reader = bench.rates.read_only(

@@ -143,10 +143,10 @@ def test_w17_one_time_of_a_store_with_duplicates_points_to_the_range(open_case):
 def test_w19_an_open_iterator_keeps_what_it_saw(open_case, finish):
     case = open_case(window(120))
     case.puts("a@0=1 b@60=2")
-    case.task.commit()
+    case.db.commit()
     rows, of_key = case.store.all(), case.store.fetch(b"a", 0, 200)
     case.puts("a@180=3")
-    {"nothing": lambda: None, "commit": case.task.commit, "rollback": case.task.rollback}[finish]()
+    {"nothing": lambda: None, "commit": case.db.commit, "rollback": case.db.rollback}[finish]()
     if case.mode != "reopen after each":  # a close ends iterators
         assert [case.row(*row) for row in rows] == ["a@0=1", "b@60=2"]
         assert [case.row(*row) for row in of_key] == ["a@0=1"]

@@ -23,7 +23,7 @@ MIN, MAX = -(2**63), 2**63 - 1
 
 
 class Case:
-    """A task with one store, and short forms of the rows of windows and sessions: `a@59996=1`,
+    """A database with one store, and short forms of the rows of windows and sessions: `a@59996=1`,
     `a[10,20]=2`.
     """
 
@@ -31,15 +31,15 @@ class Case:
         self, path: Path | None, builder: hf.StoreBuilder, mode: str = "one transaction"
     ) -> None:
         self.path, self.builder, self.mode = path, builder, mode
-        self.task = self.open()
+        self.db = self.open()
 
-    def open(self) -> hf.Task:
+    def open(self) -> hf.Database:
         limit = 0 if self.mode.endswith("spilled") else 64 << 20
-        return hf.open_task(self.path, [self.builder], uncommitted_max_bytes=limit)
+        return hf.open(self.path, [self.builder], uncommitted_max_bytes=limit)
 
     @property
     def store(self) -> Any:
-        return self.task[self.builder.name]
+        return self.db[self.builder.name]
 
     def __getattr__(self, name: str) -> Any:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -53,20 +53,20 @@ class Case:
 
     def between(self) -> None:
         if self.mode.endswith("commit after each"):
-            self.task.commit()
+            self.db.commit()
         elif self.mode == "reopen after each" and self.path is not None:
             self.reopen()
 
     def reopen(self) -> None:
         if self.path is None:
             pytest.skip("a store in memory is empty after a reopen")
-        self.task.commit()
-        self.task.close()
-        self.task = self.open()
+        self.db.commit()
+        self.db.close()
+        self.db = self.open()
 
     @property
     def dropped(self) -> int:
-        return self.task.metrics()["stores"][self.builder.name]["dropped-records-total"]
+        return self.db.metrics()["stores"][self.builder.name]["dropped-records-total"]
 
     def row(self, key: hf.WindowedKey[bytes], value: bytes) -> str:
         if self.builder.kind == "session":

@@ -12,21 +12,21 @@ import holdfast as hf
 
 @pytest.fixture
 def open_stores(tmp_path: Path):
-    """Opens a task with a key-value store `kv` and a versioned store `rates` of the same serdes;
-    again: reopens it.
+    """Opens a database with a key-value store `kv` and a versioned store `rates` of the same
+    serdes; again: reopens it.
     """
-    opened: list[hf.Task] = []
+    opened: list[hf.Database] = []
 
-    def opener(**serdes: Any) -> hf.Task:
-        for task in opened:
-            task.close()
+    def opener(**serdes: Any) -> hf.Database:
+        for db in opened:
+            db.close()
         stores = [
             hf.stores.key_value("kv", **serdes),
             hf.stores.versioned("rates", history_retention=10**15, **serdes),
         ]
-        opened.append(hf.open_task(tmp_path / "db", stores))
+        opened.append(hf.open(tmp_path / "db", stores))
         return opened[-1]
 
     yield opener
-    for task in opened:
-        task.close()
+    for db in opened:
+        db.close()

@@ -56,11 +56,11 @@ def pairs(rows, number="int32"):
     ],
 )
 def test_a_wrong_type_says_what_came_and_what_is_wanted(open_stores, kind, wrong, words):
-    task = open_stores(key=kind, value=kind)
+    db = open_stores(key=kind, value=kind)
     with pytest.raises(TypeError, match=rf"store kv: the key .*{words}"):
-        task["kv"].get(wrong)
+        db["kv"].get(wrong)
     with pytest.raises(TypeError, match=rf"store rates: the key .*{words}"):
-        task["rates"].put(wrong, None, 1)
+        db["rates"].put(wrong, None, 1)
 
 
 @pytest.mark.parametrize(
@@ -77,31 +77,31 @@ def test_a_wrong_type_says_what_came_and_what_is_wanted(open_stores, kind, wrong
     ],
 )
 def test_a_value_that_does_not_fit(open_stores, kind, wrong, words):
-    task = open_stores(key=serde.INT64, value=kind)
+    db = open_stores(key=serde.INT64, value=kind)
     with pytest.raises(
         (hf.errors.SerializationError, TypeError), match=rf"store kv: .*the value .*{words}"
     ):
-        task["kv"].put(1, wrong)
-    assert task["kv"].get(1) is None
+        db["kv"].put(1, wrong)
+    assert db["kv"].get(1) is None
 
 
 def test_a_null_key_is_a_value_error_that_names_its_row(open_stores):
-    task = open_stores(key=serde.INT64, value=serde.INT64)
+    db = open_stores(key=serde.INT64, value=serde.INT64)
     with pytest.raises(ValueError, match="store kv: the key is None"):
-        task["kv"].put(None, 1)
+        db["kv"].put(None, 1)
     keys = pa.chunked_array([[1], [None, 3]], pa.int64())
     for call in [
-        lambda: task["kv"].put_batch(keys, keys),
-        lambda: task["kv"].get_batch(keys),
-        lambda: task["kv"].delete_batch(keys),
-        lambda: task["rates"].put_batch(keys, keys, pa.array([1, 2, 3])),
-        lambda: task["rates"].get_batch(keys),
+        lambda: db["kv"].put_batch(keys, keys),
+        lambda: db["kv"].get_batch(keys),
+        lambda: db["kv"].delete_batch(keys),
+        lambda: db["rates"].put_batch(keys, keys, pa.array([1, 2, 3])),
+        lambda: db["rates"].get_batch(keys),
     ]:
         with pytest.raises(ValueError, match="row 1 of keys is null"):
             call()
     with pytest.raises(ValueError, match="row 0 of keys is null"):
-        task["kv"].put_batch(pa.nulls(1), pa.array([1]))
-    assert list(task["kv"].range()) == []
+        db["kv"].put_batch(pa.nulls(1), pa.array([1]))
+    assert list(db["kv"].range()) == []
 
 
 @pytest.mark.parametrize(
@@ -137,12 +137,12 @@ def test_a_null_key_is_a_value_error_that_names_its_row(open_stores):
     ],
 )
 def test_a_wrong_type_of_column_names_it(open_stores, kind, wrong, words):
-    task = open_stores(key=kind, value=kind)
-    right = task["kv"]
+    db = open_stores(key=kind, value=kind)
+    right = db["kv"]
     for call, name in [
-        (lambda: task["kv"].put_batch(wrong, pa.nulls(1)), "keys"),
-        (lambda: task["kv"].get_batch(wrong), "keys"),
-        (lambda: task["kv"].put_batch(pa.nulls(1), wrong), "values"),
+        (lambda: db["kv"].put_batch(wrong, pa.nulls(1)), "keys"),
+        (lambda: db["kv"].get_batch(wrong), "keys"),
+        (lambda: db["kv"].put_batch(pa.nulls(1), wrong), "values"),
     ]:
         with pytest.raises(TypeError, match=words.format(name) + r".*\[store: kv\]"):
             call()
@@ -180,22 +180,22 @@ def test_a_null_that_the_schema_forbids_names_its_row(open_stores):
     ],
 )
 def test_stored_bytes_of_another_kind_name_store_and_key(open_stores, kind, stored, words):
-    task = open_stores()
-    task["kv"].put(b"the key", stored)
-    task["kv"].put(b"z", None)
-    task["rates"].put(b"the key", stored, 1)
-    task.commit()
-    task = open_stores(value=kind)
+    db = open_stores()
+    db["kv"].put(b"the key", stored)
+    db["kv"].put(b"z", None)
+    db["rates"].put(b"the key", stored, 1)
+    db.commit()
+    db = open_stores(value=kind)
     keys = pa.array([b"z", b"the key"])
     if not isinstance(kind, type(serde.STRING)) or kind is not serde.STRING:
         with pytest.raises(
             hf.errors.SerializationError,
             match=rf"store kv: .* stored value .*b'the key'.*({words})",
         ):
-            task["kv"].get(b"the key")
+            db["kv"].get(b"the key")
     for name, read in [
-        ("kv", lambda: pa.table(task["kv"].range_batches())),
-        ("rates", lambda: list(task["rates"].scan_batches())),
+        ("kv", lambda: pa.table(db["kv"].range_batches())),
+        ("rates", lambda: list(db["rates"].scan_batches())),
     ]:
         with pytest.raises(
             (hf.errors.SerializationError, pa.ArrowException),
@@ -205,17 +205,17 @@ def test_stored_bytes_of_another_kind_name_store_and_key(open_stores, kind, stor
     with pytest.raises(
         hf.errors.SerializationError, match=rf"store rates: .*b'the key'.*({words})"
     ):
-        task["rates"].get(b"the key")
+        db["rates"].get(b"the key")
     with pytest.raises(
         hf.errors.SerializationError, match=rf"row 1 of values .*({words}).*store: kv"
     ):
-        task["kv"].get_batch(keys)
+        db["kv"].get_batch(keys)
 
 
 def test_a_bad_row_of_get_batch_shows_its_typed_key(open_stores):
-    task = open_stores(key=serde.STRING)
-    task["kv"].put("the key", b"abc")
-    task.commit()
+    db = open_stores(key=serde.STRING)
+    db["kv"].put("the key", b"abc")
+    db.commit()
     kv = open_stores(key=serde.STRING, value=serde.INT64)["kv"]
     with pytest.raises(
         hf.errors.SerializationError, match=r"row 1 of values \(abc\).*store: kv, key: the key"
@@ -224,9 +224,9 @@ def test_a_bad_row_of_get_batch_shows_its_typed_key(open_stores):
 
 
 def test_stored_keys_of_another_kind(open_stores):
-    task = open_stores()
-    task["kv"].put(b"the key", b"")
-    task.commit()
+    db = open_stores()
+    db["kv"].put(b"the key", b"")
+    db.commit()
     kv = open_stores(key=PAIR)["kv"]
     with pytest.raises(
         hf.errors.SerializationError,
@@ -320,39 +320,39 @@ def test_a_flag_that_is_no_bool():
 
 
 def test_a_value_that_cannot_be_returned_is_not_deleted(open_stores):
-    task = open_stores()
-    task["kv"].put(b"k", b"abc")
-    task["rates"].put(b"k", b"abc", 1)
-    task.commit()
-    task = open_stores(value=serde.INT64)
-    for delete in [lambda: task["kv"].delete(b"k"), lambda: task["rates"].delete(b"k", 2)]:
+    db = open_stores()
+    db["kv"].put(b"k", b"abc")
+    db["rates"].put(b"k", b"abc", 1)
+    db.commit()
+    db = open_stores(value=serde.INT64)
+    for delete in [lambda: db["kv"].delete(b"k"), lambda: db["rates"].delete(b"k", 2)]:
         with pytest.raises(hf.errors.SerializationError):
             delete()
-    task["kv"].put(b"other", 1)
-    task.commit()
+    db["kv"].put(b"other", 1)
+    db.commit()
     for name in ("kv", "rates"):
         with pytest.raises(hf.errors.SerializationError):
-            task[name].get(b"k")
+            db[name].get(b"k")
 
 
 def test_puts_of_a_batch_whose_reads_cannot_be_returned_are_not_committed(open_stores):
-    task = open_stores()
-    task["rates"].put(b"k", b"abc", 1)
-    task.commit()
-    task = open_stores(value=serde.INT64)
-    rates = task["rates"]
+    db = open_stores()
+    db["rates"].put(b"k", b"abc", 1)
+    db.commit()
+    db = open_stores(value=serde.INT64)
+    rates = db["rates"]
     values, times = pa.array([7, None], pa.int64()), pa.array([5, 5])
     with pytest.raises(hf.errors.SerializationError, match="store: rates"):
         rates.apply_batch(pa.array([False, False]), pa.array([b"new", b"k"]), values, times)
-    task.commit()  # nothing was put
+    db.commit()  # nothing was put
     with pytest.raises(hf.errors.SerializationError, match="store: rates"):
         rates.apply_batch(pa.array([True, False]), pa.array([b"new", b"k"]), values, times)
     with pytest.raises(hf.errors.HoldfastError, match="failed half-way.*rollback"):
-        task.commit()
+        db.commit()
     with pytest.raises(hf.errors.HoldfastError, match="failed half-way.*rollback"):
         rates.put(b"z", 1, 1)
-    task.rollback()
+    db.rollback()
     assert rates.get(b"new") is None
     rates.put(b"z", 1, 1)
-    task.commit()
+    db.commit()
     assert rates.get(b"z").value == 1

@@ -137,17 +137,17 @@ def test_a_column_that_may_not_be_null_any_more():
 def test_rows_of_many_schemas_in_one_store(open_stores):
     schemas = [OLD, NEW, pa.schema([("id", pa.int64())]), OLD]
     for n, schema in enumerate(schemas):
-        task = open_stores(key=serde.INT64, value=serde.struct(schema))
+        db = open_stores(key=serde.INT64, value=serde.struct(schema))
         row = dict.fromkeys(schema.names) | {"id": n}
-        task["kv"].put(n, row)
-        task["rates"].put(n, row, n)
-        task.commit()
+        db["kv"].put(n, row)
+        db["rates"].put(n, row, n)
+        db.commit()
     wide = pa.schema([("id", pa.int64()), ("rate", pa.float64()), ("more", pa.string())])
-    task = open_stores(key=serde.INT64, value=serde.struct(wide))
+    db = open_stores(key=serde.INT64, value=serde.struct(wide))
     expected = [{"id": n, "rate": None, "more": None} for n in range(4)]
-    assert [value for _, value in task["kv"].range()] == expected
-    assert pa.array(task["kv"].get_batch(pa.array(range(4)))).to_pylist() == expected
-    assert pa.table(task["rates"].scan_batches()).column("value").to_pylist() == expected
+    assert [value for _, value in db["kv"].range()] == expected
+    assert pa.array(db["kv"].get_batch(pa.array(range(4)))).to_pylist() == expected
+    assert pa.table(db["rates"].scan_batches()).column("value").to_pylist() == expected
 
 
 def test_another_serde_than_the_store_was_written_with(open_stores):

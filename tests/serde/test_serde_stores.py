@@ -203,13 +203,13 @@ def test_json_batches_are_texts(open_stores):
     ids=["text", "view", "slice", "dictionary"],
 )
 def test_the_json_text_null_is_null_as_none_is(open_stores, texts):
-    task = open_stores(key=serde.STRING, value=serde.JSON)
-    task["kv"].put("a", 1)
-    task["kv"].put_batch(pa.array(["a", "b", "c"]), texts)
-    assert list(task["kv"].range()) == [("b", 1)]
-    task["rates"].put("a", 1, 1)
-    task["rates"].put_batch(pa.array(["a", "b", "c"]), texts, pa.array([2, 2, 2]))
-    assert [key for key, _ in task["rates"].scan()] == ["b"]
+    db = open_stores(key=serde.STRING, value=serde.JSON)
+    db["kv"].put("a", 1)
+    db["kv"].put_batch(pa.array(["a", "b", "c"]), texts)
+    assert list(db["kv"].range()) == [("b", 1)]
+    db["rates"].put("a", 1, 1)
+    db["rates"].put_batch(pa.array(["a", "b", "c"]), texts, pa.array([2, 2, 2]))
+    assert [key for key, _ in db["rates"].scan()] == ["b"]
 
 
 def test_the_json_text_null_is_no_key(open_stores):
@@ -393,13 +393,13 @@ def test_scalar_and_batch_forms_of_keys_agree(values):
 
 def test_typed_stores_are_the_same_after_a_reopen(open_stores):
     serdes = {"key": serde.INT64, "value": serde.struct(PAIR)}
-    task = open_stores(**serdes)
-    task["kv"].put(-1, ("a", 1))
-    task["rates"].put(-1, ("a", 1), 1)
-    task.commit()
-    task = open_stores(**serdes)
-    assert task["kv"].read_only().get(-1) == task["rates"].read_only().get(-1).value == ("a", 1)
-    assert pylist(task["kv"].read_only().get_batch(pa.array([-1]))) == [{"code": "a", "number": 1}]
+    db = open_stores(**serdes)
+    db["kv"].put(-1, ("a", 1))
+    db["rates"].put(-1, ("a", 1), 1)
+    db.commit()
+    db = open_stores(**serdes)
+    assert db["kv"].read_only().get(-1) == db["rates"].read_only().get(-1).value == ("a", 1)
+    assert pylist(db["kv"].read_only().get_batch(pa.array([-1]))) == [{"code": "a", "number": 1}]
 
 
 # The other kinds of store.
@@ -420,7 +420,7 @@ def open_other(tmp_path):
 
         def opener(name, kind):
             return stack.enter_context(
-                hf.open_task(tmp_path / name, [OTHERS[name](key=kind, value=kind)])
+                hf.open(tmp_path / name, [OTHERS[name](key=kind, value=kind)])
             )["s"]
 
         yield opener

@@ -246,7 +246,7 @@ def test_every_method_of_every_store_gives_what_it_gives_in_a_task(spark, tmp_pa
     frame = spark.createDataFrame([("a", 1)], "k string, x int")
     state = hfs.State.scratch(partitions=1)
     given = hfs.process(frame, EveryMethod(), by="k", schema="line string", state=state).collect()
-    with hf.open_task(tmp_path / "db", BUILDERS) as task:
+    with hf.open(tmp_path / "db", BUILDERS) as task:
         expected = script(task)
     lines = [row["line"] for row in given]
     assert lines[: len(expected)] == expected

@@ -86,7 +86,8 @@ LARGE = b"x" * (100 << 10)
 def test_what_is_fetched_ahead_is_cut_by_its_bytes():
     host = Host()
     host.rows = dict.fromkeys((str(n).encode() for n in range(5_000)), LARGE)
-    stores = Stores(host, [hf.stores.key_value("kv", key=hf.serde.STRING)], ["k"])  # type: ignore[arg-type]
+    spec = hf.stores.key_value("kv", key=hf.serde.STRING)
+    stores = Stores(host, [spec], ["k"])  # type: ignore[arg-type]
     store = stores["kv"]
     for batch in range(2):
         stores.begin_batch(pa.record_batch({"k": [str(n) for n in range(10_000)]}))
@@ -125,7 +126,8 @@ def test_an_answer_that_is_a_message_before_its_end_is_asked_on(builder: Any):
 def test_few_messages_fetch_what_is_small():
     host = Host()
     host.rows = {str(n).encode(): b"small" for n in range(10_000)}
-    stores = Stores(host, [hf.stores.key_value("kv", key=hf.serde.STRING)], ["k"])  # type: ignore[arg-type]
+    spec = hf.stores.key_value("kv", key=hf.serde.STRING)
+    stores = Stores(host, [spec], ["k"])  # type: ignore[arg-type]
     for _ in range(2):
         stores.begin_batch(pa.record_batch({"k": [str(n) for n in range(10_000)]}))
         for key in range(10_000):

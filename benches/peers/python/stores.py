@@ -75,12 +75,12 @@ class HoldfastBatch:
 
     def __init__(self, folder: Path, *, sync: bool) -> None:
         durability = hf.Durability.SYNC if sync else hf.Durability.CHANGELOG
-        self.task = hf.open_task(folder / "db", [hf.stores.key_value("kv")], durability=durability)
-        self.store = self.task["kv"]
+        self.db = hf.open(folder / "db", [hf.stores.key_value("kv")], durability=durability)
+        self.store = self.db["kv"]
 
     def put(self, keys: Batch, values: Batch) -> None:
         self.store.put_batch(keys, values)
-        self.task.commit()
+        self.db.commit()
 
     def get(self, keys: Batch) -> Batch:
         return self.store.get_batch(keys)
@@ -103,7 +103,7 @@ class HoldfastBatch:
             pa.binary(), len(found), [None, found.buffers()[1], pa.py_buffer(rows)]
         )
         self.store.put_batch(unique, values)
-        self.task.commit()
+        self.db.commit()
 
     def scan(self) -> int:
         return sum(
@@ -111,7 +111,7 @@ class HoldfastBatch:
         )
 
     def close(self) -> None:
-        self.task.close()
+        self.db.close()
 
 
 class HoldfastScalar(HoldfastBatch):
@@ -123,7 +123,7 @@ class HoldfastScalar(HoldfastBatch):
         put = self.store.put
         for key, value in zip(keys, values, strict=True):
             put(key, value)
-        self.task.commit()
+        self.db.commit()
 
     def get(self, keys: Batch) -> Batch:
         get = self.store.get
@@ -133,7 +133,7 @@ class HoldfastScalar(HoldfastBatch):
         get, put = self.store.get, self.store.put
         for key in keys:
             put(key, plus(get(key)))
-        self.task.commit()
+        self.db.commit()
 
     def scan(self) -> int:
         rows = 0

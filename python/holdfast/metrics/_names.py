@@ -136,8 +136,8 @@ StoreMetrics = TypedDict(
 level.
 """
 
-TaskMetrics = TypedDict(
-    "TaskMetrics",
+DatabaseMetrics = TypedDict(
+    "DatabaseMetrics",
     {
         "background-errors": int,
         "block-cache-capacity": int,
@@ -186,6 +186,6 @@ TaskMetrics = TypedDict(
         "stores": dict[str, StoreMetrics],
     },
 )
-"""Of a task, and of its stores by their names. Those that are not required are there at
+"""Of a database, and of its stores by their names. Those that are not required are there at
 `MetricsLevel.DEBUG`.
 """

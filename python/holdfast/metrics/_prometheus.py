@@ -1,4 +1,4 @@
-"""Tasks' figures for Prometheus, by its own library."""
+"""Databases' figures for Prometheus, by its own library."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ if TYPE_CHECKING:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     from holdfast._core import _Figure
-    from holdfast._task import Task
+    from holdfast._database import Database
 
     _Families: TypeAlias = dict[str, CounterMetricFamily | GaugeMetricFamily]
 
 
 class Collector:
-    """Open tasks for a registry of `prometheus_client`, each under the name that its label `task`
+    """Open databases for a registry of `prometheus_client`, each under the name that its label `db`
     is to have.
 
-    `prometheus_client.REGISTRY.register(Collector({"orders": task}))`. A task that was closed
+    `prometheus_client.REGISTRY.register(Collector({"orders": db}))`. A database that was closed
     meanwhile is left out.
     """
 
-    def __init__(self, tasks: Mapping[str, Task]) -> None:
-        """The tasks, looked at anew at each scrape: the mapping may change."""
-        self._tasks = tasks
+    def __init__(self, databases: Mapping[str, Database]) -> None:
+        """The databases, looked at anew at each scrape: the mapping may change."""
+        self._databases = databases
 
     def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
         """All figures as they are now."""
         families: _Families = {}
-        for label, task in list(self._tasks.items()):
+        for label, db in list(self._databases.items()):
             try:
-                figures, stores = task._core.metrics()
+                figures, stores = db._core.metrics()
             except StoreClosedError:
                 continue
-            _add(families, "task", {"task": label}, figures)
+            _add(families, "database", {"database": label}, figures)
             for store, of_store in stores:
-                _add(families, "store", {"task": label, "store": store}, of_store)
+                _add(families, "store", {"database": label, "store": store}, of_store)
         return families.values()
 
     def describe(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
-        """Nothing: which figures there are depends on the tasks."""
+        """Nothing: which figures there are depends on the databases."""
         return []
 
 
@@ -61,11 +61,11 @@ def _add(
         family.add_metric(list(labels.values()), value)
 
 
-def prometheus(task: Task, name: str | None = None) -> str:
-    """A task's figures in Prometheus's text format; `name` is the label `task`, by default the
-    task's path.
+def prometheus(db: Database, name: str | None = None) -> str:
+    """A database's figures in Prometheus's text format; `name` is the label `db`, by default the
+    database's path.
 
-    Of a closed task there are none. Raises `ModuleNotFoundError` without the package
+    Of a closed database there are none. Raises `ModuleNotFoundError` without the package
     `prometheus-client` (`pip install holdfast[prometheus]`).
     """
     try:
@@ -78,5 +78,5 @@ def prometheus(task: Task, name: str | None = None) -> str:
             name=error.name,
         ) from None
     registry = CollectorRegistry()
-    registry.register(Collector({name or str(task._core.path()): task}))
+    registry.register(Collector({name or str(db._core.path()): db}))
     return generate_latest(registry).decode()

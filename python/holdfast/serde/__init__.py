@@ -8,13 +8,13 @@ the batch methods typed Arrow columns:
 >>> import tempfile
 >>> rate = hf.serde.struct(pa.schema([("rate", pa.float64()), ("source", pa.string())]))
 >>> rates = hf.stores.key_value("rates", key=hf.serde.STRING, value=rate)
->>> task = hf.open_task(tempfile.mkdtemp() + "/db", [rates])
->>> task["rates"].put("EUR", {"rate": 1.0921, "source": "ECB"})
->>> task["rates"].get("EUR")
+>>> db = hf.open(tempfile.mkdtemp() + "/db", [rates])
+>>> db["rates"].put("EUR", {"rate": 1.0921, "source": "ECB"})
+>>> db["rates"].get("EUR")
 Row(rate=1.0921, source='ECB')
->>> pa.array(task["rates"].get_batch(pa.array(["EUR", "XXX"]))).field("rate")[0].as_py()
+>>> pa.array(db["rates"].get_batch(pa.array(["EUR", "XXX"]))).field("rate")[0].as_py()
 1.0921
->>> task.close()
+>>> db.close()
 
 Keys order as Spark SQL orders their values. `docs/serdes.md` has the bytes, what each serde takes,
 and how a struct's columns may change.
@@ -26,9 +26,9 @@ what it raises as `SerializationError`; the batch methods of such a store speak 
 ...     def serialize(self, value): return value.encode()
 ...     def deserialize(self, data): return data.decode()
 >>> names = hf.stores.key_value("names", key=Text(), value=Text())
->>> with hf.open_task(tempfile.mkdtemp() + "/db", [names]) as task:
-...     task["names"].put("EUR", "euro")
-...     task["names"].get("EUR"), pa.array(task["names"].get_batch(pa.array([b"EUR"]))).to_pylist()
+>>> with hf.open(tempfile.mkdtemp() + "/db", [names]) as db:
+...     db["names"].put("EUR", "euro")
+...     db["names"].get("EUR"), pa.array(db["names"].get_batch(pa.array([b"EUR"]))).to_pylist()
 ('euro', [b'euro'])
 """
 

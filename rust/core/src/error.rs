@@ -10,9 +10,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// What went wrong, by what the caller can do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// The store or its task is closed: open it again.
+    /// The store or its database is closed: open it again.
     StoreClosed,
-    /// Another process, or another task of this one, holds the directory: close it there.
+    /// Another process, or another database of this one, holds the directory: close it there.
     StoreLocked,
     /// Files are damaged: restore from a snapshot or the changelog.
     StoreCorrupted,
@@ -27,11 +27,11 @@ pub enum ErrorKind {
     /// Not possible by design: the message names what to call instead.
     UnsupportedOperation,
     /// The state does not fit the job that asks for it: the message names the way out.
-    TaskCorrupted,
+    StateMismatch,
     /// A changelog or snapshot object is missing or damaged.
     Restore,
     /// The store was opened before a fork: start the child with spawn, or fork before the first
-    /// task is opened.
+    /// database is opened.
     ForkedProcess,
     /// The operating system refused: disk full, permission.
     Io,
@@ -39,7 +39,7 @@ pub enum ErrorKind {
     InvalidValue,
     /// An argument's type is wrong (`TypeError`).
     InvalidType,
-    /// The call does not fit the moment; a retry of the whole task may heal it.
+    /// The call does not fit the moment; a retry of the whole database may heal it.
     InvalidState,
 }
 
@@ -53,7 +53,7 @@ impl ErrorKind {
         (Self::Serialization, "Serialization"),
         (Self::NotUpToBound, "NotUpToBound"),
         (Self::UnsupportedOperation, "UnsupportedOperation"),
-        (Self::TaskCorrupted, "TaskCorrupted"),
+        (Self::StateMismatch, "TaskCorrupted"),
         (Self::Restore, "Restore"),
         (Self::ForkedProcess, "ForkedProcess"),
         (Self::Io, "Io"),

@@ -1,28 +1,28 @@
 //! Transactional, versioned stores over RocksDB: the engine of Holdfast. It knows neither Python
 //! nor Spark nor the network.
 //!
-//! A [`Task`] is one database with many stores and one transaction that spans them; a commit is one
-//! atomic write of all stores' changes with their changelog offsets.
+//! A [`Database`] is one database with many stores and one transaction that spans them; a commit is
+//! one atomic write of all stores' changes with their changelog offsets.
 //!
-//! `# Errors` leave out what all that reaches a task's database may fail with: `StoreClosed`,
+//! `# Errors` leave out what all that reaches a database's database may fail with: `StoreClosed`,
 //! `ForkedProcess` in a child of the process that opened it, `StoreCorrupted` where it meets a
 //! damaged file, `Io` where the operating system refuses.
 //!
 //! ```
-//! use holdfast_core::{Commit, StoreKind, StoreSpec, Task, TaskOptions, Timestamp};
+//! use holdfast_core::{Commit, StoreKind, StoreSpec, Database, DatabaseOptions, Timestamp};
 //!
 //! let dir = tempfile::tempdir()?;
 //! let kind = StoreKind::Versioned { history_retention: 1_000, segment_interval: 100 };
 //! let rates = StoreSpec::new("rates", kind);
-//! let task = Task::open(dir.path(), &[rates], TaskOptions::default())?;
-//! let rates = task.versioned("rates")?;
+//! let db = Database::open(dir.path(), &[rates], DatabaseOptions::default())?;
+//! let rates = db.versioned("rates")?;
 //!
-//! let mut tx = task.begin()?;
+//! let mut tx = db.begin()?;
 //! rates.put(&mut tx, b"EUR", Some(b"1.08"), Timestamp(10))?;
 //! rates.put(&mut tx, b"EUR", Some(b"1.10"), Timestamp(20))?;
-//! task.commit_transaction(tx, Commit::default())?;
+//! db.commit_transaction(tx, Commit::default())?;
 //!
-//! let mut tx = task.begin()?;
+//! let mut tx = db.begin()?;
 //! let found = rates.get_as_of(&mut tx, b"EUR", Timestamp(15), |version| {
 //!     version.map(|v| (v.value.to_vec(), v.valid_to))
 //! })?;
@@ -31,6 +31,7 @@
 //! ```
 
 pub mod column;
+mod database;
 mod error;
 #[doc(hidden)]
 pub mod failpoint;
@@ -41,10 +42,14 @@ pub mod rocks;
 pub mod serde;
 pub mod store;
 mod sync;
-mod task;
 mod time;
 pub mod transaction;
 
+pub use database::{
+    Commit, Database, DatabaseMetrics, DatabaseOptions, Durability, LongCall, Offsets,
+    OpenTransaction, ProcessingGuarantee, StoreMetrics, TransactionMechanism, check_store_name,
+    check_topic, read_offsets, remove_offsets, write_offsets,
+};
 pub use error::{Error, ErrorKind, Result};
 pub use metrics::{Figure, MetricsLevel, Value};
 pub use offset::{Offset, OffsetChange, TopicPartition};
@@ -58,10 +63,5 @@ pub use store::versioned::{
 pub use store::window::{WindowPut, WindowScan, WindowStore};
 pub use store::windowed::WindowedKey;
 pub use store::{StoreKind, StoreSpec, default_segment_interval};
-pub use task::{
-    Commit, Durability, LongCall, Offsets, OpenTransaction, ProcessingGuarantee, StoreMetrics,
-    Task, TaskMetrics, TaskOptions, TransactionMechanism, check_store_name, check_topic,
-    read_offsets, remove_offsets, write_offsets,
-};
 pub use time::Timestamp;
 pub use transaction::{Scan, Step, Transaction};

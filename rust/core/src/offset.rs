@@ -1,4 +1,4 @@
-//! Changelog positions that a task's commits carry.
+//! Changelog positions that a database's commits carry.
 
 use crate::error::{Error, ErrorKind, Result};
 

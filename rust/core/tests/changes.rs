@@ -1,12 +1,13 @@
-//! What a transaction changed, applied to another task, makes it answer alike: every kind of store.
+//! What a transaction changed, applied to another database, makes it answer alike: every kind of
+//! store.
 
 use holdfast_core::{
-    Commit, SessionQuery, Stamped, Step, StoreKind, StoreSpec, Task, TaskOptions, Timestamp,
-    VersionRow, WindowPut, WindowedKey,
+    Commit, Database, DatabaseOptions, SessionQuery, Stamped, Step, StoreKind, StoreSpec,
+    Timestamp, VersionRow, WindowPut, WindowedKey,
 };
 use std::sync::Arc;
 
-fn task() -> Arc<Task> {
+fn db() -> Arc<Database> {
     let window = |timestamped, retain_duplicates| StoreKind::Window {
         retention: 100,
         window_size: 10,
@@ -28,18 +29,18 @@ fn task() -> Arc<Task> {
         StoreSpec::new("duplicates", window(false, true)),
         StoreSpec::new("session", StoreKind::Session { retention: 100 }),
     ];
-    Task::open_in_memory(&stores, TaskOptions::default()).expect("opens")
+    Database::open_in_memory(&stores, DatabaseOptions::default()).expect("opens")
 }
 
 type Row = (Vec<u8>, i64, i64, Vec<u8>);
 
 /// Everything that the stores hold, and their stream times.
-fn contents(task: &Task) -> Vec<(&'static str, Vec<Row>, Option<Timestamp>)> {
-    let mut tx = task.begin().expect("begins");
+fn contents(db: &Database) -> Vec<(&'static str, Vec<Row>, Option<Timestamp>)> {
+    let mut tx = db.begin().expect("begins");
     let mut all = Vec::new();
     let mut rows = Vec::new();
     let row = |key: &[u8], a: i64, b: i64, value: &[u8]| (key.to_vec(), a, b, value.to_vec());
-    let mut scan = task
+    let mut scan = db
         .key_value("kv")
         .expect("there")
         .range(&mut tx, None, None, false)
@@ -50,7 +51,7 @@ fn contents(task: &Task) -> Vec<(&'static str, Vec<Row>, Option<Timestamp>)> {
     })
     .expect("reads");
     all.push(("kv", std::mem::take(&mut rows), None));
-    let mut scan = task
+    let mut scan = db
         .timestamped_key_value("stamped")
         .expect("there")
         .range(&mut tx, None, None, false)
@@ -61,7 +62,7 @@ fn contents(task: &Task) -> Vec<(&'static str, Vec<Row>, Option<Timestamp>)> {
     })
     .expect("reads");
     all.push(("stamped", std::mem::take(&mut rows), None));
-    let versions = task.versioned("versions").expect("there");
+    let versions = db.versioned("versions").expect("there");
     let mut scan = versions
         .versions_range(&mut tx, None, None, Timestamp(0), Timestamp(1_000))
         .expect("scans");
@@ -81,7 +82,7 @@ fn contents(task: &Task) -> Vec<(&'static str, Vec<Row>, Option<Timestamp>)> {
         versions.stream_time(&tx),
     ));
     for name in ["window", "stamped_window", "duplicates"] {
-        let store = task.window(name).expect("there");
+        let store = db.window(name).expect("there");
         let mut scan = store
             .fetch_range(
                 &mut tx,
@@ -99,7 +100,7 @@ fn contents(task: &Task) -> Vec<(&'static str, Vec<Row>, Option<Timestamp>)> {
         .expect("reads");
         all.push((name, std::mem::take(&mut rows), store.stream_time(&tx)));
     }
-    let store = task.session("session").expect("there");
+    let store = db.session("session").expect("there");
     let query = SessionQuery {
         key_from: None,
         key_to: None,
@@ -118,7 +119,7 @@ fn contents(task: &Task) -> Vec<(&'static str, Vec<Row>, Option<Timestamp>)> {
 }
 
 fn write(
-    task: &Task,
+    db: &Database,
     tx: &mut holdfast_core::Transaction,
     round: i64,
 ) -> holdfast_core::Result<()> {
@@ -130,12 +131,12 @@ fn write(
     {
         let value = [round as u8, n as u8];
         let value = (n as i64 != round).then_some(value.as_slice());
-        task.key_value("kv")?.put(tx, key, value)?;
-        task.timestamped_key_value("stamped")?
+        db.key_value("kv")?.put(tx, key, value)?;
+        db.timestamped_key_value("stamped")?
             .put(tx, key, value, at(n as i64))?;
-        task.versioned("versions")?
+        db.versioned("versions")?
             .put(tx, key, value, at(n as i64))?;
-        task.window("window")?.put(
+        db.window("window")?.put(
             tx,
             WindowPut {
                 key,
@@ -144,7 +145,7 @@ fn write(
                 timestamp: None,
             },
         )?;
-        task.window("window")?.put(
+        db.window("window")?.put(
             tx,
             WindowPut {
                 key,
@@ -153,7 +154,7 @@ fn write(
                 timestamp: None,
             },
         )?;
-        task.window("stamped_window")?.put(
+        db.window("stamped_window")?.put(
             tx,
             WindowPut {
                 key,
@@ -162,7 +163,7 @@ fn write(
                 timestamp: Some(Timestamp(round)),
             },
         )?;
-        task.window("duplicates")?.put(
+        db.window("duplicates")?.put(
             tx,
             WindowPut {
                 key,
@@ -171,7 +172,7 @@ fn write(
                 timestamp: None,
             },
         )?;
-        task.window("duplicates")?.put(
+        db.window("duplicates")?.put(
             tx,
             WindowPut {
                 key,
@@ -180,7 +181,7 @@ fn write(
                 timestamp: None,
             },
         )?;
-        task.session("session")?.put(
+        db.session("session")?.put(
             tx,
             WindowedKey {
                 key,
@@ -189,7 +190,7 @@ fn write(
             },
             Some(b"s"),
         )?;
-        task.session("session")?.put(
+        db.session("session")?.put(
             tx,
             WindowedKey {
                 key,
@@ -200,8 +201,8 @@ fn write(
         )?;
     }
     // Deletes of rows of the round before.
-    task.key_value("kv")?.put(tx, b"a", None)?;
-    task.window("window")?.put(
+    db.key_value("kv")?.put(tx, b"a", None)?;
+    db.window("window")?.put(
         tx,
         WindowPut {
             key: b"a\0",
@@ -214,7 +215,7 @@ fn write(
 
 #[test]
 fn changes_applied_elsewhere_give_the_same_contents() {
-    let (original, replica) = (task(), task());
+    let (original, replica) = (db(), db());
     for round in 0..8 {
         let mut tx = original.begin().expect("begins");
         write(&original, &mut tx, round).expect("writes");

@@ -4,43 +4,45 @@
 
 mod killed;
 
-use holdfast_core::{Durability, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp};
+use holdfast_core::{
+    Database, DatabaseOptions, Durability, OffsetChange, StoreKind, StoreSpec, Timestamp,
+};
 use killed::copy_as_killed;
 use std::path::Path;
 use std::sync::Arc;
 
-fn open(path: &Path, history_retention: i64, durability: Durability) -> Arc<Task> {
+fn open(path: &Path, history_retention: i64, durability: Durability) -> Arc<Database> {
     let kind = StoreKind::Versioned {
         history_retention,
         segment_interval: 10,
     };
-    Task::open(
+    Database::open(
         path,
         &[StoreSpec::new("rates", kind)],
-        TaskOptions {
+        DatabaseOptions {
             durability,
-            ..TaskOptions::default()
+            ..DatabaseOptions::default()
         },
     )
     .unwrap()
 }
 
-fn put(task: &Task, key: &[u8], time: i64) -> bool {
-    let mut tx = task.transaction().unwrap();
-    let put = task
+fn put(db: &Database, key: &[u8], time: i64) -> bool {
+    let mut tx = db.transaction().unwrap();
+    let put = db
         .versioned("rates")
         .unwrap()
         .put(&mut tx, key, Some(b"v"), Timestamp(time))
         .unwrap();
     drop(tx);
-    task.commit(OffsetChange::Keep).unwrap();
+    db.commit(OffsetChange::Keep).unwrap();
     put.accepted
 }
 
 /// The begin of the version in force at a moment.
-fn at(task: &Task, key: &[u8], time: i64) -> Option<i64> {
-    let mut tx = task.begin().unwrap();
-    let rates = task.versioned("rates").unwrap();
+fn at(db: &Database, key: &[u8], time: i64) -> Option<i64> {
+    let mut tx = db.begin().unwrap();
+    let rates = db.versioned("rates").unwrap();
     let found = rates
         .get_as_of(&mut tx, key, Timestamp(time), |found| {
             found.map(|version| version.timestamp.0)
@@ -59,10 +61,10 @@ fn at(task: &Task, key: &[u8], time: i64) -> Option<i64> {
     found
 }
 
-fn versions(task: &Task, key: &[u8]) -> Vec<i64> {
+fn versions(db: &Database, key: &[u8]) -> Vec<i64> {
     let mut begins = Vec::new();
-    let mut tx = task.begin().unwrap();
-    let mut scan = task
+    let mut tx = db.begin().unwrap();
+    let mut scan = db
         .versioned("rates")
         .unwrap()
         .versions(&mut tx, key, Timestamp::MIN, Timestamp::MAX, true)
@@ -78,12 +80,12 @@ fn versions(task: &Task, key: &[u8]) -> Vec<i64> {
 /// Versions of a key that change at 100, 400, 600 and 950, and one of another key, which never
 /// changes.
 fn filled(path: &Path, history_retention: i64, durability: Durability) {
-    let task = open(path, history_retention, durability);
-    put(&task, b"still", 50);
+    let db = open(path, history_retention, durability);
+    put(&db, b"still", 50);
     for time in [100, 400, 600, 950, 1_000] {
-        put(&task, if time == 1_000 { b"other" } else { b"EUR" }, time);
+        put(&db, if time == 1_000 { b"other" } else { b"EUR" }, time);
     }
-    task.close().unwrap();
+    db.close().unwrap();
 }
 
 #[test]
@@ -93,36 +95,30 @@ fn nothing_is_shown_from_before_the_shorter_retention() {
         filled(dir.path(), 100, durability);
         // Also when it is opened again, and when the retention is raised again.
         for history_retention in [10_000, 10_000, 20_000] {
-            let task = open(dir.path(), history_retention, durability);
+            let db = open(dir.path(), history_retention, durability);
+            assert_eq!([150, 500, 899].map(|time| at(&db, b"EUR", time)), [None; 3]);
             assert_eq!(
-                [150, 500, 899].map(|time| at(&task, b"EUR", time)),
-                [None; 3]
-            );
-            assert_eq!(
-                [900, 949, 950].map(|time| at(&task, b"EUR", time)),
+                [900, 949, 950].map(|time| at(&db, b"EUR", time)),
                 [Some(600), Some(600), Some(950)]
             );
             assert_eq!(
-                at(&task, b"still", 500),
+                at(&db, b"still", 500),
                 Some(50),
                 "the newest version has no end"
             );
-            assert_eq!(versions(&task, b"EUR"), [600, 950]);
-            assert!(
-                !put(&task, b"EUR", 899),
-                "its end may be among what is gone"
-            );
-            assert!(put(&task, b"late", 900));
-            task.close().unwrap();
+            assert_eq!(versions(&db, b"EUR"), [600, 950]);
+            assert!(!put(&db, b"EUR", 899), "its end may be among what is gone");
+            assert!(put(&db, b"late", 900));
+            db.close().unwrap();
         }
         // Until the longer retention catches up.
-        let task = open(dir.path(), 20_000, durability);
-        assert!(put(&task, b"other", 20_950));
+        let db = open(dir.path(), 20_000, durability);
+        assert!(put(&db, b"other", 20_950));
         assert_eq!(
-            [949, 950].map(|time| at(&task, b"EUR", time)),
+            [949, 950].map(|time| at(&db, b"EUR", time)),
             [None, Some(950)]
         );
-        assert!(put(&task, b"EUR", 960) && !put(&task, b"EUR", 949));
+        assert!(put(&db, b"EUR", 960) && !put(&db, b"EUR", 949));
     }
 }
 
@@ -136,15 +132,15 @@ fn a_retention_that_was_shorter_for_a_while_counts() {
         (500, None),
         (10_000, None),
     ] {
-        let task = open(dir.path(), history_retention, Durability::Sync);
-        assert_eq!(at(&task, b"EUR", 500), found, "{history_retention}");
-        assert_eq!(at(&task, b"EUR", 700), Some(600), "{history_retention}");
-        task.close().unwrap();
+        let db = open(dir.path(), history_retention, Durability::Sync);
+        assert_eq!(at(&db, b"EUR", 500), found, "{history_retention}");
+        assert_eq!(at(&db, b"EUR", 700), Some(600), "{history_retention}");
+        db.close().unwrap();
     }
     // From 700 on all is there, and the retention that lasts longest is known, whichever came last.
-    let task = open(dir.path(), 10_000, Durability::Sync);
+    let db = open(dir.path(), 10_000, Durability::Sync);
     assert_eq!(
-        [699, 700].map(|time| at(&task, b"EUR", time)),
+        [699, 700].map(|time| at(&db, b"EUR", time)),
         [None, Some(600)]
     );
 }
@@ -156,7 +152,7 @@ fn a_crash_does_not_forget_that_the_retention_was_shorter() {
     let dir = tempfile::tempdir().unwrap();
     let (path, copy) = (dir.path().join("db"), dir.path().join("copy"));
     filled(&path, 10_000, Durability::Changelog);
-    let _task = open(&path, 100, Durability::Changelog);
+    let _database = open(&path, 100, Durability::Changelog);
     // What a crash would leave; what compactions have done until then makes no difference.
     copy_as_killed(&path, &copy);
     let after = open(&copy, 10_000, Durability::Changelog);

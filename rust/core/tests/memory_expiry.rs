@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
-    Durability, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Value, WindowPut,
-    WindowedKey,
+    Database, DatabaseOptions, Durability, OffsetChange, StoreKind, StoreSpec, Timestamp, Value,
+    WindowPut, WindowedKey,
 };
 use std::sync::Arc;
 
@@ -37,11 +37,11 @@ fn specs() -> Vec<StoreSpec> {
     memory.collect()
 }
 
-fn put(task: &Task, prefix: &str, time: i64) {
+fn put(db: &Database, prefix: &str, time: i64) {
     let (key, at) = ((time % 10).to_be_bytes(), Timestamp(time));
-    let mut tx = task.transaction().unwrap();
+    let mut tx = db.transaction().unwrap();
     let name = |kind: &str| format!("{prefix}{kind}");
-    task.versioned(&name("versioned"))
+    db.versioned(&name("versioned"))
         .unwrap()
         .put(&mut tx, &key, Some(b"v"), at)
         .unwrap();
@@ -51,7 +51,7 @@ fn put(task: &Task, prefix: &str, time: i64) {
         start: at,
         timestamp: None,
     };
-    task.window(&name("window"))
+    db.window(&name("window"))
         .unwrap()
         .put(&mut tx, window)
         .unwrap();
@@ -60,22 +60,22 @@ fn put(task: &Task, prefix: &str, time: i64) {
         start: at,
         end: at,
     };
-    task.session(&name("session"))
+    db.session(&name("session"))
         .unwrap()
         .put(&mut tx, session, Some(b"v"))
         .unwrap();
 }
 
-fn figure(task: &Task, store: &str, name: &str) -> u64 {
-    match task.metrics().unwrap().of_store(store, name) {
+fn figure(db: &Database, store: &str, name: &str) -> u64 {
+    match db.metrics().unwrap().of_store(store, name) {
         Some(Value::Whole(figure)) => figure,
         other => panic!("{name} is {other:?}"),
     }
 }
 
-fn windows(task: &Task, tx: &mut holdfast_core::Transaction) -> Vec<i64> {
+fn windows(db: &Database, tx: &mut holdfast_core::Transaction) -> Vec<i64> {
     let mut starts = Vec::new();
-    let mut scan = task
+    let mut scan = db
         .window("window")
         .unwrap()
         .fetch_range(tx, None, None, Timestamp::MIN, Timestamp::MAX, false)
@@ -88,36 +88,36 @@ fn windows(task: &Task, tx: &mut holdfast_core::Transaction) -> Vec<i64> {
     starts
 }
 
-fn check_freed(task: &Arc<Task>, commit: impl Fn(i64)) {
+fn check_freed(db: &Arc<Database>, commit: impl Fn(i64)) {
     for n in 0..COMMITS {
-        (n * ROWS..(n + 1) * ROWS).for_each(|time| put(task, "", time));
+        (n * ROWS..(n + 1) * ROWS).for_each(|time| put(db, "", time));
         commit(n);
         // A rollback finds all that the last commit had.
         if n % 10 == 9 {
-            put(task, "", 10 * COMMITS * ROWS);
-            task.rollback().unwrap();
+            put(db, "", 10 * COMMITS * ROWS);
+            db.rollback().unwrap();
             let now = (n + 1) * ROWS - 1;
             assert!(
-                windows(task, &mut task.begin().unwrap())
+                windows(db, &mut db.begin().unwrap())
                     .into_iter()
                     .eq(now - RETENTION + 1..=now)
             );
         }
     }
     for store in STORES {
-        let rows = figure(task, store, "rows");
+        let rows = figure(db, store, "rows");
         assert!(
             rows < (COMMITS * ROWS / 4) as u64,
             "{store} holds {rows} rows"
         );
-        assert!(figure(task, store, "expired-segments-total") > 0, "{store}");
+        assert!(figure(db, store, "expired-segments-total") > 0, "{store}");
     }
 }
 
 #[test]
-fn a_task_in_memory_frees_what_has_expired() {
-    let task = Task::open_in_memory(&specs(), TaskOptions::default()).unwrap();
-    check_freed(&task, |_| task.commit(OffsetChange::Keep).unwrap());
+fn a_database_in_memory_frees_what_has_expired() {
+    let db = Database::open_in_memory(&specs(), DatabaseOptions::default()).unwrap();
+    check_freed(&db, |_| db.commit(OffsetChange::Keep).unwrap());
 }
 
 #[test]
@@ -129,34 +129,34 @@ fn stores_in_memory_do_not_wait_for_the_files_of_their_neighbours() {
         ..spec
     });
     let stores: Vec<StoreSpec> = specs().into_iter().chain(files).collect();
-    let options = TaskOptions {
+    let options = DatabaseOptions {
         durability: Durability::Changelog,
-        ..TaskOptions::default()
+        ..DatabaseOptions::default()
     };
-    let task = Task::open(dir.path(), &stores, options).unwrap();
-    check_freed(&task, |n| {
-        put(&task, "files-", (n + 1) * ROWS);
-        task.commit(OffsetChange::Keep).unwrap();
+    let db = Database::open(dir.path(), &stores, options).unwrap();
+    check_freed(&db, |n| {
+        put(&db, "files-", (n + 1) * ROWS);
+        db.commit(OffsetChange::Keep).unwrap();
     });
     // Those are held back: a crash now would fall back behind all of it.
-    let expired = |store: &str| figure(&task, &format!("files-{store}"), "expired-segments-total");
+    let expired = |store: &str| figure(&db, &format!("files-{store}"), "expired-segments-total");
     assert_eq!(STORES.map(expired), [0; 3]);
-    task.flush(true).unwrap();
-    put(&task, "files-", 2 * COMMITS * ROWS);
-    task.commit(OffsetChange::Keep).unwrap();
-    task.flush(true).unwrap();
+    db.flush(true).unwrap();
+    put(&db, "files-", 2 * COMMITS * ROWS);
+    db.commit(OffsetChange::Keep).unwrap();
+    db.flush(true).unwrap();
     assert!(STORES.map(expired).into_iter().all(|expired| expired > 0));
 }
 
 #[test]
 fn a_view_keeps_the_rows_that_it_began_with() {
-    let task = Task::open_in_memory(&specs(), TaskOptions::default()).unwrap();
-    (0..ROWS).for_each(|time| put(&task, "", time));
-    task.commit(OffsetChange::Keep).unwrap();
-    let mut view = task.begin().unwrap();
+    let db = Database::open_in_memory(&specs(), DatabaseOptions::default()).unwrap();
+    (0..ROWS).for_each(|time| put(&db, "", time));
+    db.commit(OffsetChange::Keep).unwrap();
+    let mut view = db.begin().unwrap();
     for n in 1..COMMITS {
-        (n * ROWS..(n + 1) * ROWS).for_each(|time| put(&task, "", time));
-        task.commit(OffsetChange::Keep).unwrap();
+        (n * ROWS..(n + 1) * ROWS).for_each(|time| put(&db, "", time));
+        db.commit(OffsetChange::Keep).unwrap();
     }
-    assert!(windows(&task, &mut view).into_iter().eq(0..ROWS));
+    assert!(windows(&db, &mut view).into_iter().eq(0..ROWS));
 }

@@ -6,8 +6,8 @@
 mod killed;
 
 use holdfast_core::{
-    Commit, Durability, ErrorKind, Offset, OffsetChange, Offsets, StoreKind, StoreSpec, Task,
-    TaskOptions, Timestamp, TopicPartition, VersionRow, read_offsets, write_offsets,
+    Commit, Database, DatabaseOptions, Durability, ErrorKind, Offset, OffsetChange, Offsets,
+    StoreKind, StoreSpec, Timestamp, TopicPartition, VersionRow, read_offsets, write_offsets,
 };
 use killed::copy_as_killed;
 use rust_rocksdb::{DB, Options};
@@ -36,14 +36,14 @@ fn specs() -> Vec<StoreSpec> {
     ]
 }
 
-fn open(path: &Path, durability: Durability, older_layout: bool) -> Arc<Task> {
-    Task::open(
+fn open(path: &Path, durability: Durability, older_layout: bool) -> Arc<Database> {
+    Database::open(
         path,
         &specs(),
-        TaskOptions {
+        DatabaseOptions {
             durability,
             older_layout,
-            ..TaskOptions::default()
+            ..DatabaseOptions::default()
         },
     )
     .unwrap()
@@ -63,13 +63,13 @@ fn offsets(rows: &[(&str, i32, i64)]) -> Offsets {
 }
 
 /// Rows, offsets by store, an input position, a property and a stream time.
-fn write(task: &Task) {
-    let mut tx = task.begin().unwrap();
-    task.key_value("kv")
+fn write(db: &Database) {
+    let mut tx = db.begin().unwrap();
+    db.key_value("kv")
         .unwrap()
         .put(&mut tx, b"k", Some(b"v"))
         .unwrap();
-    task.versioned("rates")
+    db.versioned("rates")
         .unwrap()
         .put(&mut tx, b"EUR", Some(b"1"), Timestamp(1_000))
         .unwrap();
@@ -78,7 +78,7 @@ fn write(task: &Task) {
         (tp("log", 0), Some(Offset(7))),
         (tp("log", 1), Some(Offset(3))),
     ]);
-    task.commit_transaction(
+    db.commit_transaction(
         tx,
         Commit {
             offsets: set,
@@ -91,7 +91,7 @@ fn write(task: &Task) {
         value: Some(b"w"),
         timestamp: Timestamp(0),
     };
-    task.restore(
+    db.restore(
         "kv",
         &[row],
         OffsetChange::Set(vec![(tp("log", 0), Some(Offset(9)))]),
@@ -99,24 +99,24 @@ fn write(task: &Task) {
     .unwrap();
 }
 
-fn check(task: &Task) {
-    let mut tx = task.begin().unwrap();
+fn check(db: &Database) {
+    let mut tx = db.begin().unwrap();
     assert!(
-        task.key_value("kv")
+        db.key_value("kv")
             .unwrap()
             .get(&mut tx, b"k", |value| value == Some(b"v"))
             .unwrap()
     );
     assert_eq!(
-        task.stream_time("rates", &tx).unwrap(),
+        db.stream_time("rates", &tx).unwrap(),
         Some(Timestamp(1_000))
     );
-    assert_eq!(task.position().get(&tp("orders", 3)), Some(Offset(99)));
-    assert_eq!(task.property("p").unwrap(), Some(b"x".to_vec()));
+    assert_eq!(db.position().get(&tp("orders", 3)), Some(Offset(99)));
+    assert_eq!(db.property("p").unwrap(), Some(b"x".to_vec()));
     let stored = |store: &str| {
         (0..2)
             .map(|n| {
-                task.store_offset(store, &tp("log", n))
+                db.store_offset(store, &tp("log", n))
                     .unwrap()
                     .map(|offset| offset.0)
             })
@@ -145,12 +145,12 @@ fn plain(path: &Path) -> DB {
 fn a_round_trip_loses_nothing() {
     for durability in [Durability::Sync, Durability::Changelog] {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("task");
-        let task = open(&path, durability, true);
-        write(&task);
-        check(&task);
-        task.close().unwrap();
-        drop(task);
+        let path = dir.path().join("database");
+        let db = open(&path, durability, true);
+        write(&db);
+        check(&db);
+        db.close().unwrap();
+        drop(db);
         assert_eq!(
             read_offsets(&path.join(".checkpoint")).unwrap(),
             Some(offsets(&[("log", 0, 9), ("log", 1, 3)]))
@@ -170,10 +170,10 @@ fn a_round_trip_loses_nothing() {
         }
         // There and back again, and then without.
         for older_layout in [true, false, false] {
-            let task = open(&path, durability, older_layout);
-            check(&task);
+            let db = open(&path, durability, older_layout);
+            check(&db);
             assert!(!path.join(".checkpoint").exists() && !path.join("kv.position").exists());
-            task.close().unwrap();
+            db.close().unwrap();
         }
     }
 }
@@ -181,31 +181,31 @@ fn a_round_trip_loses_nothing() {
 #[test]
 fn stores_keep_their_own_offsets() {
     let dir = tempfile::tempdir().unwrap();
-    let task = open(dir.path(), Durability::Sync, true);
-    task.commit(OffsetChange::Set(vec![(tp("log", 0), Some(Offset(4)))]))
+    let db = open(dir.path(), Durability::Sync, true);
+    db.commit(OffsetChange::Set(vec![(tp("log", 0), Some(Offset(4)))]))
         .unwrap();
-    task.close().unwrap();
+    db.close().unwrap();
     let more = [specs(), vec![StoreSpec::new("new", StoreKind::KeyValue)]].concat();
-    let options = || TaskOptions {
+    let options = || DatabaseOptions {
         older_layout: true,
-        ..TaskOptions::default()
+        ..DatabaseOptions::default()
     };
-    let task = Task::open(dir.path(), &more, options()).unwrap();
-    assert_eq!(task.store_offset("new", &tp("log", 0)).unwrap(), None);
+    let db = Database::open(dir.path(), &more, options()).unwrap();
+    assert_eq!(db.store_offset("new", &tp("log", 0)).unwrap(), None);
     let row = VersionRow {
         key: b"l",
         value: Some(b"w"),
         timestamp: Timestamp(0),
     };
-    task.restore(
+    db.restore(
         "new",
         &[row],
         OffsetChange::Set(vec![(tp("log", 0), Some(Offset(2)))]),
     )
     .unwrap();
-    task.close().unwrap();
-    let task = Task::open(dir.path(), &more, options()).unwrap();
-    let stored = |store: &str| task.store_offset(store, &tp("log", 0)).unwrap();
+    db.close().unwrap();
+    let db = Database::open(dir.path(), &more, options()).unwrap();
+    let stored = |store: &str| db.store_offset(store, &tp("log", 0)).unwrap();
     assert_eq!(
         (stored("kv"), stored("new")),
         (Some(Offset(4)), Some(Offset(2)))
@@ -222,9 +222,9 @@ fn what_an_older_layout_went_on_to_write_counts() {
         (None, vec![]),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        let task = open(dir.path(), Durability::Sync, true);
-        write(&task);
-        task.close().unwrap();
+        let db = open(dir.path(), Durability::Sync, true);
+        write(&db);
+        db.close().unwrap();
         let db = plain(dir.path());
         db.put_cf(&db.cf_handle("kv:kv").unwrap(), b"k", b"newer")
             .unwrap();
@@ -239,23 +239,23 @@ fn what_an_older_layout_went_on_to_write_counts() {
         )
         .unwrap();
         for _ in 0..2 {
-            let task = open(dir.path(), Durability::Sync, false);
+            let db = open(dir.path(), Durability::Sync, false);
             assert!(
-                task.key_value("kv")
+                db.key_value("kv")
                     .unwrap()
-                    .get(&mut task.begin().unwrap(), b"k", |value| value
+                    .get(&mut db.begin().unwrap(), b"k", |value| value
                         == Some(b"newer"))
                     .unwrap()
             );
             assert_eq!(
-                task.committed_offsets()
+                db.committed_offsets()
                     .unwrap()
                     .into_iter()
                     .collect::<Offsets>(),
                 offsets(&expected)
             );
-            assert_eq!(task.position().get(&tp("orders", 3)), Some(Offset(120)));
-            task.close().unwrap();
+            assert_eq!(db.position().get(&tp("orders", 3)), Some(Offset(120)));
+            db.close().unwrap();
         }
     }
 }
@@ -264,31 +264,31 @@ fn what_an_older_layout_went_on_to_write_counts() {
 fn what_was_moved_in_is_on_disk_before_its_files_go() {
     for durability in [Durability::Sync, Durability::Changelog] {
         let dir = tempfile::tempdir().unwrap();
-        let (path, copy) = (dir.path().join("task"), dir.path().join("copy"));
+        let (path, copy) = (dir.path().join("database"), dir.path().join("copy"));
         open(&path, durability, false).close().unwrap();
         write_offsets(&path.join(".checkpoint"), &offsets(&[("log", 0, 41)])).unwrap();
         write_offsets(&path.join("kv.position"), &offsets(&[("orders", 3, 99)])).unwrap();
         let _open = open(&path, durability, false);
         assert!(!path.join(".checkpoint").exists() && !path.join("kv.position").exists());
         copy_as_killed(&path, &copy);
-        let task = open(&copy, durability, false);
+        let db = open(&copy, durability, false);
         assert_eq!(
-            task.committed_offsets()
+            db.committed_offsets()
                 .unwrap()
                 .into_iter()
                 .collect::<Offsets>(),
             offsets(&[("log", 0, 41)])
         );
-        assert_eq!(task.position().get(&tp("orders", 3)), Some(Offset(99)));
+        assert_eq!(db.position().get(&tp("orders", 3)), Some(Offset(99)));
     }
 }
 
 #[test]
 fn files_change_nothing_that_the_database_knows() {
     let dir = tempfile::tempdir().unwrap();
-    let task = open(dir.path(), Durability::Sync, false);
-    write(&task);
-    task.close().unwrap();
+    let db = open(dir.path(), Durability::Sync, false);
+    write(&db);
+    db.close().unwrap();
     write_offsets(
         &dir.path().join(".checkpoint"),
         &offsets(&[("log", 0, 1), ("log", 2, 5)]),
@@ -299,32 +299,32 @@ fn files_change_nothing_that_the_database_knows() {
         &offsets(&[("orders", 3, 500), ("orders", 4, 1)]),
     )
     .unwrap();
-    let task = open(dir.path(), Durability::Sync, false);
-    check(&task);
+    let db = open(dir.path(), Durability::Sync, false);
+    check(&db);
     assert_eq!(
-        task.committed_offsets()
+        db.committed_offsets()
             .unwrap()
             .into_iter()
             .collect::<Offsets>(),
         offsets(&[("log", 0, 9), ("log", 1, 3), ("log", 2, 5)])
     );
-    assert_eq!(task.position().get(&tp("orders", 4)), Some(Offset(1)));
+    assert_eq!(db.position().get(&tp("orders", 4)), Some(Offset(1)));
 }
 
 #[test]
 fn a_malformed_file_is_an_error_that_names_the_line_and_changes_nothing() {
     for name in [".checkpoint", "rates.position"] {
         let dir = tempfile::tempdir().unwrap();
-        let task = open(dir.path(), Durability::Sync, true);
-        write(&task);
-        task.close().unwrap();
+        let db = open(dir.path(), Durability::Sync, true);
+        write(&db);
+        db.close().unwrap();
         let file = dir.path().join(name);
         let good = std::fs::read_to_string(&file).unwrap();
         let bad = good.replacen(" 3", " three", 1);
         assert_ne!(good, bad);
         std::fs::write(&file, &bad).unwrap();
         for _ in 0..2 {
-            let error = Task::open(dir.path(), &specs(), TaskOptions::default())
+            let error = Database::open(dir.path(), &specs(), DatabaseOptions::default())
                 .err()
                 .unwrap();
             assert_eq!(error.kind(), ErrorKind::StoreCorrupted);
@@ -342,31 +342,28 @@ fn a_malformed_file_is_an_error_that_names_the_line_and_changes_nothing() {
 #[test]
 fn an_offset_that_was_forgotten_does_not_come_back_with_the_next_round_trip() {
     let dir = tempfile::tempdir().unwrap();
-    let task = open(dir.path(), Durability::Sync, true);
-    write(&task);
-    task.close().unwrap();
-    let task = open(dir.path(), Durability::Sync, true);
-    task.commit(OffsetChange::Set(vec![(tp("log", 1), None)]))
+    let db = open(dir.path(), Durability::Sync, true);
+    write(&db);
+    db.close().unwrap();
+    let db = open(dir.path(), Durability::Sync, true);
+    db.commit(OffsetChange::Set(vec![(tp("log", 1), None)]))
         .unwrap();
-    task.close().unwrap();
-    let task = open(dir.path(), Durability::Sync, false);
-    assert_eq!(
-        task.committed_offsets().unwrap(),
-        [(tp("log", 0), Offset(9))]
-    );
+    db.close().unwrap();
+    let db = open(dir.path(), Durability::Sync, false);
+    assert_eq!(db.committed_offsets().unwrap(), [(tp("log", 0), Offset(9))]);
 }
 
 #[test]
-fn a_task_in_memory_has_no_files() {
-    let task = Task::open_in_memory(
+fn a_database_in_memory_has_no_files() {
+    let db = Database::open_in_memory(
         &specs(),
-        TaskOptions {
+        DatabaseOptions {
             older_layout: true,
-            ..TaskOptions::default()
+            ..DatabaseOptions::default()
         },
     )
     .unwrap();
-    write(&task);
-    task.close().unwrap();
-    assert!(!task.path().exists(), "{}", task.path().display());
+    write(&db);
+    db.close().unwrap();
+    assert!(!db.path().exists(), "{}", db.path().display());
 }

@@ -4,7 +4,8 @@
 
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{
-    Durability, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Transaction,
+    Database, DatabaseOptions, Durability, OffsetChange, StoreKind, StoreSpec, Timestamp,
+    Transaction,
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ fn turn() -> MutexGuard<'static, ()> {
 
 const LIMIT: i64 = 1 << 20;
 
-fn open(path: &std::path::Path) -> Arc<Task> {
+fn open(path: &std::path::Path) -> Arc<Database> {
     let kv = |name: &str| StoreSpec::new(name, StoreKind::KeyValue);
     let specs = [
         kv("kv"),
@@ -32,31 +33,31 @@ fn open(path: &std::path::Path) -> Arc<Task> {
             ..kv("direct")
         },
     ];
-    let options = TaskOptions {
+    let options = DatabaseOptions {
         durability: Durability::Sync,
         uncommitted_max_bytes: LIMIT,
-        ..TaskOptions::default()
+        ..DatabaseOptions::default()
     };
-    Task::open(path, &specs, options).unwrap()
+    Database::open(path, &specs, options).unwrap()
 }
 
-fn put(task: &Task, tx: &mut Transaction, store: &str, key: &[u8], value: &[u8]) {
-    task.key_value(store)
+fn put(db: &Database, tx: &mut Transaction, store: &str, key: &[u8], value: &[u8]) {
+    db.key_value(store)
         .unwrap()
         .put(tx, key, Some(value))
         .unwrap();
 }
 
-fn write(task: &Task, key: &[u8], value: &[u8]) {
+fn write(db: &Database, key: &[u8], value: &[u8]) {
     for store in ["kv", "memory"] {
-        task.write(|tx| task.key_value(store)?.put(tx, key, Some(value)))
+        db.write(|tx| db.key_value(store)?.put(tx, key, Some(value)))
             .unwrap();
     }
 }
 
-fn get(task: &Task, view: &mut Transaction, key: &[u8]) -> Option<Vec<u8>> {
+fn get(db: &Database, view: &mut Transaction, key: &[u8]) -> Option<Vec<u8>> {
     let mut found = ["kv", "memory"].map(|store| {
-        task.key_value(store)
+        db.key_value(store)
             .unwrap()
             .get(view, key, |v| v.map(<[u8]>::to_vec))
             .unwrap()
@@ -66,12 +67,12 @@ fn get(task: &Task, view: &mut Transaction, key: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// What a reader that never waits sees of `k`, by a view that it takes now.
-fn seen(task: &Arc<Task>) -> Option<Vec<u8>> {
+fn seen(db: &Arc<Database>) -> Option<Vec<u8>> {
     let (send, receive) = mpsc::channel();
-    let task = Arc::clone(task);
+    let db = Arc::clone(db);
     std::thread::spawn(move || {
-        let mut view = task.read_uncommitted().unwrap();
-        send.send(get(&task, &mut view, b"k")).unwrap();
+        let mut view = db.read_uncommitted().unwrap();
+        send.send(get(&db, &mut view, b"k")).unwrap();
     });
     receive
         .recv_timeout(Duration::from_secs(20))
@@ -103,31 +104,31 @@ fn while_at(point: Failpoint, call: impl FnOnce() + Send, look: impl FnOnce()) {
 fn a_batch_shows_what_was_there_before_it() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
-    let task = open(folder.path());
-    task.expect_uncommitted_readers();
-    write(&task, b"k", b"old");
-    task.commit(OffsetChange::Keep).unwrap();
-    write(&task, b"k", b"staged");
-    task.write_batch(|tx| {
-        assert_eq!(seen(&task).unwrap(), b"staged");
-        put(&task, tx, "kv", b"k", b"new");
-        put(&task, tx, "memory", b"k", b"new");
-        assert_eq!(seen(&task).unwrap(), b"staged", "half of a batch");
+    let db = open(folder.path());
+    db.expect_uncommitted_readers();
+    write(&db, b"k", b"old");
+    db.commit(OffsetChange::Keep).unwrap();
+    write(&db, b"k", b"staged");
+    db.write_batch(|tx| {
+        assert_eq!(seen(&db).unwrap(), b"staged");
+        put(&db, tx, "kv", b"k", b"new");
+        put(&db, tx, "memory", b"k", b"new");
+        assert_eq!(seen(&db).unwrap(), b"staged", "half of a batch");
         Ok(())
     })
     .unwrap();
-    assert_eq!(seen(&task).unwrap(), b"new");
+    assert_eq!(seen(&db).unwrap(), b"new");
     // A call that is refused, and one that panics, end as any other.
-    let refused = task.write_batch(|tx| task.key_value("none")?.put(tx, b"k", None));
+    let refused = db.write_batch(|tx| db.key_value("none")?.put(tx, b"k", None));
     refused.unwrap_err();
     let torn = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        task.write_batch::<()>(|_| panic!("on purpose"))
+        db.write_batch::<()>(|_| panic!("on purpose"))
     }));
     assert!(torn.is_err());
-    task.rollback().unwrap();
-    assert_eq!(seen(&task).unwrap(), b"old");
-    let batch = task.long_call().unwrap();
-    assert_eq!(seen(&task).unwrap(), b"old");
+    db.rollback().unwrap();
+    assert_eq!(seen(&db).unwrap(), b"old");
+    let batch = db.long_call().unwrap();
+    assert_eq!(seen(&db).unwrap(), b"old");
     drop(batch);
 }
 
@@ -135,50 +136,47 @@ fn a_batch_shows_what_was_there_before_it() {
 fn a_put_that_spills_shows_what_was_there_before_it() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
-    let task = open(folder.path());
-    task.expect_uncommitted_readers();
-    write(&task, b"k", b"staged");
+    let db = open(folder.path());
+    db.expect_uncommitted_readers();
+    write(&db, b"k", b"staged");
     let fill = || {
         for n in 0..100u8 {
-            task.write(|tx| {
-                task.key_value("kv")?
-                    .put(tx, &[b'f', n], Some(&[0; 100_000]))
-            })
-            .unwrap();
+            db.write(|tx| db.key_value("kv")?.put(tx, &[b'f', n], Some(&[0; 100_000])))
+                .unwrap();
         }
     };
     while_at(Failpoint::BeforeSpill, fill, || {
-        assert_eq!(seen(&task).unwrap(), b"staged")
+        assert_eq!(seen(&db).unwrap(), b"staged")
     });
-    assert_eq!(seen(&task).unwrap(), b"staged");
+    assert_eq!(seen(&db).unwrap(), b"staged");
 }
 
 #[test]
 fn commits_copies_restores_and_closes_show_what_was_there_before_them() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
-    let task = open(folder.path());
-    task.expect_uncommitted_readers();
-    let commit = || task.commit(OffsetChange::Keep).unwrap();
-    write(&task, b"k", b"1");
+    let db = open(folder.path());
+    db.expect_uncommitted_readers();
+    let commit = || db.commit(OffsetChange::Keep).unwrap();
+    write(&db, b"k", b"1");
     while_at(Failpoint::BeforeCommit, commit, || {
-        assert_eq!(seen(&task).unwrap(), b"1")
+        assert_eq!(seen(&db).unwrap(), b"1")
     });
-    assert_eq!(seen(&task).unwrap(), b"1");
+    assert_eq!(seen(&db).unwrap(), b"1");
 
-    write(&task, b"k", b"2");
-    let mut tx = task.transaction().unwrap();
+    write(&db, b"k", b"2");
+    let mut tx = db.transaction().unwrap();
     tx.spill().unwrap();
     drop(tx);
     while_at(Failpoint::BeforeCommitFile, commit, || {
-        assert_eq!(seen(&task).unwrap(), b"2")
+        assert_eq!(seen(&db).unwrap(), b"2")
     });
-    assert_eq!(seen(&task).unwrap(), b"2");
+    assert_eq!(seen(&db).unwrap(), b"2");
 
-    write(&task, b"k", b"3");
-    let copy = || task.checkpoint(&folder.path().join("copy")).unwrap();
+    write(&db, b"k", b"3");
+    let copy = || db.checkpoint(&folder.path().join("copy")).unwrap();
     while_at(Failpoint::BeforeCheckpoint, copy, || {
-        assert_eq!(seen(&task).unwrap(), b"3")
+        assert_eq!(seen(&db).unwrap(), b"3")
     });
     commit();
 
@@ -188,30 +186,30 @@ fn commits_copies_restores_and_closes_show_what_was_there_before_them() {
             value: Some(&b"4"[..]),
             timestamp: holdfast_core::Timestamp(0),
         };
-        task.restore("kv", &[row(b"other")], OffsetChange::Keep)
+        db.restore("kv", &[row(b"other")], OffsetChange::Keep)
             .unwrap();
     };
     while_at(Failpoint::BeforeCommit, restore, || {
-        assert_eq!(seen(&task).unwrap(), b"3")
+        assert_eq!(seen(&db).unwrap(), b"3")
     });
 
-    let mut other = task.begin().unwrap();
-    put(&task, &mut other, "kv", b"k", b"5");
-    put(&task, &mut other, "memory", b"k", b"5");
+    let mut other = db.begin().unwrap();
+    put(&db, &mut other, "kv", b"k", b"5");
+    put(&db, &mut other, "memory", b"k", b"5");
     let private = || {
-        task.commit_transaction(other, holdfast_core::Commit::default())
+        db.commit_transaction(other, holdfast_core::Commit::default())
             .unwrap()
     };
     while_at(Failpoint::BeforeCommit, private, || {
-        assert_eq!(seen(&task).unwrap(), b"3")
+        assert_eq!(seen(&db).unwrap(), b"3")
     });
-    assert_eq!(seen(&task).unwrap(), b"5");
+    assert_eq!(seen(&db).unwrap(), b"5");
 
-    write(&task, b"k", b"6");
+    write(&db, b"k", b"6");
     while_at(
         Failpoint::BeforeFlush,
-        || task.close().unwrap(),
-        || assert_eq!(seen(&task).unwrap(), b"6"),
+        || db.close().unwrap(),
+        || assert_eq!(seen(&db).unwrap(), b"6"),
     );
 }
 
@@ -235,26 +233,26 @@ fn a_put_that_is_written_through_shows_what_was_there_before_it() {
             ..StoreSpec::new("direct", kind)
         },
     ];
-    let task = Task::open(
+    let db = Database::open(
         folder.path(),
         &specs,
-        TaskOptions {
+        DatabaseOptions {
             durability: Durability::Sync,
-            ..TaskOptions::default()
+            ..DatabaseOptions::default()
         },
     )
     .unwrap();
-    task.expect_uncommitted_readers();
-    let direct = task.versioned("direct").unwrap();
+    db.expect_uncommitted_readers();
+    let direct = db.versioned("direct").unwrap();
     let put = |at| {
         assert!(
-            task.write(|tx| direct.put(tx, b"d", Some(b"v"), Timestamp(at)))
+            db.write(|tx| direct.put(tx, b"d", Some(b"v"), Timestamp(at)))
                 .unwrap()
                 .accepted
         )
     };
     let times = || {
-        let mut view = task.read_uncommitted().unwrap();
+        let mut view = db.read_uncommitted().unwrap();
         let newest = direct
             .get(&mut view, b"d", |found| {
                 found.map(|version| version.timestamp)
@@ -263,16 +261,16 @@ fn a_put_that_is_written_through_shows_what_was_there_before_it() {
         (newest, direct.stream_time(&view))
     };
     put(100);
-    write(&task, b"k", b"staged");
+    write(&db, b"k", b"staged");
     while_at(
         Failpoint::BeforeCommit,
         || put(200),
         || {
-            assert_eq!(seen(&task).unwrap(), b"staged");
+            assert_eq!(seen(&db).unwrap(), b"staged");
             assert_eq!(times(), (Some(Timestamp(100)), Some(Timestamp(100))));
         },
     );
-    assert_eq!(seen(&task).unwrap(), b"staged");
+    assert_eq!(seen(&db).unwrap(), b"staged");
     assert_eq!(times(), (Some(Timestamp(200)), Some(Timestamp(200))));
 }
 
@@ -280,9 +278,9 @@ fn a_put_that_is_written_through_shows_what_was_there_before_it() {
 fn a_store_without_transactions_is_read_alike_at_both_levels() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
-    let task = open(folder.path());
-    task.expect_uncommitted_readers();
-    let direct = task.key_value("direct").unwrap();
+    let db = open(folder.path());
+    db.expect_uncommitted_readers();
+    let direct = db.key_value("direct").unwrap();
     let value = |mut view: Transaction| {
         direct
             .get(&mut view, b"k", |found| found.is_some())
@@ -290,14 +288,14 @@ fn a_store_without_transactions_is_read_alike_at_both_levels() {
     };
     // The write is there for new views of the last commit, and its call has not returned.
     let batch = || {
-        task.write_batch(|tx| direct.put(tx, b"k", Some(b"v")))
+        db.write_batch(|tx| direct.put(tx, b"k", Some(b"v")))
             .unwrap()
     };
     let (send, receive) = mpsc::channel();
     while_at(Failpoint::BeforeExpiry, batch, || {
-        assert!(value(task.begin().unwrap()));
-        let task = Arc::clone(&task);
-        std::thread::spawn(move || send.send(task.read_uncommitted().unwrap()).unwrap());
+        assert!(value(db.begin().unwrap()));
+        let db = Arc::clone(&db);
+        std::thread::spawn(move || send.send(db.read_uncommitted().unwrap()).unwrap());
     });
     assert!(
         value(receive.recv_timeout(Duration::from_secs(20)).unwrap()),

@@ -1,22 +1,24 @@
-//! Tasks: what a commit is refused for, and errors that name the thing.
+//! Databases: what a commit is refused for, and errors that name the thing.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use holdfast_core::{Commit, ErrorKind, Op, StoreKind, StoreSpec, Task, TaskOptions, Timestamp};
+use holdfast_core::{
+    Commit, Database, DatabaseOptions, ErrorKind, Op, StoreKind, StoreSpec, Timestamp,
+};
 use std::path::Path;
 use std::sync::Arc;
 
-fn open(path: &Path) -> Arc<Task> {
+fn open(path: &Path) -> Arc<Database> {
     let kind = StoreKind::Versioned {
         history_retention: 100,
         segment_interval: 10,
     };
-    Task::open(
+    Database::open(
         path,
         &[
             StoreSpec::new("kv", StoreKind::KeyValue),
             StoreSpec::new("rates", kind),
         ],
-        TaskOptions::default(),
+        DatabaseOptions::default(),
     )
     .unwrap()
 }
@@ -24,10 +26,10 @@ fn open(path: &Path) -> Arc<Task> {
 #[test]
 fn keys_and_values_that_do_not_fit_are_refused_and_nothing_is_staged() {
     let dir = tempfile::tempdir().unwrap();
-    let task = open(dir.path());
+    let db = open(dir.path());
     let huge = vec![0; (1 << 30) + 1];
-    let mut tx = task.begin().unwrap();
-    let store = task.key_value("kv").unwrap();
+    let mut tx = db.begin().unwrap();
+    let store = db.key_value("kv").unwrap();
     for refused in [
         store.put(&mut tx, &huge, Some(b"v")),
         store.put(&mut tx, b"k", Some(&huge)),
@@ -42,24 +44,24 @@ fn keys_and_values_that_do_not_fit_are_refused_and_nothing_is_staged() {
 #[test]
 fn a_batch_that_failed_half_way_is_not_committed() {
     let dir = tempfile::tempdir().unwrap();
-    let task = open(dir.path());
-    let rates = task.versioned("rates").unwrap();
+    let db = open(dir.path());
+    let rates = db.versioned("rates").unwrap();
     let huge = vec![0; (1 << 30) + 1];
     let put = |value| Op::Put {
         key: b"k",
         value: Some(value),
         timestamp: Timestamp(1),
     };
-    let mut tx = task.begin().unwrap();
+    let mut tx = db.begin().unwrap();
     rates
         .apply_batch(&mut tx, &[put(b"v"), put(&huge)], true, &mut |_, _| {})
         .unwrap_err();
-    let error = task.commit_transaction(tx, Commit::default()).unwrap_err();
+    let error = db.commit_transaction(tx, Commit::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidState);
     assert!(error.to_string().contains("half-way"), "{error}");
     assert!(
         rates
-            .get(&mut task.begin().unwrap(), b"k", |found| found.is_none())
+            .get(&mut db.begin().unwrap(), b"k", |found| found.is_none())
             .unwrap()
     );
 }
@@ -67,10 +69,10 @@ fn a_batch_that_failed_half_way_is_not_committed() {
 #[test]
 fn a_batch_that_failed_before_its_first_write_leaves_the_transaction_whole() {
     let dir = tempfile::tempdir().unwrap();
-    let task = open(dir.path());
-    let rates = task.versioned("rates").unwrap();
+    let db = open(dir.path());
+    let rates = db.versioned("rates").unwrap();
     let huge = vec![0; (1 << 30) + 1];
-    let mut tx = task.begin().unwrap();
+    let mut tx = db.begin().unwrap();
     rates
         .apply_batch(
             &mut tx,
@@ -83,7 +85,7 @@ fn a_batch_that_failed_before_its_first_write_leaves_the_transaction_whole() {
             &mut |_, _| {},
         )
         .unwrap_err();
-    task.commit_transaction(tx, Commit::default()).unwrap();
+    db.commit_transaction(tx, Commit::default()).unwrap();
 }
 
 #[test]
@@ -104,7 +106,7 @@ fn a_path_with_lock_in_it_is_not_a_lock_that_is_held() {
         StoreSpec::new("kv", StoreKind::KeyValue),
         StoreSpec::new("rates", kind),
     ];
-    let error = Task::open(&path, &stores, TaskOptions::default())
+    let error = Database::open(&path, &stores, DatabaseOptions::default())
         .err()
         .unwrap();
     assert_eq!(error.kind(), ErrorKind::StoreCorrupted, "{error}");
@@ -113,8 +115,8 @@ fn a_path_with_lock_in_it_is_not_a_lock_that_is_held() {
 #[test]
 fn a_directory_that_is_open_names_its_holder() {
     let dir = tempfile::tempdir().unwrap();
-    let _task = open(dir.path());
-    let error = Task::open(dir.path(), &[], TaskOptions::default())
+    let _database = open(dir.path());
+    let error = Database::open(dir.path(), &[], DatabaseOptions::default())
         .err()
         .unwrap();
     assert_eq!(error.kind(), ErrorKind::StoreLocked);
@@ -130,7 +132,7 @@ fn a_directory_that_is_open_names_its_holder() {
 fn a_directory_is_open_once_however_its_path_is_spelled() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("real").join("db");
-    let task = open(&path);
+    let db = open(&path);
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(dir.path().join("real"), &link).unwrap();
     // From the working folder up to the root and down again.
@@ -143,10 +145,10 @@ fn a_directory_is_open_once_however_its_path_is_spelled() {
     let relative = up.join(path.strip_prefix("/").unwrap());
     let spelled = format!("{}/./real/../real//db/", dir.path().display());
     for other in [link.join("db"), relative, spelled.into()] {
-        let error = Task::open(
+        let error = Database::open(
             &other,
             &[StoreSpec::new("kv", StoreKind::KeyValue)],
-            TaskOptions::default(),
+            DatabaseOptions::default(),
         )
         .err()
         .unwrap();
@@ -161,6 +163,6 @@ fn a_directory_is_open_once_however_its_path_is_spelled() {
             "{told}"
         );
     }
-    task.close().unwrap();
+    db.close().unwrap();
     open(&link.join("db")).close().unwrap();
 }

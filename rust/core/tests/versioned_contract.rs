@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
-    Commit, PutResult, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, VersionedStore,
+    Commit, Database, DatabaseOptions, PutResult, StoreKind, StoreSpec, Timestamp, VersionedStore,
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ impl After {
 
 struct Case {
     spec: StoreSpec,
-    task: Arc<Task>,
-    /// Behind the task: RocksDB waits a second when it finds its files gone.
+    db: Arc<Database>,
+    /// Behind the database: RocksDB waits a second when it finds its files gone.
     dir: tempfile::TempDir,
 }
 
@@ -38,34 +38,35 @@ impl Case {
         };
         let spec = StoreSpec::new("s", kind);
         let dir = tempfile::tempdir().unwrap();
-        let task = if after.in_memory() {
-            Task::open_in_memory(std::slice::from_ref(&spec), TaskOptions::default()).unwrap()
+        let db = if after.in_memory() {
+            Database::open_in_memory(std::slice::from_ref(&spec), DatabaseOptions::default())
+                .unwrap()
         } else {
-            Task::open(
+            Database::open(
                 dir.path(),
                 std::slice::from_ref(&spec),
-                TaskOptions::default(),
+                DatabaseOptions::default(),
             )
             .unwrap()
         };
-        Self { dir, spec, task }
+        Self { dir, spec, db }
     }
 
     fn store(&self) -> VersionedStore {
-        self.task.versioned("s").unwrap()
+        self.db.versioned("s").unwrap()
     }
 
     fn after(&mut self, after: After) {
         if matches!(after, After::Nothing | After::NothingInMemory) {
             return;
         }
-        self.task.commit(Commit::default().offsets).unwrap();
+        self.db.commit(Commit::default().offsets).unwrap();
         if after == After::Reopen {
-            self.task.close().unwrap();
-            self.task = Task::open(
+            self.db.close().unwrap();
+            self.db = Database::open(
                 self.dir.path(),
                 std::slice::from_ref(&self.spec),
-                TaskOptions::default(),
+                DatabaseOptions::default(),
             )
             .unwrap();
         }
@@ -112,7 +113,7 @@ fn run(case: &Value, after: After) {
             case["id"]
         );
         let (store, key) = (this.store(), op["key"].as_str().unwrap().as_bytes());
-        let mut tx = this.task.transaction().unwrap();
+        let mut tx = this.db.transaction().unwrap();
         let own = |v: Option<holdfast_core::Version<'_>>| {
             v.map(|v| (v.value.to_vec(), v.timestamp.0, v.valid_to.map(|t| t.0)))
         };

@@ -2,7 +2,9 @@
 //! with it.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use holdfast_core::{OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Value};
+use holdfast_core::{
+    Database, DatabaseOptions, OffsetChange, StoreKind, StoreSpec, Timestamp, Value,
+};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,12 +12,17 @@ use std::time::{Duration, Instant};
 const KEYS: i64 = 1_000;
 const ROWS: i64 = 60_000;
 
-fn open(dir: &Path) -> Arc<Task> {
+fn open(dir: &Path) -> Arc<Database> {
     let kind = StoreKind::Versioned {
         history_retention: ROWS,
         segment_interval: ROWS / 24,
     };
-    Task::open(dir, &[StoreSpec::new("v", kind)], TaskOptions::default()).unwrap()
+    Database::open(
+        dir,
+        &[StoreSpec::new("v", kind)],
+        DatabaseOptions::default(),
+    )
+    .unwrap()
 }
 
 /// A value that no compression makes smaller.
@@ -29,9 +36,9 @@ fn value(n: i64) -> [u8; 128] {
     })
 }
 
-fn put(task: &Task, n: i64, time: i64) {
-    let mut tx = task.transaction().unwrap();
-    task.versioned("v")
+fn put(db: &Database, n: i64, time: i64) {
+    let mut tx = db.transaction().unwrap();
+    db.versioned("v")
         .unwrap()
         .put(
             &mut tx,
@@ -43,23 +50,23 @@ fn put(task: &Task, n: i64, time: i64) {
 }
 
 /// A retention's worth of versions, in files.
-fn filled(dir: &Path) -> Arc<Task> {
-    let task = open(dir);
-    (0..ROWS).for_each(|n| put(&task, n, n));
-    task.commit(OffsetChange::Keep).unwrap();
-    task.flush(true).unwrap();
-    task
+fn filled(dir: &Path) -> Arc<Database> {
+    let db = open(dir);
+    (0..ROWS).for_each(|n| put(&db, n, n));
+    db.commit(OffsetChange::Keep).unwrap();
+    db.flush(true).unwrap();
+    db
 }
 
-fn put_later(task: &Task, time: i64) {
-    put(task, 0, time);
-    task.commit(OffsetChange::Keep).unwrap();
+fn put_later(db: &Database, time: i64) {
+    put(db, 0, time);
+    db.commit(OffsetChange::Keep).unwrap();
 }
 
 /// Each key has its newest version.
-fn check_newest(task: &Task, later: i64) {
-    let mut tx = task.begin().unwrap();
-    let store = task.versioned("v").unwrap();
+fn check_newest(db: &Database, later: i64) {
+    let mut tx = db.begin().unwrap();
+    let store = db.versioned("v").unwrap();
     for key in 0..KEYS {
         let newest = if key == 0 {
             (value(0), later)
@@ -77,8 +84,8 @@ fn check_newest(task: &Task, later: i64) {
     }
 }
 
-fn file_bytes(task: &Task) -> u64 {
-    match task.metrics().unwrap().get("file-bytes") {
+fn file_bytes(db: &Database) -> u64 {
+    match db.metrics().unwrap().get("file-bytes") {
         Some(Value::Whole(bytes)) => bytes,
         other => panic!("file-bytes is {other:?}"),
     }
@@ -87,31 +94,31 @@ fn file_bytes(task: &Task) -> u64 {
 #[test]
 fn expired_versions_give_their_space_back_by_themselves() {
     let dir = tempfile::tempdir().unwrap();
-    let task = filled(dir.path());
-    let before = file_bytes(&task);
+    let db = filled(dir.path());
+    let before = file_bytes(&db);
     assert!(before > 5 << 20, "{before}");
-    put_later(&task, 10 * ROWS);
+    put_later(&db, 10 * ROWS);
     // Nobody compacts anything. How long it takes is the machine's affair; without the thread it
     // never comes.
     let begin = Instant::now();
     let mut after = before;
     while after > before / 10 && begin.elapsed() < Duration::from_secs(120) {
         std::thread::sleep(Duration::from_millis(20));
-        after = file_bytes(&task);
+        after = file_bytes(&db);
     }
     assert!(after <= before / 10, "{after} of {before}");
-    check_newest(&task, 10 * ROWS);
+    check_newest(&db, 10 * ROWS);
 }
 
 #[test]
 fn small_files_that_do_not_overlap_become_one() {
     let dir = tempfile::tempdir().unwrap();
-    let (task, count) = (open(dir.path()), 1_000);
+    let (db, count) = (open(dir.path()), 1_000);
     for n in 0..count {
         // One key: its versions lie in the order of their times.
-        put(&task, n * KEYS, n);
-        task.commit(OffsetChange::Keep).unwrap();
-        task.flush(true).unwrap();
+        put(&db, n * KEYS, n);
+        db.commit(OffsetChange::Keep).unwrap();
+        db.flush(true).unwrap();
     }
     let is_table =
         |file: &std::path::PathBuf| file.extension().is_some_and(|extension| extension == "sst");
@@ -128,12 +135,12 @@ fn small_files_that_do_not_overlap_become_one() {
     while tables() > 40 && begin.elapsed() < Duration::from_secs(120) {
         // Each segment may leave a file of its own.
         later += ROWS / 24;
-        put_later(&task, later);
+        put_later(&db, later);
         std::thread::sleep(Duration::from_secs(1));
     }
     assert!(tables() <= 40, "{} of {before} files", tables());
-    let mut tx = task.begin().unwrap();
-    let newest = task
+    let mut tx = db.begin().unwrap();
+    let newest = db
         .versioned("v")
         .unwrap()
         .get(&mut tx, &0_i64.to_be_bytes(), |found| {
@@ -143,19 +150,19 @@ fn small_files_that_do_not_overlap_become_one() {
 }
 
 #[test]
-fn a_task_closes_in_the_midst_of_a_rewrite() {
+fn a_database_closes_in_the_midst_of_a_rewrite() {
     let dir = tempfile::tempdir().unwrap();
-    let mut task = filled(dir.path());
+    let mut db = filled(dir.path());
     for n in 10..20 {
-        put_later(&task, n * ROWS);
-        task.close().unwrap();
-        drop(task);
-        task = open(dir.path());
-        check_newest(&task, n * ROWS);
+        put_later(&db, n * ROWS);
+        db.close().unwrap();
+        drop(db);
+        db = open(dir.path());
+        check_newest(&db, n * ROWS);
         // One that is dropped instead of closed lets go of its directory, too.
-        put_later(&task, n * ROWS + ROWS / 2);
-        drop(task);
-        task = open(dir.path());
-        check_newest(&task, n * ROWS + ROWS / 2);
+        put_later(&db, n * ROWS + ROWS / 2);
+        drop(db);
+        db = open(dir.path());
+        check_newest(&db, n * ROWS + ROWS / 2);
     }
 }

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
-    Durability, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Transaction,
-    VersionScan, VersionedStore,
+    Database, DatabaseOptions, Durability, OffsetChange, StoreKind, StoreSpec, Timestamp,
+    Transaction, VersionScan, VersionedStore,
 };
 use proptest::prelude::*;
 use std::path::Path;
@@ -36,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn open(dir: &Path, in_memory: bool, spills: bool) -> Arc<Task> {
+fn open(dir: &Path, in_memory: bool, spills: bool) -> Arc<Database> {
     let kind = StoreKind::Versioned {
         history_retention: RETENTION,
         segment_interval: 10,
@@ -46,13 +46,13 @@ fn open(dir: &Path, in_memory: bool, spills: bool) -> Arc<Task> {
         ..StoreSpec::new("v", kind)
     };
     let uncommitted_max_bytes = if spills { 0 } else { 64 << 20 };
-    Task::open(
+    Database::open(
         dir,
         &[spec],
-        TaskOptions {
+        DatabaseOptions {
             uncommitted_max_bytes,
             durability: Durability::Changelog,
-            ..TaskOptions::default()
+            ..DatabaseOptions::default()
         },
     )
     .unwrap()
@@ -127,34 +127,34 @@ proptest! {
         spills in prop::bool::weighted(0.2), pause in 1..4usize,
     ) {
         let dir = tempfile::tempdir().unwrap();
-        let task = open(dir.path(), in_memory, spills);
-        let store = task.versioned("v").unwrap();
+        let db = open(dir.path(), in_memory, spills);
+        let store = db.versioned("v").unwrap();
         for (n, step) in steps.iter().enumerate() {
             match *step {
                 Step::Put(key, at, value) => {
                     let value =
                         value.map(|is_large| vec![n as u8; if is_large { LARGE } else { 1 + n }]);
-                    store.put(&mut task.transaction().unwrap(), KEYS[key], value.as_deref(),
+                    store.put(&mut db.transaction().unwrap(), KEYS[key], value.as_deref(),
                         Timestamp(at)).unwrap();
                 }
-                Step::Commit => task.commit(OffsetChange::Keep).unwrap(),
-                Step::Flush => task.flush(true).unwrap(),
+                Step::Commit => db.commit(OffsetChange::Keep).unwrap(),
+                Step::Flush => db.flush(true).unwrap(),
             }
         }
-        check(&store, &mut task.transaction().unwrap(), pause)?;
-        check(&store, &mut task.begin().unwrap(), pause)?;
+        check(&store, &mut db.transaction().unwrap(), pause)?;
+        check(&store, &mut db.begin().unwrap(), pause)?;
         drop(store);
-        task.close().unwrap();
+        db.close().unwrap();
     }
 }
 
 #[test]
 fn a_key_larger_than_what_is_held_comes_in_order_with_its_ends() {
     let dir = tempfile::tempdir().unwrap();
-    let task = open(dir.path(), false, false);
-    let store = task.versioned("v").unwrap();
+    let db = open(dir.path(), false, false);
+    let store = db.versioned("v").unwrap();
     for at in 0..20 {
-        let mut tx = task.transaction().unwrap();
+        let mut tx = db.transaction().unwrap();
         store
             .put(&mut tx, b"a", Some(&vec![at as u8; LARGE]), Timestamp(at))
             .unwrap();
@@ -163,7 +163,7 @@ fn a_key_larger_than_what_is_held_comes_in_order_with_its_ends() {
             .unwrap();
         drop(tx);
         if at == 12 {
-            task.commit(OffsetChange::Keep).unwrap();
+            db.commit(OffsetChange::Keep).unwrap();
         }
     }
     let row =
@@ -174,7 +174,7 @@ fn a_key_larger_than_what_is_held_comes_in_order_with_its_ends() {
         .collect();
     let scan = store
         .versions_range(
-            &mut task.transaction().unwrap(),
+            &mut db.transaction().unwrap(),
             None,
             None,
             Timestamp(0),
@@ -185,13 +185,13 @@ fn a_key_larger_than_what_is_held_comes_in_order_with_its_ends() {
     // A scan shows what was there when it was opened.
     let scan = store
         .versions_range(
-            &mut task.transaction().unwrap(),
+            &mut db.transaction().unwrap(),
             None,
             None,
             Timestamp(0),
             Timestamp(99),
         )
         .unwrap();
-    task.rollback().unwrap();
+    db.rollback().unwrap();
     assert_eq!(rows(scan, 3), expected);
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
-    OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp, Value, WindowPut,
+    Database, DatabaseOptions, OffsetChange, StoreKind, StoreSpec, Timestamp, Value, WindowPut,
 };
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ fn spec() -> StoreSpec {
     StoreSpec::new("w", kind)
 }
 
-fn open(dir: &std::path::Path) -> Arc<Task> {
-    Task::open(dir, &[spec()], TaskOptions::default()).unwrap()
+fn open(dir: &std::path::Path) -> Arc<Database> {
+    Database::open(dir, &[spec()], DatabaseOptions::default()).unwrap()
 }
 
-fn put(task: &Task, start: i64) {
+fn put(db: &Database, start: i64) {
     let key = start
         .wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64)
         .to_be_bytes();
@@ -32,23 +32,23 @@ fn put(task: &Task, start: i64) {
         start: Timestamp(start),
         timestamp: None,
     };
-    task.window("w")
+    db.window("w")
         .unwrap()
-        .put(&mut task.transaction().unwrap(), put)
+        .put(&mut db.transaction().unwrap(), put)
         .unwrap();
 }
 
-fn filled(dir: &std::path::Path) -> Arc<Task> {
-    let task = open(dir);
-    (0..ROWS).for_each(|start| put(&task, start));
-    task.commit(OffsetChange::Keep).unwrap();
-    task.flush(true).unwrap();
-    task.compact("w").unwrap();
-    task
+fn filled(dir: &std::path::Path) -> Arc<Database> {
+    let db = open(dir);
+    (0..ROWS).for_each(|start| put(&db, start));
+    db.commit(OffsetChange::Keep).unwrap();
+    db.flush(true).unwrap();
+    db.compact("w").unwrap();
+    db
 }
 
-fn file_bytes(task: &Task) -> u64 {
-    match task.metrics().unwrap().get("file-bytes") {
+fn file_bytes(db: &Database) -> u64 {
+    match db.metrics().unwrap().get("file-bytes") {
         Some(Value::Whole(bytes)) => bytes,
         other => panic!("file-bytes is {other:?}"),
     }
@@ -57,37 +57,37 @@ fn file_bytes(task: &Task) -> u64 {
 #[test]
 fn expired_windows_give_their_space_back() {
     let dir = tempfile::tempdir().unwrap();
-    let task = filled(dir.path());
-    let before = file_bytes(&task);
+    let db = filled(dir.path());
+    let before = file_bytes(&db);
     assert!(before > 300_000, "{before}");
-    put(&task, 10 * ROWS);
-    task.commit(OffsetChange::Keep).unwrap();
+    put(&db, 10 * ROWS);
+    db.commit(OffsetChange::Keep).unwrap();
     // The rows by time were dropped as a file; nobody has compacted anything.
-    let without_times = file_bytes(&task);
+    let without_times = file_bytes(&db);
     assert!(
         without_times < before * 3 / 4,
         "{without_times} of {before}"
     );
-    task.compact("w").unwrap();
-    let after = file_bytes(&task);
+    db.compact("w").unwrap();
+    let after = file_bytes(&db);
     assert!(after < before / 50, "{after} of {before}");
 }
 
 #[test]
 fn a_scan_keeps_its_windows_while_they_expire_and_are_compacted() {
     let dir = tempfile::tempdir().unwrap();
-    let task = filled(dir.path());
-    let window = task.window("w").unwrap();
-    let mut tx = task.begin().unwrap();
+    let db = filled(dir.path());
+    let window = db.window("w").unwrap();
+    let mut tx = db.begin().unwrap();
     let mut scan = window
         .fetch_range(&mut tx, None, None, Timestamp::MIN, Timestamp::MAX, false)
         .unwrap();
     drop(tx);
-    put(&task, 10 * ROWS);
-    task.commit(OffsetChange::Keep).unwrap();
-    put(&task, 20 * ROWS);
-    task.commit(OffsetChange::Keep).unwrap();
-    task.compact("w").unwrap();
+    put(&db, 10 * ROWS);
+    db.commit(OffsetChange::Keep).unwrap();
+    put(&db, 20 * ROWS);
+    db.commit(OffsetChange::Keep).unwrap();
+    db.compact("w").unwrap();
     let mut starts = Vec::new();
     scan.for_each(&mut |window, _| {
         starts.push(window.start.0);
@@ -102,16 +102,16 @@ fn a_scan_keeps_its_windows_while_they_expire_and_are_compacted() {
 #[test]
 fn a_stream_time_that_moves_without_a_row_is_committed() {
     let dir = tempfile::tempdir().unwrap();
-    for task in [
+    for db in [
         open(dir.path()),
-        Task::open_in_memory(&[spec()], TaskOptions::default()).unwrap(),
+        Database::open_in_memory(&[spec()], DatabaseOptions::default()).unwrap(),
     ] {
-        let window = task.window("w").unwrap();
-        put(&task, 0);
-        task.commit(OffsetChange::Keep).unwrap();
-        window.advance_stream_time(&mut task.transaction().unwrap(), Timestamp(ROWS));
-        task.commit(OffsetChange::Keep).unwrap();
-        let mut tx = task.begin().unwrap();
+        let window = db.window("w").unwrap();
+        put(&db, 0);
+        db.commit(OffsetChange::Keep).unwrap();
+        window.advance_stream_time(&mut db.transaction().unwrap(), Timestamp(ROWS));
+        db.commit(OffsetChange::Keep).unwrap();
+        let mut tx = db.begin().unwrap();
         assert_eq!(window.stream_time(&tx), Some(Timestamp(ROWS)));
         let key = 0_i64.to_be_bytes();
         assert!(

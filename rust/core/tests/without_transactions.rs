@@ -2,41 +2,41 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
-    ErrorKind, OffsetChange, ProcessingGuarantee, StoreKind, StoreSpec, Task, TaskOptions,
+    Database, DatabaseOptions, ErrorKind, OffsetChange, ProcessingGuarantee, StoreKind, StoreSpec,
     Timestamp,
 };
 use std::path::Path;
 use std::sync::Arc;
 
-fn open(path: &Path) -> Arc<Task> {
+fn open(path: &Path) -> Arc<Database> {
     let kind = StoreKind::Versioned {
         history_retention: 100,
         segment_interval: 10,
     };
-    Task::open(
+    Database::open(
         path,
         &[StoreSpec {
             transactional: false,
             ..StoreSpec::new("rates", kind)
         }],
-        TaskOptions::default(),
+        DatabaseOptions::default(),
     )
     .unwrap()
 }
 
-fn put(task: &Task, key: &[u8], at: i64) {
-    let mut tx = task.transaction().unwrap();
-    task.versioned("rates")
+fn put(db: &Database, key: &[u8], at: i64) {
+    let mut tx = db.transaction().unwrap();
+    db.versioned("rates")
         .unwrap()
         .put(&mut tx, key, Some(b"v"), Timestamp(at))
         .unwrap();
-    task.write_through(&mut tx).unwrap();
+    db.write_through(&mut tx).unwrap();
 }
 
-fn get(task: &Task, key: &[u8]) -> Option<i64> {
-    let rates = task.versioned("rates").unwrap();
+fn get(db: &Database, key: &[u8]) -> Option<i64> {
+    let rates = db.versioned("rates").unwrap();
     rates
-        .get(&mut task.begin().unwrap(), key, |version| {
+        .get(&mut db.begin().unwrap(), key, |version| {
             version.map(|version| version.timestamp.0)
         })
         .unwrap()
@@ -48,22 +48,22 @@ fn get(task: &Task, key: &[u8]) -> Option<i64> {
 fn a_discarded_version_does_not_supersede_one_put_later() {
     for flushed in [false, true] {
         let dir = tempfile::tempdir().unwrap();
-        let task = open(dir.path());
-        put(&task, b"k", 200);
+        let db = open(dir.path());
+        put(&db, b"k", 200);
         if flushed {
-            task.flush(true).unwrap();
+            db.flush(true).unwrap();
         }
-        drop(task);
-        let task = open(dir.path());
-        assert_eq!(get(&task, b"k"), None, "discarded");
-        put(&task, b"k", 50);
-        put(&task, b"other", 1_000);
-        task.commit(OffsetChange::Keep).unwrap();
-        task.flush(true).unwrap();
-        task.compact("rates").unwrap();
-        let versions = task.versioned("rates").unwrap();
+        drop(db);
+        let db = open(dir.path());
+        assert_eq!(get(&db, b"k"), None, "discarded");
+        put(&db, b"k", 50);
+        put(&db, b"other", 1_000);
+        db.commit(OffsetChange::Keep).unwrap();
+        db.flush(true).unwrap();
+        db.compact("rates").unwrap();
+        let versions = db.versioned("rates").unwrap();
         let mut found = Vec::new();
-        let mut view = task.begin().unwrap();
+        let mut view = db.begin().unwrap();
         let mut scan = versions
             .versions_range(&mut view, None, None, Timestamp(0), Timestamp(2_000))
             .unwrap();
@@ -85,7 +85,7 @@ fn open_two(
     names: &[&str],
     transactional: bool,
     guarantee: ProcessingGuarantee,
-) -> holdfast_core::Result<Arc<Task>> {
+) -> holdfast_core::Result<Arc<Database>> {
     let direct = |name: &&str| StoreSpec {
         transactional,
         ..StoreSpec::new(*name, StoreKind::KeyValue)
@@ -95,34 +95,34 @@ fn open_two(
         .map(direct)
         .chain([StoreSpec::new("staged", StoreKind::KeyValue)])
         .collect();
-    Task::open(
+    Database::open(
         path,
         &stores,
-        TaskOptions {
+        DatabaseOptions {
             guarantee,
-            ..TaskOptions::default()
+            ..DatabaseOptions::default()
         },
     )
 }
 
-fn has_row(task: &Task, name: &str) -> bool {
-    task.key_value(name)
+fn has_row(db: &Database, name: &str) -> bool {
+    db.key_value(name)
         .unwrap()
-        .get(&mut task.begin().unwrap(), b"k", |found| found.is_some())
+        .get(&mut db.begin().unwrap(), b"k", |found| found.is_some())
         .unwrap()
 }
 
 /// Two stores without transactions, written and not closed.
 fn left_open(path: &Path, guarantee: ProcessingGuarantee) {
-    let task = open_two(path, &["a", "b"], false, guarantee).unwrap();
-    let mut tx = task.transaction().unwrap();
+    let db = open_two(path, &["a", "b"], false, guarantee).unwrap();
+    let mut tx = db.transaction().unwrap();
     for name in ["a", "b"] {
-        task.key_value(name)
+        db.key_value(name)
             .unwrap()
             .put(&mut tx, b"k", Some(b"v"))
             .unwrap();
     }
-    task.write_through(&mut tx).unwrap();
+    db.write_through(&mut tx).unwrap();
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn an_unclean_stop_is_remembered_until_the_store_is_opened_again() {
         .unwrap();
 
     let refused = open_two(dir.path(), &["b"], true, once).err().unwrap();
-    assert_eq!(refused.kind(), ErrorKind::TaskCorrupted, "{refused}");
+    assert_eq!(refused.kind(), ErrorKind::StateMismatch, "{refused}");
     let both = open_two(dir.path(), &["a", "b"], false, once).unwrap();
     assert!(has_row(&both, "a"), "that one was closed");
     assert!(!has_row(&both, "b"));

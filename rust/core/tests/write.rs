@@ -1,23 +1,23 @@
-//! Write calls on the task's own transaction, which are one unit, beside a commit on another
+//! Write calls on the database's own transaction, which are one unit, beside a commit on another
 //! thread.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
-    ErrorKind, KeyValueStore, OffsetChange, Result, StoreKind, StoreSpec, Task, TaskOptions,
-    Transaction,
+    Database, DatabaseOptions, ErrorKind, KeyValueStore, OffsetChange, Result, StoreKind,
+    StoreSpec, Transaction,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-fn open() -> (Arc<Task>, KeyValueStore) {
-    let task = Task::open_in_memory(
+fn open() -> (Arc<Database>, KeyValueStore) {
+    let db = Database::open_in_memory(
         &[StoreSpec::new("kv", StoreKind::KeyValue)],
-        TaskOptions::default(),
+        DatabaseOptions::default(),
     )
     .unwrap();
-    let store = task.key_value("kv").unwrap();
-    (task, store)
+    let store = db.key_value("kv").unwrap();
+    (db, store)
 }
 
 fn is_there(store: &KeyValueStore, tx: &mut Transaction, key: &[u8]) -> bool {
@@ -33,28 +33,26 @@ fn refused(_: &mut Transaction) -> Result<()> {
 
 #[test]
 fn a_write_that_failed_with_a_part_of_it_staged_can_only_be_rolled_back() {
-    let (task, store) = open();
-    task.write(|tx| store.put(tx, b"before", Some(b"1")))
-        .unwrap();
-    task.write(|tx| {
+    let (db, store) = open();
+    db.write(|tx| store.put(tx, b"before", Some(b"1"))).unwrap();
+    db.write(|tx| {
         store
             .put(tx, b"half", Some(b"1"))
             .and_then(|()| refused(tx))
     })
     .unwrap_err();
     for error in [
-        task.commit(OffsetChange::Keep).unwrap_err(),
-        task.write(|tx| store.put(tx, b"after", Some(b"1")))
+        db.commit(OffsetChange::Keep).unwrap_err(),
+        db.write(|tx| store.put(tx, b"after", Some(b"1")))
             .unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::InvalidState);
         assert!(error.to_string().contains("half-way (refused)"), "{error}");
     }
-    task.rollback().unwrap();
-    task.write(|tx| store.put(tx, b"after", Some(b"1")))
-        .unwrap();
-    task.commit(OffsetChange::Keep).unwrap();
-    let mut view = task.begin().unwrap();
+    db.rollback().unwrap();
+    db.write(|tx| store.put(tx, b"after", Some(b"1"))).unwrap();
+    db.commit(OffsetChange::Keep).unwrap();
+    let mut view = db.begin().unwrap();
     assert_eq!(
         [b"before".as_slice(), b"half", b"after"].map(|key| is_there(&store, &mut view, key)),
         [false, false, true]
@@ -63,27 +61,26 @@ fn a_write_that_failed_with_a_part_of_it_staged_can_only_be_rolled_back() {
 
 #[test]
 fn a_write_that_staged_nothing_before_its_error_changes_nothing() {
-    let (task, store) = open();
-    task.write(|tx| store.put(tx, b"before", Some(b"1")))
-        .unwrap();
-    task.write(refused).unwrap_err();
-    task.commit(OffsetChange::Keep).unwrap();
-    assert!(is_there(&store, &mut task.begin().unwrap(), b"before"));
+    let (db, store) = open();
+    db.write(|tx| store.put(tx, b"before", Some(b"1"))).unwrap();
+    db.write(refused).unwrap_err();
+    db.commit(OffsetChange::Keep).unwrap();
+    assert!(is_there(&store, &mut db.begin().unwrap(), b"before"));
 }
 
 #[test]
 fn a_write_that_panicked_can_only_be_rolled_back() {
-    let (task, _) = open();
+    let (db, _) = open();
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        task.write(|_| -> Result<()> { std::panic::resume_unwind(Box::new(())) })
+        db.write(|_| -> Result<()> { std::panic::resume_unwind(Box::new(())) })
     }));
     assert!(panicked.is_err());
     assert_eq!(
-        task.commit(OffsetChange::Keep).unwrap_err().kind(),
+        db.commit(OffsetChange::Keep).unwrap_err().kind(),
         ErrorKind::InvalidState
     );
-    task.rollback().unwrap();
-    task.commit(OffsetChange::Keep).unwrap();
+    db.rollback().unwrap();
+    db.commit(OffsetChange::Keep).unwrap();
 }
 
 /// A commit that is called while a write runs waits for its end, and is refused exactly if the
@@ -91,12 +88,12 @@ fn a_write_that_panicked_can_only_be_rolled_back() {
 #[test]
 fn a_commit_waits_for_the_write_that_runs() {
     for fails in [false, true] {
-        let (task, store) = open();
+        let (db, store) = open();
         let (begun, has_begun) = channel();
         let committed = std::thread::scope(|threads| {
-            let (task, store) = (&task, &store);
+            let (db, store) = (&db, &store);
             let writer = threads.spawn(move || {
-                task.write(|tx| {
+                db.write(|tx| {
                     store.put(tx, b"k", Some(b"1"))?;
                     begun.send(()).unwrap();
                     // Time for the commit to come as far as it can: the test holds without it, and
@@ -106,7 +103,7 @@ fn a_commit_waits_for_the_write_that_runs() {
                 })
             });
             has_begun.recv().unwrap();
-            let committed = task.commit(OffsetChange::Keep);
+            let committed = db.commit(OffsetChange::Keep);
             assert_eq!(writer.join().unwrap().is_err(), fails);
             committed
         });
@@ -118,6 +115,6 @@ fn a_commit_waits_for_the_write_that_runs() {
                 Ok(())
             }
         );
-        assert_eq!(is_there(&store, &mut task.begin().unwrap(), b"k"), !fails);
+        assert_eq!(is_there(&store, &mut db.begin().unwrap(), b"k"), !fails);
     }
 }

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use arrow_array::RecordBatch;
 use holdfast_host::host::Host;
-use holdfast_host::protocol::{OperatorName, Partition};
+use holdfast_host::protocol::{OperatorName, PartitionId};
 use holdfast_host::root::{Root, StorageOptions};
 use holdfast_host::session::{Opening, Session};
 use serde_json::{Value, json};
@@ -266,7 +266,7 @@ fn restart(root: &Path, number: usize) {
 fn fetch(root: &Path, to: &Path) {
     let root = Root::open(root.to_str().unwrap(), &StorageOptions::default()).unwrap();
     let snapshots = root
-        .snapshots(&OperatorName::new("join").unwrap(), Partition(0))
+        .snapshots(&OperatorName::new("join").unwrap(), PartitionId(0))
         .unwrap();
     let started = Instant::now();
     root.fetch_snapshot(&snapshots[0], to, &|_| ()).unwrap();

@@ -11,16 +11,14 @@ use std::time::{Duration, Instant};
 use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 
-use crate::budget::Budget;
 use crate::executor::Executor;
+use crate::memory::budget::Budget;
 use crate::operator::Counts;
-use crate::partition::Partition;
-use crate::protocol::{
-    Attempt, Epoch, HostId, OperatorName, Owner, Partition as Number, RunNumber, Term,
-};
-use crate::request::Request;
+use crate::partition::PartitionState;
+use crate::protocol::{Attempt, Epoch, HostId, OperatorName, Owner, PartitionId, RunNumber, Term};
 use crate::root::{Asking, Ownership, Root, StorageOptions};
-use crate::tally::Tally;
+use crate::session::request::Request;
+use crate::session::row_counts::Tally;
 
 /// How long a host that did not answer is taken to be gone without being asked.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -59,7 +57,7 @@ struct PartitionKey {
     local_dir: PathBuf,
     query_id: String,
     operator: OperatorName,
-    number: Number,
+    number: PartitionId,
 }
 
 impl PartitionKey {
@@ -93,7 +91,7 @@ fn folder_of(query_id: &str) -> String {
 }
 
 struct Slot {
-    partition: Arc<Partition>,
+    partition: Arc<PartitionState>,
     used: Instant,
 }
 
@@ -102,7 +100,7 @@ struct Instance {
     run: RunNumber,
     epoch: Epoch,
     id: String,
-    attempts: HashSet<(Number, Attempt)>,
+    attempts: HashSet<(PartitionId, Attempt)>,
 }
 
 impl Instance {
@@ -240,12 +238,12 @@ impl Host {
         request: &Request,
         root: &Arc<Root>,
         query_id: &str,
-    ) -> Arc<Partition> {
+    ) -> Arc<PartitionState> {
         let key = PartitionKey::of(request, root, query_id);
         let (operator, local_dir) = (key.operator.clone(), key.local_dir.clone());
         let mut partitions = self.partitions.lock();
         let slot = partitions.entry(key).or_insert_with(|| Slot {
-            partition: Arc::new(Partition::new(
+            partition: Arc::new(PartitionState::new(
                 Arc::clone(root),
                 query_id,
                 operator,
@@ -318,7 +316,7 @@ impl Host {
     /// Closes partitions that nobody has used for a while: their query has ended, or they have
     /// moved.
     pub fn close_unused(&self, idle: Duration) {
-        let unused: Vec<Arc<Partition>> = {
+        let unused: Vec<Arc<PartitionState>> = {
             let mut partitions = self.partitions.lock();
             let keys: Vec<PartitionKey> = partitions
                 .iter()
@@ -363,7 +361,7 @@ impl Host {
 
     /// How often local databases of open partitions were thrown away and made anew from the log.
     pub fn rebuilds(&self) -> u64 {
-        let partitions: Vec<Arc<Partition>> = self
+        let partitions: Vec<Arc<PartitionState>> = self
             .partitions
             .lock()
             .values()

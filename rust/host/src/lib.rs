@@ -43,29 +43,17 @@
 //! # }
 //! ```
 
-pub mod budget;
-mod caught;
 pub mod client;
-pub mod connection;
+pub mod codec;
 pub mod executor;
-pub mod float;
-pub mod frame;
 pub mod host;
-mod ipc;
-pub mod key;
-pub mod line;
 pub mod log;
 pub mod logging;
-pub mod message;
+pub mod memory;
+pub mod net;
 pub mod operator;
 pub mod partition;
-pub mod payload;
 pub mod protocol;
-pub mod request;
 pub mod root;
-pub mod row;
 pub mod server;
 pub mod session;
-pub mod stream;
-pub mod tally;
-pub mod wire;

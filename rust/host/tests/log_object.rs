@@ -7,7 +7,7 @@ use holdfast_host::log::{
     CHUNK_BYTES, ChunkHeader, HeadHeader, Record, Records, RecordsWriter, decode_chunk,
     decode_head, decode_header, encode_chunk, encode_head,
 };
-use holdfast_host::protocol::{Attempt, Digest, Epoch, OperatorName, Partition, RunNumber};
+use holdfast_host::protocol::{Attempt, Digest, Epoch, OperatorName, PartitionId, RunNumber};
 use proptest::prelude::*;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -17,7 +17,7 @@ fn header(records: u64, digest: Digest) -> HeadHeader {
     HeadHeader {
         operator: OperatorName::new("join").expect("a name"),
         epoch: Epoch(7),
-        partition: Partition(3),
+        partition: PartitionId(3),
         run: RunNumber(2),
         attempt: Attempt(11),
         base: Digest::ZERO,

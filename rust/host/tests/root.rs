@@ -14,7 +14,7 @@ use holdfast_core::ProcessingGuarantee::{AtLeastOnce, ExactlyOnce};
 use holdfast_core::{Error, ErrorKind};
 use holdfast_host::log::{HeadHeader, RecordsWriter};
 use holdfast_host::protocol::{
-    Attempt, Digest, Epoch, HostId, ObjectId, OperatorName, Owner, Partition, RunNumber, Term,
+    Attempt, Digest, Epoch, HostId, ObjectId, OperatorName, Owner, PartitionId, RunNumber, Term,
 };
 use holdfast_host::root::{
     Asking, ChunkName, Column, Known, OperatorMeta, Ownership, Payload, Root, SnapshotId, Staged,
@@ -97,7 +97,7 @@ fn header(operator: &str, partition: i32, run: RunNumber, content: &str) -> Head
     HeadHeader {
         operator: name(operator),
         epoch: E,
-        partition: Partition(partition),
+        partition: PartitionId(partition),
         run,
         attempt: Attempt(1),
         base: Digest::ZERO,
@@ -151,12 +151,12 @@ fn a_root_belongs_to_one_query_with_one_partition_count() {
     root.meta("q", 4, Epoch(9)).expect("still its own");
     refused(
         root.meta("other", 4, Epoch(0)),
-        ErrorKind::TaskCorrupted,
+        ErrorKind::StateMismatch,
         &["query q", "query other", "a root of its own"],
     );
     refused(
         root.meta("q", 8, Epoch(9)),
-        ErrorKind::TaskCorrupted,
+        ErrorKind::StateMismatch,
         &["has 4 partitions", "asks for 8", "another root"],
     );
     fs::write(root.files().join("meta.json"), r#"{"format":9,"new":true}"#).expect("writes");
@@ -178,7 +178,7 @@ fn state_that_is_missing_in_a_later_epoch_is_not_begun_anew() {
     let root = root();
     refused(
         root.meta("q", 4, Epoch(7)),
-        ErrorKind::TaskCorrupted,
+        ErrorKind::StateMismatch,
         &["meta.json is missing", "epoch 7"],
     );
     assert!(!root.files().join("meta.json").exists());
@@ -324,7 +324,7 @@ fn what_an_operator_keeps_is_checked_by_name() {
     for (changed, text) in cases {
         refused(
             root.operator(&join, &changed, RunNumber(2), 1),
-            ErrorKind::TaskCorrupted,
+            ErrorKind::StateMismatch,
             &["operator join", text, "name=..."],
         );
     }
@@ -366,7 +366,7 @@ fn payload_columns_are_added_and_dropped_by_new_versions() {
     let changed = with(vec![column("rate", DataType::Utf8)]);
     refused(
         root.operator(&join, &changed, RunNumber(6), 1),
-        ErrorKind::TaskCorrupted,
+        ErrorKind::StateMismatch,
         &["right column \"rate\" was Float64, is Utf8"],
     );
 }
@@ -535,7 +535,7 @@ fn a_twins_chunks_do_not_mix_and_the_second_ones_are_removed() {
         Staged::Adopted
     );
     let kept = root
-        .head(&name("join"), E, Partition(0), run)
+        .head(&name("join"), E, PartitionId(0), run)
         .expect("reads")
         .expect("is there")
         .header;
@@ -595,7 +595,7 @@ fn an_older_whole_run_must_be_reproduced() {
     let second = claim(&root, "b");
     refused(
         stage(&root, 0, second, "y"),
-        ErrorKind::TaskCorrupted,
+        ErrorKind::StateMismatch,
         &["earlier run (1)", "old code", "holdfast epoch drop "],
     );
     assert_eq!(
@@ -623,7 +623,7 @@ fn under_at_least_once_what_was_staged_first_counts() {
         root.stage(&head, &[], 2, AtLeastOnce).expect("stages")
     };
     let digest = |run| {
-        root.head(&name("join"), E, Partition(0), run)
+        root.head(&name("join"), E, PartitionId(0), run)
             .expect("reads")
             .expect("is there")
             .header
@@ -651,7 +651,7 @@ fn under_at_least_once_what_was_staged_first_counts() {
     };
     refused(
         root.stage(&base, &[], 2, AtLeastOnce),
-        ErrorKind::TaskCorrupted,
+        ErrorKind::StateMismatch,
         &["earlier run (1)"],
     );
 }
@@ -695,7 +695,7 @@ fn a_copy_of_an_older_runs_head_names_that_runs_chunks() {
         (Staged::Written, Staged::Differing(Digest::of(b"first")))
     );
     let copy = root
-        .head(&name("join"), E, Partition(0), RunNumber(2))
+        .head(&name("join"), E, PartitionId(0), RunNumber(2))
         .expect("reads")
         .expect("is there");
     let chunk = root
@@ -712,7 +712,7 @@ fn a_copy_of_an_older_runs_head_names_that_runs_chunks() {
     refused(
         root.chunk(
             &HeadHeader {
-                partition: Partition(1),
+                partition: PartitionId(1),
                 ..copy.header.clone()
             },
             &copy.header.chunks[0],
@@ -729,13 +729,13 @@ fn an_epoch_evaluated_in_part_or_not_at_all_is_an_error() {
     assert_eq!(root.decided(E, 2).expect("nothing there"), None);
     refused(
         root.decided_for(&name("join"), E, 2),
-        ErrorKind::TaskCorrupted,
+        ErrorKind::StateMismatch,
         &["epoch 5", "operator join was not evaluated"],
     );
     stage(&root, 1, run, "x").expect("stages");
     refused(
         root.decided(E, 2),
-        ErrorKind::TaskCorrupted,
+        ErrorKind::StateMismatch,
         &[
             "epoch 5",
             "lacks operator join, partition 0",
@@ -746,7 +746,7 @@ fn an_epoch_evaluated_in_part_or_not_at_all_is_an_error() {
     assert_eq!(root.decided_for(&name("join"), E, 2).expect("decides"), run);
     refused(
         root.decided_for(&name("other"), E, 2),
-        ErrorKind::TaskCorrupted,
+        ErrorKind::StateMismatch,
         &["operator other was not evaluated"],
     );
 }
@@ -762,7 +762,7 @@ fn a_whole_run_that_a_newer_partial_one_contradicts_does_not_decide() {
     refused(stage(&root, 1, first, "x"), ErrorKind::Fenced, &["run 2"]);
     refused(
         root.decided(E, 2),
-        ErrorKind::TaskCorrupted,
+        ErrorKind::StateMismatch,
         &["evaluated only in part", "run 2"],
     );
 }
@@ -777,7 +777,7 @@ fn a_damaged_head_is_named_and_nothing_is_decided_by_it() {
             .join(format!("log/00000000000000000005/join.{partition}.1"))
     };
     let bytes = fs::read(file(0)).expect("reads");
-    let read = || root.head(&name("join"), E, Partition(0), run).map(|_| ());
+    let read = || root.head(&name("join"), E, PartitionId(0), run).map(|_| ());
     fs::write(file(0), &bytes[..bytes.len() / 2]).expect("cuts");
     refused(read(), ErrorKind::Restore, &["join.0.1", "cut or changed"]);
     refused(
@@ -793,7 +793,7 @@ fn a_damaged_head_is_named_and_nothing_is_decided_by_it() {
     );
     let object = ObjectId {
         operator: name("join"),
-        partition: Partition(7),
+        partition: PartitionId(7),
         run,
     };
     assert!(root.head_header(E, &object).expect("reads").is_none());
@@ -824,7 +824,7 @@ fn sparks_logs_are_read_beside_the_state() {
     let root = root();
     refused(
         root.check_spark("q", E),
-        ErrorKind::TaskCorrupted,
+        ErrorKind::StateMismatch,
         &["epoch 5", "state.checkpoint_location"],
     );
     assert_eq!(root.latest_spark_commit().expect("reads"), None);
@@ -841,7 +841,7 @@ fn sparks_logs_are_read_beside_the_state() {
     root.check_spark("q", E).expect("its own");
     refused(
         root.check_spark("other", E),
-        ErrorKind::TaskCorrupted,
+        ErrorKind::StateMismatch,
         &["query other", "query q"],
     );
     assert_eq!(root.latest_spark_commit().expect("reads"), Some(Epoch(4)));
@@ -923,7 +923,7 @@ fn a_snapshot_copies_only_the_files_that_are_not_there() {
     let mut put = |epoch| {
         let id = SnapshotId {
             operator: name("join"),
-            partition: Partition(0),
+            partition: PartitionId(0),
             epoch: Epoch(epoch),
             chain: Digest::of(b"chain"),
         };
@@ -950,7 +950,7 @@ fn a_file_of_a_snapshot_that_was_cut_is_put_again_with_the_next_one() {
     let (root, folder) = (root(), tempfile::tempdir().expect("a folder"));
     let id = |epoch| SnapshotId {
         operator: name("join"),
-        partition: Partition(0),
+        partition: PartitionId(0),
         epoch: Epoch(epoch),
         chain: Digest::of(b"chain"),
     };
@@ -989,7 +989,7 @@ fn own(root: &Root, run: RunNumber, host: &str, others: &[&str]) {
     };
     let asking = Asking {
         operator: &name("join"),
-        partition: Partition(0),
+        partition: PartitionId(0),
         run,
         host: &host,
         gone: &gone,
@@ -1003,7 +1003,7 @@ fn own(root: &Root, run: RunNumber, host: &str, others: &[&str]) {
 #[test]
 fn only_the_owner_in_the_newest_run_removes_snapshots() {
     let (root, folder) = (root(), tempfile::tempdir().expect("a folder"));
-    let (join, partition) = (name("join"), Partition(0));
+    let (join, partition) = (name("join"), PartitionId(0));
     let newest = SnapshotId {
         operator: join.clone(),
         partition,
@@ -1056,7 +1056,7 @@ fn what_a_killed_host_left_of_a_snapshots_files_is_removed_with_an_old_one() {
     if root.path() != root.files() {
         return;
     }
-    let (join, partition) = (name("join"), Partition(0));
+    let (join, partition) = (name("join"), PartitionId(0));
     fs::write(folder.path().join("CURRENT"), "x").expect("writes");
     let id = |epoch| SnapshotId {
         operator: join.clone(),

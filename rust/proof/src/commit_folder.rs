@@ -67,8 +67,8 @@ impl CommitFolder {
     /// Takes away what was not synced; with `entries` names go, and come back, as they were at the
     /// folder's last sync, or (by the seed) those of RocksDB's files alone do: the disk need not
     /// have written names in their order.
-    pub(crate) fn lose(&self, task: &Path, kept: Kept, entries: bool, seed: u64) {
-        let folder = task.join(FOLDER);
+    pub(crate) fn lose(&self, db: &Path, kept: Kept, entries: bool, seed: u64) {
+        let folder = db.join(FOLDER);
         let synced = self.of(std::mem::take);
         let lose = || -> Result<()> {
             if entries && synced.folder != Some(std::fs::metadata(&folder)?.ino()) {

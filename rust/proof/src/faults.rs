@@ -121,7 +121,7 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// For [`holdfast_core::TaskOptions`].
+    /// For [`holdfast_core::DatabaseOptions`].
     pub fn environment(&self) -> Environment {
         // SAFETY: the pointer is alive; the environment is new and has no other owner, and shares
         // in the disk that it needs.

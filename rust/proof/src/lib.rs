@@ -1,10 +1,10 @@
 //! The proof of the store layer's guarantees, as programs: kills, power losses, damage, failpoints,
 //! threads.
 //!
-//! All of them run the same workload: [`World`] is what the stores of a task must hold after
+//! All of them run the same workload: [`World`] is what the stores of a database must hold after
 //! transaction n of a seed, a pure function of both, and it writes the same transactions into a
-//! task. After whatever befell the task, the commit number that the database says it stands at
-//! tells which world to compare it with; what a stop empties is in [`Keeping`].
+//! database. After whatever befell the database, the commit number that the database says it stands
+//! at tells which world to compare it with; what a stop empties is in [`Keeping`].
 //!
 //! A new kind of store takes part by one implementation of [`Subject`] and a line in
 //! [`subject::all`].

@@ -1,8 +1,10 @@
-//! A task at work: transaction after transaction, and what happens to a task between them.
+//! A database at work: transaction after transaction, and what happens to a database between them.
 
 use crate::world::{Fault, Outcome, World};
 use fastrand::Rng;
-use holdfast_core::{Durability, ProcessingGuarantee, StoreSpec, Task, TaskOptions, Transaction};
+use holdfast_core::{
+    Database, DatabaseOptions, Durability, ProcessingGuarantee, StoreSpec, Transaction,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,9 +19,9 @@ pub enum Note {
     Durable(u64),
     /// Something else than a transaction begins.
     Upkeep(&'static str),
-    /// The task is about to be closed, cleanly.
+    /// The database is about to be closed, cleanly.
     Closing,
-    /// The task is open, and a stop from here on is not a clean one.
+    /// The database is open, and a stop from here on is not a clean one.
     Opened,
 }
 
@@ -30,7 +32,7 @@ pub struct Reached {
     pub attempting: u64,
     /// The last commit that nothing may lose.
     pub durable: u64,
-    /// The task was open for certain.
+    /// The database was open for certain.
     pub open: bool,
 }
 
@@ -83,13 +85,13 @@ impl Note {
     }
 }
 
-/// A task, its world, and the notes that it leaves.
+/// A database, its world, and the notes that it leaves.
 pub struct Runner<'a> {
-    /// What the task must hold.
+    /// What the database must hold.
     pub world: World,
-    task: Arc<Task>,
+    db: Arc<Database>,
     path: PathBuf,
-    options: TaskOptions,
+    options: DatabaseOptions,
     rng: Rng,
     /// Views taken earlier, with what they must still hold.
     views: Vec<(Transaction, World)>,
@@ -101,7 +103,7 @@ const SPILLS_AT: i64 = 24 << 10;
 
 /// Options that make a small workload do what a large one does: files are written and merged all
 /// the time.
-pub fn options(durability: Durability) -> TaskOptions {
+pub fn options(durability: Durability) -> DatabaseOptions {
     let small = [
         ("write_buffer_size", "65536"),
         ("target_file_size_base", "65536"),
@@ -111,30 +113,30 @@ pub fn options(durability: Durability) -> TaskOptions {
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
-    TaskOptions {
+    DatabaseOptions {
         durability,
         rocksdb_options,
         uncommitted_max_bytes: SPILLS_AT,
-        ..TaskOptions::default()
+        ..DatabaseOptions::default()
     }
 }
 
 impl<'a> Runner<'a> {
-    /// Opens the task; `world` is what it must hold already. `seed` draws what happens between
+    /// Opens the database; `world` is what it must hold already. `seed` draws what happens between
     /// transactions.
     pub fn open(
         path: &Path,
-        options: TaskOptions,
+        options: DatabaseOptions,
         world: World,
         seed: u64,
         note: &'a mut dyn FnMut(Note),
     ) -> Result<Self, Fault> {
-        let task = Task::open(path, &world.specs(), options.clone())?;
+        let db = Database::open(path, &world.specs(), options.clone())?;
         note(Note::Opened);
         let rng = crate::generator(seed, u64::MAX);
         Ok(Self {
             world,
-            task,
+            db,
             path: path.to_owned(),
             options,
             rng,
@@ -143,16 +145,16 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// The task.
-    pub fn task(&self) -> &Task {
-        &self.task
+    /// The database.
+    pub fn db(&self) -> &Database {
+        &self.db
     }
 
     /// One transaction, and now and then something between it and the one before.
     pub fn step(&mut self) -> Outcome {
         let drawn = self.rng.u8(..40);
         self.upkeep(drawn)?;
-        self.world.commit_next(&self.task, self.note)?;
+        self.world.commit_next(&self.db, self.note)?;
         if self.options.durability == Durability::Sync {
             (self.note)(Note::Durable(self.world.n()));
         }
@@ -164,17 +166,17 @@ impl<'a> Runner<'a> {
         match drawn {
             0 | 1 => {
                 (self.note)(Note::Upkeep("flush"));
-                self.task.flush(true)?;
+                self.db.flush(true)?;
                 (self.note)(Note::Durable(n));
             }
             2 => {
                 (self.note)(Note::Upkeep("flush in the background"));
-                self.task.flush(false)?;
+                self.db.flush(false)?;
             }
             3 => {
                 (self.note)(Note::Upkeep("compaction"));
                 let specs = self.world.specs();
-                self.task
+                self.db
                     .compact(&specs[self.rng.usize(..specs.len())].name)?;
             }
             4 => {
@@ -188,13 +190,13 @@ impl<'a> Runner<'a> {
             }
             // A copy is made past the simulated disk.
             5 if self.options.environment.is_none() => self.checkpoint()?,
-            6 | 7 => self.views.push((self.task.begin()?, self.world.copy())),
+            6 | 7 => self.views.push((self.db.begin()?, self.world.copy())),
             8 | 9 => {
                 for (mut view, world) in self.views.drain(..) {
-                    world.check_view(&self.task, &mut view)?;
+                    world.check_view(&self.db, &mut view)?;
                 }
             }
-            10 => self.world.check(&self.task)?,
+            10 => self.world.check(&self.db)?,
             _ => {}
         }
         Ok(())
@@ -202,7 +204,7 @@ impl<'a> Runner<'a> {
 
     fn reopen(&mut self, specs: &[StoreSpec]) -> Outcome {
         (self.note)(Note::Closing);
-        self.task.close()?;
+        self.db.close()?;
         (self.note)(Note::Durable(self.world.n()));
         self.world.lose(true);
         // Text files do not lie on the simulated disk; and a close that fails between two openings
@@ -210,26 +212,26 @@ impl<'a> Runner<'a> {
         let for_long = specs.iter().any(|spec| !spec.transactional);
         self.options.older_layout =
             for_long && self.options.environment.is_none() && self.rng.u8(..3) == 0;
-        self.task = Task::open(&self.path, specs, self.options.clone())?;
+        self.db = Database::open(&self.path, specs, self.options.clone())?;
         if specs.iter().any(|spec| !spec.transactional) {
             (self.note)(Note::Opened);
         }
-        self.world.check(&self.task)
+        self.world.check(&self.db)
     }
 
     fn checkpoint(&mut self) -> Outcome {
         (self.note)(Note::Upkeep("checkpoint"));
         let copy = self.path.with_extension("checkpoint");
-        Task::destroy(&copy)?;
-        self.task.checkpoint(&copy)?;
-        let task = Task::open(&copy, &self.world.specs(), self.options.clone())?;
-        // The copy of an open task is as one that was not closed.
+        Database::destroy(&copy)?;
+        self.db.checkpoint(&copy)?;
+        let db = Database::open(&copy, &self.world.specs(), self.options.clone())?;
+        // The copy of an open database is as one that was not closed.
         let mut world = self.world.copy();
         world.lose(self.options.guarantee == ProcessingGuarantee::AtLeastOnce);
-        world.check(&task)?;
-        task.close()?;
-        drop(task);
-        Task::destroy(&copy)?;
+        world.check(&db)?;
+        db.close()?;
+        drop(db);
+        Database::destroy(&copy)?;
         Ok(())
     }
 }

@@ -3,12 +3,12 @@
 
 use crate::world::Fault;
 use holdfast_core::{
-    Error, Offset, OffsetChange, StoreKind, StoreSpec, Task, Timestamp, TopicPartition,
+    Database, Error, Offset, OffsetChange, StoreKind, StoreSpec, Timestamp, TopicPartition,
 };
 
 const ROWS: u8 = 20;
 
-/// The task's stores.
+/// The database's stores.
 pub fn specs() -> Vec<StoreSpec> {
     let versioned = StoreKind::Versioned {
         history_retention: 1_000_000,
@@ -28,26 +28,26 @@ fn counter() -> TopicPartition {
 }
 
 /// Stages transaction `n`, and spills it.
-pub fn spill(task: &Task, n: i64) -> Result<(), Error> {
-    let mut tx = task.transaction()?;
+pub fn spill(db: &Database, n: i64) -> Result<(), Error> {
+    let mut tx = db.transaction()?;
     for row in 0..ROWS {
-        task.key_value("kv")?
+        db.key_value("kv")?
             .put(&mut tx, &[row], Some(&n.to_be_bytes()))?;
-        task.versioned("rates")?
+        db.versioned("rates")?
             .put(&mut tx, &[row], Some(&n.to_be_bytes()), Timestamp(n))?;
     }
     tx.spill()
 }
 
 /// Commits transaction `n`.
-pub fn commit(task: &Task, n: i64) -> Result<(), Error> {
-    task.commit(OffsetChange::Set(vec![(counter(), Some(Offset(n)))]))
+pub fn commit(db: &Database, n: i64) -> Result<(), Error> {
+    db.commit(OffsetChange::Set(vec![(counter(), Some(Offset(n)))]))
 }
 
-/// The transaction that the task says it stands at, of which and of those before everything must be
-/// there.
-pub fn last_commit(task: &Task) -> Result<i64, Fault> {
-    let n = task
+/// The transaction that the database says it stands at, of which and of those before everything
+/// must be there.
+pub fn last_commit(db: &Database) -> Result<i64, Fault> {
+    let n = db
         .committed_offset(&counter())?
         .map_or(0, |offset| offset.0);
     let same = |what: String, found: Option<Vec<u8>>, written: i64| {
@@ -62,21 +62,21 @@ pub fn last_commit(task: &Task) -> Result<i64, Fault> {
             ))
         }
     };
-    let mut tx = task.begin()?;
+    let mut tx = db.begin()?;
     for row in 0..ROWS {
-        let found = task
+        let found = db
             .key_value("kv")?
             .get(&mut tx, &[row], |value| value.map(<[u8]>::to_vec))?;
         same(format!("row {row}"), found, n)?;
         for at in 1..=n {
-            let found =
-                task.versioned("rates")?
-                    .get_as_of(&mut tx, &[row], Timestamp(at), |v| {
-                        v.map(|v| v.value.to_vec())
-                    })?;
+            let found = db
+                .versioned("rates")?
+                .get_as_of(&mut tx, &[row], Timestamp(at), |v| {
+                    v.map(|v| v.value.to_vec())
+                })?;
             same(format!("version {row} as of {at}"), found, at)?;
         }
-        let found = task
+        let found = db
             .versioned("rates")?
             .get(&mut tx, &[row], |v| v.map(|v| v.value.to_vec()))?;
         same(format!("newest version {row}"), found, n)?;

@@ -1,20 +1,21 @@
-//! What the stores of a task must hold after transaction n of a seed: a pure function of both, but
-//! for the stores that an unclean stop empties ([`Keeping`]), which hold what was written since.
+//! What the stores of a database must hold after transaction n of a seed: a pure function of both,
+//! but for the stores that an unclean stop empties ([`Keeping`]), which hold what was written
+//! since.
 
 use crate::runner::{Note, Reached};
 use crate::subject::{self, Keeping, Open, Store};
 use fastrand::Rng;
 use holdfast_core::{
-    Commit, Error, Offset, OffsetChange, StoreSpec, Task, TopicPartition, Transaction,
+    Commit, Database, Error, Offset, OffsetChange, StoreSpec, TopicPartition, Transaction,
 };
 use std::collections::BTreeMap;
 
 /// Why a step did not do what the model says.
 #[derive(Debug)]
 pub enum Fault {
-    /// The task answered with an error.
+    /// The database answered with an error.
     Store(Error),
-    /// The task gave a wrong answer.
+    /// The database gave a wrong answer.
     Wrong(String),
 }
 
@@ -138,7 +139,7 @@ impl World {
         self.emptied
     }
 
-    /// The task's stores.
+    /// The database's stores.
     pub fn specs(&self) -> Vec<StoreSpec> {
         self.stores.iter().map(|(store, _)| store.spec()).collect()
     }
@@ -172,7 +173,7 @@ impl World {
     /// The world after transaction `n`, which must not lie behind.
     pub fn advance_to(&mut self, n: u64) {
         while self.n < n {
-            // Without a task nothing can go wrong.
+            // Without a database nothing can go wrong.
             let _ = self.roll_back_something(None);
             let (mut rng, _) = self.begin();
             let _ = self.writes(&mut rng, None, None);
@@ -180,8 +181,8 @@ impl World {
         }
     }
 
-    /// The task was stopped, cleanly or not: what is in memory is gone, and after an unclean stop
-    /// also what was written without transactions (T19).
+    /// The database was stopped, cleanly or not: what is in memory is gone, and after an unclean
+    /// stop also what was written without transactions (T19).
     pub fn lose(&mut self, cleanly: bool) {
         for ((store, offsets), empty) in self.stores.iter_mut().zip(subject::all()) {
             let lost = match store.keeping {
@@ -199,28 +200,28 @@ impl World {
         }
     }
 
-    /// As `lose`, after a stop at any moment; `task` is the one opened behind it. A stop within a
+    /// As `lose`, after a stop at any moment; `db` is the one opened behind it. A stop within a
     /// reopen, between the close and the opening, may have been a clean one.
-    pub fn lose_as_stopped(&mut self, task: &Task, reached: &Reached) {
+    pub fn lose_as_stopped(&mut self, db: &Database, reached: &Reached) {
         let mut cleanly = self.copy();
         cleanly.lose(true);
-        if !reached.open && cleanly.check(task).is_ok() {
+        if !reached.open && cleanly.check(db).is_ok() {
             *self = cleanly;
         } else {
             self.lose(false);
         }
     }
 
-    /// Does the next transaction, in the task and here. After a fault, also after a panic, this
+    /// Does the next transaction, in the database and here. After a fault, also after a panic, this
     /// world is as before, except for what went into stores without transactions.
-    pub fn commit_next(&mut self, task: &Task, note: &mut dyn FnMut(Note)) -> Outcome {
-        self.roll_back_something(Some(task))?;
+    pub fn commit_next(&mut self, db: &Database, note: &mut dyn FnMut(Note)) -> Outcome {
+        self.roll_back_something(Some(db))?;
         let mut next = self.copy();
         let (mut rng, private) = next.begin();
         let n = next.n;
         if private {
-            let mut tx = task.begin()?;
-            next.writes(&mut rng, Some(&mut Open { task, tx: &mut tx }), None)?;
+            let mut tx = db.begin()?;
+            next.writes(&mut rng, Some(&mut Open { db, tx: &mut tx }), None)?;
             let offsets = next.offset_changes(&mut rng);
             let properties = next
                 .property
@@ -229,7 +230,7 @@ impl World {
                 .collect();
             note(Note::Attempting(n));
             self.attempted = Some(Box::new(next));
-            task.commit_transaction(
+            db.commit_transaction(
                 tx,
                 Commit {
                     offsets,
@@ -240,15 +241,15 @@ impl World {
             next.writes(
                 &mut rng,
                 Some(&mut Open {
-                    task,
-                    tx: &mut *task.transaction()?,
+                    db,
+                    tx: &mut *db.transaction()?,
                 }),
                 Some(self),
             )?;
             let offsets = next.offset_changes(&mut rng);
             note(Note::Attempting(n));
             self.attempted = Some(Box::new(next));
-            task.commit(offsets)?;
+            db.commit(offsets)?;
         }
         note(Note::Done(n));
         self.go_forward();
@@ -265,25 +266,25 @@ impl World {
 
     /// Now and then a transaction that is rolled back leaves nothing, but for what was written
     /// without transactions.
-    fn roll_back_something(&mut self, task: Option<&Task>) -> Outcome {
+    fn roll_back_something(&mut self, db: Option<&Database>) -> Outcome {
         let mut rng = crate::generator(self.seed, ROLLED_BACK + self.n);
         if rng.u8(..6) > 0 {
             return Ok(());
         }
         let mut never = self.copy();
         never.n += 1;
-        let Some(task) = task else {
+        let Some(db) = db else {
             return never.writes(&mut rng, None, Some(self));
         };
         never.writes(
             &mut rng,
             Some(&mut Open {
-                task,
-                tx: &mut *task.transaction()?,
+                db,
+                tx: &mut *db.transaction()?,
             }),
             Some(self),
         )?;
-        task.rollback()?;
+        db.rollback()?;
         Ok(())
     }
 
@@ -335,7 +336,7 @@ impl World {
             if let Some(through) = &mut through {
                 let written = open
                     .as_deref_mut()
-                    .map_or(Ok(()), |open| open.task.write_through(open.tx));
+                    .map_or(Ok(()), |open| open.db.write_through(open.tx));
                 if store.keeping == Keeping::Direct {
                     match written {
                         Ok(()) => through.stores[n].0 = store.copy(),
@@ -381,31 +382,31 @@ impl World {
         OffsetChange::Set(changes)
     }
 
-    /// The transaction that a task says it stands at.
-    pub fn transaction_of(task: &Task) -> Result<u64, Fault> {
+    /// The transaction that a database says it stands at.
+    pub fn transaction_of(db: &Database) -> Result<u64, Fault> {
         let store = subject::all()
             .into_iter()
             .find(|store| store.keeping == Keeping::Transactional);
         let offset = store
-            .map(|store| task.store_offset(&store.spec().name, &counter()))
+            .map(|store| db.store_offset(&store.spec().name, &counter()))
             .transpose()?
             .flatten();
         Ok(offset.map_or(0, |offset| offset.0 as u64))
     }
 
-    /// Compares everything that the task has committed: all stores, all offsets, the property.
-    pub fn check(&self, task: &Task) -> Outcome {
+    /// Compares everything that the database has committed: all stores, all offsets, the property.
+    pub fn check(&self, db: &Database) -> Outcome {
         for (store, offsets) in &self.stores {
             let name = store.spec().name;
             for (tp, offset) in offsets {
                 subject::same(
                     || format!("offset of {name} in {tp:?}"),
-                    &task.store_offset(&name, tp)?,
+                    &db.store_offset(&name, tp)?,
                     offset,
                 )?;
             }
         }
-        // The task's own: the least of all stores', and none where one has lost its data.
+        // The database's own: the least of all stores', and none where one has lost its data.
         let all = self.stores.iter().flat_map(|(_, offsets)| offsets);
         let mut least = Offsets::new();
         for (tp, offset) in all {
@@ -418,23 +419,23 @@ impl World {
             .collect();
         subject::same(
             || "offsets".into(),
-            &task.committed_offsets()?.into_iter().collect(),
+            &db.committed_offsets()?.into_iter().collect(),
             &least,
         )?;
         subject::same(
             || "property".into(),
-            &task.property(PROPERTY)?,
+            &db.property(PROPERTY)?,
             &self.property,
         )?;
-        self.check_view(task, &mut task.begin()?)
+        self.check_view(db, &mut db.begin()?)
     }
 
-    /// Compares everything that a view of the task holds.
-    pub fn check_view(&self, task: &Task, view: &mut Transaction) -> Outcome {
+    /// Compares everything that a view of the database holds.
+    pub fn check_view(&self, db: &Database, view: &mut Transaction) -> Outcome {
         self.stores.iter().try_for_each(|(store, _)| {
             store
                 .subject
-                .check(&mut Open { task, tx: view })
+                .check(&mut Open { db, tx: view })
                 .map_err(|fault| fault.of(store))
         })
     }

@@ -2,7 +2,7 @@
 //! answer, never silently an earlier commit.
 
 use holdfast_core::failpoint::{Action, Failpoint};
-use holdfast_core::{Durability, ErrorKind, ProcessingGuarantee, Task, TaskOptions};
+use holdfast_core::{Database, DatabaseOptions, Durability, ErrorKind, ProcessingGuarantee};
 use holdfast_proof::{Fault, Runner, World, directory, generator, impatient, rounds, runner};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -50,8 +50,8 @@ struct Original {
 
 /// Under at-least-once what was written without transactions stays after any stop, so that it can
 /// be compared. Compactions meet what is damaged.
-fn options(durability: Durability) -> TaskOptions {
-    TaskOptions {
+fn options(durability: Durability) -> DatabaseOptions {
+    DatabaseOptions {
         guarantee: ProcessingGuarantee::AtLeastOnce,
         environment: Some(impatient()),
         ..runner::options(durability)
@@ -80,7 +80,7 @@ fn original(path: PathBuf, seed: u64) -> Original {
         runner.step().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     }
     if closed {
-        runner.task().close().expect("a close");
+        runner.db().close().expect("a close");
     }
     let interrupted = !closed && rng.bool();
     if interrupted {
@@ -161,17 +161,17 @@ fn opened(path: &Path, original: &Original) -> Result<Option<String>, String> {
         )),
         wrong => Err(wrong.to_string()),
     };
-    let task = match Task::open(path, &original.world.specs(), options(original.durability)) {
-        Ok(task) => task,
+    let db = match Database::open(path, &original.world.specs(), options(original.durability)) {
+        Ok(db) => db,
         Err(e) => return right(Fault::Store(e)),
     };
-    let answer = World::transaction_of(&task).and_then(|n| {
+    let answer = World::transaction_of(&db).and_then(|n| {
         if n != original.world.n() {
             return Err(Fault::Wrong(format!(
-                "the task silently stands at transaction {n}"
+                "the database silently stands at transaction {n}"
             )));
         }
-        original.world.check(&task)
+        original.world.check(&db)
     });
     answer.map_or_else(right, |()| Ok(None))
 }
@@ -183,7 +183,7 @@ fn damage_is_an_error_or_changes_nothing() {
     let mut seen: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for seed in first..first + places.div_ceil(PLACES_EACH) {
         let dir = directory().expect("a temporary directory");
-        let original = original(dir.path().join("task"), seed);
+        let original = original(dir.path().join("database"), seed);
         let mut rng = generator(seed, 2);
         let kinds: Vec<_> = original.files.keys().cloned().collect();
         for place in 0..PLACES_EACH {
@@ -292,20 +292,20 @@ fn types_of_records(file: &[u8]) -> Vec<usize> {
 fn an_open_ends_whatever_type_a_record_has() {
     const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
     let dir = directory().expect("a temporary directory");
-    let path = dir.path().join("task");
+    let path = dir.path().join("database");
     let mut options = options(Durability::Sync);
     options.uncommitted_max_bytes = -1;
     let mut world = World::new(8);
-    let task = Task::open(&path, &world.specs(), options.clone()).expect("a new database");
+    let db = Database::open(&path, &world.specs(), options.clone()).expect("a new database");
     for n in 0..20 {
         world
-            .commit_next(&task, &mut |_| {})
+            .commit_next(&db, &mut |_| {})
             .unwrap_or_else(|e| panic!("{e}"));
         if n == 10 {
-            task.flush(true).expect("a flush");
+            db.flush(true).expect("a flush");
         }
     }
-    drop(task);
+    drop(db);
     let copy = dir.path().join("copy");
     let mut tried = BTreeMap::<String, u64>::new();
     for file in files_below(&path)
@@ -321,7 +321,7 @@ fn an_open_ends_whatever_type_a_record_has() {
                 .expect("a write");
             let (ends, ended) = std::sync::mpsc::channel();
             let (specs, options, copy) = (world.specs(), options.clone(), copy.clone());
-            std::thread::spawn(move || ends.send(Task::open(&copy, &specs, options).map(drop)));
+            std::thread::spawn(move || ends.send(Database::open(&copy, &specs, options).map(drop)));
             let told = format!("record {record} of {}", file.display());
             let opened = ended
                 .recv_timeout(PATIENCE)
@@ -347,7 +347,7 @@ fn an_open_ends_whatever_type_a_record_has() {
 #[test]
 fn a_manifest_cut_short_is_never_a_state_with_a_hole() {
     let dir = directory().expect("a temporary directory");
-    let path = dir.path().join("task");
+    let path = dir.path().join("database");
     let mut options = options(Durability::Sync);
     // With compactions the older state's files would be gone, and that is noticed anyway.
     options
@@ -356,16 +356,16 @@ fn a_manifest_cut_short_is_never_a_state_with_a_hole() {
     // The other test's failpoint is none of this one's.
     options.uncommitted_max_bytes = -1;
     let mut world = World::new(7);
-    let task = Task::open(&path, &world.specs(), options).expect("a new database");
+    let db = Database::open(&path, &world.specs(), options).expect("a new database");
     for n in 0..25 {
         world
-            .commit_next(&task, &mut |_| {})
+            .commit_next(&db, &mut |_| {})
             .unwrap_or_else(|e| panic!("{e}"));
         if n % 5 == 2 {
-            task.flush(true).expect("a flush");
+            db.flush(true).expect("a flush");
         }
     }
-    drop(task);
+    drop(db);
     world.lose(true);
     let original = Original {
         path,

@@ -1,7 +1,7 @@
 //! A disk that refuses a read, a write or a sync, once or until it is mended: an error that says
 //! so, nothing of it committed, and after a rollback or a reopen everything as it was.
 
-use holdfast_core::{Durability, ErrorKind, Task, TaskOptions};
+use holdfast_core::{Database, DatabaseOptions, Durability, ErrorKind};
 use holdfast_proof::{
     Fault, Faults, Kept, Note, Operation, Reached, Runner, World, directory, generator, rounds,
     runner, spilled,
@@ -28,12 +28,12 @@ fn refuse(seed: u64, counts: &mut Counts) {
     } else {
         Durability::Changelog
     };
-    let options = TaskOptions {
+    let options = DatabaseOptions {
         environment: Some(faults.environment()),
         ..runner::options(durability)
     };
     let dir = directory().expect("a temporary directory");
-    let path = dir.path().join("task");
+    let path = dir.path().join("database");
     let mut world = World::new(seed);
     for error in 0..ERRORS_EACH {
         let operation = [Operation::Read, Operation::Write, Operation::Sync][rng.usize(..3)];
@@ -82,11 +82,11 @@ fn refuse(seed: u64, counts: &mut Counts) {
                     Err(fault) => {
                         refused(fault, "working");
                         counts.refused += 1;
-                        // The state of before the failed call, readable at once; unless the task
-                        // had just been closed.
-                        let open = match runner.task().rollback() {
+                        // The state of before the failed call, readable at once; unless the
+                        // database had just been closed.
+                        let open = match runner.db().rollback() {
                             Ok(()) => {
-                                if World::transaction_of(runner.task())
+                                if World::transaction_of(runner.db())
                                     .is_ok_and(|n| n > runner.world.n())
                                 {
                                     // The commit of a spilled transaction, with its commit file.
@@ -94,7 +94,7 @@ fn refuse(seed: u64, counts: &mut Counts) {
                                 }
                                 runner
                                     .world
-                                    .check(runner.task())
+                                    .check(runner.db())
                                     .unwrap_or_else(|e| panic!("{told}: after the rollback: {e}"));
                                 true
                             }
@@ -112,7 +112,7 @@ fn refuse(seed: u64, counts: &mut Counts) {
                             Ok(()) => {
                                 runner
                                     .world
-                                    .check(runner.task())
+                                    .check(runner.db())
                                     .unwrap_or_else(|e| panic!("{told}: going on: {e}"));
                                 counts.went_on += 1;
                             }
@@ -129,24 +129,24 @@ fn refuse(seed: u64, counts: &mut Counts) {
         );
         // A process that ends, not a machine: what was written is there.
         faults.lose(&path, Kept::All, false, seed);
-        let task = Task::open(&path, &world.specs(), options.clone())
+        let db = Database::open(&path, &world.specs(), options.clone())
             .unwrap_or_else(|e| panic!("{told}: reopened: {:?} {e}", e.kind()));
-        let n = World::transaction_of(&task).unwrap_or_else(|e| panic!("{told}: {e}"));
+        let n = World::transaction_of(&db).unwrap_or_else(|e| panic!("{told}: {e}"));
         let (durable, attempting) = (reached.durable, reached.attempting);
         assert!(
             durable <= n && n <= attempting,
-            "{told}: the task stands at {n}, of {durable} durable and {attempting} attempted"
+            "{told}: the database stands at {n}, of {durable} durable and {attempting} attempted"
         );
         world.advance_to(n);
         // Writes past a transaction that failed are not a matter of the seed alone.
         if let Some(left) = left.filter(|left| !reached.open && left.n() == n) {
             world = left;
         }
-        world.lose_as_stopped(&task, &reached);
+        world.lose_as_stopped(&db, &reached);
         world
-            .check(&task)
+            .check(&db)
             .unwrap_or_else(|e| panic!("{told}: reopened at {n}: {e}"));
-        task.close().unwrap_or_else(|e| panic!("{told}: {e}"));
+        db.close().unwrap_or_else(|e| panic!("{told}: {e}"));
         world.lose(true);
         counts.came_back += 1;
     }
@@ -173,12 +173,12 @@ fn refuse_closes(durability: Durability, operation: Operation) -> u64 {
     for after in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233] {
         let told = format!("{operation:?} {after} from the close on; {durability:?}");
         let faults = Faults::default();
-        let options = TaskOptions {
+        let options = DatabaseOptions {
             environment: Some(faults.environment()),
             ..runner::options(durability)
         };
         let dir = directory().expect("a temporary directory");
-        let path = dir.path().join("task");
+        let path = dir.path().join("database");
         let mut reached = Reached::default();
         let mut note = |note| reached.note(note);
         let mut runner = Runner::open(&path, options.clone(), World::new(after), after, &mut note)
@@ -188,7 +188,7 @@ fn refuse_closes(durability: Durability, operation: Operation) -> u64 {
             .unwrap_or_else(|e| panic!("{told}: {e}"));
         let last = runner.world.n();
         faults.fail(operation, after, true);
-        let closed = runner.task().close();
+        let closed = runner.db().close();
         let met = faults.failed() > 0;
         faults.heal();
         let is_refused = closed.is_err();
@@ -202,32 +202,32 @@ fn refuse_closes(durability: Durability, operation: Operation) -> u64 {
             refused += 1;
         }
         runner
-            .task()
+            .db()
             .close()
             .unwrap_or_else(|e| panic!("{told}: closed again: {e}"));
-        let error = runner.task().begin().err().map(|e| e.kind());
+        let error = runner.db().begin().err().map(|e| e.kind());
         assert_eq!(error, Some(ErrorKind::StoreClosed), "{told}");
         drop(runner);
         // The stop may count as a clean one or not: the marker that tells may have been removed.
         reached.note(Note::Closing);
         faults.lose(&path, Kept::All, false, after);
         let mut world = World::new(after);
-        let task = Task::open(&path, &world.specs(), options)
+        let db = Database::open(&path, &world.specs(), options)
             .unwrap_or_else(|e| panic!("{told}: reopened: {e}"));
-        let n = World::transaction_of(&task).unwrap_or_else(|e| panic!("{told}: {e}"));
+        let n = World::transaction_of(&db).unwrap_or_else(|e| panic!("{told}: {e}"));
         let least = if is_refused { reached.durable } else { last };
         assert!(
             least <= n && n <= last,
-            "{told}: the task stands at {n}, of {least} durable and {last} attempted"
+            "{told}: the database stands at {n}, of {least} durable and {last} attempted"
         );
         world.advance_to(n);
         if is_refused {
-            world.lose_as_stopped(&task, &reached);
+            world.lose_as_stopped(&db, &reached);
         } else {
             world.lose(true);
         }
         world
-            .check(&task)
+            .check(&db)
             .unwrap_or_else(|e| panic!("{told}: reopened at {n}: {e}"));
         if !met {
             break;
@@ -253,26 +253,26 @@ fn a_close_that_the_disk_refuses_is_an_error_and_loses_nothing() {
 /// succeeded.
 fn refused_commit(
     path: &Path,
-    options: &TaskOptions,
+    options: &DatabaseOptions,
     faults: &Faults,
     (operation, after, keeps_failing): (Operation, u64, bool),
 ) -> bool {
-    let task = Task::open(path, &spilled::specs(), options.clone()).expect("a new database");
-    spilled::spill(&task, 1)
-        .and_then(|()| spilled::commit(&task, 1))
-        .and_then(|()| spilled::spill(&task, 2))
+    let db = Database::open(path, &spilled::specs(), options.clone()).expect("a new database");
+    spilled::spill(&db, 1)
+        .and_then(|()| spilled::commit(&db, 1))
+        .and_then(|()| spilled::spill(&db, 2))
         .expect("nothing fails yet");
     faults.fail(operation, after, keeps_failing);
-    let committed = spilled::commit(&task, 2).is_ok();
+    let committed = spilled::commit(&db, 2).is_ok();
     faults.heal();
-    if after % 2 == 1 && task.rollback().is_ok() {
-        let n = spilled::last_commit(&task).expect("after the rollback");
+    if after % 2 == 1 && db.rollback().is_ok() {
+        let n = spilled::last_commit(&db).expect("after the rollback");
         assert!(
             n == 2 || !committed && n == 1,
-            "the rolled back task stands at {n}"
+            "the rolled back database stands at {n}"
         );
     }
-    drop(task);
+    drop(db);
     faults.lose(path, Kept::All, false, after);
     committed
 }
@@ -289,7 +289,7 @@ fn refuse_commits(durability: Durability, operation: Operation, keeps_failing: b
             Faults::default(),
             directory().expect("a temporary directory"),
         );
-        let options = TaskOptions {
+        let options = DatabaseOptions {
             environment: Some(faults.environment()),
             ..runner::options(durability)
         };
@@ -299,12 +299,12 @@ fn refuse_commits(durability: Durability, operation: Operation, keeps_failing: b
             &faults,
             (operation, after, keeps_failing),
         );
-        let task = Task::open(dir.path(), &spilled::specs(), options)
+        let db = Database::open(dir.path(), &spilled::specs(), options)
             .unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
-        let n = spilled::last_commit(&task).unwrap_or_else(|e| panic!("{told}: {e}"));
+        let n = spilled::last_commit(&db).unwrap_or_else(|e| panic!("{told}: {e}"));
         assert!(
             n == 2 || !committed && n == 1,
-            "{told}: the task stands at {n}"
+            "{told}: the database stands at {n}"
         );
         if !committed && n == 2 {
             forward = Some(after);
@@ -327,23 +327,23 @@ fn refuse_recoveries(durability: Durability, operation: Operation, at_commit: u6
             Faults::default(),
             directory().expect("a temporary directory"),
         );
-        let options = TaskOptions {
+        let options = DatabaseOptions {
             environment: Some(faults.environment()),
             ..runner::options(durability)
         };
         refused_commit(dir.path(), &options, &faults, (operation, at_commit, true));
         let before = faults.failed();
         faults.fail(operation, after, true);
-        match Task::open(dir.path(), &spilled::specs(), options.clone()) {
-            Ok(task) => drop(task),
+        match Database::open(dir.path(), &spilled::specs(), options.clone()) {
+            Ok(db) => drop(db),
             Err(e) => assert_eq!(e.kind(), ErrorKind::Io, "{told}: {e}"),
         }
         faults.heal();
         faults.lose(dir.path(), Kept::All, false, after);
-        let task = Task::open(dir.path(), &spilled::specs(), options)
+        let db = Database::open(dir.path(), &spilled::specs(), options)
             .unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
         assert_eq!(
-            spilled::last_commit(&task).unwrap_or_else(|e| panic!("{told}: {e}")),
+            spilled::last_commit(&db).unwrap_or_else(|e| panic!("{told}: {e}")),
             2,
             "{told}"
         );

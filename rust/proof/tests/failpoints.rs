@@ -1,8 +1,8 @@
 //! Every named point of the engine hit with an error, a panic and an abort: what was committed is
-//! there, whole, and the task goes on where it can.
+//! there, whole, and the database goes on where it can.
 
 use holdfast_core::failpoint::{Action, Failpoint};
-use holdfast_core::{Durability, ErrorKind, Task};
+use holdfast_core::{Database, Durability, ErrorKind};
 use holdfast_proof::{Fault, Note, Reached, Runner, World, directory, generator, rounds, runner};
 use std::num::NonZero;
 use std::os::unix::process::ExitStatusExt;
@@ -102,7 +102,7 @@ fn durability(seed: u64) -> Durability {
 
 fn proven(seed: u64, point: Failpoint, action: Action) -> Result<(), String> {
     let dir = directory().map_err(|e| e.to_string())?;
-    let path = dir.path().join("task");
+    let path = dir.path().join("database");
     // A panic in a callback of RocksDB's ends the process.
     let dies =
         action == Action::Abort || (action == Action::Panic && point == Failpoint::InCompaction);
@@ -130,21 +130,21 @@ fn passed(seed: u64, point: Failpoint) -> u32 {
 /// Reopens and compares; the world that the database stands at.
 fn reopened(path: &Path, seed: u64, reached: &Reached) -> Result<World, String> {
     let mut world = World::new(seed);
-    let task = Task::open(path, &world.specs(), runner::options(durability(seed)))
+    let db = Database::open(path, &world.specs(), runner::options(durability(seed)))
         .map_err(|e| format!("reopened: {e}"))?;
-    let n = World::transaction_of(&task).map_err(|e| e.to_string())?;
+    let n = World::transaction_of(&db).map_err(|e| e.to_string())?;
     if n < reached.durable || n > reached.attempting {
         return Err(format!(
-            "reopened: the task stands at {n}, of {} durable and {} attempted",
+            "reopened: the database stands at {n}, of {} durable and {} attempted",
             reached.durable, reached.attempting
         ));
     }
     world.advance_to(n);
-    world.lose_as_stopped(&task, reached);
+    world.lose_as_stopped(&db, reached);
     world
-        .check(&task)
+        .check(&db)
         .map_err(|e| format!("reopened at {n}: {e}"))?;
-    task.close().map_err(|e| e.to_string())?;
+    db.close().map_err(|e| e.to_string())?;
     world.lose(true);
     Ok(world)
 }
@@ -153,7 +153,7 @@ fn steps(runner: &mut Runner<'_>, count: u64) -> Result<(), Fault> {
     (0..count).try_for_each(|_| runner.step())
 }
 
-/// An error or a panic: the task goes on after a rollback, or where it cannot, after a reopen.
+/// An error or a panic: the database goes on after a rollback, or where it cannot, after a reopen.
 fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(), String> {
     let mut reached = Reached::default();
     let mut note = |note| reached.note(note);
@@ -206,11 +206,12 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
             Ok(None) => return Err("the point hit, and nobody was told".to_owned()),
             Err(_) => {}
         }
-        // A panic behind a write leaves a task that does not know of it, until it is opened again.
+        // A panic behind a write leaves a database that does not know of it, until it is opened
+        // again.
         let unknown = action == Action::Panic
             && matches!(point, Failpoint::AfterCommit | Failpoint::BeforeExpiry);
-        let healed = match runner.task().rollback() {
-            // The point was hit while the task was being opened again.
+        let healed = match runner.db().rollback() {
+            // The point was hit while the database was being opened again.
             Err(error) if error.kind() == ErrorKind::StoreClosed => false,
             Err(error) => return Err(format!("rollback: {error}")),
             Ok(()) => !unknown,
@@ -218,7 +219,7 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
         if healed && stopped_late {
             // The commit of a spilled transaction has happened with its commit file: a rollback
             // ends it.
-            let n = World::transaction_of(runner.task()).map_err(|e| e.to_string())?;
+            let n = World::transaction_of(runner.db()).map_err(|e| e.to_string())?;
             if n == runner.world.n() + 1 {
                 runner.world.go_forward();
             }
@@ -229,11 +230,11 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
         if healed {
             runner
                 .world
-                .check(runner.task())
+                .check(runner.db())
                 .map_err(|e| format!("after the rollback: {e}"))?;
             if action == Action::Error {
                 // Of what failed nothing is in the files either.
-                runner.task().flush(true).map_err(|e| e.to_string())?;
+                runner.db().flush(true).map_err(|e| e.to_string())?;
                 exactly = Some(runner.world.n());
             }
         }
@@ -241,7 +242,7 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
             steps(&mut runner, STEPS).map_err(|e| format!("going on: {e}"))?;
             runner
                 .world
-                .check(runner.task())
+                .check(runner.db())
                 .map_err(|e| format!("going on: {e}"))?;
         }
         went_on = healed && action == Action::Panic;
@@ -266,7 +267,7 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
     )
     .map_err(|e| e.to_string())?;
     steps(&mut runner, STEPS)
-        .and_then(|()| runner.world.check(runner.task()))
+        .and_then(|()| runner.world.check(runner.db()))
         .map_err(|e| format!("going on: {e}"))
 }
 

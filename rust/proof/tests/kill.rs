@@ -10,7 +10,7 @@
 //! `make crash N=1000` runs as many kills as one likes and goes on where it was stopped.
 
 use holdfast_core::failpoint::{Action, Failpoint};
-use holdfast_core::{Durability, ErrorKind, Task};
+use holdfast_core::{Database, Durability, ErrorKind};
 use holdfast_proof::{Note, Reached, Runner, World, directory, generator, rounds, runner};
 use std::fs::OpenOptions;
 use std::io::{BufRead, Write};
@@ -162,7 +162,7 @@ fn child(path: &Path, seed: u64, kill: u64, world: World) -> ExitCode {
         &mut note,
     )
     .and_then(|mut runner| {
-        runner.world.check(runner.task())?;
+        runner.world.check(runner.db())?;
         if let Moment::AfterStart(delay) = moment {
             die_after(delay);
         }
@@ -237,12 +237,12 @@ fn live(path: &Path, seed: u64, kills: u64) -> Result<u64, String> {
         if reached.open {
             // What an unclean stop left of a store without transactions is in doubt, and with
             // transactions nothing may be (T19).
-            match Task::open(
+            match Database::open(
                 path,
                 &world.transactional_specs(),
                 runner::options(durability(seed)),
             ) {
-                Err(e) if e.kind() == ErrorKind::TaskCorrupted => {}
+                Err(e) if e.kind() == ErrorKind::StateMismatch => {}
                 Err(e) => {
                     return Err(format!(
                         "{told}: opened with transactions: {:?} {e}",
@@ -256,24 +256,24 @@ fn live(path: &Path, seed: u64, kills: u64) -> Result<u64, String> {
                 }
             }
         }
-        let task = Task::open(path, &world.specs(), runner::options(durability(seed)))
+        let db = Database::open(path, &world.specs(), runner::options(durability(seed)))
             .map_err(|e| format!("{told}: {:?} {e}", e.kind()))?;
-        let n = World::transaction_of(&task).map_err(|e| format!("{told}: {e}"))?;
+        let n = World::transaction_of(&db).map_err(|e| format!("{told}: {e}"))?;
         if n < reached.durable || n > reached.attempting {
-            return Err(format!("{told}: the task stands at {n}"));
+            return Err(format!("{told}: the database stands at {n}"));
         }
         world.advance_to(n);
-        world.lose_as_stopped(&task, &reached);
+        world.lose_as_stopped(&db, &reached);
         world
-            .check(&task)
+            .check(&db)
             .map_err(|e| format!("{told}: at {n}: {e}"))?;
         // Half of the time the next child finds what the recovery left, not what a close wrote.
         let cleanly = generator(seed, (1 << 58) + kill).bool();
         world.lose(cleanly);
         if cleanly {
-            task.close().map_err(|e| format!("{told}: {e}"))?;
+            db.close().map_err(|e| format!("{told}: {e}"))?;
         } else if durability(seed) == Durability::Changelog {
-            task.flush(true).map_err(|e| format!("{told}: {e}"))?;
+            db.flush(true).map_err(|e| format!("{told}: {e}"))?;
         }
     }
     Ok(kills)
@@ -335,7 +335,7 @@ fn parent() -> ExitCode {
                         Err(why) => return fail(format!("no folder to work in: {why}")),
                     };
                     let kills = if only.is_some() { wanted } else { KILLS_EACH };
-                    match live(&dir.path().join("task"), seed, kills) {
+                    match live(&dir.path().join("database"), seed, kills) {
                         Ok(kills) => {
                             let before = done.fetch_add(kills, Ordering::Relaxed);
                             if (before + kills) * 10 / wanted > before * 10 / wanted {

@@ -1,6 +1,6 @@
 //! A machine loses its power in the middle of anything: what was committed must be there, whole.
 
-use holdfast_core::{Durability, Task, TaskOptions};
+use holdfast_core::{Database, DatabaseOptions, Durability};
 use holdfast_proof::{
     Fault, Faults, Kept, Reached, Runner, World, directory, generator, rounds, runner, spilled,
 };
@@ -10,7 +10,13 @@ use std::path::Path;
 const LOSSES_EACH: u64 = 4;
 
 /// Works until the power goes; how far it came.
-fn work(path: &Path, options: &TaskOptions, world: &World, faults: &Faults, seed: u64) -> Reached {
+fn work(
+    path: &Path,
+    options: &DatabaseOptions,
+    world: &World,
+    faults: &Faults,
+    seed: u64,
+) -> Reached {
     let mut reached = Reached::start(world.n());
     let mut note = |note| reached.note(note);
     let stopped = Runner::open(path, options.clone(), world.copy(), seed, &mut note).and_then(
@@ -36,12 +42,12 @@ fn lose_power(seed: u64) {
     } else {
         Durability::Changelog
     };
-    let options = TaskOptions {
+    let options = DatabaseOptions {
         environment: Some(faults.environment()),
         ..runner::options(durability)
     };
     let dir = directory().expect("a temporary directory");
-    let path = dir.path().join("task");
+    let path = dir.path().join("database");
     let mut world = World::new(seed);
     for loss in 0..LOSSES_EACH {
         // Few operations hit the opening and the recovery, many the work.
@@ -56,25 +62,25 @@ fn lose_power(seed: u64) {
              {reached:?}"
         );
 
-        let task = Task::open(&path, &world.specs(), options.clone())
+        let db = Database::open(&path, &world.specs(), options.clone())
             .unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
-        let n = World::transaction_of(&task).unwrap_or_else(|e| panic!("{told}: {e}"));
+        let n = World::transaction_of(&db).unwrap_or_else(|e| panic!("{told}: {e}"));
         assert!(
             reached.durable <= n && n <= reached.attempting,
-            "{told}: the task stands at {n}"
+            "{told}: the database stands at {n}"
         );
         world.advance_to(n);
-        world.lose_as_stopped(&task, &reached);
+        world.lose_as_stopped(&db, &reached);
         world
-            .check(&task)
+            .check(&db)
             .unwrap_or_else(|e| panic!("{told}: at {n}: {e}"));
         // Half of the time the next loss finds what the recovery left, not what a close wrote.
         let cleanly = rng.bool();
         world.lose(cleanly);
         if cleanly {
-            task.close().unwrap_or_else(|e| panic!("{told}: {e}"));
+            db.close().unwrap_or_else(|e| panic!("{told}: {e}"));
         } else if durability == Durability::Changelog {
-            task.flush(true).unwrap_or_else(|e| panic!("{told}: {e}"));
+            db.flush(true).unwrap_or_else(|e| panic!("{told}: {e}"));
         }
     }
 }
@@ -99,28 +105,28 @@ fn lose_power_in_a_commit(durability: Durability, kept: Kept, entries: bool, see
             Faults::default(),
             directory().expect("a temporary directory"),
         );
-        let options = TaskOptions {
+        let options = DatabaseOptions {
             environment: Some(faults.environment()),
             ..runner::options(durability)
         };
-        let task =
-            Task::open(dir.path(), &spilled::specs(), options.clone()).expect("a new database");
-        spilled::spill(&task, 1)
-            .and_then(|()| spilled::commit(&task, 1))
-            .and_then(|()| spilled::spill(&task, 2))
+        let db =
+            Database::open(dir.path(), &spilled::specs(), options.clone()).expect("a new database");
+        spilled::spill(&db, 1)
+            .and_then(|()| spilled::commit(&db, 1))
+            .and_then(|()| spilled::spill(&db, 2))
             .expect("there is power");
         faults.power_off_after(after);
-        let committed = spilled::commit(&task, 2).is_ok();
+        let committed = spilled::commit(&db, 2).is_ok();
         let ended = faults.powered();
         faults.power_off();
-        drop(task);
+        drop(db);
         faults.lose(dir.path(), kept, entries, seed);
-        let task = Task::open(dir.path(), &spilled::specs(), options)
+        let db = Database::open(dir.path(), &spilled::specs(), options)
             .unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
-        let n = spilled::last_commit(&task).unwrap_or_else(|e| panic!("{told}: {e}"));
+        let n = spilled::last_commit(&db).unwrap_or_else(|e| panic!("{told}: {e}"));
         assert!(
             n == 2 || !committed && n == 1,
-            "{told}: the task stands at {n}"
+            "{told}: the database stands at {n}"
         );
         if ended {
             // About 60; what RocksDB writes in the background comes earlier or later.

@@ -3,8 +3,8 @@
 
 use holdfast_core::rocks::{SharedMemory, configure_shared_memory};
 use holdfast_core::{
-    Durability, ErrorKind, OffsetChange, Op, Result, Step, StoreKind, StoreSpec, Task, TaskOptions,
-    Timestamp, Transaction, WindowPut,
+    Database, DatabaseOptions, Durability, ErrorKind, OffsetChange, Op, Result, Step, StoreKind,
+    StoreSpec, Timestamp, Transaction, WindowPut,
 };
 use holdfast_proof::{Faults, Operation, directory, runner, subject};
 use std::fmt::Write;
@@ -38,18 +38,18 @@ fn specs() -> [StoreSpec; 3] {
 }
 
 /// Writes every second key of all stores, and deletes some rows of the others.
-fn write(task: &Task, parity: u8) {
+fn write(db: &Database, parity: u8) {
     let (plain, versions, windows) = (
-        task.key_value("plain"),
-        task.versioned("versions"),
-        task.window("windows"),
+        db.key_value("plain"),
+        db.versioned("versions"),
+        db.window("windows"),
     );
     let (plain, versions, windows) = (
         plain.expect("a store"),
         versions.expect("a store"),
         windows.expect("a store"),
     );
-    let mut tx = task.transaction().expect("a transaction");
+    let mut tx = db.transaction().expect("a transaction");
     for key in (0..KEYS).filter(|key| key % 2 == parity) {
         let name = [b'k', key];
         for n in 0..VERSIONS {
@@ -84,11 +84,11 @@ fn write(task: &Task, parity: u8) {
     }
 }
 
-type Read = fn(&Task, &mut Transaction) -> Result<String>;
+type Read = fn(&Database, &mut Transaction) -> Result<String>;
 
-fn plain_rows(task: &Task, tx: &mut Transaction, reverse: bool) -> Result<String> {
+fn plain_rows(db: &Database, tx: &mut Transaction, reverse: bool) -> Result<String> {
     let mut rows = String::new();
-    task.key_value("plain")?
+    db.key_value("plain")?
         .range(tx, None, None, reverse)?
         .for_each(&mut |key, value| {
             let _ = write!(rows, "{key:?} {} ", value.len());
@@ -113,32 +113,31 @@ fn version_rows(mut scan: holdfast_core::VersionScan) -> Result<String> {
 }
 
 const READS: [(&str, Read); 9] = [
-    ("all rows", |task, tx| plain_rows(task, tx, false)),
-    ("all rows backward", |task, tx| plain_rows(task, tx, true)),
-    ("gets", |task, tx| {
+    ("all rows", |db, tx| plain_rows(db, tx, false)),
+    ("all rows backward", |db, tx| plain_rows(db, tx, true)),
+    ("gets", |db, tx| {
         let mut rows = String::new();
         for key in 0..KEYS {
-            task.key_value("plain")?
-                .get(tx, &[b'k', key, 20], |value| {
-                    let _ = write!(rows, "{:?} ", value.map(<[u8]>::len));
-                })?;
+            db.key_value("plain")?.get(tx, &[b'k', key, 20], |value| {
+                let _ = write!(rows, "{:?} ", value.map(<[u8]>::len));
+            })?;
         }
         Ok(rows)
     }),
-    ("gets in a batch", |task, tx| {
+    ("gets in a batch", |db, tx| {
         let keys: Vec<_> = (0..KEYS).map(|key| [b'k', key, 20]).collect();
         let keys: Vec<_> = keys.iter().map(|key| key.as_slice()).collect();
         let mut rows = vec![None; keys.len()];
-        task.key_value("plain")?
+        db.key_value("plain")?
             .get_batch(tx, &keys, |n, value| rows[n] = value.map(<[u8]>::len))?;
         Ok(format!("{rows:?}"))
     }),
     // One version of each key, and then on to the next key.
-    ("a scan as of a moment", |task, tx| {
-        version_rows(task.versioned("versions")?.scan(tx, Some(Timestamp(90)))?)
+    ("a scan as of a moment", |db, tx| {
+        version_rows(db.versioned("versions")?.scan(tx, Some(Timestamp(90)))?)
     }),
-    ("all versions", |task, tx| {
-        version_rows(task.versioned("versions")?.versions_range(
+    ("all versions", |db, tx| {
+        version_rows(db.versioned("versions")?.versions_range(
             tx,
             None,
             None,
@@ -147,29 +146,25 @@ const READS: [(&str, Read); 9] = [
         )?)
     }),
     // Near the first version, so that many newer ones are walked over.
-    ("gets as of a moment", |task, tx| {
+    ("gets as of a moment", |db, tx| {
         let mut rows = String::new();
         for key in 0..KEYS {
             for at in [1, 6, 7] {
-                task.versioned("versions")?.get_as_of(
-                    tx,
-                    &[b'k', key],
-                    Timestamp(at),
-                    |found| {
+                db.versioned("versions")?
+                    .get_as_of(tx, &[b'k', key], Timestamp(at), |found| {
                         let _ = write!(
                             rows,
                             "{:?} ",
                             found.map(|v| (v.value.len(), v.timestamp, v.valid_to))
                         );
-                    },
-                )?;
+                    })?;
             }
         }
         Ok(rows)
     }),
-    ("where a key changes", |task, tx| {
+    ("where a key changes", |db, tx| {
         let mut rows = String::new();
-        let table = task.versioned("versions")?;
+        let table = db.versioned("versions")?;
         for key in 0..KEYS {
             let _ = write!(
                 rows,
@@ -185,10 +180,10 @@ const READS: [(&str, Read); 9] = [
         Ok(rows)
     }),
     // A few keys of many: the others are passed over by seeks.
-    ("windows of some keys", |task, tx| {
+    ("windows of some keys", |db, tx| {
         let mut rows = String::new();
         let (low, high) = ([b'k', 9], [b'k', 12]);
-        let mut scan = task.window("windows")?.fetch_range(
+        let mut scan = db.window("windows")?.fetch_range(
             tx,
             Some(&low),
             Some(&high),
@@ -213,7 +208,7 @@ const READS: [(&str, Read); 9] = [
 /// Refuses the reads that an answer takes, one at a time.
 fn refuse_each(spills_at: i64) {
     let faults = Faults::default();
-    let mut options = TaskOptions {
+    let mut options = DatabaseOptions {
         environment: Some(faults.environment()),
         ..runner::options(Durability::Changelog)
     };
@@ -227,23 +222,24 @@ fn refuse_each(spills_at: i64) {
         .rocksdb_options
         .push(("compression".into(), "kNoCompression".into()));
     let dir = directory().expect("a temporary directory");
-    let task = Task::open(&dir.path().join("task"), &specs(), options).expect("a new database");
-    write(&task, 0);
-    task.commit(OffsetChange::Keep).expect("a commit");
-    task.flush(true).expect("a flush");
-    write(&task, 1);
+    let db =
+        Database::open(&dir.path().join("database"), &specs(), options).expect("a new database");
+    write(&db, 0);
+    db.commit(OffsetChange::Keep).expect("a commit");
+    db.flush(true).expect("a flush");
+    write(&db, 1);
     assert_eq!(
-        task.transaction().expect("a transaction").has_spilled(),
+        db.transaction().expect("a transaction").has_spilled(),
         spills_at >= 0
     );
     for (what, read) in READS {
-        let mut tx = task.transaction().expect("a transaction").reader();
-        let whole = read(&task, &mut tx).unwrap_or_else(|e| panic!("{what}: {e}"));
+        let mut tx = db.transaction().expect("a transaction").reader();
+        let whole = read(&db, &mut tx).unwrap_or_else(|e| panic!("{what}: {e}"));
         let mut refused = 0;
         let (mut n, mut attempts) = (0, 0);
         loop {
             // The cache keeps what a batch read until something else is read.
-            task.key_value("plain")
+            db.key_value("plain")
                 .and_then(|store| store.get(&mut tx, b"k\0\0", |_| ()))
                 .expect("a read");
             let before = faults.failed();
@@ -251,9 +247,9 @@ fn refuse_each(spills_at: i64) {
             // Half of the reads go on with cursors that have met an error.
             attempts += 1;
             if attempts % 2 == 0 {
-                tx = task.transaction().expect("a transaction").reader();
+                tx = db.transaction().expect("a transaction").reader();
             }
-            let found = read(&task, &mut tx);
+            let found = read(&db, &mut tx);
             faults.heal();
             match found {
                 Ok(found) => assert!(
@@ -274,7 +270,7 @@ fn refuse_each(spills_at: i64) {
         }
         println!("{what}, spilled: {}: {refused} errors", spills_at >= 0);
         assert!(refused > 0, "{what}: the disk was not read");
-        let again = read(&task, &mut tx)
+        let again = read(&db, &mut tx)
             .unwrap_or_else(|e| panic!("{what}, once the disk is well again: {e}"));
         assert!(
             again == whole,

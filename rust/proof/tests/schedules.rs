@@ -3,8 +3,8 @@
 //! fails is printed, and `SCHEDULE_SEED` repeats the run.
 
 use holdfast_core::{
-    ErrorKind, KeyValueStore, OffsetChange, Result, Step, StoreKind, StoreSpec, Task, TaskOptions,
-    Timestamp, Transaction,
+    Database, DatabaseOptions, ErrorKind, KeyValueStore, OffsetChange, Result, Step, StoreKind,
+    StoreSpec, Timestamp, Transaction,
 };
 use holdfast_proof::rounds;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
@@ -15,7 +15,7 @@ const ACCOUNTS: u8 = 3;
 const EACH: u8 = 10;
 const RETENTION: i64 = 2;
 
-fn open() -> Arc<Task> {
+fn open() -> Arc<Database> {
     let history = StoreKind::Versioned {
         history_retention: RETENTION,
         segment_interval: 1,
@@ -25,19 +25,20 @@ fn open() -> Arc<Task> {
         StoreSpec::new("right", StoreKind::KeyValue),
         StoreSpec::new("history", history),
     ];
-    let task = Task::open_in_memory(&specs, TaskOptions::default()).expect("a task in memory");
-    let mut tx = task.transaction().expect("a transaction");
+    let db =
+        Database::open_in_memory(&specs, DatabaseOptions::default()).expect("a database in memory");
+    let mut tx = db.transaction().expect("a transaction");
     for n in 0..ACCOUNTS {
         for name in ["left", "right"] {
-            task.key_value(name)
+            db.key_value(name)
                 .expect("a store")
                 .put(&mut tx, &[n], Some(&[EACH]))
                 .expect("a put");
         }
     }
     drop(tx);
-    task.commit(OffsetChange::Keep).expect("a commit");
-    task
+    db.commit(OffsetChange::Keep).expect("a commit");
+    db
 }
 
 fn amount(store: &KeyValueStore, tx: &mut Transaction, n: u8) -> Result<u8> {
@@ -45,24 +46,24 @@ fn amount(store: &KeyValueStore, tx: &mut Transaction, n: u8) -> Result<u8> {
 }
 
 /// One of money from each account on the left to the right, and what time it is.
-fn transfer(task: &Task, tx: &mut Transaction, at: i64) -> Result<()> {
-    let (left, right) = (task.key_value("left")?, task.key_value("right")?);
+fn transfer(db: &Database, tx: &mut Transaction, at: i64) -> Result<()> {
+    let (left, right) = (db.key_value("left")?, db.key_value("right")?);
     for n in 0..ACCOUNTS {
         let (from, to) = (amount(&left, tx, n)? - 1, amount(&right, tx, n)? + 1);
         left.put(tx, &[n], Some(&[from]))?;
         right.put(tx, &[n], Some(&[to]))?;
     }
-    task.versioned("history")?
+    db.versioned("history")?
         .put(tx, b"clock", Some(&[at as u8]), Timestamp(at))
         .map(drop)
 }
 
 /// Money on the left and on the right, by scans; all accounts of a side have the same.
-fn totals(task: &Task, view: &mut Transaction) -> Result<(u8, u8)> {
+fn totals(db: &Database, view: &mut Transaction) -> Result<(u8, u8)> {
     let mut sides = [0; 2];
     for (side, name) in sides.iter_mut().zip(["left", "right"]) {
         let mut amounts = Vec::new();
-        task.key_value(name)?
+        db.key_value(name)?
             .range(view, None, None, false)?
             .for_each(&mut |_, value| {
                 amounts.push(value[0]);
@@ -78,10 +79,10 @@ fn totals(task: &Task, view: &mut Transaction) -> Result<(u8, u8)> {
 }
 
 /// Looks at a view twice, with everybody else at work in between.
-fn look(task: &Task, mut view: Transaction, returned: u64) -> Result<()> {
-    let seen = totals(task, &mut view)?;
+fn look(db: &Database, mut view: Transaction, returned: u64) -> Result<()> {
+    let seen = totals(db, &mut view)?;
     assert_eq!(seen.0 + seen.1, 2 * EACH, "money made or lost");
-    let time = task
+    let time = db
         .versioned("history")?
         .get(&mut view, b"clock", |found| found.map(|v| v.timestamp.0))?;
     assert_eq!(
@@ -94,9 +95,9 @@ fn look(task: &Task, mut view: Transaction, returned: u64) -> Result<()> {
         "a view without what had returned before it was taken"
     );
     shuttle::thread::yield_now();
-    assert_eq!(totals(task, &mut view)?, seen, "a view that changed");
+    assert_eq!(totals(db, &mut view)?, seen, "a view that changed");
     let then = time.map_or(Ok(None), |time| {
-        task.versioned("history")?
+        db.versioned("history")?
             .get_as_of(&mut view, b"clock", Timestamp(time), |found| {
                 found.map(|v| v.timestamp.0)
             })
@@ -105,7 +106,7 @@ fn look(task: &Task, mut view: Transaction, returned: u64) -> Result<()> {
     Ok(())
 }
 
-/// A closed task is the one thing that a reader may be told.
+/// A closed database is the one thing that a reader may be told.
 fn unless_closed(result: Result<()>) {
     if let Err(error) = result {
         assert_eq!(error.kind(), ErrorKind::StoreClosed, "{error}");
@@ -113,32 +114,30 @@ fn unless_closed(result: Result<()>) {
 }
 
 fn model(closes: bool) {
-    let task = open();
+    let db = open();
     // The last of the writer's calls that has returned and was not rolled back, and the last that
     // was committed: a view that is taken later has it. They are not shuttle's, since they are no
     // part of what is tried.
     let returned = [Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0))];
     let mut threads = Vec::new();
     for uncommitted in [true, false] {
-        let task = Arc::clone(&task);
+        let db = Arc::clone(&db);
         let returned = Arc::clone(&returned[usize::from(!uncommitted)]);
         threads.push(shuttle::thread::spawn(move || {
             for _ in 0..2 {
                 let before = returned.load(Ordering::SeqCst);
                 let view = if uncommitted {
-                    task.read_uncommitted()
+                    db.read_uncommitted()
                 } else {
-                    task.begin()
+                    db.begin()
                 };
-                unless_closed(view.and_then(|view| look(&task, view, before)));
+                unless_closed(view.and_then(|view| look(&db, view, before)));
             }
         }));
     }
     if closes {
-        let task = Arc::clone(&task);
-        threads.push(shuttle::thread::spawn(move || {
-            task.close().expect("a close")
-        }));
+        let db = Arc::clone(&db);
+        threads.push(shuttle::thread::spawn(move || db.close().expect("a close")));
     }
     let work = || -> Result<()> {
         let [uncommitted, committed] = &returned;
@@ -146,18 +145,18 @@ fn model(closes: bool) {
             // Calls for one record and for many, which show their readers the state before them.
             let call = |at| {
                 if at % 2 == 0 {
-                    task.write_batch(|tx| transfer(&task, tx, at))
+                    db.write_batch(|tx| transfer(&db, tx, at))
                 } else {
-                    task.write(|tx| transfer(&task, tx, at))
+                    db.write(|tx| transfer(&db, tx, at))
                 }
             };
             call(at)?;
             if at == 2 {
-                task.rollback()?;
+                db.rollback()?;
                 call(at)?;
             }
             uncommitted.store(at as u64, Ordering::SeqCst);
-            task.commit(OffsetChange::Keep)?;
+            db.commit(OffsetChange::Keep)?;
             committed.store(at as u64, Ordering::SeqCst);
         }
         Ok(())

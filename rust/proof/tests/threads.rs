@@ -3,7 +3,7 @@
 //! without what had returned before.
 
 use holdfast_core::{
-    Durability, KeyValueStore, OffsetChange, Step, StoreKind, StoreSpec, Task, Timestamp,
+    Database, Durability, KeyValueStore, OffsetChange, Step, StoreKind, StoreSpec, Timestamp,
     Transaction, VersionedStore,
 };
 use holdfast_proof::{directory, generator, runner, subject};
@@ -30,10 +30,10 @@ struct Bank {
 }
 
 impl Bank {
-    fn of(task: &Task) -> Self {
+    fn of(db: &Database) -> Self {
         Self {
-            cash: task.key_value("cash").expect("a store"),
-            history: task.versioned("history").expect("a store"),
+            cash: db.key_value("cash").expect("a store"),
+            history: db.versioned("history").expect("a store"),
         }
     }
 
@@ -113,23 +113,23 @@ fn no_reader_sees_money_made_or_lost() {
         subject::spec("cash", StoreKind::KeyValue),
         subject::spec("history", history),
     ];
-    let task = Task::open(
+    let db = Database::open(
         &dir.path().join("bank"),
         &specs,
         runner::options(Durability::Changelog),
     )
     .expect("a new database");
-    let bank = Bank::of(&task);
+    let bank = Bank::of(&db);
     for n in 0..ACCOUNTS {
         bank.cash
             .put(
-                &mut task.transaction().expect("a transaction"),
+                &mut db.transaction().expect("a transaction"),
                 &account(n),
                 Some(&EACH.to_be_bytes()),
             )
             .expect("a put");
     }
-    task.commit(OffsetChange::Keep).expect("a commit");
+    db.commit(OffsetChange::Keep).expect("a commit");
     let wanted = EACH * ACCOUNTS as i64;
     let (done, views) = (AtomicBool::new(false), AtomicU64::new(0));
     // The last transfer that has returned and was not rolled back, and the last that was committed:
@@ -137,18 +137,18 @@ fn no_reader_sees_money_made_or_lost() {
     let (returned, rollbacks) = ([AtomicI64::new(-1), AtomicI64::new(-1)], AtomicU64::new(0));
     std::thread::scope(|scope| {
         for reader in 0..2 * READERS {
-            let (task, done, views, returned, rollbacks) =
-                (&task, &done, &views, &returned, &rollbacks);
+            let (db, done, views, returned, rollbacks) =
+                (&db, &done, &views, &returned, &rollbacks);
             scope.spawn(move || {
-                let (bank, mut rng) = (Bank::of(task), generator(reader, 3));
+                let (bank, mut rng) = (Bank::of(db), generator(reader, 3));
                 while !done.load(Ordering::Relaxed) {
                     let uncommitted = reader < READERS;
                     let rolled_back = rollbacks.load(Ordering::SeqCst);
                     let returned = returned[usize::from(!uncommitted)].load(Ordering::SeqCst);
                     let view = if uncommitted {
-                        task.read_uncommitted()
+                        db.read_uncommitted()
                     } else {
-                        task.begin()
+                        db.begin()
                     };
                     let mut view = view.expect("a view");
                     let level = if uncommitted {
@@ -195,9 +195,9 @@ fn no_reader_sees_money_made_or_lost() {
                         Ok(())
                     };
                     if rng.bool() {
-                        task.write(transfer)
+                        db.write(transfer)
                     } else {
-                        task.write_batch(transfer)
+                        db.write_batch(transfer)
                     }
                     .expect("a transfer");
                     uncommitted.store(at, Ordering::SeqCst);
@@ -206,12 +206,12 @@ fn no_reader_sees_money_made_or_lost() {
                     0..=4 => {
                         uncommitted.store(committed.load(Ordering::SeqCst), Ordering::SeqCst);
                         rollbacks.fetch_add(1, Ordering::SeqCst);
-                        task.rollback().expect("a rollback");
+                        db.rollback().expect("a rollback");
                     }
-                    5 => task.flush(true).expect("a flush"),
-                    6 => task.compact("history").expect("a compaction"),
+                    5 => db.flush(true).expect("a flush"),
+                    6 => db.compact("history").expect("a compaction"),
                     _ => {
-                        task.commit(OffsetChange::Keep).expect("a commit");
+                        db.commit(OffsetChange::Keep).expect("a commit");
                         committed.store(at, Ordering::SeqCst);
                     }
                 }

@@ -9,7 +9,7 @@ use crate::run::{Owner, run};
 use arrow_array::RecordBatch;
 use holdfast_core::Result;
 use holdfast_host::client::Client;
-use holdfast_host::message::Message;
+use holdfast_host::net::call::Message;
 use holdfast_host::operator::process::OutputDigest;
 use parking_lot::Mutex;
 use pyo3::prelude::*;

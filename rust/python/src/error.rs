@@ -12,6 +12,8 @@ pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
         ErrorKind::InvalidValue => PyValueError::new_err(message),
         ErrorKind::InvalidType => PyTypeError::new_err(message),
         ErrorKind::Io | ErrorKind::InvalidState => holdfast_error(py, "Holdfast", message),
+        // The kind has kept its older name on the wire.
+        ErrorKind::StateMismatch => holdfast_error(py, "StateMismatch", message),
         kind => holdfast_error(py, kind.name(), message),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::to_python;
 use crate::run::run;
-use crate::view::OpenTask;
+use crate::view::OpenDatabase;
 use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyStopIteration;
@@ -62,7 +62,7 @@ impl<T: Copy> Chunk<T> {
 /// What the iterators of all stores have in common; their classes differ in the rows that they
 /// show.
 pub struct Rows<T> {
-    task: Arc<OpenTask>,
+    db: Arc<OpenDatabase>,
     state: Mutex<State<T>>,
 }
 
@@ -111,7 +111,7 @@ impl<T: Copy> State<T> {
 
 impl<T: Copy + Send> Rows<T> {
     /// Rows of a source.
-    pub fn new(task: Arc<OpenTask>, source: Source<T>) -> Self {
+    pub fn new(db: Arc<OpenDatabase>, source: Source<T>) -> Self {
         let chunk = Chunk {
             data: Vec::new(),
             rows: Vec::new(),
@@ -119,7 +119,7 @@ impl<T: Copy + Send> Rows<T> {
             at: 0,
         };
         Self {
-            task,
+            db,
             state: Mutex::new(State {
                 reading: Reading::From(source),
                 chunk,
@@ -135,14 +135,14 @@ impl<T: Copy + Send> Rows<T> {
         step: usize,
         show: impl FnOnce(&[u8], &[u8], T) -> R,
     ) -> PyResult<Option<R>> {
-        self.task
+        self.db
             .owner()
             .check()
             .map_err(|error| to_python(py, &error))?;
         loop {
             // Never waits with the GIL: another thread may hold the rows and wait for the GIL, to
             // log.
-            if self.task.is_open()
+            if self.db.is_open()
                 && let Some(mut state) = self.state.try_lock()
                 && let Some((key, value, rest)) = state.chunk.current()
             {
@@ -150,8 +150,8 @@ impl<T: Copy + Send> Rows<T> {
                 state.chunk.at += step;
                 return Ok(Some(shown));
             }
-            let more = run(py, self.task.owner(), || {
-                self.task.check_open()?;
+            let more = run(py, self.db.owner(), || {
+                self.db.check_open()?;
                 let mut state = self.state.lock();
                 state.fill()?;
                 Ok(state.chunk.current().is_some())
@@ -182,7 +182,7 @@ impl<T: Copy + Send> Rows<T> {
 
     /// Lets the snapshot go.
     pub fn close(&self, py: Python<'_>) -> PyResult<()> {
-        run(py, self.task.owner(), || {
+        run(py, self.db.owner(), || {
             let mut state = self.state.lock();
             state.reading = Reading::Closed;
             state.chunk.clear();

@@ -5,7 +5,7 @@ use crate::error::to_python;
 use crate::export::{ArrowArray, ArrowReader};
 use crate::iterator::{Chunk, Rows};
 use crate::run::run;
-use crate::view::{Offsets, OpenTask, View};
+use crate::view::{Offsets, OpenDatabase, View};
 use holdfast_core::column::{Places, key_value_batch, key_value_schema};
 use holdfast_core::{
     KeyValueStore as Store, NO_TIMESTAMP, Result, Scan, Stamped, Step, Transaction,
@@ -119,7 +119,7 @@ impl KeyValueStore {
         reverse: bool,
     ) -> PyResult<KeyValueIterator> {
         let scan = self.scan(py, |store, tx| store.range(tx, start, end, reverse))?;
-        Ok(KeyValueIterator::new(self.view.task(), scan))
+        Ok(KeyValueIterator::new(self.view.db(), scan))
     }
 
     #[pyo3(signature = (prefix, end))]
@@ -130,7 +130,7 @@ impl KeyValueStore {
         end: Option<&[u8]>,
     ) -> PyResult<KeyValueIterator> {
         let scan = self.scan(py, |store, tx| store.prefix_scan(tx, prefix, end, false))?;
-        Ok(KeyValueIterator::new(self.view.task(), scan))
+        Ok(KeyValueIterator::new(self.view.db(), scan))
     }
 
     fn approximate_num_entries(&self, py: Python<'_>) -> PyResult<u64> {
@@ -231,7 +231,7 @@ pub struct KeyValueIterator {
 }
 
 impl KeyValueIterator {
-    fn new(task: Arc<OpenTask>, mut scan: Scan) -> Self {
+    fn new(db: Arc<OpenDatabase>, mut scan: Scan) -> Self {
         let source = move |chunk: &mut Chunk<()>| {
             scan.for_each(&mut |key, value| {
                 if chunk.push(key, value, ()) {
@@ -243,7 +243,7 @@ impl KeyValueIterator {
             Ok(())
         };
         Self {
-            rows: Rows::new(task, Box::new(source)),
+            rows: Rows::new(db, Box::new(source)),
         }
     }
 }

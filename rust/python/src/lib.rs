@@ -1,7 +1,7 @@
 //! The PyO3 binding `holdfast._core`: converts, releases the GIL, maps errors, nothing else.
 //!
 //! `run.rs` is the one way from Python into the engine · `error.rs` exceptions · `columns.rs`,
-//! `stream.rs` Arrow in · `export.rs` Arrow out · `view.rs` who sees what · `task.rs`,
+//! `stream.rs` Arrow in · `export.rs` Arrow out · `view.rs` who sees what · `database.rs`,
 //! `builder.rs`, `key_value.rs`, `timestamped.rs`, `versioned.rs`, `window.rs`, `session.rs`,
 //! `iterator.rs` the stores' nouns · `serde.rs` typed columns · `host.rs` the state host and its
 //! client · `calls.rs`, `arguments.rs` what a processor asks of its session. The docstrings live in
@@ -11,6 +11,7 @@ mod arguments;
 mod builder;
 mod calls;
 mod columns;
+mod database;
 mod error;
 mod export;
 mod host;
@@ -20,7 +21,6 @@ mod run;
 mod serde;
 mod session;
 mod stream;
-mod task;
 mod timestamped;
 mod versioned;
 mod view;
@@ -37,6 +37,11 @@ mod _core {
     #[pymodule_export]
     use crate::calls::HostCalls;
     #[pymodule_export]
+    use crate::database::{
+        Database, check_store_name, check_topic, open_database, read_offsets, remove_offsets,
+        write_offsets,
+    };
+    #[pymodule_export]
     use crate::export::{ArrowArray, ArrowBatch, ArrowReader};
     #[pymodule_export]
     use crate::host::{HostClient, HostOutput, check_root, drop_epoch, host_main, rewind};
@@ -46,10 +51,6 @@ mod _core {
     use crate::serde::{Serde, decode_batch, decode_reader};
     #[pymodule_export]
     use crate::session::{SessionIterator, SessionStore};
-    #[pymodule_export]
-    use crate::task::{
-        Task, check_store_name, check_topic, open_task, read_offsets, remove_offsets, write_offsets,
-    };
     #[pymodule_export]
     use crate::timestamped::{TimestampedIterator, TimestampedKeyValueStore};
     #[pymodule_export]

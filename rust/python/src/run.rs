@@ -36,7 +36,7 @@ fn after_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The process whose threads RocksDB runs on: the first that opened a task.
+/// The process whose threads RocksDB runs on: the first that opened a database.
 static ENGINE: OnceLock<Owner> = OnceLock::new();
 
 impl Owner {
@@ -48,9 +48,9 @@ impl Owner {
         }
     }
 
-    /// This process, as the one that opens tasks. RocksDB keeps one set of threads a process and
-    /// believes that it still has them after a fork: a task opened in the child would wait for them
-    /// for ever, so that is an error too.
+    /// This process, as the one that opens databases. RocksDB keeps one set of threads a process
+    /// and believes that it still has them after a fork: a database opened in the child would wait
+    /// for them for ever, so that is an error too.
     pub fn of_engine() -> Self {
         *ENGINE.get_or_init(Self::current)
     }
@@ -63,11 +63,11 @@ impl Owner {
         Err(Error::new(
             ErrorKind::ForkedProcess,
             format!(
-                "process {} has opened a task, and this is its forked child {}, where RocksDB has \
-                 no threads; start the child with multiprocessing's \"spawn\", or fork before the \
-                 first task is opened; this child must end with os._exit, as multiprocessing's \
-                 do, since at an ordinary end RocksDB joins threads that are not here and may \
-                 crash",
+                "process {} has opened a database, and this is its forked child {}, where RocksDB \
+                 has no threads; start the child with multiprocessing's \"spawn\", or fork before \
+                 the first database is opened; this child must end with os._exit, as \
+                 multiprocessing's do, since at an ordinary end RocksDB joins threads that are not \
+                 here and may crash",
                 self.pid,
                 std::process::id()
             ),
@@ -103,7 +103,7 @@ pub fn let_go(work: impl FnOnce() + Send) {
 pub fn catch<T>(work: impl FnOnce() -> T) -> std::result::Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         format!(
-            "this is a bug in Holdfast, please report it; close the task and open it again: {}",
+            "this is a bug in Holdfast, please report it; close the database and open it again: {}",
             words(&*panic)
         )
     })

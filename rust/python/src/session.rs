@@ -5,7 +5,7 @@ use crate::error::to_python;
 use crate::export::{ArrowArray, ArrowBatch, ArrowReader, batch_rows};
 use crate::iterator::{Chunk, Rows};
 use crate::run::run;
-use crate::view::{Offsets, OpenTask, View};
+use crate::view::{Offsets, OpenDatabase, View};
 use crate::window::{PythonKey, Selection};
 use holdfast_core::column::{Places, SESSION, WindowedColumns};
 use holdfast_core::{
@@ -141,7 +141,7 @@ impl SessionStore {
 
     fn find_sessions(&self, py: Python<'_>, wanted: Selection) -> PyResult<SessionIterator> {
         Ok(SessionIterator::new(
-            self.view.task(),
+            self.view.db(),
             self.scan(py, &wanted)?,
         ))
     }
@@ -282,7 +282,7 @@ pub struct SessionIterator {
 }
 
 impl SessionIterator {
-    fn new(task: Arc<OpenTask>, mut scan: SessionScan) -> Self {
+    fn new(db: Arc<OpenDatabase>, mut scan: SessionScan) -> Self {
         let source = move |chunk: &mut Chunk<_>| {
             scan.for_each(&mut |session, value| {
                 chunk.push(session.key, value, (session.start.0, session.end.0))
@@ -290,7 +290,7 @@ impl SessionIterator {
             Ok(())
         };
         Self {
-            rows: Rows::new(task, Box::new(source)),
+            rows: Rows::new(db, Box::new(source)),
         }
     }
 }

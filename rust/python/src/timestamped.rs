@@ -5,7 +5,7 @@ use crate::error::to_python;
 use crate::export::{ArrowBatch, ArrowReader, batch_rows};
 use crate::iterator::{Chunk, Rows};
 use crate::run::run;
-use crate::view::{Offsets, OpenTask, View};
+use crate::view::{Offsets, OpenDatabase, View};
 use holdfast_core::column::{Places, stamped_batch, stamped_schema};
 use holdfast_core::{
     Result, Stamped, StampedScan, Timestamp, TimestampedKeyValueStore as Store, Transaction,
@@ -142,7 +142,7 @@ impl TimestampedKeyValueStore {
         reverse: bool,
     ) -> PyResult<TimestampedIterator> {
         let scan = self.scan(py, |store, tx| store.range(tx, start, end, reverse))?;
-        Ok(TimestampedIterator::new(self.view.task(), scan))
+        Ok(TimestampedIterator::new(self.view.db(), scan))
     }
 
     #[pyo3(signature = (prefix, end))]
@@ -153,7 +153,7 @@ impl TimestampedKeyValueStore {
         end: Option<&[u8]>,
     ) -> PyResult<TimestampedIterator> {
         let scan = self.scan(py, |store, tx| store.prefix_scan(tx, prefix, end, false))?;
-        Ok(TimestampedIterator::new(self.view.task(), scan))
+        Ok(TimestampedIterator::new(self.view.db(), scan))
     }
 
     fn approximate_num_entries(&self, py: Python<'_>) -> PyResult<u64> {
@@ -252,13 +252,13 @@ pub struct TimestampedIterator {
 }
 
 impl TimestampedIterator {
-    fn new(task: Arc<OpenTask>, mut scan: StampedScan) -> Self {
+    fn new(db: Arc<OpenDatabase>, mut scan: StampedScan) -> Self {
         let source = move |chunk: &mut Chunk<_>| {
             scan.for_each(&mut |key, found| chunk.push(key, found.value, found.timestamp.0))?;
             Ok(())
         };
         Self {
-            rows: Rows::new(task, Box::new(source)),
+            rows: Rows::new(db, Box::new(source)),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::export::{ArrowBatch, ArrowReader, batch_rows};
 use crate::iterator::{Chunk, Rows};
 use crate::run::run;
 use crate::serde::{Columns, Serde, shown_keys};
-use crate::view::{Offsets, OpenTask, View};
+use crate::view::{Offsets, OpenDatabase, View};
 use arrow_array::builder::{BooleanBuilder, Int64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
@@ -141,7 +141,7 @@ impl VersionedKeyValueStore {
         let scan = self.open_scan(py, |store, tx| {
             store.versions(tx, key, Timestamp(start), Timestamp(end), !descending)
         })?;
-        Ok(VersionIterator::new(self.view.task(), scan))
+        Ok(VersionIterator::new(self.view.db(), scan))
     }
 
     #[pyo3(signature = (key_from, key_to, start, end))]
@@ -156,13 +156,13 @@ impl VersionedKeyValueStore {
         let scan = self.open_scan(py, |store, tx| {
             store.versions_range(tx, key_from, key_to, Timestamp(start), Timestamp(end))
         })?;
-        Ok(VersionIterator::new(self.view.task(), scan))
+        Ok(VersionIterator::new(self.view.db(), scan))
     }
 
     #[pyo3(signature = (as_of))]
     fn scan(&self, py: Python<'_>, as_of: Option<i64>) -> PyResult<VersionIterator> {
         let scan = self.open_scan(py, |store, tx| store.scan(tx, as_of.map(Timestamp)))?;
-        Ok(VersionIterator::new(self.view.task(), scan))
+        Ok(VersionIterator::new(self.view.db(), scan))
     }
 
     fn put_batch(
@@ -377,7 +377,7 @@ pub struct VersionIterator {
 }
 
 impl VersionIterator {
-    fn new(task: Arc<OpenTask>, mut scan: VersionScan) -> Self {
+    fn new(db: Arc<OpenDatabase>, mut scan: VersionScan) -> Self {
         let source = move |chunk: &mut Chunk<_>| {
             scan.for_each(&mut |key, version| {
                 chunk.push(
@@ -389,7 +389,7 @@ impl VersionIterator {
             Ok(())
         };
         Self {
-            rows: Rows::new(task, Box::new(source)),
+            rows: Rows::new(db, Box::new(source)),
         }
     }
 }

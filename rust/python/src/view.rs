@@ -1,16 +1,16 @@
-//! Who looks at a task: its writer, or a reader at an isolation level.
+//! Who looks at a database: its writer, or a reader at an isolation level.
 
 use crate::run::{Owner, let_go};
 use holdfast_core::{
-    Error, ErrorKind, Offset, OffsetChange, Position, Result, Task, TopicPartition, Transaction,
+    Database, Error, ErrorKind, Offset, OffsetChange, Position, Result, TopicPartition, Transaction,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// An open task, and what its writer must know between two calls.
-pub struct OpenTask {
-    task: Arc<Task>,
+/// An open database, and what its writer must know between two calls.
+pub struct OpenDatabase {
+    db: Arc<Database>,
     owner: Owner,
     closed: AtomicBool,
     asked: Mutex<Asked>,
@@ -26,20 +26,20 @@ struct Asked {
     growth: usize,
 }
 
-impl OpenTask {
-    /// A task that this process has opened.
-    pub fn new(task: Arc<Task>) -> Self {
+impl OpenDatabase {
+    /// A database that this process has opened.
+    pub fn new(db: Arc<Database>) -> Self {
         Self {
-            task,
+            db,
             owner: Owner::current(),
             closed: AtomicBool::new(false),
             asked: Mutex::default(),
         }
     }
 
-    /// The engine's task.
-    pub fn task(&self) -> &Arc<Task> {
-        &self.task
+    /// The engine's database.
+    pub fn db(&self) -> &Arc<Database> {
+        &self.db
     }
 
     /// The process that opened it.
@@ -55,44 +55,45 @@ impl OpenTask {
     /// Drops the open transaction, writes the last commit to files and closes.
     pub fn close(&self) -> Result<()> {
         self.closed.store(true, Ordering::SeqCst);
-        self.task.close()
+        self.db.close()
     }
 
-    /// Staging needs no database, so a closed task would take writes that nobody will ever commit.
+    /// Staging needs no database, so a closed database would take writes that nobody will ever
+    /// commit.
     pub fn check_open(&self) -> Result<()> {
         if self.is_open() {
             return Ok(());
         }
         Err(Error::new(
             ErrorKind::StoreClosed,
-            "the store is closed; open the task again",
+            "the store is closed; open the database again",
         )
-        .path(self.task.path()))
+        .path(self.db.path()))
     }
 
     /// Notes the input record that the following writes come from.
     pub fn observe(&self, tp: TopicPartition, offset: Offset) -> Result<()> {
         self.check_open()?;
-        self.task.transaction()?.observe(tp, offset)
+        self.db.transaction()?.observe(tp, offset)
     }
 
     /// Fails where a commit would before it begins.
     pub fn check_commit(&self, offsets: &OffsetChange) -> Result<()> {
         self.check_open()?;
-        self.task.check_commit(offsets)
+        self.db.check_commit(offsets)
     }
 
     /// Commits the open transaction.
     pub fn commit(&self, offsets: OffsetChange) -> Result<()> {
         self.check_open()?;
-        self.task.commit(offsets)?;
+        self.db.commit(offsets)?;
         self.begins_anew();
         Ok(())
     }
 
     /// Drops the open transaction.
     pub fn rollback(&self) -> Result<()> {
-        self.task.rollback()?;
+        self.db.rollback()?;
         self.begins_anew();
         Ok(())
     }
@@ -100,7 +101,7 @@ impl OpenTask {
     /// Drops the open transaction, ends a commit that was interrupted, and returns the offsets that
     /// the state stands at.
     pub fn recover(&self) -> Result<Vec<(TopicPartition, Offset)>> {
-        let offsets = self.task.recover()?;
+        let offsets = self.db.recover()?;
         self.begins_anew();
         Ok(offsets)
     }
@@ -112,8 +113,8 @@ impl OpenTask {
     /// Whether the limit was reached since the last commit, or as much again as came since the last
     /// call would reach it.
     pub fn commit_requested(&self) -> bool {
-        let bytes = self.task.peak_bytes();
-        let Ok(limit) = usize::try_from(self.task.uncommitted_max_bytes()) else {
+        let bytes = self.db.peak_bytes();
+        let Ok(limit) = usize::try_from(self.db.uncommitted_max_bytes()) else {
             return false;
         };
         let mut asked = self.asked.lock();
@@ -127,11 +128,11 @@ impl OpenTask {
     }
 }
 
-impl Drop for OpenTask {
+impl Drop for OpenDatabase {
     fn drop(&mut self) {
         // Nobody has closed it, and this is Python's last reference.
         if self.is_open() {
-            let_go(|| self.task.stop());
+            let_go(|| self.db.stop());
         }
     }
 }
@@ -139,7 +140,7 @@ impl Drop for OpenTask {
 /// Whose eyes a store is read with.
 #[derive(Clone)]
 pub struct View {
-    task: Arc<OpenTask>,
+    db: Arc<OpenDatabase>,
     level: Level,
     /// Queries of the named store are answered only from here on.
     bound: Option<Arc<(String, Position)>>,
@@ -157,9 +158,9 @@ enum Level {
 
 impl View {
     /// The writer's: reads see the open transaction, and writes are allowed.
-    pub fn writer(task: Arc<OpenTask>) -> Self {
+    pub fn writer(db: Arc<OpenDatabase>) -> Self {
         Self {
-            task,
+            db,
             level: Level::Writer,
             bound: None,
         }
@@ -178,9 +179,9 @@ impl View {
         })
     }
 
-    /// A reader's of the whole task, at an isolation level by its name.
+    /// A reader's of the whole database, at an isolation level by its name.
     pub fn at_level(&self, level: &str) -> Result<Self> {
-        self.task.check_open()?;
+        self.db.check_open()?;
         let level = match level {
             "read_committed" => Level::Committed,
             "read_uncommitted" => Level::Uncommitted,
@@ -192,10 +193,10 @@ impl View {
             }
         };
         if level == Level::Uncommitted {
-            self.task.task.expect_uncommitted_readers();
+            self.db.db.expect_uncommitted_readers();
         }
         Ok(Self {
-            task: Arc::clone(&self.task),
+            db: Arc::clone(&self.db),
             level,
             bound: None,
         })
@@ -206,7 +207,7 @@ impl View {
             return Ok(());
         };
         let Some((tp, reached, wanted)) = tx.position().behind(bound) else {
-            if bound.is_empty() || !self.task.task.is_lost(store, tx)? {
+            if bound.is_empty() || !self.db.db.is_lost(store, tx)? {
                 return Ok(());
             }
             let words = "the store has lost what it had, was added later, or was left out while \
@@ -214,7 +215,7 @@ impl View {
                          restore it from its changelog, with no rows if it is to begin empty";
             return Err(Error::new(ErrorKind::NotUpToBound, words)
                 .store(store)
-                .path(self.task.task.path()));
+                .path(self.db.db.path()));
         };
         let reached = reached.map_or_else(|| "nothing".to_owned(), |offset| offset.0.to_string());
         let words = format!(
@@ -222,44 +223,44 @@ impl View {
              ask again later, or with a lower bound",
             tp.topic, tp.partition, wanted.0
         );
-        Err(Error::new(ErrorKind::NotUpToBound, words).path(self.task.task.path()))
+        Err(Error::new(ErrorKind::NotUpToBound, words).path(self.db.db.path()))
     }
 
-    /// The process that opened the task.
+    /// The process that opened the database.
     pub fn owner(&self) -> Owner {
-        self.task.owner
+        self.db.owner
     }
 
     /// What it is a view of.
-    pub fn task(&self) -> Arc<OpenTask> {
-        Arc::clone(&self.task)
+    pub fn db(&self) -> Arc<OpenDatabase> {
+        Arc::clone(&self.db)
     }
 
     /// Reads one record, or opens a scan. A reader of its own takes a view in the time that copying
     /// a few pointers takes, then goes its own way.
     pub fn read<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
-        self.task.check_open()?;
+        self.db.check_open()?;
         match self.level {
-            Level::Writer => work(&mut *self.task.task.transaction()?),
+            Level::Writer => work(&mut *self.db.db.transaction()?),
             Level::Committed | Level::Uncommitted => work(&mut self.reader_view()?),
         }
     }
 
     /// Reads many records.
     pub fn read_batch<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
-        self.task.check_open()?;
+        self.db.check_open()?;
         match self.level {
-            Level::Writer => work(&mut *self.task.task.long_call()?),
+            Level::Writer => work(&mut *self.db.db.long_call()?),
             Level::Committed | Level::Uncommitted => work(&mut self.reader_view()?),
         }
     }
 
     fn reader_view(&self) -> Result<Transaction> {
-        let task = &self.task.task;
+        let db = &self.db.db;
         let view = if self.level == Level::Uncommitted {
-            task.read_uncommitted()?
+            db.read_uncommitted()?
         } else {
-            task.begin()?
+            db.begin()?
         };
         self.check_bound(&view)?;
         Ok(view)
@@ -268,21 +269,21 @@ impl View {
     /// Writes one record, which only the writer's view can; `work` is one unit.
     pub fn write<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
         self.check_writer()?;
-        self.task.task.write(work)
+        self.db.db.write(work)
     }
 
     /// Writes many records; `work` is one unit.
     pub fn write_batch<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
         self.check_writer()?;
-        self.task.task.write_batch(work)
+        self.db.db.write_batch(work)
     }
 
     fn check_writer(&self) -> Result<()> {
         match self.level {
-            Level::Writer => self.task.check_open(),
+            Level::Writer => self.db.check_open(),
             Level::Committed | Level::Uncommitted => Err(Error::new(
                 ErrorKind::UnsupportedOperation,
-                "this is a read-only view; write through the task's own store",
+                "this is a read-only view; write through the database's own store",
             )),
         }
     }

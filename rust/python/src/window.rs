@@ -7,7 +7,7 @@ use crate::export::{ArrowArray, ArrowBatch, ArrowReader, batch_rows};
 use crate::iterator::{Chunk, Rows};
 use crate::run::run;
 use crate::timestamped::{Value, value};
-use crate::view::{Offsets, OpenTask, View};
+use crate::view::{Offsets, OpenDatabase, View};
 use holdfast_core::column::{Places, WINDOW, WindowedColumns};
 use holdfast_core::{Stamped, Timestamp, Transaction, WindowPut, WindowScan, WindowStore as Store};
 use pyo3::prelude::*;
@@ -133,10 +133,7 @@ impl WindowStore {
     }
 
     fn fetch_range(&self, py: Python<'_>, wanted: Selection) -> PyResult<WindowIterator> {
-        Ok(WindowIterator::new(
-            self.view.task(),
-            self.scan(py, &wanted)?,
-        ))
+        Ok(WindowIterator::new(self.view.db(), self.scan(py, &wanted)?))
     }
 
     #[pyo3(signature = (keys, values, window_starts, timestamps))]
@@ -277,7 +274,7 @@ pub struct WindowIterator {
 }
 
 impl WindowIterator {
-    fn new(task: Arc<OpenTask>, mut scan: WindowScan) -> Self {
+    fn new(db: Arc<OpenDatabase>, mut scan: WindowScan) -> Self {
         let source = move |chunk: &mut Chunk<_>| {
             scan.for_each(&mut |window, found| {
                 chunk.push(
@@ -289,7 +286,7 @@ impl WindowIterator {
             Ok(())
         };
         Self {
-            rows: Rows::new(task, Box::new(source)),
+            rows: Rows::new(db, Box::new(source)),
         }
     }
 }

@@ -21,8 +21,8 @@ from holdfast.spark.processor.window import Window
 
 if TYPE_CHECKING:
     from holdfast import _core
+    from holdfast._database import Database
     from holdfast._options import IsolationLevel
-    from holdfast._task import Task
     from holdfast.spark.processor.remote import Remote
     from holdfast.stores import StoreBuilder
 
@@ -47,7 +47,7 @@ class Stores:
         self._builders = builders
         self._remote: dict[str, Remote] = {}
         self._stores: dict[str, Any] = {}
-        session = cast("Task", _Session())
+        session = cast("Database", _Session())
         for builder in builders:
             face, remote = _KINDS[builder.kind]
             self._remote[builder.name] = remote(calls, builder.name)

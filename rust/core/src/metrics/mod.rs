@@ -1,4 +1,4 @@
-//! Figures of a task and its stores, under the names that Kafka Streams gives them (KIP-471,
+//! Figures of a database and its stores, under the names that Kafka Streams gives them (KIP-471,
 //! KIP-607, KIP-1035).
 //!
 //! Counting is an atomic addition a call; everything else happens when somebody asks.
@@ -39,7 +39,7 @@ impl MetricsLevel {
 /// A figure and what it means.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Kafka Streams' name where it has one. What ends in `-total` only grows while the task is
+    /// Kafka Streams' name where it has one. What ends in `-total` only grows while the database is
     /// open.
     pub name: Cow<'static, str>,
     /// As it is now.

@@ -59,7 +59,7 @@ impl StoreCounts {
         }
     }
 
-    /// The figures that a store of this kind has; `dropped` is the look that the task's sum was
+    /// The figures that a store of this kind has; `dropped` is the look that the database's sum was
     /// taken from.
     pub(crate) fn push_to(
         &self,

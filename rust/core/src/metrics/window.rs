@@ -8,8 +8,8 @@
 //!
 //! A look at the figures that comes 30 s or more after `second` moves both on. So the window is 30
 //! to 60 s long for who looks oftener than that (Kafka's windows are two of 30 s, too), reaches
-//! back two looks for who does not, and to the opening of the task at first. Nothing runs in the
-//! background, and counting knows nothing of it.
+//! back two looks for who does not, and to the opening of the database at first. Nothing runs in
+//! the background, and counting knows nothing of it.
 //!
 //! A look may move the marks, so each window is looked at once for all figures that are shown
 //! together.

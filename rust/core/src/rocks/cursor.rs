@@ -127,8 +127,8 @@ impl Cursor {
         kind: FamilyKind,
         bounds: &Bounds,
     ) -> Result<Self> {
-        let database = snapshot.database();
-        let guard = database.guard()?;
+        let rocks = snapshot.rocks();
+        let guard = rocks.guard()?;
         let mut options = ReadOptions::default();
         snapshot.pin(&mut options);
         if let Some(lower) = &bounds.lower {
@@ -141,7 +141,7 @@ impl Cursor {
             options.set_prefix_same_as_start(bounds.within_key);
             options.set_total_order_seek(!bounds.within_key);
         }
-        let db: &DB = database.opened(&guard)?;
+        let db: &DB = rocks.opened(&guard)?;
         // SAFETY: the iterator is used only under the guard of an open database, and destroyed by
         // `close` before the database.
         let db: &'static DB = unsafe { &*std::ptr::from_ref(db) };
@@ -149,8 +149,8 @@ impl Cursor {
         let slot = Arc::new(Mutex::new(Some(RawIterator::new(
             db.raw_iterator_cf_opt(&family.handle, options),
         ))));
-        let id = database.next_slot.fetch_add(1, Ordering::Relaxed);
-        database.slots.lock().insert(id, Arc::clone(&slot));
+        let id = rocks.next_slot.fetch_add(1, Ordering::Relaxed);
+        rocks.slots.lock().insert(id, Arc::clone(&slot));
         drop(guard);
         Ok(Self {
             id,
@@ -164,14 +164,14 @@ impl Cursor {
     /// # Errors
     /// Whatever the disk refused in any of its moves; what it showed is then not all that is there.
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut RawIterator) -> R) -> Result<R> {
-        let database = self.snapshot.database();
-        let _guard = database.guard()?;
+        let rocks = self.snapshot.rocks();
+        let _guard = rocks.guard()?;
         let mut slot = self.slot.lock();
-        let iterator = slot.as_mut().ok_or_else(|| database.closed())?;
+        let iterator = slot.as_mut().ok_or_else(|| rocks.closed())?;
         let result = f(iterator);
         iterator
             .status()
-            .map_err(|e| failure("a scan", database.path(), e))?;
+            .map_err(|e| failure("a scan", rocks.path(), e))?;
         Ok(result)
     }
 
@@ -186,13 +186,13 @@ impl Cursor {
 
 impl Drop for Cursor {
     fn drop(&mut self) {
-        let database = self.snapshot.database();
-        if !database.in_owner_process() {
+        let rocks = self.snapshot.rocks();
+        if !rocks.in_owner_process() {
             std::mem::forget(Arc::clone(&self.slot));
             return;
         }
-        let _guard = sync::read_recursive(&database.db);
-        database.slots.lock().remove(&self.id);
+        let _guard = sync::read_recursive(&rocks.db);
+        rocks.slots.lock().remove(&self.id);
         drop(self.slot.lock().take());
     }
 }

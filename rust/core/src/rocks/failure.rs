@@ -16,12 +16,12 @@ pub(super) fn failure(doing: &str, path: &Path, error: rust_rocksdb::Error) -> E
         Rocks::IOError if words.contains("No space left") || words.contains("File too large") => (
             ErrorKind::Io,
             "the disk is full or a size limit is reached; free space, then call rollback() or \
-             open the task again",
+             open the database again",
         ),
         Rocks::IOError | Rocks::InvalidArgument if words.contains("Too many open files") => (
             ErrorKind::Io,
             "this process may open no more files; raise their limit (ulimit -n), then open the \
-             task again",
+             database again",
         ),
         Rocks::IOError
             if words.contains("Permission denied") || words.contains("Read-only file system") =>
@@ -43,19 +43,20 @@ pub(super) fn failure(doing: &str, path: &Path, error: rust_rocksdb::Error) -> E
         {
             (
                 ErrorKind::Io,
-                "the operating system refused a read or write; see the cause, then open the task \
-                 again",
+                "the operating system refused a read or write; see the cause, then open the \
+                 database again",
             )
         }
         Rocks::IOError => (
             ErrorKind::Io,
-            "the operating system refused a read or write; see the cause, then open the task again",
+            "the operating system refused a read or write; see the cause, then open the database \
+             again",
         ),
         Rocks::InvalidArgument => (
             ErrorKind::InvalidValue,
             "an option is not one that the database knows",
         ),
-        _ => (ErrorKind::Io, "open the task again"),
+        _ => (ErrorKind::Io, "open the database again"),
     };
     Error::new(kind, format!("{doing} failed: {advice} (cause: {words})")).path(path)
 }

@@ -1,4 +1,4 @@
-//! Column families: each store has its own, and two serve the task.
+//! Column families: each store has its own, and two serve the database.
 
 use rust_rocksdb::ffi_raw;
 
@@ -32,7 +32,7 @@ pub struct FamilySpec {
 }
 
 impl FamilySpec {
-    /// The family of a kind that a store (or, for an empty name, the task) owns.
+    /// The family of a kind that a store (or, for an empty name, the database) owns.
     pub fn new(kind: FamilyKind, store: &str) -> Self {
         Self {
             kind,

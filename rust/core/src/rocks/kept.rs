@@ -1,15 +1,15 @@
-//! Rows of the task's own families, kept in the default family while an older layout may have the
-//! database: its opener names the stores' families alone, and RocksDB opens a database only with
-//! all of its families.
+//! Rows of the database's own families, kept in the default family while an older layout may have
+//! the database: its opener names the stores' families alone, and RocksDB opens a database only
+//! with all of its families.
 //!
 //! ```text
 //! default   holdfast: | family's name | : | key → value    file:NAME is the text of a file
 //! ```
 
 use super::commit_number;
-use super::database::Database;
 use super::failure::failure;
 use super::family::{FamilyKind, FamilySpec};
+use super::rocks_db::RocksDb;
 use crate::error::Result;
 use crate::failpoint::Failpoint;
 use rust_rocksdb::{IteratorMode, WriteBatch, WriteOptions};
@@ -22,10 +22,10 @@ pub(crate) fn kept_key(family: &str, key: &[u8]) -> Vec<u8> {
     [KEPT, family.as_bytes(), b":", key].concat()
 }
 
-impl Database {
-    /// Copies the rows of the task's own families into the default one; on disk when it returns.
-    /// What is kept counts once `metadata` is gone. `files` are texts to be kept with them, by
-    /// name.
+impl RocksDb {
+    /// Copies the rows of the database's own families into the default one; on disk when it
+    /// returns. What is kept counts once `metadata` is gone. `files` are texts to be kept with
+    /// them, by name.
     pub fn keep_rows(&self, files: &[(String, String)]) -> Result<()> {
         let guard = self.guard()?;
         let db = self.opened(&guard)?;
@@ -66,7 +66,7 @@ impl Database {
         Failpoint::RowsKept.reached()
     }
 
-    /// Drops the task's own families, of which nothing may be read any more, and closes.
+    /// Drops the database's own families, of which nothing may be read any more, and closes.
     pub fn close_without_own_families(&self) -> Result<()> {
         let mut guard = self.db.write();
         self.end_cursors();

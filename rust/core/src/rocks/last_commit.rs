@@ -5,7 +5,7 @@ use super::commit_number;
 use super::family::{FamilyKind, FamilySpec};
 use super::kept::kept_key;
 use super::log_gap::NoReplay;
-use super::options::{DatabaseOptions, database_options, family_options};
+use super::options::{RocksOptions, family_options, rocks_options};
 use rust_rocksdb::{ColumnFamilyDescriptor, DB, DBRecoveryMode, Error, IteratorMode, Options};
 use std::fmt;
 use std::path::Path;
@@ -38,25 +38,21 @@ pub(super) fn number(db: &DB) -> Result<u64, Error> {
 }
 
 /// The last commit that the files hold without a log; nothing where they cannot be read.
-pub(super) fn in_files(path: &Path, options: &DatabaseOptions) -> Option<LastCommit> {
+pub(super) fn in_files(path: &Path, options: &RocksOptions) -> Option<LastCommit> {
     find(path, options, |db_options| {
         db_options.set_wal_filter(NoReplay)
     })
 }
 
 /// What a damaged log holds before the damage; nothing if the damage lies elsewhere.
-pub(super) fn before_damage(path: &Path, options: &DatabaseOptions) -> Option<LastCommit> {
+pub(super) fn before_damage(path: &Path, options: &RocksOptions) -> Option<LastCommit> {
     find(path, options, |db_options| {
         db_options.set_wal_recovery_mode(DBRecoveryMode::PointInTime)
     })
 }
 
-fn find(
-    path: &Path,
-    options: &DatabaseOptions,
-    log: impl FnOnce(&mut Options),
-) -> Option<LastCommit> {
-    let mut db_options = database_options(options).ok()?;
+fn find(path: &Path, options: &RocksOptions, log: impl FnOnce(&mut Options)) -> Option<LastCommit> {
+    let mut db_options = rocks_options(options).ok()?;
     log(&mut db_options);
     read(&look(path, &db_options, options)?).ok()
 }
@@ -68,7 +64,7 @@ pub(super) fn read(db: &DB) -> Result<LastCommit, Error> {
     if let Some(family) = db.cf_handle(&FamilySpec::new(FamilyKind::Offsets, "").name()) {
         for row in db.iterator_cf(&family, IteratorMode::Start) {
             let (key, value) = row?;
-            // As in `task/offsets.rs`: store | 00 | topic | 00 | partition → offset.
+            // As in `database/offsets.rs`: store | 00 | topic | 00 | partition → offset.
             if let (Some((names, partition)), Ok(offset)) =
                 (key.split_last_chunk::<4>(), <[u8; 8]>::try_from(&*value))
             {
@@ -86,7 +82,7 @@ pub(super) fn read(db: &DB) -> Result<LastCommit, Error> {
 }
 
 /// Opens a database to read what its files say, with the families that they have. Changes no file.
-pub(super) fn look(path: &Path, db_options: &Options, options: &DatabaseOptions) -> Option<DB> {
+pub(super) fn look(path: &Path, db_options: &Options, options: &RocksOptions) -> Option<DB> {
     let families: Option<Vec<_>> = DB::list_cf(db_options, path)
         .ok()?
         .into_iter()

@@ -10,7 +10,7 @@ use super::environment::sync_path;
 use super::last_commit::look;
 use super::log_gap::NoReplay;
 use super::log_record;
-use super::options::{DatabaseOptions, database_options};
+use super::options::{RocksOptions, rocks_options};
 use super::sorted_files::refused;
 use crate::error::Result;
 use std::collections::BTreeMap;
@@ -22,16 +22,16 @@ type Named = BTreeMap<String, BTreeMap<u64, u64>>;
 
 /// Puts the missing files of a closed database back, where they are some of those that were to be
 /// taken in: the names of families on disk, each with its files as they were handed to
-/// [`Database::ingest`](super::Database::ingest). What else is missing is left to the open to tell.
+/// [`RocksDb::ingest`](super::Database::ingest). What else is missing is left to the open to tell.
 pub(crate) fn put_back<'a>(
-    database: &Path,
-    options: &DatabaseOptions,
+    rocks: &Path,
+    options: &RocksOptions,
     families: impl Iterator<Item = (&'a str, Vec<PathBuf>)>,
 ) -> Result<()> {
-    let Some(named) = named(database, options) else {
+    let Some(named) = named(rocks, options) else {
         return Ok(());
     };
-    let place = |number: u64| database.join(format!("{number:06}.sst"));
+    let place = |number: u64| rocks.join(format!("{number:06}.sst"));
     let back = |family: &str, files: &[PathBuf]| -> std::io::Result<()> {
         let Some(named) = named.get(family) else {
             return Ok(());
@@ -50,27 +50,27 @@ pub(crate) fn put_back<'a>(
         };
         log::warn!(
             "{}: files {missing:?} of {family:?} are missing, and are put back from a commit's",
-            database.display()
+            rocks.display()
         );
         (first..)
             .zip(files)
             .try_for_each(|(number, file)| link(file, &place(number)))?;
-        sync_path(database, options.environment.as_ref())
+        sync_path(rocks, options.environment.as_ref())
     };
     for (family, files) in families {
-        back(family, &files).map_err(|e| refused("putting back a commit's files", database, &e))?;
+        back(family, &files).map_err(|e| refused("putting back a commit's files", rocks, &e))?;
     }
     Ok(())
 }
 
-fn named(database: &Path, options: &DatabaseOptions) -> Option<Named> {
-    log_record::check(database, || None).ok()?;
-    let mut db_options = database_options(options).ok()?;
+fn named(rocks: &Path, options: &RocksOptions) -> Option<Named> {
+    log_record::check(rocks, || None).ok()?;
+    let mut db_options = rocks_options(options).ok()?;
     db_options.set_wal_filter(NoReplay);
     // Or it is not opened without the files.
     db_options.set_paranoid_checks(false);
     let mut named = Named::new();
-    for file in look(database, &db_options, options)?.live_files().ok()? {
+    for file in look(rocks, &db_options, options)?.live_files().ok()? {
         let number = file
             .name
             .trim_start_matches('/')

@@ -16,7 +16,7 @@ use rust_rocksdb::{
 
 /// How a database is opened.
 #[derive(Clone, Default)]
-pub struct DatabaseOptions {
+pub struct RocksOptions {
     /// Keep a write-ahead log and fsync it at every write.
     pub sync: bool,
     /// RocksDB's own option strings, passed through, of the database and of every family.
@@ -69,7 +69,7 @@ fn has_key_part(row: &[u8]) -> bool {
     row.len() >= TIME_BYTES
 }
 
-pub(super) fn database_options(options: &DatabaseOptions) -> Result<Options> {
+pub(super) fn rocks_options(options: &RocksOptions) -> Result<Options> {
     let mut db = Options::default();
     db.set_max_background_jobs(2);
     db.set_max_open_files(512);
@@ -96,7 +96,7 @@ pub(super) fn database_options(options: &DatabaseOptions) -> Result<Options> {
     Ok(db)
 }
 
-pub(super) fn family_options(spec: &FamilySpec, options: &DatabaseOptions) -> Result<Options> {
+pub(super) fn family_options(spec: &FamilySpec, options: &RocksOptions) -> Result<Options> {
     // Every write comes as a batch sorted by key, where the hint halves the memtable's work. The
     // crate has no setter for it, so it is read from a string first; the setters below then apply
     // on top.

@@ -1,9 +1,9 @@
 //! Files rewritten a few at a time, so that rows which the compaction filter finds expired give
 //! their space back.
 
-use super::database::Database;
 use super::failure::failure;
 use super::family::Family;
+use super::rocks_db::RocksDb;
 use crate::error::Result;
 use rust_rocksdb::{ColumnFamilyMetaDataOptions, CompactionOptions, ErrorKind};
 
@@ -37,7 +37,7 @@ pub struct Rewritten {
     pub written: u64,
 }
 
-impl Database {
+impl RocksDb {
     /// The files of a family that are worth a rewrite, as they are now.
     pub fn file_sets(&self, family: Family) -> Result<Vec<FileSet>> {
         let guard = self.guard()?;
@@ -89,7 +89,7 @@ impl Database {
     /// Rewrites files on this thread; nothing if a compaction is about to do so or has done it.
     ///
     /// # Errors
-    /// `StoreClosed` once [`Database::stop_background_work`] was called.
+    /// `StoreClosed` once [`RocksDb::stop_background_work`] was called.
     pub fn rewrite(&self, family: Family, files: &FileSet) -> Result<Option<Rewritten>> {
         let guard = self.guard()?;
         let mut options = CompactionOptions::default();

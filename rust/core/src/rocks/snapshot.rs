@@ -1,6 +1,6 @@
 //! The database as it was at a moment.
 
-use super::database::Database;
+use super::rocks_db::RocksDb;
 use crate::error::Result;
 use crate::sync;
 use rust_rocksdb::{DB, ReadOptions, SnapshotWithThreadMode};
@@ -11,13 +11,13 @@ use std::sync::Arc;
 pub struct Snapshot {
     inner: ManuallyDrop<SnapshotWithThreadMode<'static, DB>>,
     read_options: ReadOptions,
-    database: Arc<Database>,
+    rocks: Arc<RocksDb>,
 }
 
 impl Snapshot {
-    pub(super) fn new(database: &Arc<Database>) -> Result<Arc<Self>> {
-        let guard = database.guard()?;
-        let db: &DB = database.opened(&guard)?;
+    pub(super) fn new(rocks: &Arc<RocksDb>) -> Result<Arc<Self>> {
+        let guard = rocks.guard()?;
+        let db: &DB = rocks.opened(&guard)?;
         // SAFETY: the reference is used only while the database is open: `drop` looks under the
         // guard, and reads through `read_options` hold the guard. The boxed database does not move,
         // and `database` keeps it from being freed.
@@ -29,13 +29,13 @@ impl Snapshot {
         Ok(Arc::new(Self {
             inner: ManuallyDrop::new(inner),
             read_options,
-            database: Arc::clone(database),
+            rocks: Arc::clone(rocks),
         }))
     }
 
     /// The database that this is a state of.
-    pub fn database(&self) -> &Arc<Database> {
-        &self.database
+    pub fn rocks(&self) -> &Arc<RocksDb> {
+        &self.rocks
     }
 
     pub(super) fn read_options(&self) -> &ReadOptions {
@@ -49,10 +49,10 @@ impl Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        if !self.database.in_owner_process() {
+        if !self.rocks.in_owner_process() {
             return;
         }
-        let guard = sync::read_recursive(&self.database.db);
+        let guard = sync::read_recursive(&self.rocks.db);
         if guard.is_some() {
             // SAFETY: dropped once, here, and the database is open.
             unsafe { ManuallyDrop::drop(&mut self.inner) };

@@ -4,10 +4,10 @@
 //! The way for large transactions: a quarter of what the same rows cost through a memtable
 //! (`layout.md` section 1), and the memory of one block.
 
-use super::database::Database;
 use super::failure::failure;
 use super::family::{Family, FamilySpec};
-use super::options::{database_options, family_options};
+use super::options::{family_options, rocks_options};
+use super::rocks_db::RocksDb;
 use super::snapshot::Snapshot;
 use crate::error::{Error, ErrorKind, Result};
 use rust_rocksdb::{IngestExternalFileOptions, Options, ReadOptions, SstFileWriter};
@@ -91,7 +91,7 @@ impl<'a> SortedFiles<'a> {
     }
 }
 
-impl Database {
+impl RocksDb {
     /// How the files of a family are written.
     pub(crate) fn file_format(&self, spec: &FamilySpec) -> Result<FileFormat> {
         let mut options = family_options(spec, &self.options)?;
@@ -142,9 +142,9 @@ impl Database {
     }
 
     /// Deletes a closed temporary database; what cannot be deleted is left to the next open of its
-    /// task.
+    /// database.
     pub(super) fn destroy(&self) {
-        let destroyed = database_options(&self.options)
+        let destroyed = rocks_options(&self.options)
             .is_ok_and(|options| rust_rocksdb::DB::destroy(&options, self.path()).is_ok());
         if destroyed {
             let _ = std::fs::remove_dir_all(self.path());
@@ -156,11 +156,11 @@ impl Database {
 pub(crate) fn refused(doing: &str, path: &Path, error: &std::io::Error) -> Error {
     let advice = match error.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-            "the disk is full; free space, then call rollback() or open the task again"
+            "the disk is full; free space, then call rollback() or open the database again"
         }
         _ => {
-            "the operating system refused it; see the cause, then call rollback() or open the task \
-             again"
+            "the operating system refused it; see the cause, then call rollback() or open the \
+             database again"
         }
     };
     Error::new(

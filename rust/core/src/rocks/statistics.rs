@@ -1,8 +1,8 @@
 //! RocksDB's own figures: properties, which cost nothing until they are asked for, and statistics,
 //! which count every call.
 
-use super::database::Database;
 use super::family::Family;
+use super::rocks_db::RocksDb;
 use crate::error::Result;
 use rust_rocksdb::Options;
 use rust_rocksdb::statistics::{Histogram, StatsLevel, Ticker};
@@ -67,7 +67,7 @@ pub(crate) enum Job {
     WriteStall,
 }
 
-impl Database {
+impl RocksDb {
     /// RocksDB's totals; `None` where they are not kept.
     pub(crate) fn tickers(&self) -> Option<Tickers> {
         let options = self.statistics.options.as_ref()?;

@@ -6,7 +6,7 @@ use crate::rocks::Bounds;
 use crate::transaction::{Scan, Table, Transaction};
 use std::sync::Arc;
 
-/// A handle to a key-value store of a task; every call says in which transaction.
+/// A handle to a key-value store of a database; every call says in which transaction.
 #[derive(Clone)]
 pub struct KeyValueStore {
     pub(crate) name: String,

@@ -11,8 +11,8 @@ pub mod windowed;
 /// What a store is, and what must be known to open it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreSpec {
-    /// Name, unique within a task: letters, digits and `_ - .` only, since families and files carry
-    /// it.
+    /// Name, unique within a database: letters, digits and `_ - .` only, since families and files
+    /// carry it.
     pub name: String,
     /// Kind and its settings.
     pub kind: StoreKind,
@@ -130,8 +130,8 @@ impl StoreKind {
         }
     }
 
-    /// Whether a restore needs a time with every record; see [`crate::Task::restore`] for what it
-    /// means.
+    /// Whether a restore needs a time with every record; see [`crate::Database::restore`] for what
+    /// it means.
     pub fn restores_with_times(&self) -> bool {
         match self {
             Self::KeyValue | Self::Session { .. } => false,

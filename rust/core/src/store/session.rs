@@ -7,7 +7,7 @@ use crate::metrics::{Call, Operation};
 use crate::time::Timestamp;
 use crate::transaction::{Transaction, check_size};
 
-/// A handle to a session store of a task; every call says in which transaction.
+/// A handle to a session store of a database; every call says in which transaction.
 #[derive(Clone)]
 pub struct SessionStore {
     pub(crate) rows: Rows,
@@ -45,7 +45,7 @@ impl SessionStore {
         self.rows.stream_time(tx)
     }
 
-    /// Writes that were refused for being older than the retention, since the task was opened.
+    /// Writes that were refused for being older than the retention, since the database was opened.
     pub fn dropped_records(&self) -> u64 {
         self.rows.dropped_records()
     }

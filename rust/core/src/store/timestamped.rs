@@ -54,7 +54,7 @@ impl<'a> Stamped<'a> {
     }
 }
 
-/// A handle to a timestamped key-value store of a task; every call says in which transaction.
+/// A handle to a timestamped key-value store of a database; every call says in which transaction.
 #[derive(Clone)]
 pub struct TimestampedKeyValueStore {
     pub(crate) name: String,

@@ -18,7 +18,7 @@ use crate::transaction::Transaction;
 const PLAIN: u8 = 0;
 const STAMPED: u8 = 1;
 
-/// A handle to a window store of a task; every call says in which transaction.
+/// A handle to a window store of a database; every call says in which transaction.
 #[derive(Clone)]
 pub struct WindowStore {
     pub(crate) rows: Rows,
@@ -80,7 +80,7 @@ impl WindowStore {
         self.rows.raise_stream_time(tx, time.0);
     }
 
-    /// Writes that were refused for being older than the retention, since the task was opened.
+    /// Writes that were refused for being older than the retention, since the database was opened.
     pub fn dropped_records(&self) -> u64 {
         self.rows.dropped_records()
     }

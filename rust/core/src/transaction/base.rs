@@ -93,9 +93,9 @@ impl Base {
         &self.memory
     }
 
-    /// A table in memory, as long as its task is open.
+    /// A table in memory, as long as its database is open.
     pub(super) fn table(&self, number: usize) -> Result<&MemoryTable> {
-        self.files.database().check_open()?;
+        self.files.rocks().check_open()?;
         Ok(&self.memory[number])
     }
 
@@ -108,16 +108,14 @@ impl Base {
     ) -> Result<R> {
         match table.place {
             Place::Files(family) => match self.spilled_table(table) {
-                None => self.files.database().get(family, key, &self.files, f),
+                None => self.files.rocks().get(family, key, &self.files, f),
                 Some((snapshot, own)) => {
-                    self.files.database().check_open()?;
-                    let found = snapshot
-                        .database()
-                        .get(own, key, snapshot, |row| match row {
-                            Some(row) => Ok(f(merged::value(row))),
-                            None => Err(f),
-                        })?;
-                    found.or_else(|f| self.files.database().get(family, key, &self.files, f))
+                    self.files.rocks().check_open()?;
+                    let found = snapshot.rocks().get(own, key, snapshot, |row| match row {
+                        Some(row) => Ok(f(merged::value(row))),
+                        None => Err(f),
+                    })?;
+                    found.or_else(|f| self.files.rocks().get(family, key, &self.files, f))
                 }
             },
             Place::Memory(number) => Ok(f(self.table(number)?.get(key))),
@@ -135,7 +133,7 @@ impl Base {
             Place::Files(family) => match self.spilled_table(table) {
                 None => self
                     .files
-                    .database()
+                    .rocks()
                     .multi_get_sorted(family, keys, &self.files, f),
                 Some((snapshot, own)) => self.get_merged(family, (snapshot, own), keys, &mut f),
             },
@@ -157,11 +155,11 @@ impl Base {
         keys: &[&[u8]],
         f: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
-        self.files.database().check_open()?;
+        self.files.rocks().check_open()?;
         let (mut rows, mut found, mut missing) =
             (Vec::new(), Vec::with_capacity(keys.len()), Vec::new());
         snapshot
-            .database()
+            .rocks()
             .multi_get_sorted(own, keys, snapshot, |n, row| {
                 let start = rows.len();
                 rows.extend_from_slice(row.unwrap_or_default());
@@ -181,7 +179,7 @@ impl Base {
             next = end;
         };
         self.files
-            .database()
+            .rocks()
             .multi_get_sorted(family, &wanted, &self.files, |m, row| {
                 spilled_until(missing[m], f);
                 f(missing[m], row);
@@ -221,10 +219,10 @@ impl Base {
         match table.place {
             Place::Files(family) => {
                 let spilled = match self.spilled_table(table) {
-                    Some((snapshot, own)) => snapshot.database().family_property(own, ROWS)?,
+                    Some((snapshot, own)) => snapshot.rocks().family_property(own, ROWS)?,
                     None => 0,
                 };
-                Ok(spilled + self.files.database().family_property(family, ROWS)?)
+                Ok(spilled + self.files.rocks().family_property(family, ROWS)?)
             }
             Place::Memory(number) => Ok(self.table(number)?.approximate_rows()),
         }
@@ -247,7 +245,7 @@ impl SpilledRows {
             return Ok(());
         };
         self.snapshot
-            .database()
+            .rocks()
             .for_each_row(family, &self.snapshot, |key, row| {
                 f(key, merged::value(row))
             })
@@ -259,7 +257,7 @@ impl SpilledRows {
             return Ok(0);
         };
         self.snapshot
-            .database()
+            .rocks()
             .family_property(family, "rocksdb.total-sst-files-size")
     }
 }
@@ -273,7 +271,7 @@ pub(crate) enum Cursor {
         committed: rocks::Cursor,
         place: merged::Place,
     },
-    /// With the snapshot whose database says whether the task is still open.
+    /// With the snapshot whose database says whether the database is still open.
     Memory(MemoryCursor, Arc<Snapshot>),
 }
 
@@ -283,7 +281,7 @@ impl Cursor {
     pub(crate) fn with<R>(&mut self, f: impl FnOnce(&mut Rows<'_>) -> R) -> Result<R> {
         match self {
             Self::Files(cursor) => cursor.with(|rows| f(&mut Rows::Files(rows))),
-            // The task's own database outside: once it is closed, nothing is read any more.
+            // The database's own database outside: once it is closed, nothing is read any more.
             Self::Merged {
                 spilled,
                 committed,
@@ -298,7 +296,7 @@ impl Cursor {
                 })
             })?,
             Self::Memory(cursor, files) => {
-                files.database().check_open()?;
+                files.rocks().check_open()?;
                 Ok(f(&mut Rows::Memory(cursor)))
             }
         }

@@ -35,10 +35,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use table::TableBuffer;
 
-/// A table of a task: ordered rows that stores read and stage.
+/// A table of a database: ordered rows that stores read and stage.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
-    /// Position among the task's tables.
+    /// Position among the database's tables.
     pub(crate) number: usize,
     pub(crate) place: Place,
     pub(crate) kind: FamilyKind,
@@ -49,7 +49,7 @@ pub struct Table {
 pub(crate) enum Place {
     /// In a column family.
     Files(Family),
-    /// In memory, as so many-th of the task's tables there.
+    /// In memory, as so many-th of the database's tables there.
     Memory(usize),
 }
 
@@ -135,7 +135,7 @@ pub struct Transaction {
     torn: Option<Cow<'static, str>>,
     /// Where it spills; a reader does not.
     spiller: Option<Arc<Spiller>>,
-    /// Memory at which it spills instead of where the task says.
+    /// Memory at which it spills instead of where the database says.
     limit: Option<usize>,
     /// Keys and values staged since it began, in bytes, one more a record, and the number at which
     /// its memory is to be looked at again.
@@ -210,7 +210,7 @@ impl Transaction {
                 format!(
                     "a write failed half-way ({why}), so the open transaction cannot be used any \
                      more, and nothing of it was committed; call rollback() and repeat the work, \
-                     or open the task again"
+                     or open the database again"
                 ),
             )),
         }

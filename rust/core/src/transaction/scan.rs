@@ -38,7 +38,7 @@ enum Stored {
     /// With the rows among them that are deleted.
     Files(Cursor, Cleared),
     /// None: the table is in memory, all of it layers. The snapshot's database says whether the
-    /// task is still open.
+    /// database is still open.
     Nothing(Arc<Snapshot>),
 }
 
@@ -268,7 +268,7 @@ impl Scan {
                 }
                 StoredRows { rows, cleared }.pass_cleared(reverse);
             }),
-            Stored::Nothing(files) => files.database().check_open(),
+            Stored::Nothing(files) => files.rocks().check_open(),
         }
     }
 
@@ -294,7 +294,7 @@ impl Scan {
                 Self::merge(layers, Some(stored), bounds, *reverse, state, visit)
             }),
             Stored::Nothing(files) => {
-                files.database().check_open()?;
+                files.rocks().check_open()?;
                 Ok(Self::merge(layers, None, bounds, *reverse, state, visit))
             }
         }

@@ -2,10 +2,11 @@
 //! (KIP-844's secondary store).
 //!
 //! A spill is a commit into a database of the transaction's own, in `+uncommitted/N` beside the
-//! task's files: the same rows go there that a commit would write, each value behind a byte that
-//! tells a put from a delete. From then on the transaction stands on the last commit with these
-//! rows over it, and begins with empty buffers; stores see no difference. The directory is deleted
-//! with the last scan or reader that holds it, and what a crash leaves of it by the next open.
+//! database's files: the same rows go there that a commit would write, each value behind a byte
+//! that tells a put from a delete. From then on the transaction stands on the last commit with
+//! these rows over it, and begins with empty buffers; stores see no difference. The directory is
+//! deleted with the last scan or reader that holds it, and what a crash leaves of it by the next
+//! open.
 
 use super::base::{Cursor, SpilledRows};
 use super::cleared::Interval;
@@ -14,7 +15,7 @@ use super::table::TableBuffer;
 use super::{Base, LatestRows, Table, Transaction};
 use crate::error::{Error, Result};
 use crate::failpoint::Failpoint;
-use crate::rocks::{Bounds, Database, DatabaseOptions, Family, FamilySpec, SortedFiles, refused};
+use crate::rocks::{Bounds, Family, FamilySpec, RocksDb, RocksOptions, SortedFiles, refused};
 use crate::sync::Mutex;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -24,16 +25,16 @@ use std::sync::{Arc, Weak};
 /// Hidden keys that are read at once.
 const HIDDEN_KEYS: usize = 1024;
 
-/// Where a task's transactions spill, and when.
+/// Where a database's transactions spill, and when.
 pub(crate) struct Spiller {
     directory: PathBuf,
-    options: DatabaseOptions,
+    options: RocksOptions,
     /// Memory of a transaction at which it spills, in bytes.
     limit: usize,
     /// By a table's number.
     targets: Vec<Option<Target>>,
     /// Databases that somebody may still hold.
-    open: Mutex<Vec<Weak<Database>>>,
+    open: Mutex<Vec<Weak<RocksDb>>>,
 }
 
 /// Where a table's rows go.
@@ -47,13 +48,13 @@ pub(crate) struct Target {
 impl Spiller {
     pub(crate) fn new(
         directory: PathBuf,
-        options: DatabaseOptions,
+        options: RocksOptions,
         limit: usize,
         targets: Vec<Option<Target>>,
     ) -> Self {
         Self {
             directory,
-            options: DatabaseOptions {
+            options: RocksOptions {
                 temporary: true,
                 ..options
             },
@@ -63,7 +64,7 @@ impl Spiller {
         }
     }
 
-    /// Deletes what transactions have left that a crash ended. Nobody may have the task open.
+    /// Deletes what transactions have left that a crash ended. Nobody may have the database open.
     pub(crate) fn remove_orphans(directory: &Path) -> Result<()> {
         match std::fs::remove_dir_all(directory) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
@@ -75,13 +76,13 @@ impl Spiller {
 
     /// Closes the databases of all transactions, scans and readers.
     pub(crate) fn close(&self) {
-        for database in self
+        for rocks in self
             .open
             .lock()
             .drain(..)
-            .filter_map(|database| database.upgrade())
+            .filter_map(|rocks| rocks.upgrade())
         {
-            database.close();
+            rocks.close();
         }
     }
 
@@ -92,9 +93,9 @@ impl Spiller {
             .map(|target| &target.family)
     }
 
-    fn database(&self) -> Result<Arc<Database>> {
-        // Numbers are not used twice: a reader may hold the database of a task that was closed and
-        // opened again.
+    fn rocks(&self) -> Result<Arc<RocksDb>> {
+        // Numbers are not used twice: a reader may hold the database of a database that was closed
+        // and opened again.
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let directory = self
             .directory
@@ -107,20 +108,20 @@ impl Spiller {
             .flatten()
             .map(|target| target.family.clone())
             .collect();
-        let database = Database::open(&directory, &families, &self.options)?;
+        let rocks = RocksDb::open(&directory, &families, &self.options)?;
         let mut open = self.open.lock();
-        open.retain(|database| database.strong_count() > 0);
-        open.push(Arc::downgrade(&database));
-        Ok(database)
+        open.retain(|rocks| rocks.strong_count() > 0);
+        open.push(Arc::downgrade(&rocks));
+        Ok(rocks)
     }
 
-    fn families(&self, database: &Database) -> Result<Arc<[Option<Family>]>> {
+    fn families(&self, rocks: &RocksDb) -> Result<Arc<[Option<Family>]>> {
         self.targets
             .iter()
             .map(|target| {
                 target
                     .as_ref()
-                    .map(|target| database.family(&target.family))
+                    .map(|target| rocks.family(&target.family))
                     .transpose()
             })
             .collect()
@@ -128,18 +129,18 @@ impl Spiller {
 
     fn spill_table(
         &self,
-        database: &Arc<Database>,
+        rocks: &Arc<RocksDb>,
         buffer: &TableBuffer,
         target: &Target,
         hidden: &mut HiddenKeys,
     ) -> Result<()> {
-        let directory = database.path();
-        let format = database.file_format(&target.family)?;
+        let directory = rocks.path();
+        let format = rocks.file_format(&target.family)?;
         let mut files = SortedFiles::new(&format, directory, "spilled".to_owned(), u64::MAX);
         let latest_format = target
             .latest
             .as_ref()
-            .map(|latest| database.file_format(latest))
+            .map(|latest| rocks.file_format(latest))
             .transpose()?;
         let mut latest = latest_format
             .as_ref()
@@ -157,9 +158,9 @@ impl Spiller {
             latest.push(key, Some(marked(Some(&value.concat()), &mut row)))
         })?;
         hidden.before(None, &mut |key| files.push(key, Some(DELETED)))?;
-        database.ingest(database.family(&target.family)?, &files.finish()?, false)?;
+        rocks.ingest(rocks.family(&target.family)?, &files.finish()?, false)?;
         if let (Some(latest), Some(family)) = (latest, &target.latest) {
-            database.ingest(database.family(family)?, &latest.finish()?, false)?;
+            rocks.ingest(rocks.family(family)?, &latest.finish()?, false)?;
         }
         Ok(())
     }
@@ -292,7 +293,7 @@ impl Transaction {
     }
 
     /// Moves what is staged into sorted files, as the transaction does by itself when it outgrows
-    /// its memory; nothing in a task that never spills. After an error it is still staged.
+    /// its memory; nothing in a database that never spills. After an error it is still staged.
     ///
     /// # Errors
     /// `Io` for a full disk, or whatever the disk refuses.
@@ -306,7 +307,7 @@ impl Transaction {
         {
             return Ok(());
         }
-        self.base.files().database().check_open()?;
+        self.base.files().rocks().check_open()?;
         self.peak = self.peak.max(self.uncommitted_bytes());
         let rows = self
             .spill_rows(&spiller)
@@ -320,30 +321,30 @@ impl Transaction {
 
     fn spill_rows(&mut self, spiller: &Spiller) -> Result<SpilledRows> {
         Failpoint::BeforeSpill.reached()?;
-        let (database, families) = match self.base.spilled() {
+        let (rocks, families) = match self.base.spilled() {
             Some(rows) => (
-                Arc::clone(rows.snapshot.database()),
+                Arc::clone(rows.snapshot.rocks()),
                 Arc::clone(&rows.families),
             ),
             None => {
-                let database = spiller.database()?;
-                let families = spiller.families(&database)?;
-                (database, families)
+                let rocks = spiller.rocks()?;
+                let families = spiller.families(&rocks)?;
+                (rocks, families)
             }
         };
         let base = Arc::clone(&self.base);
         self.spillable(spiller)
             .try_for_each(|(table, buffer, target)| {
                 let mut hidden = HiddenKeys::new(&base, table, buffer)?;
-                spiller.spill_table(&database, buffer, target, &mut hidden)
+                spiller.spill_table(&rocks, buffer, target, &mut hidden)
             })?;
         Ok(SpilledRows {
-            snapshot: database.snapshot()?,
+            snapshot: rocks.snapshot()?,
             families,
         })
     }
 
-    /// Spills at less memory than the task's transactions do, where many share what there is.
+    /// Spills at less memory than the database's transactions do, where many share what there is.
     pub fn limit_memory(&mut self, bytes: usize) {
         self.limit = Some(bytes);
         self.measure_at = 0;

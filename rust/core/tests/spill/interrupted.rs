@@ -6,7 +6,7 @@ use crate::support::{
 };
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{
-    Commit, Durability, ErrorKind, Offset, OffsetChange, StoreKind, StoreSpec, Task, Timestamp,
+    Commit, Database, Durability, ErrorKind, Offset, OffsetChange, StoreKind, StoreSpec, Timestamp,
     WindowPut, WindowedKey,
 };
 
@@ -46,91 +46,91 @@ fn a_commit_that_is_interrupted_goes_back_or_forward_as_a_whole() {
                     format!("{point:?} {passed} {action:?} {durability:?}, by reopen: {by_reopen}");
                 let dir = directory();
                 let options = options(durability, 0);
-                let task = Task::open(dir.path(), &specs(), options.clone()).unwrap();
-                transaction(&task, 1);
-                task.commit(at(1)).unwrap();
-                assert_eq!(committed(&task), before, "{what}");
-                transaction(&task, 2);
+                let db = Database::open(dir.path(), &specs(), options.clone()).unwrap();
+                transaction(&db, 1);
+                db.commit(at(1)).unwrap();
+                assert_eq!(committed(&db), before, "{what}");
+                transaction(&db, 2);
                 point.arm(action, passed);
                 let result =
-                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| task.commit(at(2))));
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| db.commit(at(2))));
                 assert!(Failpoint::disarm(), "{what}: not reached");
                 assert!(!matches!(result, Ok(Ok(()))), "{what}");
-                let task = if by_reopen {
-                    drop(task);
-                    Task::open(dir.path(), &specs(), options).unwrap()
+                let db = if by_reopen {
+                    drop(db);
+                    Database::open(dir.path(), &specs(), options).unwrap()
                 } else {
-                    let _ = task.recover().unwrap();
-                    task
+                    let _ = db.recover().unwrap();
+                    db
                 };
                 assert_eq!(
-                    &committed(&task),
+                    &committed(&db),
                     if forward { &after } else { &before },
                     "{what}"
                 );
                 assert!(!dir.path().join("+commit").exists(), "{what}");
                 if !forward {
-                    transaction(&task, 2);
-                    task.commit(at(2)).unwrap();
+                    transaction(&db, 2);
+                    db.commit(at(2)).unwrap();
                 }
-                transaction(&task, 3);
-                task.commit(at(3)).unwrap();
-                assert_eq!(committed(&task), further, "{what}");
+                transaction(&db, 3);
+                db.commit(at(3)).unwrap();
+                assert_eq!(committed(&db), further, "{what}");
             }
         }
     }
 }
 
 #[test]
-fn until_an_interrupted_commit_is_ended_the_task_takes_no_work() {
+fn until_an_interrupted_commit_is_ended_the_database_takes_no_work() {
     let _turn = turn();
     let dir = directory();
-    let task = open(dir.path(), 0);
-    transaction(&task, 1);
-    let old = committed(&task);
+    let db = open(dir.path(), 0);
+    transaction(&db, 1);
+    let old = committed(&db);
     Failpoint::BetweenIngests.arm(Action::Error, 0);
-    let error = task.commit(at(1)).unwrap_err();
+    let error = db.commit(at(1)).unwrap_err();
     assert!(
         error
             .to_string()
             .contains("rollback(), recover() or the next open"),
         "{error}"
     );
-    assert_eq!(committed(&task), old, "readers stay on the last state");
+    assert_eq!(committed(&db), old, "readers stay on the last state");
     let refused = [
-        task.transaction().map(drop).unwrap_err(),
-        task.commit(OffsetChange::Keep).unwrap_err(),
-        task.restore("kv", &[], OffsetChange::Keep).unwrap_err(),
-        task.commit_transaction(task.begin().unwrap(), Commit::default())
+        db.transaction().map(drop).unwrap_err(),
+        db.commit(OffsetChange::Keep).unwrap_err(),
+        db.restore("kv", &[], OffsetChange::Keep).unwrap_err(),
+        db.commit_transaction(db.begin().unwrap(), Commit::default())
             .unwrap_err(),
-        task.checkpoint(&dir.path().join("copy")).unwrap_err(),
+        db.checkpoint(&dir.path().join("copy")).unwrap_err(),
     ];
     for error in refused {
         assert_eq!(error.kind(), ErrorKind::InvalidState);
         assert!(error.to_string().contains("recover()"), "{error}");
     }
-    assert_eq!(task.recover().unwrap(), [(partition(), Offset(1))]);
-    assert_ne!(committed(&task), old);
-    task.checkpoint(&dir.path().join("copy")).unwrap();
+    assert_eq!(db.recover().unwrap(), [(partition(), Offset(1))]);
+    assert_ne!(committed(&db), old);
+    db.checkpoint(&dir.path().join("copy")).unwrap();
 }
 
 #[test]
 fn a_commit_that_failed_before_its_commit_file_changes_nothing_and_waits_for_a_rollback() {
     let _turn = turn();
     let dir = directory();
-    let task = open(dir.path(), 0);
-    put(&task, b"a", Some(b"1"));
-    task.commit(at(1)).unwrap();
-    put(&task, b"b", Some(b"2"));
-    put(&task, b"c", Some(b"3"));
+    let db = open(dir.path(), 0);
+    put(&db, b"a", Some(b"1"));
+    db.commit(at(1)).unwrap();
+    put(&db, b"b", Some(b"2"));
+    put(&db, b"c", Some(b"3"));
     Failpoint::BeforeCommitFile.arm(Action::Error, 0);
-    assert_eq!(task.commit(at(2)).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(db.commit(at(2)).unwrap_err().kind(), ErrorKind::Io);
     assert_eq!(
-        task.transaction().map(drop).unwrap_err().kind(),
+        db.transaction().map(drop).unwrap_err().kind(),
         ErrorKind::InvalidState
     );
-    assert_eq!(task.recover().unwrap(), [(partition(), Offset(1))]);
-    assert_eq!(rows(&task, &mut task.transaction().unwrap()).len(), 1);
+    assert_eq!(db.recover().unwrap(), [(partition(), Offset(1))]);
+    assert_eq!(rows(&db, &mut db.transaction().unwrap()).len(), 1);
 }
 
 #[test]
@@ -138,19 +138,19 @@ fn a_spill_that_failed_leaves_the_transaction_as_it_was() {
     let _turn = turn();
     for point in [Failpoint::BeforeSpill, Failpoint::AfterSpill] {
         let dir = directory();
-        let task = open(dir.path(), 0);
-        let store = task.key_value("kv").unwrap();
-        put(&task, b"a", Some(b"1"));
+        let db = open(dir.path(), 0);
+        let store = db.key_value("kv").unwrap();
+        put(&db, b"a", Some(b"1"));
         point.arm(Action::Error, 0);
         let error = store
-            .put(&mut task.transaction().unwrap(), b"b", Some(b"2"))
+            .put(&mut db.transaction().unwrap(), b"b", Some(b"2"))
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io);
-        assert_eq!(rows(&task, &mut task.transaction().unwrap()).len(), 1);
-        put(&task, b"b", Some(b"2"));
-        assert_eq!(rows(&task, &mut task.transaction().unwrap()).len(), 2);
-        task.commit(at(1)).unwrap();
-        assert_eq!(rows(&task, &mut task.begin().unwrap()).len(), 2);
+        assert_eq!(rows(&db, &mut db.transaction().unwrap()).len(), 1);
+        put(&db, b"b", Some(b"2"));
+        assert_eq!(rows(&db, &mut db.transaction().unwrap()).len(), 2);
+        db.commit(at(1)).unwrap();
+        assert_eq!(rows(&db, &mut db.begin().unwrap()).len(), 2);
     }
 }
 
@@ -171,10 +171,10 @@ fn a_spill_that_failed_leaves_the_stream_time_as_it_was() {
     for kind in kinds {
         let dir = directory();
         let specs = [StoreSpec::new("s", kind)];
-        let task = Task::open(dir.path(), &specs, options(Durability::Sync, 0)).unwrap();
+        let db = Database::open(dir.path(), &specs, options(Durability::Sync, 0)).unwrap();
         let put = |time: i64| {
-            let mut tx = task.transaction().unwrap();
-            if let Ok(store) = task.window("s") {
+            let mut tx = db.transaction().unwrap();
+            if let Ok(store) = db.window("s") {
                 return store.put(
                     &mut tx,
                     WindowPut {
@@ -190,11 +190,11 @@ fn a_spill_that_failed_leaves_the_stream_time_as_it_was() {
                 start: Timestamp(time),
                 end: Timestamp(time),
             };
-            task.session("s").unwrap().put(&mut tx, session, Some(b"v"))
+            db.session("s").unwrap().put(&mut tx, session, Some(b"v"))
         };
         // Also where nothing is staged: the transaction stays one without writes.
         let too_large = vec![0; 1 << 30];
-        if let Ok(store) = task.window("s") {
+        if let Ok(store) = db.window("s") {
             let put = WindowPut {
                 key: b"k",
                 value: Some(&too_large),
@@ -203,32 +203,28 @@ fn a_spill_that_failed_leaves_the_stream_time_as_it_was() {
             };
             assert_eq!(
                 store
-                    .put(&mut task.transaction().unwrap(), put)
+                    .put(&mut db.transaction().unwrap(), put)
                     .unwrap_err()
                     .kind(),
                 ErrorKind::InvalidValue
             );
-            assert!(
-                task.transaction().unwrap().is_empty(),
-                "{:?}",
-                specs[0].kind
-            );
+            assert!(db.transaction().unwrap().is_empty(), "{:?}", specs[0].kind);
         }
         put(10).unwrap();
         Failpoint::BeforeSpill.arm(Action::Error, 0);
         assert_eq!(put(1_000_000).unwrap_err().kind(), ErrorKind::Io);
         for _ in 0..2 {
             assert_eq!(
-                task.stream_time("s", &task.transaction().unwrap()).unwrap(),
+                db.stream_time("s", &db.transaction().unwrap()).unwrap(),
                 Some(Timestamp(10)),
                 "{:?}",
                 specs[0].kind
             );
-            task.commit(at(1)).unwrap();
+            db.commit(at(1)).unwrap();
         }
         put(1_000_000).unwrap();
         assert_eq!(
-            task.stream_time("s", &task.transaction().unwrap()).unwrap(),
+            db.stream_time("s", &db.transaction().unwrap()).unwrap(),
             Some(Timestamp(1_000_000))
         );
     }
@@ -239,15 +235,15 @@ fn a_damaged_commit_is_an_error_that_names_the_file() {
     let _turn = turn();
     for damaged in ["COMMIT", "0-0.sst"] {
         let dir = directory();
-        let task = open(dir.path(), 0);
-        transaction(&task, 1);
+        let db = open(dir.path(), 0);
+        transaction(&db, 1);
         Failpoint::AfterCommitFile.arm(Action::Error, 0);
-        task.commit(at(1)).unwrap_err();
-        drop(task);
+        db.commit(at(1)).unwrap_err();
+        drop(db);
         let file = dir.path().join("+commit").join(damaged);
         let bytes = std::fs::read(&file).unwrap();
         std::fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
-        let error = Task::open(dir.path(), &specs(), options(Durability::Sync, 0))
+        let error = Database::open(dir.path(), &specs(), options(Durability::Sync, 0))
             .err()
             .unwrap();
         assert_eq!(error.kind(), ErrorKind::StoreCorrupted, "{error}");

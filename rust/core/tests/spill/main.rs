@@ -10,7 +10,7 @@ mod map;
 mod support;
 
 use holdfast_core::{
-    Durability, ErrorKind, Op, Task, TaskOptions, Timestamp, TransactionMechanism,
+    Database, DatabaseOptions, Durability, ErrorKind, Op, Timestamp, TransactionMechanism,
 };
 use support::{
     Rows, at, committed, directory, expected, folder_is_empty, open, options, put, rows, specs,
@@ -21,20 +21,20 @@ use support::{
 fn scans_and_readers_keep_what_they_saw_through_spills_commits_and_rollbacks() {
     let _turn = turn();
     let dir = directory();
-    let task = open(dir.path(), 0);
-    let store = task.key_value("kv").unwrap();
+    let db = open(dir.path(), 0);
+    let store = db.key_value("kv").unwrap();
     for i in 0..50u8 {
-        put(&task, &[i], Some(b"old"));
+        put(&db, &[i], Some(b"old"));
     }
-    task.commit(at(1)).unwrap();
+    db.commit(at(1)).unwrap();
     for i in 0..50u8 {
-        put(&task, &[i], (i % 2 == 0).then_some(b"new"));
+        put(&db, &[i], (i % 2 == 0).then_some(b"new"));
     }
-    let mut reader = task.transaction().unwrap().reader();
-    let seen = rows(&task, &mut reader);
+    let mut reader = db.transaction().unwrap().reader();
+    let seen = rows(&db, &mut reader);
     assert_eq!(seen.len(), 25);
     let mut scan = store
-        .range(&mut task.transaction().unwrap(), None, None, true)
+        .range(&mut db.transaction().unwrap(), None, None, true)
         .unwrap();
     let mut found = Rows::new();
     let mut visit = |key: &[u8], value: &[u8]| {
@@ -47,18 +47,18 @@ fn scans_and_readers_keep_what_they_saw_through_spills_commits_and_rollbacks() {
     };
     assert!(scan.for_each(&mut visit).unwrap());
     for i in 0..60u8 {
-        put(&task, &[i], Some(b"newer"));
+        put(&db, &[i], Some(b"newer"));
     }
-    task.rollback().unwrap();
-    assert_eq!(rows(&task, &mut reader), seen);
+    db.rollback().unwrap();
+    assert_eq!(rows(&db, &mut reader), seen);
     for i in 0..60u8 {
-        put(&task, &[i], None);
+        put(&db, &[i], None);
     }
-    task.commit(at(2)).unwrap();
-    assert_eq!(rows(&task, &mut reader), seen);
+    db.commit(at(2)).unwrap();
+    assert_eq!(rows(&db, &mut reader), seen);
     while scan.for_each(&mut visit).unwrap() {}
     assert_eq!(found, seen);
-    assert!(rows(&task, &mut task.begin().unwrap()).is_empty());
+    assert!(rows(&db, &mut db.begin().unwrap()).is_empty());
 
     // What they hold lies in files; the last to hold them deletes them.
     let uncommitted = dir.path().join("+uncommitted");
@@ -72,8 +72,8 @@ fn a_large_batch_spills_on_its_way_and_memory_stays_small() {
     let _turn = turn();
     let dir = directory();
     let limit = 256 << 10;
-    let task = open(dir.path(), limit);
-    let rates = task.versioned("rates").unwrap();
+    let db = open(dir.path(), limit);
+    let rates = db.versioned("rates").unwrap();
     let keys: Vec<_> = (0..50_000u32).map(u32::to_be_bytes).collect();
     let ops: Vec<_> = keys
         .iter()
@@ -83,7 +83,7 @@ fn a_large_batch_spills_on_its_way_and_memory_stays_small() {
             timestamp: Timestamp(5),
         })
         .collect();
-    let mut tx = task.transaction().unwrap();
+    let mut tx = db.transaction().unwrap();
     let (mut seen, mut most) = (0, 0);
     rates
         .apply_batch(&mut tx, &ops, true, &mut |n, _| {
@@ -92,16 +92,16 @@ fn a_large_batch_spills_on_its_way_and_memory_stays_small() {
         .unwrap();
     assert_eq!(seen, ops.len(), "rows are numbered through");
     assert!(tx.has_spilled());
-    let store = task.key_value("kv").unwrap();
+    let store = db.key_value("kv").unwrap();
     for key in &keys {
         store.put(&mut tx, key, Some(&[7; 100])).unwrap();
         most = most.max(tx.uncommitted_bytes());
     }
     assert!(most < limit as usize + (64 << 10), "{most} bytes at most");
     drop(tx);
-    task.commit(at(1)).unwrap();
-    let mut view = task.begin().unwrap();
-    assert_eq!(rows(&task, &mut view).len(), keys.len());
+    db.commit(at(1)).unwrap();
+    let mut view = db.begin().unwrap();
+    assert_eq!(rows(&db, &mut view).len(), keys.len());
     let mut versions = 0;
     let mut scan = rates.scan(&mut view, Some(Timestamp(5))).unwrap();
     scan.for_each(&mut |_, _| {
@@ -124,15 +124,15 @@ fn only_what_the_mechanism_says_spills() {
         (TransactionMechanism::SecondaryStore, -1, true),
     ] {
         let dir = directory();
-        let options = TaskOptions {
+        let options = DatabaseOptions {
             mechanism,
             ..options(Durability::Changelog, limit)
         };
-        let task = Task::open(dir.path(), &specs(), options).unwrap();
+        let db = Database::open(dir.path(), &specs(), options).unwrap();
         for store in ["kv", "direct", "memory"] {
-            let mut tx = task.transaction().unwrap();
+            let mut tx = db.transaction().unwrap();
             for i in 0..4_000u32 {
-                task.key_value(store)
+                db.key_value(store)
                     .unwrap()
                     .put(&mut tx, &i.to_be_bytes(), Some(&[1; 1000]))
                     .unwrap();
@@ -143,7 +143,7 @@ fn only_what_the_mechanism_says_spills() {
                 "{mechanism:?} {limit} {store}"
             );
             drop(tx);
-            task.rollback().unwrap();
+            db.rollback().unwrap();
         }
     }
 }
@@ -152,18 +152,18 @@ fn only_what_the_mechanism_says_spills() {
 fn a_checkpoint_has_nothing_of_an_open_transaction() {
     let _turn = turn();
     let dir = directory();
-    let task = open(&dir.path().join("task"), 0);
-    transaction(&task, 1);
-    task.commit(at(1)).unwrap();
-    transaction(&task, 2);
-    assert!(task.transaction().unwrap().has_spilled());
+    let db = open(&dir.path().join("database"), 0);
+    transaction(&db, 1);
+    db.commit(at(1)).unwrap();
+    transaction(&db, 2);
+    assert!(db.transaction().unwrap().has_spilled());
     let copy = dir.path().join("copy");
-    task.checkpoint(&copy).unwrap();
+    db.checkpoint(&copy).unwrap();
     assert!(!copy.join("+uncommitted").exists());
     let copied = open(&copy, 0);
-    assert_eq!(committed(&copied), committed(&task));
-    task.commit(at(2)).unwrap();
-    assert_eq!(committed(&task), expected(Durability::Sync, 2));
+    assert_eq!(committed(&copied), committed(&db));
+    db.commit(at(2)).unwrap();
+    assert_eq!(committed(&db), expected(Durability::Sync, 2));
 }
 
 #[test]
@@ -171,16 +171,16 @@ fn a_close_drops_what_was_spilled_and_an_open_what_a_crash_left() {
     let _turn = turn();
     let dir = directory();
     let uncommitted = dir.path().join("+uncommitted");
-    let task = open(dir.path(), 0);
-    transaction(&task, 1);
-    let mut reader = task.transaction().unwrap().reader();
-    let mut scan = task
+    let db = open(dir.path(), 0);
+    transaction(&db, 1);
+    let mut reader = db.transaction().unwrap().reader();
+    let mut scan = db
         .key_value("kv")
         .unwrap()
         .range(&mut reader, None, None, false)
         .unwrap();
-    task.close().unwrap();
-    let closed = task
+    db.close().unwrap();
+    let closed = db
         .key_value("kv")
         .unwrap()
         .get(&mut reader, b"k", |_| ())
@@ -201,8 +201,8 @@ fn a_close_drops_what_was_spilled_and_an_open_what_a_crash_left() {
     std::fs::create_dir_all(dir.path().join("+commit")).unwrap();
     std::fs::write(dir.path().join("+commit/0-0.sst"), b"rows").unwrap();
     std::fs::write(dir.path().join("+commit/COMMIT.draft"), b"half of it").unwrap();
-    let task = open(dir.path(), 0);
+    let db = open(dir.path(), 0);
     assert!(folder_is_empty(&uncommitted));
     assert!(!dir.path().join("+commit").exists());
-    assert!(rows(&task, &mut task.transaction().unwrap()).is_empty());
+    assert!(rows(&db, &mut db.transaction().unwrap()).is_empty());
 }

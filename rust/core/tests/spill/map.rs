@@ -1,7 +1,9 @@
 //! A transaction that spills is a map to whoever reads and writes it.
 
 use crate::support::{Rows, at, directory, folder_is_empty, options, partition, rows, specs, turn};
-use holdfast_core::{Commit, Durability, Task, TaskOptions, Transaction, TransactionMechanism};
+use holdfast_core::{
+    Commit, Database, DatabaseOptions, Durability, Transaction, TransactionMechanism,
+};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -46,8 +48,8 @@ fn bytes(value: Option<u8>) -> Option<Vec<u8>> {
     value.map(|value| vec![value; usize::from(value) * 8])
 }
 
-fn stage(task: &Task, tx: &mut Transaction, rows: &mut Rows, puts: &[(u8, Option<u8>)]) {
-    let store = task.key_value("kv").unwrap();
+fn stage(db: &Database, tx: &mut Transaction, rows: &mut Rows, puts: &[(u8, Option<u8>)]) {
+    let store = db.key_value("kv").unwrap();
     for (n, value) in puts {
         let (key, value) = (key(*n), bytes(*value));
         store.put(tx, &key, value.as_deref()).unwrap();
@@ -75,20 +77,20 @@ proptest! {
         let durability = if sync { Durability::Sync } else { Durability::Changelog };
         let mechanism =
             if small { TransactionMechanism::SecondaryStore } else { TransactionMechanism::Auto };
-        let options = TaskOptions { mechanism, ..options(durability, limit) };
-        let mut task = Task::open(dir.path(), &specs(), options.clone()).unwrap();
+        let options = DatabaseOptions { mechanism, ..options(durability, limit) };
+        let mut db = Database::open(dir.path(), &specs(), options.clone()).unwrap();
         let (mut staged, mut committed, mut commits) = (Rows::new(), Rows::new(), 0);
         let mut views: Vec<(Transaction, Rows)> = Vec::new();
         for step in steps {
             match step {
-                Step::Puts(puts) => stage(&task, &mut task.transaction().unwrap(), &mut staged,
+                Step::Puts(puts) => stage(&db, &mut db.transaction().unwrap(), &mut staged,
                     &puts),
                 Step::Gets(asked) => {
                     let keys: Vec<_> = asked.iter().map(|n| key(*n)).collect();
                     let slices: Vec<_> = keys.iter().map(Vec::as_slice).collect();
                     let mut found = vec![None; keys.len()];
-                    let mut tx = task.transaction().unwrap();
-                    let store = task.key_value("kv").unwrap();
+                    let mut tx = db.transaction().unwrap();
+                    let store = db.key_value("kv").unwrap();
                     store.get_batch(&mut tx, &slices, |n, value| found[n] =
                         value.map(<[u8]>::to_vec)).unwrap();
                     for (key, found) in keys.iter().zip(found) {
@@ -103,8 +105,8 @@ proptest! {
                     let bound = Some(from.as_slice());
                     let (low, high) = if reverse { (None, bound) } else { (bound, None) };
                     let mut found = Vec::new();
-                    let mut scan = task.key_value("kv").unwrap()
-                        .range(&mut task.transaction().unwrap(), low, high, reverse).unwrap();
+                    let mut scan = db.key_value("kv").unwrap()
+                        .range(&mut db.transaction().unwrap(), low, high, reverse).unwrap();
                     let mut visit = |key: &[u8], value: &[u8]| {
                         found.push((key.to_vec(), value.to_vec()));
                         holdfast_core::Step::Pause
@@ -120,16 +122,16 @@ proptest! {
                 }
                 Step::Clear(from, to) => {
                     let (from, to) = (key(from), key(to));
-                    task.key_value("kv").unwrap()
-                        .delete_range(&mut task.transaction().unwrap(), Some(&from), Some(&to))
+                    db.key_value("kv").unwrap()
+                        .delete_range(&mut db.transaction().unwrap(), Some(&from), Some(&to))
                             .unwrap();
                     staged.retain(|key, _| *key < from || *key > to);
                 }
                 Step::Private(puts) => {
-                    let (mut tx, mut rows) = (task.begin().unwrap(), committed.clone());
-                    stage(&task, &mut tx, &mut rows, &puts);
+                    let (mut tx, mut rows) = (db.begin().unwrap(), committed.clone());
+                    stage(&db, &mut tx, &mut rows, &puts);
                     let mut changes = BTreeMap::new();
-                    task.for_each_change("kv", &mut tx, &mut |row| {
+                    db.for_each_change("kv", &mut tx, &mut |row| {
                         assert!(changes.insert(row.key.to_vec(), row.value.map(<[u8]>::to_vec))
                             .is_none());
                         Ok(())
@@ -137,51 +139,51 @@ proptest! {
                     let expected: BTreeMap<_, _> = puts.iter()
                         .map(|(n, value)| (key(*n), bytes(*value))).collect();
                     prop_assert_eq!(changes, expected);
-                    // Else the task's own transaction would stand on what is no more.
+                    // Else the database's own transaction would stand on what is no more.
                     if staged == committed {
-                        task.rollback().unwrap();
-                        task.commit_transaction(tx, Commit::default()).unwrap();
+                        db.rollback().unwrap();
+                        db.commit_transaction(tx, Commit::default()).unwrap();
                         committed.clone_from(&rows);
                         staged = rows;
                     }
                 }
                 Step::Commit => {
                     commits += 1;
-                    task.commit(at(commits)).unwrap();
+                    db.commit(at(commits)).unwrap();
                     committed.clone_from(&staged);
-                    prop_assert_eq!(task.uncommitted_bytes(), 0);
+                    prop_assert_eq!(db.uncommitted_bytes(), 0);
                 }
                 Step::Rollback => {
-                    task.rollback().unwrap();
+                    db.rollback().unwrap();
                     staged.clone_from(&committed);
                 }
                 Step::Reopen => {
                     views.clear();
-                    task.close().unwrap();
-                    task = Task::open(dir.path(), &specs(), options.clone()).unwrap();
+                    db.close().unwrap();
+                    db = Database::open(dir.path(), &specs(), options.clone()).unwrap();
                     staged.clone_from(&committed);
-                    let offset = task.store_offset("kv", &partition()).unwrap();
+                    let offset = db.store_offset("kv", &partition()).unwrap();
                     prop_assert_eq!(offset.map_or(0, |offset| offset.0), commits);
                 }
                 Step::Compact => {
-                    task.flush(true).unwrap();
-                    task.compact("kv").unwrap();
+                    db.flush(true).unwrap();
+                    db.compact("kv").unwrap();
                 }
                 Step::Freeze => {
-                    views.push((task.transaction().unwrap().reader(), staged.clone()));
-                    views.push((task.begin().unwrap(), committed.clone()));
+                    views.push((db.transaction().unwrap().reader(), staged.clone()));
+                    views.push((db.begin().unwrap(), committed.clone()));
                 }
                 Step::Check => {
                     for (mut view, expected) in views.drain(..) {
-                        prop_assert_eq!(rows(&task, &mut view), expected);
+                        prop_assert_eq!(rows(&db, &mut view), expected);
                     }
-                    prop_assert_eq!(rows(&task, &mut task.transaction().unwrap()), staged.clone());
-                    prop_assert_eq!(rows(&task, &mut task.begin().unwrap()), committed.clone());
+                    prop_assert_eq!(rows(&db, &mut db.transaction().unwrap()), staged.clone());
+                    prop_assert_eq!(rows(&db, &mut db.begin().unwrap()), committed.clone());
                 }
             }
         }
         drop(views);
-        task.rollback().unwrap();
+        db.rollback().unwrap();
         prop_assert!(folder_is_empty(&dir.path().join("+uncommitted")));
         prop_assert!(!dir.path().join("+commit").exists());
     }

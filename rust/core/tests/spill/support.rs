@@ -1,7 +1,7 @@
 //! What the tests of spilled transactions share: stores, what goes in, and what they then hold.
 
 use holdfast_core::{
-    Durability, Offset, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Timestamp,
+    Database, DatabaseOptions, Durability, Offset, OffsetChange, StoreKind, StoreSpec, Timestamp,
     TopicPartition, Transaction,
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -22,11 +22,11 @@ pub(crate) fn directory() -> tempfile::TempDir {
         .unwrap()
 }
 
-pub(crate) fn options(durability: Durability, uncommitted_max_bytes: i64) -> TaskOptions {
-    TaskOptions {
+pub(crate) fn options(durability: Durability, uncommitted_max_bytes: i64) -> DatabaseOptions {
+    DatabaseOptions {
         durability,
         uncommitted_max_bytes,
-        ..TaskOptions::default()
+        ..DatabaseOptions::default()
     }
 }
 
@@ -50,8 +50,8 @@ pub(crate) fn specs() -> Vec<StoreSpec> {
     ]
 }
 
-pub(crate) fn open(path: &Path, limit: i64) -> Arc<Task> {
-    Task::open(path, &specs(), options(Durability::Sync, limit)).unwrap()
+pub(crate) fn open(path: &Path, limit: i64) -> Arc<Database> {
+    Database::open(path, &specs(), options(Durability::Sync, limit)).unwrap()
 }
 
 pub(crate) fn partition() -> TopicPartition {
@@ -67,9 +67,9 @@ pub(crate) fn at(offset: i64) -> OffsetChange {
 
 pub(crate) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-pub(crate) fn rows(task: &Task, tx: &mut Transaction) -> Rows {
+pub(crate) fn rows(db: &Database, tx: &mut Transaction) -> Rows {
     let mut rows = Rows::new();
-    let mut scan = task
+    let mut scan = db
         .key_value("kv")
         .unwrap()
         .range(tx, None, None, false)
@@ -82,13 +82,13 @@ pub(crate) fn rows(task: &Task, tx: &mut Transaction) -> Rows {
     rows
 }
 
-pub(crate) fn put(task: &Task, key: &[u8], value: Option<&[u8]>) {
-    let mut tx = task.transaction().unwrap();
-    task.key_value("kv")
+pub(crate) fn put(db: &Database, key: &[u8], value: Option<&[u8]>) {
+    let mut tx = db.transaction().unwrap();
+    db.key_value("kv")
         .unwrap()
         .put(&mut tx, key, value)
         .unwrap();
-    task.write_through(&mut tx).unwrap();
+    db.write_through(&mut tx).unwrap();
 }
 
 pub(crate) fn folder_is_empty(path: &Path) -> bool {
@@ -96,19 +96,19 @@ pub(crate) fn folder_is_empty(path: &Path) -> bool {
 }
 
 /// All stores of `specs` in one transaction, as offset `n`; what it writes follows from `n`.
-pub(crate) fn transaction(task: &Task, n: i64) {
-    let mut tx = task.transaction().unwrap();
+pub(crate) fn transaction(db: &Database, n: i64) {
+    let mut tx = db.transaction().unwrap();
     for i in 0..10u8 {
         let value = [n as u8, i];
         for store in ["kv", "direct", "memory"] {
             let deleted = (i + n as u8).is_multiple_of(5);
-            task.key_value(store)
+            db.key_value(store)
                 .unwrap()
                 .put(&mut tx, &[i], (!deleted).then_some(&value[..]))
                 .unwrap();
         }
-        task.write_through(&mut tx).unwrap();
-        let rates = task.versioned("rates").unwrap();
+        db.write_through(&mut tx).unwrap();
+        let rates = db.versioned("rates").unwrap();
         // Late ones, too.
         rates
             .put(
@@ -130,19 +130,19 @@ pub(crate) fn transaction(task: &Task, n: i64) {
 }
 
 /// What all stores hold that survive a reopen, and offset and position.
-pub(crate) fn state(task: &Task, tx: &mut Transaction) -> Vec<String> {
+pub(crate) fn state(db: &Database, tx: &mut Transaction) -> Vec<String> {
     let mut state = vec![format!(
         "{:?} {:?}",
-        task.store_offset("kv", &partition()).unwrap(),
-        task.position()
+        db.store_offset("kv", &partition()).unwrap(),
+        db.position()
     )];
     let mut text = |store: &str, key: &[u8], value: &[u8], times: &str| {
         state.push(format!("{store} {key:?} {value:?} {times}"))
     };
-    for (key, value) in rows(task, tx) {
+    for (key, value) in rows(db, tx) {
         text("kv", &key, &value, "");
     }
-    let rates = task.versioned("rates").unwrap();
+    let rates = db.versioned("rates").unwrap();
     text("rates", &[], &[], &format!("{:?}", rates.stream_time(tx)));
     let mut scan = rates
         .versions_range(tx, None, None, Timestamp(0), Timestamp(i64::MAX))
@@ -171,17 +171,17 @@ pub(crate) fn state(task: &Task, tx: &mut Transaction) -> Vec<String> {
     state
 }
 
-pub(crate) fn committed(task: &Task) -> Vec<String> {
-    state(task, &mut task.begin().unwrap())
+pub(crate) fn committed(db: &Database) -> Vec<String> {
+    state(db, &mut db.begin().unwrap())
 }
 
 /// The state after some transactions that never spilled.
 pub(crate) fn expected(durability: Durability, last: i64) -> Vec<String> {
     let dir = directory();
-    let task = Task::open(dir.path(), &specs(), options(durability, -1)).unwrap();
+    let db = Database::open(dir.path(), &specs(), options(durability, -1)).unwrap();
     for n in 1..=last {
-        transaction(&task, n);
-        task.commit(at(n)).unwrap();
+        transaction(&db, n);
+        db.commit(at(n)).unwrap();
     }
-    committed(&task)
+    committed(&db)
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::records::Records;
 use super::{envelope, payload};
 use crate::protocol::{
-    Attempt, Digest, Epoch, HeadSummary, ObjectId, OperatorName, Partition, RunNumber,
+    Attempt, Digest, Epoch, HeadSummary, ObjectId, OperatorName, PartitionId, RunNumber,
 };
 
 const MAGIC: [u8; 4] = *b"HFLG";
@@ -21,7 +21,7 @@ pub struct HeadHeader {
     /// Of which epoch.
     pub epoch: Epoch,
     /// Of which partition.
-    pub partition: Partition,
+    pub partition: PartitionId,
     /// Staged by which run.
     pub run: RunNumber,
     /// And by which attempt of it.

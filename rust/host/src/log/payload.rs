@@ -9,7 +9,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 
 use super::envelope::damaged;
 use super::records::Records;
-use crate::ipc::IpcReader;
+use crate::codec::ipc::IpcReader;
 
 /// The columns of every log object.
 pub static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {

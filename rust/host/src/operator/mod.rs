@@ -18,10 +18,10 @@ pub use output::{OutputColumn, Source};
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
-use holdfast_core::{Error, ErrorKind, Result, StoreKind, StoreSpec, Task, Transaction};
+use holdfast_core::{Database, Error, ErrorKind, Result, StoreKind, StoreSpec, Transaction};
 use serde::{Deserialize, Serialize};
 
-use crate::message::Message;
+use crate::net::call::Message;
 use crate::protocol::{Digest, Epoch, OperatorName};
 use crate::root::OperatorMeta;
 use output::Output;
@@ -190,7 +190,7 @@ pub trait Operator: Send {
     /// What the store or the worker says.
     fn run(
         &mut self,
-        task: &Task,
+        db: &Database,
         tx: &mut Transaction,
         worker: &mut dyn Worker,
     ) -> Result<Outcome>;

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use holdfast_core::{
-    Error, ErrorKind, Result, Task, Timestamp, Transaction, WindowPut, WindowStore,
+    Database, Error, ErrorKind, Result, Timestamp, Transaction, WindowPut, WindowStore,
 };
 
 /// A row that waits.
@@ -32,9 +32,9 @@ pub struct Shelf {
 
 impl Shelf {
     /// The rows in a store.
-    pub fn new(task: &Task, store: &str) -> Result<Self> {
+    pub fn new(db: &Database, store: &str) -> Result<Self> {
         Ok(Self {
-            store: task.window(store)?,
+            store: db.window(store)?,
             changed: BTreeMap::new(),
         })
     }

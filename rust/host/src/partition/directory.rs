@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use holdfast_core::{Error, ErrorKind, Result, Task};
+use holdfast_core::{Database, Error, ErrorKind, Result};
 
 use super::Wanted;
 use super::ownership::{Identity, Ownership};
@@ -41,8 +41,8 @@ impl Directory {
         home: &Path,
         wanted: &Wanted<'_>,
         mut damaged: impl FnMut(&Path, &Error),
-        missing: impl FnOnce(&mut Self) -> Result<Arc<Task>>,
-    ) -> Result<(Arc<Task>, Self)> {
+        missing: impl FnOnce(&mut Self) -> Result<Arc<Database>>,
+    ) -> Result<(Arc<Database>, Self)> {
         make_private(home)?;
         let (hostname, mut holders) = (hostname(), BTreeSet::new());
         for k in 0..MAX_DIRECTORIES {
@@ -63,7 +63,7 @@ impl Directory {
             };
             if directory.path.join("CURRENT").exists() {
                 match directory.open_again(wanted) {
-                    Ok(task) => return Ok((task, directory)),
+                    Ok(db) => return Ok((db, directory)),
                     Err(error) if error.kind() == ErrorKind::StoreCorrupted => {
                         damaged(&directory.path, &error)
                     }
@@ -75,7 +75,7 @@ impl Directory {
                     Err(error) => return Err(error),
                 }
             }
-            return missing(&mut directory).map(|task| (task, directory));
+            return missing(&mut directory).map(|db| (db, directory));
         }
         Err(Error::new(
             ErrorKind::StoreLocked,
@@ -112,7 +112,7 @@ impl Directory {
     ///
     /// # Errors
     /// As [`Directory::clear`].
-    pub fn adopt(&mut self, from: &Path, wanted: &Wanted<'_>) -> Result<Arc<Task>> {
+    pub fn adopt(&mut self, from: &Path, wanted: &Wanted<'_>) -> Result<Arc<Database>> {
         self.clear()?;
         fs::rename(from, &self.path).map_err(|error| refused(&self.path, &error))?;
         self.open_again(wanted)
@@ -123,7 +123,7 @@ impl Directory {
     ///
     /// # Errors
     /// As [`Directory::clear`].
-    pub fn remake(&mut self, wanted: &Wanted<'_>) -> Result<Arc<Task>> {
+    pub fn remake(&mut self, wanted: &Wanted<'_>) -> Result<Arc<Database>> {
         self.clear()?;
         self.open_again(wanted)
     }
@@ -139,13 +139,13 @@ impl Directory {
                         host's now; retry the task";
             return Err(Error::new(ErrorKind::StoreClosed, text).path(&self.path));
         }
-        Task::destroy(&self.path)
+        Database::destroy(&self.path)
     }
 
-    fn open_again(&mut self, wanted: &Wanted<'_>) -> Result<Arc<Task>> {
-        let task = Task::open(&self.path, wanted.stores, wanted.options.clone())?;
+    fn open_again(&mut self, wanted: &Wanted<'_>) -> Result<Arc<Database>> {
+        let db = Database::open(&self.path, wanted.stores, wanted.options.clone())?;
         self.identity = Identity::at(&self.path);
-        Ok(task)
+        Ok(db)
     }
 }
 
@@ -204,27 +204,27 @@ fn hostname() -> String {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_core::{Durability, TaskOptions};
+    use holdfast_core::{DatabaseOptions, Durability};
     use tempfile::TempDir;
 
     use std::sync::LazyLock;
 
     use super::*;
-    use crate::budget::Budget;
     use crate::executor::Executor;
+    use crate::memory::budget::Budget;
     use crate::partition::SnapshotPolicy;
     use crate::protocol::{Epoch, RunNumber};
 
-    fn options() -> TaskOptions {
-        TaskOptions {
+    fn options() -> DatabaseOptions {
+        DatabaseOptions {
             durability: Durability::Changelog,
-            ..TaskOptions::default()
+            ..DatabaseOptions::default()
         }
     }
 
     static MEMORY: LazyLock<Arc<Budget>> = LazyLock::new(|| Budget::new(usize::MAX));
 
-    fn wanted<'a>(options: &'a TaskOptions, executor: Option<&'a Executor>) -> Wanted<'a> {
+    fn wanted<'a>(options: &'a DatabaseOptions, executor: Option<&'a Executor>) -> Wanted<'a> {
         Wanted {
             run: RunNumber(1),
             epoch: Epoch(0),
@@ -241,7 +241,7 @@ mod tests {
         }
     }
 
-    fn open(home: &TempDir) -> (Arc<Task>, Directory) {
+    fn open(home: &TempDir) -> (Arc<Database>, Directory) {
         let (options, damaged) = (options(), |_: &Path, error: &Error| {
             panic!("damaged: {error}")
         });
@@ -255,23 +255,23 @@ mod tests {
     #[test]
     fn a_directory_belongs_to_its_owner_while_its_database_is_being_made_anew() {
         let home = tempfile::tempdir().expect("a folder");
-        let (task, mut first) = open(&home);
+        let (db, mut first) = open(&home);
         // In the middle of a wipe the database is closed, and RocksDB's own lock is free.
-        task.close().expect("closes");
-        let (other_task, second) = open(&home);
+        db.close().expect("closes");
+        let (other_database, second) = open(&home);
         assert_ne!(second.path, first.path);
-        let task = first
+        let db = first
             .remake(&wanted(&options(), None))
             .expect("is ours to wipe");
         assert!(first.is_there() && second.is_there());
-        drop((task, other_task));
+        drop((db, other_database));
     }
 
     #[test]
     fn a_directory_is_free_once_its_owner_is_gone() {
         let home = tempfile::tempdir().expect("a folder");
-        let (task, first) = open(&home);
-        task.close().expect("closes");
+        let (db, first) = open(&home);
+        db.close().expect("closes");
         let path = first.path.clone();
         drop(first);
         assert_eq!(open(&home).1.path, path);
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn a_directory_that_was_deleted_and_made_anew_is_not_ours() {
         let home = tempfile::tempdir().expect("a folder");
-        let (_task, mut first) = open(&home);
+        let (_database, mut first) = open(&home);
         assert!(first.is_there());
         fs::rename(&first.path, home.path().join("moved")).expect("moves");
         fs::create_dir(&first.path).expect("makes");
@@ -357,7 +357,7 @@ mod tests {
             )
             .expect("opens")
         };
-        let (task, first) = open();
+        let (db, first) = open();
         // This host has it open for another query: the next directory is taken at once.
         let (_other, second) = open();
         assert_ne!(second.path, first.path);
@@ -369,10 +369,10 @@ mod tests {
         .expect("another host's");
         let ending = thread::spawn(move || {
             thread::sleep(Duration::from_millis(200));
-            task.close().expect("closes");
+            db.close().expect("closes");
             drop(first);
         });
-        let (_task, third) = open();
+        let (_database, third) = open();
         assert_eq!(third.path, path);
         ending.join().expect("ends");
     }

@@ -19,17 +19,17 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use holdfast_core::{
-    Commit, Error, ErrorKind, Offset, OffsetChange, Result, StoreSpec, Task, TaskOptions,
+    Commit, Database, DatabaseOptions, Error, ErrorKind, Offset, OffsetChange, Result, StoreSpec,
     TopicPartition, Transaction,
 };
 use parking_lot::Mutex;
 
-use crate::budget::{Budget, Share};
 use crate::executor::Executor;
 use crate::log::HeadHeader;
+use crate::memory::budget::{Budget, Share};
 use crate::protocol::{
-    Digest, Epoch, ObjectId, OpenFacts, OpenStep, OperatorName, Partition as Number, RunNumber,
-    Violation, open_step,
+    Digest, Epoch, ObjectId, OpenFacts, OpenStep, OperatorName, PartitionId, RunNumber, Violation,
+    open_step,
 };
 use crate::root::{Root, SparkLogs};
 use directory::Directory;
@@ -54,11 +54,11 @@ const FLUSH_AGE: Duration = Duration::from_secs(30);
 const LEAST_ROOM: usize = 1 << 20;
 
 /// Where a partition's state is.
-pub struct Partition {
+pub struct PartitionState {
     root: Arc<Root>,
     query_id: String,
     operator: OperatorName,
-    number: Number,
+    number: PartitionId,
     /// Below it the partition's directories.
     home: PathBuf,
     /// A snapshot is being taken.
@@ -82,7 +82,7 @@ struct Inner {
 }
 
 struct Open {
-    task: Arc<Task>,
+    db: Arc<Database>,
     directory: Directory,
     /// The run that found the database to hold what was decided.
     checked: Option<RunNumber>,
@@ -119,7 +119,7 @@ pub struct Wanted<'a> {
     /// The operator's stores.
     pub stores: &'a [StoreSpec],
     /// How its database is opened.
-    pub options: &'a TaskOptions,
+    pub options: &'a DatabaseOptions,
     /// Whose host this is.
     pub executor: Option<&'a Executor>,
     /// When its snapshots are taken.
@@ -131,7 +131,7 @@ pub struct Wanted<'a> {
 /// A session's private view of the state at the epoch before.
 pub struct View {
     /// The database.
-    pub task: Arc<Task>,
+    pub db: Arc<Database>,
     /// A private buffer over a pinned snapshot.
     pub transaction: Transaction,
     /// The memory that it may take.
@@ -140,14 +140,14 @@ pub struct View {
     pub base: Digest,
 }
 
-impl Partition {
+impl PartitionState {
     /// A partition whose database is not open yet. `local_dir`: below it, a folder for each
     /// operator and partition.
     pub fn new(
         root: Arc<Root>,
         query_id: &str,
         operator: OperatorName,
-        number: Number,
+        number: PartitionId,
         local_dir: &Path,
     ) -> Self {
         let home = local_dir.join(operator.as_str()).join(number.to_string());
@@ -192,12 +192,12 @@ impl Partition {
 
     /// Throws a database away in which a session has met damage; the next view makes it anew. One
     /// that is open in its place by now is left.
-    pub fn discard(&self, task: &Arc<Task>) {
+    pub fn discard(&self, db: &Arc<Database>) {
         let mut inner = self.inner.lock();
         if inner
             .open
             .as_ref()
-            .is_some_and(|open| Arc::ptr_eq(&open.task, task))
+            .is_some_and(|open| Arc::ptr_eq(&open.db, db))
         {
             self.discard_open(&mut inner);
         }
@@ -205,19 +205,16 @@ impl Partition {
 
     fn discard_open(&self, inner: &mut Inner) {
         inner.prepared.clear();
-        let Some(Open {
-            task, directory, ..
-        }) = inner.open.take()
-        else {
+        let Some(Open { db, directory, .. }) = inner.open.take() else {
             return;
         };
         log::error!(
             "{self}: the local database {} is damaged; it is made anew from the log",
-            task.path().display()
+            db.path().display()
         );
         inner.rebuilds += 1;
         self.doubt();
-        close(&task);
+        close(&db);
         if let Err(error) = directory.clear() {
             log::warn!("{self}: {error}");
         }
@@ -307,7 +304,7 @@ impl Partition {
     /// micro-batch lacks one epoch at most.
     fn was_away(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<bool> {
         let next = self
-            .applied(inner.task()?)?
+            .applied(inner.db()?)?
             .map_or(wanted.first_epoch, Epoch::next);
         Ok(next.next() < wanted.epoch)
     }
@@ -361,22 +358,22 @@ impl Partition {
             self.doubt();
         };
         let mut begun = false;
-        let (task, directory) = Directory::open(&self.home, wanted, damaged, |directory| {
+        let (db, directory) = Directory::open(&self.home, wanted, damaged, |directory| {
             begun = true;
             self.begin(directory, wanted)
         })?;
         inner.open = Some(Open {
-            task,
+            db,
             directory,
             checked: None,
             flushed: Instant::now(),
         });
         // Stores in memory are empty now, and the offset with them, but what was committed beside
         // them is still there.
-        if self.applied(inner.task()?)?.is_none() && chain(inner.task()?)? != Digest::ZERO {
+        if self.applied(inner.db()?)?.is_none() && chain(inner.db()?)? != Digest::ZERO {
             self.rebuild(inner, wanted, "its stores in memory are gone")?;
         }
-        let query = inner.task()?.property(QUERY)?;
+        let query = inner.db()?.property(QUERY)?;
         if query.is_some_and(|query| query != self.query_id.as_bytes()) {
             self.rebuild(inner, wanted, "it holds the state of another query")?;
         }
@@ -385,7 +382,7 @@ impl Partition {
 
     fn facts(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<OpenFacts> {
         // The order matters, see OpenFacts: what is applied, then Spark's logs.
-        let applied = self.applied(inner.task()?)?;
+        let applied = self.applied(inner.db()?)?;
         let logs = self.root.spark_logs(wanted.epoch)?;
         let SparkLogs {
             has_offsets,
@@ -434,7 +431,7 @@ impl Partition {
         if open.checked == Some(wanted.run) {
             return Ok(true);
         }
-        let chain = chain(&open.task)?;
+        let chain = chain(&open.db)?;
         let same = self.decided_header(wanted, applied)?.chain() == chain;
         if same {
             open.checked = Some(wanted.run);
@@ -466,16 +463,14 @@ impl Partition {
         // It may be of an epoch that was taken back.
         inner.snapshots.epoch = None;
         if let Some(Open {
-            task,
-            mut directory,
-            ..
+            db, mut directory, ..
         }) = inner.open.take()
         {
             inner.prepared.clear();
-            close(&task);
-            let task = self.begin(&mut directory, wanted)?;
+            close(&db);
+            let db = self.begin(&mut directory, wanted)?;
             inner.open = Some(Open {
-                task,
+                db,
                 directory,
                 checked: None,
                 flushed: Instant::now(),
@@ -484,8 +479,8 @@ impl Partition {
         Ok(())
     }
 
-    fn applied(&self, task: &Task) -> Result<Option<Epoch>> {
-        Ok(task
+    fn applied(&self, db: &Database) -> Result<Option<Epoch>> {
+        Ok(db
             .committed_offset(&self.topic())?
             .map(|offset| Epoch(offset.0)))
     }
@@ -514,15 +509,15 @@ impl View {
     ///
     /// # Errors
     /// `StoreClosed`, and `StoreCorrupted` for a chain's digest that is none.
-    pub fn new(task: Arc<Task>, memory: &Arc<Budget>) -> Result<Self> {
-        let (mut transaction, base, mut memory) = (task.begin()?, chain(&task)?, memory.share());
+    pub fn new(db: Arc<Database>, memory: &Arc<Budget>) -> Result<Self> {
+        let (mut transaction, base, mut memory) = (db.begin()?, chain(&db)?, memory.share());
         let room = memory.room().max(LEAST_ROOM);
         transaction.limit_memory(room);
         // Whoever comes meanwhile has what is left: at the end of the session it is known how much
         // this one has taken.
-        memory.set(room.min(task.uncommitted_max_bytes().try_into().unwrap_or(0)));
+        memory.set(room.min(db.uncommitted_max_bytes().try_into().unwrap_or(0)));
         Ok(Self {
-            task,
+            db,
             transaction,
             memory,
             base,
@@ -535,19 +530,19 @@ impl Inner {
         self.open.as_mut().ok_or_else(closed)
     }
 
-    fn task(&mut self) -> Result<&Arc<Task>> {
-        self.opened().map(|open| &open.task)
+    fn db(&mut self) -> Result<&Arc<Database>> {
+        self.opened().map(|open| &open.db)
     }
 
     fn view(&mut self, memory: &Arc<Budget>) -> Result<View> {
-        let task = Arc::clone(self.task()?);
-        View::new(task, memory)
+        let db = Arc::clone(self.db()?);
+        View::new(db, memory)
     }
 
     fn flush_if_due(&mut self) -> Result<()> {
         let open = self.opened()?;
-        if open.task.unflushed_bytes() > FLUSH_BYTES || open.flushed.elapsed() > FLUSH_AGE {
-            open.task.flush(false)?;
+        if open.db.unflushed_bytes() > FLUSH_BYTES || open.flushed.elapsed() > FLUSH_AGE {
+            open.db.flush(false)?;
             open.flushed = Instant::now();
         }
         Ok(())
@@ -556,12 +551,12 @@ impl Inner {
     fn close(&mut self) {
         self.prepared.clear();
         if let Some(open) = self.open.take() {
-            close(&open.task);
+            close(&open.db);
         }
     }
 }
 
-impl std::fmt::Display for Partition {
+impl std::fmt::Display for PartitionState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "operator {}, partition {}", self.operator, self.number)
     }
@@ -574,16 +569,16 @@ fn closed() -> Error {
     )
 }
 
-fn close(task: &Task) {
-    if let Err(error) = task.close() {
+fn close(db: &Database) {
+    if let Err(error) = db.close() {
         // The log has everything: the next host replays a little more.
-        log::warn!("closing {}: {error}", task.path().display());
+        log::warn!("closing {}: {error}", db.path().display());
     }
 }
 
 /// The chain's digest at what the database holds.
-fn chain(task: &Task) -> Result<Digest> {
-    let Some(bytes) = task.property(CHAIN)? else {
+fn chain(db: &Database) -> Result<Digest> {
+    let Some(bytes) = db.property(CHAIN)? else {
         return Ok(Digest::ZERO);
     };
     let bytes = bytes.try_into().map_err(|bytes: Vec<u8>| {
@@ -592,7 +587,7 @@ fn chain(task: &Task) -> Result<Digest> {
              made anew",
             bytes.len()
         );
-        Error::new(ErrorKind::StoreCorrupted, text).path(task.path())
+        Error::new(ErrorKind::StoreCorrupted, text).path(db.path())
     })?;
     Ok(Digest(bytes))
 }

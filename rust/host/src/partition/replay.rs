@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
 
-use holdfast_core::{Error, ErrorKind, Result, Task, Timestamp, Transaction, VersionRow};
+use holdfast_core::{Database, Error, ErrorKind, Result, Timestamp, Transaction, VersionRow};
 
 use super::progress::{Pace, epochs_so_far};
-use super::{Inner, Partition, Prepared, Wanted, chain};
+use super::{Inner, PartitionState, Prepared, Wanted, chain};
 use crate::log::{CHUNK_BYTES, HeadHeader, Records};
 use crate::protocol::{Digest, Epoch, ObjectId, Violation};
 use crate::root::{Head, Root};
@@ -15,7 +15,7 @@ use crate::root::{Head, Root};
 /// So many epochs are read ahead of the one that is applied, where there is memory for it.
 const LANES: usize = 4;
 
-impl Partition {
+impl PartitionState {
     /// Applies the deciding objects of these epochs, both included, each as one commit.
     pub(super) fn roll_forward(
         &self,
@@ -76,8 +76,8 @@ impl Partition {
 
     /// Applies one epoch: usually what a session of this host has staged and kept.
     fn apply(&self, inner: &mut Inner, wanted: &Wanted<'_>, epoch: Epoch) -> Result<()> {
-        let task = Arc::clone(inner.task()?);
-        let base = chain(&task)?;
+        let db = Arc::clone(inner.db()?);
+        let base = chain(&db)?;
         if inner
             .prepared
             .iter()
@@ -101,7 +101,7 @@ impl Partition {
                 }
             };
             if let Some(prepared) = inner.take_prepared(epoch, base, digest)
-                && self.apply_prepared(&task, prepared)?
+                && self.apply_prepared(&db, prepared)?
             {
                 return Ok(());
             }
@@ -127,11 +127,11 @@ impl Partition {
 
     /// Applies an object of the log; returns how many records it has.
     fn apply_head(&self, inner: &mut Inner, head: &Head) -> Result<u64> {
-        let task = inner.task()?;
-        self.check_base(&head.header, chain(task)?)?;
-        let mut tx = task.begin()?;
-        apply_object(&self.root, task, &mut tx, head)?;
-        task.commit_transaction(tx, self.commit(head.header.epoch, head.header.chain()))?;
+        let db = inner.db()?;
+        self.check_base(&head.header, chain(db)?)?;
+        let mut tx = db.begin()?;
+        apply_object(&self.root, db, &mut tx, head)?;
+        db.commit_transaction(tx, self.commit(head.header.epoch, head.header.chain()))?;
         Ok(head.header.records)
     }
 
@@ -151,9 +151,9 @@ impl Partition {
     }
 
     /// Commits what a session of this host has staged; false if it cannot be, then the log has it.
-    fn apply_prepared(&self, task: &Task, prepared: Prepared) -> Result<bool> {
+    fn apply_prepared(&self, db: &Database, prepared: Prepared) -> Result<bool> {
         let commit = self.commit(prepared.epoch, prepared.base.chain(prepared.digest));
-        match task.commit_transaction(prepared.transaction, commit) {
+        match db.commit_transaction(prepared.transaction, commit) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::InvalidState => Ok(false),
             Err(error) => Err(error),
@@ -165,13 +165,13 @@ impl Partition {
 ///
 /// # Errors
 /// `Restore` for an object that cannot be read.
-pub fn apply_object(root: &Root, task: &Task, tx: &mut Transaction, head: &Head) -> Result<()> {
+pub fn apply_object(root: &Root, db: &Database, tx: &mut Transaction, head: &Head) -> Result<()> {
     for chunk in &head.header.chunks {
-        restore(task, tx, &root.chunk(&head.header, chunk)?)?;
+        restore(db, tx, &root.chunk(&head.header, chunk)?)?;
     }
-    restore(task, tx, &head.records)?;
+    restore(db, tx, &head.records)?;
     for (store, time) in &head.header.stream_times {
-        task.apply_changes(store, tx, &[], Some(Timestamp(*time)))?;
+        db.apply_changes(store, tx, &[], Some(Timestamp(*time)))?;
     }
     Ok(())
 }
@@ -194,14 +194,14 @@ impl Inner {
 
 /// Stages records as they are: they were accepted once, so there is no acceptance test and no
 /// order.
-fn restore(task: &Task, tx: &mut Transaction, records: &Records) -> Result<()> {
+fn restore(db: &Database, tx: &mut Transaction, records: &Records) -> Result<()> {
     let mut rows = Vec::new();
     let mut current: Option<&str> = None;
     let mut timed = false;
     let flush =
         |store: Option<&str>, rows: &mut Vec<VersionRow<'_>>, tx: &mut Transaction| -> Result<()> {
             if let Some(store) = store {
-                task.apply_changes(store, tx, rows, None)?;
+                db.apply_changes(store, tx, rows, None)?;
             }
             rows.clear();
             Ok(())
@@ -210,7 +210,7 @@ fn restore(task: &Task, tx: &mut Transaction, records: &Records) -> Result<()> {
         if current != Some(record.store) {
             flush(current, &mut rows, tx)?;
             current = Some(record.store);
-            timed = task
+            timed = db
                 .stores()
                 .any(|spec| spec.name == record.store && spec.kind.restores_with_times());
         }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use holdfast_core::{Error, ErrorKind, Result, Task};
+use holdfast_core::{Database, Error, ErrorKind, Result};
 
 use super::directory::Directory;
 use super::progress::{Pace, bytes, bytes_so_far};
 use super::snapshot::remove;
-use super::{Inner, Open, Partition, QUERY, Wanted, chain, close};
+use super::{Inner, Open, PartitionState, QUERY, Wanted, chain, close};
 use crate::log::HeadHeader;
 use crate::protocol::Epoch;
 use crate::root::{Moved, SnapshotId};
@@ -28,7 +28,7 @@ pub struct Origin {
     doubted: Vec<SnapshotId>,
 }
 
-impl Partition {
+impl PartitionState {
     /// The database has shown damage: the newest snapshot that has files of it may have it, too.
     pub(super) fn doubt(&self) {
         let mut origin = self.origin.lock();
@@ -78,12 +78,12 @@ impl Partition {
         &self,
         directory: &mut Directory,
         wanted: &Wanted<'_>,
-    ) -> Result<Arc<Task>> {
+    ) -> Result<Arc<Database>> {
         // What may be left there first, so that the disk need not hold both.
         directory.clear()?;
         let fetched = directory.beside("restore");
         match self.newest_snapshot(wanted, None, &fetched, || directory.adopt(&fetched, wanted)) {
-            Ok(Some(task)) => Ok(task),
+            Ok(Some(db)) => Ok(db),
             Ok(None) => {
                 self.came_from(None);
                 directory.remake(wanted)
@@ -96,12 +96,10 @@ impl Partition {
     /// Puts the newest good snapshot in place of a database that is so old that the log behind it
     /// is gone, or that is empty.
     pub(super) fn catch_up(&self, inner: &mut Inner, wanted: &Wanted<'_>) -> Result<()> {
-        let Open {
-            task, directory, ..
-        } = inner.opened()?;
+        let Open { db, directory, .. } = inner.opened()?;
         let (applied, old, fetched) = (
-            self.applied(task)?,
-            Arc::clone(task),
+            self.applied(db)?,
+            Arc::clone(db),
             directory.beside("restore"),
         );
         if let Some(applied) = applied
@@ -116,8 +114,8 @@ impl Partition {
             close(&old);
             directory.adopt(&fetched, wanted)
         });
-        let task = match restored {
-            Ok(Some(task)) => Ok(task),
+        let db = match restored {
+            Ok(Some(db)) => Ok(db),
             Ok(None) if is_there => return Ok(()),
             Err(error) if is_there => return Err(error),
             Ok(None) => {
@@ -129,7 +127,7 @@ impl Partition {
         let open = inner.open.take();
         inner.prepared.clear();
         inner.open = Some(Open {
-            task: task?,
+            db: db?,
             checked: None,
             flushed: Instant::now(),
             ..open.ok_or_else(super::closed)?
@@ -144,8 +142,8 @@ impl Partition {
         wanted: &Wanted<'_>,
         applied: Option<Epoch>,
         fetched: &Path,
-        adopt: impl FnMut() -> Result<Arc<Task>>,
-    ) -> Result<Option<Arc<Task>>> {
+        adopt: impl FnMut() -> Result<Arc<Database>>,
+    ) -> Result<Option<Arc<Database>>> {
         let mut damaged = Vec::new();
         let restored = self.first_good(wanted, applied, fetched, adopt, &mut damaged)?;
         // The state is there without them. Whoever counts snapshots, to remove older ones and the
@@ -167,15 +165,15 @@ impl Partition {
         Ok(restored)
     }
 
-    /// As [`Partition::newest_snapshot`]; those that were damaged are told.
+    /// As [`PartitionState::newest_snapshot`]; those that were damaged are told.
     fn first_good(
         &self,
         wanted: &Wanted<'_>,
         applied: Option<Epoch>,
         fetched: &Path,
-        mut adopt: impl FnMut() -> Result<Arc<Task>>,
+        mut adopt: impl FnMut() -> Result<Arc<Database>>,
         damaged: &mut Vec<SnapshotId>,
-    ) -> Result<Option<Arc<Task>>> {
+    ) -> Result<Option<Arc<Database>>> {
         let newer = |id: &SnapshotId| {
             id.epoch < wanted.epoch && applied.is_none_or(|applied| id.epoch > applied)
         };
@@ -209,21 +207,21 @@ impl Partition {
                     Err(error) => (Err(error), true),
                 };
                 match header.and_then(|header| self.restore(id, &header, fetched, &mut adopt)) {
-                    Ok(task) => {
+                    Ok(db) => {
                         self.came_from(Some(id.clone()));
-                        return Ok(Some(task));
+                        return Ok(Some(db));
                     }
                     Err(error)
                         if matches!(
                             error.kind(),
                             ErrorKind::Restore
                                 | ErrorKind::StoreCorrupted
-                                | ErrorKind::TaskCorrupted
+                                | ErrorKind::StateMismatch
                         ) =>
                     {
-                        // Another store than the query's (`TaskCorrupted`) is no damage.
+                        // Another store than the query's (`StateMismatch`) is no damage.
                         if !is_log
-                            && error.kind() != ErrorKind::TaskCorrupted
+                            && error.kind() != ErrorKind::StateMismatch
                             && !damaged.contains(id)
                         {
                             damaged.push(id.clone());
@@ -260,8 +258,8 @@ impl Partition {
         id: &SnapshotId,
         header: &HeadHeader,
         fetched: &Path,
-        adopt: &mut impl FnMut() -> Result<Arc<Task>>,
-    ) -> Result<Arc<Task>> {
+        adopt: &mut impl FnMut() -> Result<Arc<Database>>,
+    ) -> Result<Arc<Database>> {
         let pace = Pace::start();
         let other = |what: &str| Error::new(ErrorKind::Restore, format!("it holds {what}"));
         if header.chain() != id.chain {
@@ -291,9 +289,9 @@ impl Partition {
             log::warn!("{self}: a part of a snapshot is left on the disk: {left}");
         }
         let moved = moved?;
-        let task = adopt()?;
-        if !self.holds(&task, id)? {
-            close(&task);
+        let db = adopt()?;
+        if !self.holds(&db, id)? {
+            close(&db);
             return Err(other("another state than its name says"));
         }
         log::info!(
@@ -303,13 +301,13 @@ impl Partition {
             bytes(moved.bytes),
             pace.elapsed().as_secs_f64()
         );
-        Ok(task)
+        Ok(db)
     }
 
-    fn holds(&self, task: &Task, id: &SnapshotId) -> Result<bool> {
-        let ours = task
+    fn holds(&self, db: &Database, id: &SnapshotId) -> Result<bool> {
+        let ours = db
             .property(QUERY)?
             .is_some_and(|query| query == self.query_id.as_bytes());
-        Ok(ours && self.applied(task)? == Some(id.epoch) && chain(task)? == id.chain)
+        Ok(ours && self.applied(db)? == Some(id.epoch) && chain(db)? == id.chain)
     }
 }

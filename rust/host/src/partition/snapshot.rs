@@ -15,7 +15,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 
 use super::progress::bytes;
-use super::{Inner, Open, Partition, Wanted, chain};
+use super::{Inner, Open, PartitionState, Wanted, chain};
 use crate::protocol::{Epoch, RunNumber};
 use crate::root::{Known, SnapshotId};
 
@@ -55,7 +55,7 @@ impl Drop for Upload<'_> {
     }
 }
 
-impl Partition {
+impl PartitionState {
     /// Begins a snapshot in a thread of its own, if it is time for one.
     pub(super) fn snapshot_if_due(self: &Arc<Self>, inner: &mut Inner, wanted: &Wanted<'_>) {
         let last = *inner.snapshots.last.get_or_insert_with(Instant::now);
@@ -132,31 +132,29 @@ impl Partition {
     ) -> Result<()> {
         let turn = UPLOAD.lock();
         let started = Instant::now();
-        let task = Arc::clone(self.inner.lock().task()?);
+        let db = Arc::clone(self.inner.lock().db()?);
         // Most of what is in memory goes to files while epochs go on; the checkpoint then finds
         // little left to write.
-        task.flush(true)?;
-        drop(task);
+        db.flush(true)?;
+        drop(db);
         let (id, directory, mut known, rebuilds) = {
             let mut inner = self.inner.lock();
             let rebuilds = inner.rebuilds;
             let known = std::mem::take(&mut inner.snapshots.known);
-            let Open {
-                task, directory, ..
-            } = inner.opened()?;
+            let Open { db, directory, .. } = inner.opened()?;
             // One that may be damaged would keep its name and its files.
-            let Some(epoch) = self.applied(task)?.filter(|epoch| !self.is_doubted(*epoch)) else {
+            let Some(epoch) = self.applied(db)?.filter(|epoch| !self.is_doubted(*epoch)) else {
                 return Ok(());
             };
             let id = SnapshotId {
                 operator: self.operator.clone(),
                 partition: self.number,
                 epoch,
-                chain: chain(task)?,
+                chain: chain(db)?,
             };
             let copy = directory.beside("snapshot");
             remove(&copy)?;
-            task.checkpoint(&copy)?;
+            db.checkpoint(&copy)?;
             (id, copy, known, rebuilds)
         };
         let moved = self

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ObjectId, OperatorName, Partition, RunNumber};
+use super::{ObjectId, OperatorName, PartitionId, RunNumber};
 
 /// What an epoch's objects say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Decision {
         /// The highest run that has objects.
         run: RunNumber,
         /// What it lacks.
-        missing: Vec<(OperatorName, Partition)>,
+        missing: Vec<(OperatorName, PartitionId)>,
     },
     /// There are no objects: the plan was not evaluated.
     Nothing,
@@ -60,12 +60,12 @@ pub fn decide(objects: &[ObjectId], partitions: u32) -> Decision {
 }
 
 /// The partitions that a run has, by operator.
-type Operators<'a> = BTreeMap<&'a OperatorName, BTreeSet<Partition>>;
+type Operators<'a> = BTreeMap<&'a OperatorName, BTreeSet<PartitionId>>;
 
-fn missing(operators: &Operators<'_>, partitions: u32) -> Vec<(OperatorName, Partition)> {
+fn missing(operators: &Operators<'_>, partitions: u32) -> Vec<(OperatorName, PartitionId)> {
     let mut missing = Vec::new();
     for (operator, found) in operators {
-        let all = (0..i32::try_from(partitions).unwrap_or(i32::MAX)).map(Partition);
+        let all = (0..i32::try_from(partitions).unwrap_or(i32::MAX)).map(PartitionId);
         missing.extend(
             all.filter(|partition| !found.contains(partition))
                 .map(|partition| ((*operator).clone(), partition)),
@@ -117,7 +117,7 @@ mod tests {
     fn objects(list: &[(&str, i32, u64)]) -> Vec<ObjectId> {
         let one = |&(operator, partition, run): &(&str, i32, u64)| ObjectId {
             operator: name(operator),
-            partition: Partition(partition),
+            partition: PartitionId(partition),
             run: RunNumber(run),
         };
         list.iter().map(one).collect()
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_run_decides_for_all_operators_or_for_none() {
         let second_operator_lacks_one = objects(&[("a", 0, 1), ("a", 1, 1), ("b", 0, 1)]);
-        let missing = vec![(name("b"), Partition(1))];
+        let missing = vec![(name("b"), PartitionId(1))];
         assert_eq!(
             decide(&second_operator_lacks_one, 2),
             Decision::Partial {
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn partial_names_what_the_highest_run_lacks() {
         let partial = objects(&[("a", 0, 1), ("a", 2, 4)]);
-        let missing = vec![(name("a"), Partition(0)), (name("a"), Partition(1))];
+        let missing = vec![(name("a"), PartitionId(0)), (name("a"), PartitionId(1))];
         assert_eq!(
             decide(&partial, 3),
             Decision::Partial {

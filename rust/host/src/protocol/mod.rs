@@ -28,7 +28,7 @@ mod violation;
 pub use claim::{Claim, ClaimStep, Fenced, fence, next_claim};
 pub use decision::{Decision, decide, doubts, older_whole};
 pub use digest::Digest;
-pub use number::{Attempt, Epoch, Generation, Partition, RunNumber};
+pub use number::{Attempt, Epoch, Generation, PartitionId, RunNumber};
 pub use object::ObjectId;
 pub use open::{OpenFacts, OpenStep, open_step};
 pub use operator::OperatorName;

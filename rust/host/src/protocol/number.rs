@@ -42,7 +42,7 @@ impl RunNumber {
 /// A partition of the state, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Partition(pub i32);
+pub struct PartitionId(pub i32);
 
 /// One attempt at a task: Spark's `taskAttemptId`, unique within an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ macro_rules! display_number {
         }
     )*};
 }
-display_number!(Epoch, RunNumber, Partition, Attempt, Generation);
+display_number!(Epoch, RunNumber, PartitionId, Attempt, Generation);
 
 #[cfg(test)]
 mod tests {

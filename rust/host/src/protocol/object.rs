@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{OperatorName, Partition, RunNumber};
+use super::{OperatorName, PartitionId, RunNumber};
 
 /// One staged object (head) of an epoch, as its name tells.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -10,7 +10,7 @@ pub struct ObjectId {
     /// Whose changes.
     pub operator: OperatorName,
     /// Of which partition.
-    pub partition: Partition,
+    pub partition: PartitionId,
     /// Staged by which run.
     pub run: RunNumber,
 }

@@ -1,6 +1,6 @@
 //! How a session's partition comes to stand at exactly the epoch before.
 
-use super::{Epoch, OperatorName, Partition, Violation};
+use super::{Epoch, OperatorName, PartitionId, Violation};
 
 /// What was read before a session opens. Read `applied` *before* Spark's logs: an epoch in the
 /// database was committed when it was applied, so a commit log read later must show it.
@@ -9,7 +9,7 @@ pub struct OpenFacts {
     /// Whose state.
     pub operator: OperatorName,
     /// Of which partition.
-    pub partition: Partition,
+    pub partition: PartitionId,
     /// The epoch that the session is for.
     pub epoch: Epoch,
     /// The epoch in which the operator first took part in the query: its state before that is
@@ -100,7 +100,7 @@ mod tests {
     fn facts(epoch: i64, applied: Option<i64>) -> OpenFacts {
         OpenFacts {
             operator: OperatorName::new("rates").expect("a name"),
-            partition: Partition(1),
+            partition: PartitionId(1),
             epoch: Epoch(epoch),
             first_epoch: Epoch(0),
             applied: applied.map(Epoch),

@@ -5,7 +5,7 @@ use std::path::Path;
 use holdfast_core::{Error, ErrorKind};
 use thiserror::Error;
 
-use super::{Claim, Epoch, Fenced, ObjectId, OperatorName, Partition, RunNumber};
+use super::{Claim, Epoch, Fenced, ObjectId, OperatorName, PartitionId, RunNumber};
 
 /// A rule of the protocol that would be broken by going on.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -99,7 +99,7 @@ pub enum Violation {
         /// Whose state.
         operator: OperatorName,
         /// Of which partition.
-        partition: Partition,
+        partition: PartitionId,
         /// Where the state stands.
         applied: Epoch,
         /// The epoch that Spark asks for.
@@ -121,7 +121,7 @@ pub enum Violation {
         /// The highest run that has objects of it.
         run: RunNumber,
         /// What that run lacks, as far as known.
-        missing: Vec<(OperatorName, Partition)>,
+        missing: Vec<(OperatorName, PartitionId)>,
     },
 
     /// Spark committed an epoch that never reached the operator.
@@ -231,7 +231,7 @@ impl Violation {
             | Self::StateAhead { .. }
             | Self::EvaluatedInPart { .. }
             | Self::NotEvaluated { .. }
-            | Self::NotReproduced { .. } => ErrorKind::TaskCorrupted,
+            | Self::NotReproduced { .. } => ErrorKind::StateMismatch,
         }
     }
 }
@@ -286,7 +286,7 @@ fn or_deleted(epoch: Epoch) -> String {
     )
 }
 
-fn some_of(missing: &[(OperatorName, Partition)]) -> String {
+fn some_of(missing: &[(OperatorName, PartitionId)]) -> String {
     let Some((operator, partition)) = missing.first() else {
         return String::new();
     };
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn every_message_names_the_thing_and_the_way_out() {
         let operator = OperatorName::new("rates").expect("a name");
-        let (partition, epoch, run) = (Partition(3), Epoch(41), RunNumber(2));
+        let (partition, epoch, run) = (PartitionId(3), Epoch(41), RunNumber(2));
         let object = ObjectId {
             operator: operator.clone(),
             partition,
@@ -346,7 +346,7 @@ mod tests {
         const PLACE: &str = "operator rates, partition 3";
         let missing = vec![
             (operator.clone(), partition),
-            (operator.clone(), Partition(4)),
+            (operator.clone(), PartitionId(4)),
         ];
         let object_at = |base_same, input_same| Violation::NotRepeatable {
             object: object.clone(),
@@ -385,7 +385,7 @@ mod tests {
             ),
             (
                 Violation::NoOffsets { epoch },
-                ErrorKind::TaskCorrupted,
+                ErrorKind::StateMismatch,
                 &[
                     "epoch 41",
                     "this machine (",
@@ -398,7 +398,7 @@ mod tests {
                     expected: "a1".into(),
                     found: Some("b2".into()),
                 },
-                ErrorKind::TaskCorrupted,
+                ErrorKind::StateMismatch,
                 &["query a1", "query b2", "new root"],
             ),
             (
@@ -406,12 +406,12 @@ mod tests {
                     expected: "a1".into(),
                     found: None,
                 },
-                ErrorKind::TaskCorrupted,
+                ErrorKind::StateMismatch,
                 &["is of no query"],
             ),
             (
                 Violation::StateMissing { epoch },
-                ErrorKind::TaskCorrupted,
+                ErrorKind::StateMismatch,
                 &["meta.json", "epoch 41", "new root"],
             ),
             (
@@ -419,7 +419,7 @@ mod tests {
                     epoch,
                     previous: Epoch(40),
                 },
-                ErrorKind::TaskCorrupted,
+                ErrorKind::StateMismatch,
                 &["query/commits/40", "holdfast rewind"],
             ),
             (
@@ -429,7 +429,7 @@ mod tests {
                     applied: Epoch(50),
                     epoch,
                 },
-                ErrorKind::TaskCorrupted,
+                ErrorKind::StateMismatch,
                 &[PLACE, "epoch 50", "`holdfast rewind /the/root --epoch 41`"],
             ),
             (
@@ -438,7 +438,7 @@ mod tests {
                     run,
                     missing,
                 },
-                ErrorKind::TaskCorrupted,
+                ErrorKind::StateMismatch,
                 &[
                     "epoch 41",
                     "run 2 lacks",
@@ -450,7 +450,7 @@ mod tests {
             ),
             (
                 Violation::NotEvaluated { epoch, operator },
-                ErrorKind::TaskCorrupted,
+                ErrorKind::StateMismatch,
                 &[
                     "epoch 41",
                     "rates",
@@ -487,7 +487,7 @@ mod tests {
                     epoch,
                     older: RunNumber(1),
                 },
-                ErrorKind::TaskCorrupted,
+                ErrorKind::StateMismatch,
                 &[
                     PLACE,
                     "epoch 41",

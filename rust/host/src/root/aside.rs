@@ -6,7 +6,7 @@ use std::fs::File;
 use holdfast_core::Result;
 
 use super::{Root, names};
-use crate::protocol::{Epoch, OperatorName, Partition};
+use crate::protocol::{Epoch, OperatorName, PartitionId};
 
 impl Root {
     /// Keeps an Arrow IPC file of rows that were set aside; returns where. All attempts at an epoch
@@ -18,7 +18,7 @@ impl Root {
         &self,
         operator: &OperatorName,
         epoch: Epoch,
-        partition: Partition,
+        partition: PartitionId,
         rows: File,
     ) -> Result<String> {
         let name = names::aside(operator, epoch, partition);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use holdfast_core::{Error, ErrorKind, Result};
 
 use super::{Root, SnapshotId, names};
-use crate::protocol::{Epoch, OperatorName, Partition, RunNumber};
+use crate::protocol::{Epoch, OperatorName, PartitionId, RunNumber};
 
 impl Root {
     /// Removes all of a partition's snapshots before its newest `kept`, and the files that none of
@@ -103,7 +103,7 @@ impl Root {
         }
         for operator in &operators {
             for number in 0..partitions {
-                let snapshots = self.snapshots(operator, Partition(number.cast_signed()))?;
+                let snapshots = self.snapshots(operator, PartitionId(number.cast_signed()))?;
                 match snapshots
                     .iter()
                     .filter(|id| id.epoch <= newest)
@@ -143,7 +143,11 @@ impl Root {
             .collect())
     }
 
-    fn snapshot_files(&self, operator: &OperatorName, partition: Partition) -> Result<Vec<String>> {
+    fn snapshot_files(
+        &self,
+        operator: &OperatorName,
+        partition: PartitionId,
+    ) -> Result<Vec<String>> {
         let folder = names::snapshot_files(operator, partition);
         Ok(self
             .store
@@ -168,7 +172,7 @@ impl Root {
     fn check_owner(
         &self,
         operator: &OperatorName,
-        partition: Partition,
+        partition: PartitionId,
         run: RunNumber,
     ) -> Result<()> {
         self.fence(run)?;
@@ -210,7 +214,7 @@ mod tests {
         let operator = OperatorName::new("join").expect("a name");
         SnapshotId {
             operator,
-            partition: Partition(partition),
+            partition: PartitionId(partition),
             epoch: Epoch(epoch),
             chain: Digest::of(b"chain"),
         }
@@ -244,7 +248,7 @@ mod tests {
         };
         let asking = Asking {
             operator: &id(0, 0).operator,
-            partition: Partition(0),
+            partition: PartitionId(0),
             run,
             host: &host,
             gone: &HashMap::new(),
@@ -271,14 +275,14 @@ mod tests {
             generation: Generation(term.generation.0 + 1),
             ..term
         };
-        let next = names::owner(&id(0, 0).operator, Partition(0), claim);
+        let next = names::owner(&id(0, 0).operator, PartitionId(0), claim);
         let comes = vec![
             Doing::Puts(next, b"{}".to_vec()),
             copy(&file),
             copy(&names::snapshot(&id(0, 4))),
         ];
         objects.meanwhile(
-            &names::snapshot_files(&id(0, 0).operator, Partition(0)),
+            &names::snapshot_files(&id(0, 0).operator, PartitionId(0)),
             comes,
         );
         let kept = root.keep_snapshots(&id(0, 3), run, 2);
@@ -325,7 +329,7 @@ mod tests {
         };
         let asking = Asking {
             operator: &id(0, 0).operator,
-            partition: Partition(0),
+            partition: PartitionId(0),
             run,
             host: &host,
             gone: &HashMap::new(),
@@ -336,7 +340,7 @@ mod tests {
             .for_each(|epoch| drop(put(&root, 0, *epoch)));
         root.keep_snapshots(&id(0, 2), run, 2).expect("its own");
         let kept: Vec<i64> = root
-            .snapshots(&id(0, 0).operator, Partition(0))
+            .snapshots(&id(0, 0).operator, PartitionId(0))
             .expect("lists")
             .iter()
             .map(|id| id.epoch.0)

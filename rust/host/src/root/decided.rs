@@ -4,7 +4,7 @@ use holdfast_core::{Error, Result};
 
 use super::{Root, names};
 use crate::protocol::{
-    self, Decision, Epoch, ObjectId, OperatorName, Partition, RunNumber, Violation,
+    self, Decision, Epoch, ObjectId, OperatorName, PartitionId, RunNumber, Violation,
 };
 
 impl Root {
@@ -12,7 +12,7 @@ impl Root {
     /// in it.
     ///
     /// # Errors
-    /// `TaskCorrupted` if the plan was evaluated only in part, `Restore` for an object that is
+    /// `StateMismatch` if the plan was evaluated only in part, `Restore` for an object that is
     /// damaged or lost.
     pub fn decided(&self, epoch: Epoch, partitions: u32) -> Result<Option<RunNumber>> {
         self.decide(&self.objects(None, epoch)?, epoch, partitions)
@@ -53,7 +53,7 @@ impl Root {
     /// [`Root::decided`] for an operator that took part in the query by then.
     ///
     /// # Errors
-    /// As [`Root::decided`], and `TaskCorrupted` if the operator was not evaluated in the epoch.
+    /// As [`Root::decided`], and `StateMismatch` if the operator was not evaluated in the epoch.
     pub fn decided_for(
         &self,
         operator: &OperatorName,
@@ -91,7 +91,7 @@ impl Root {
         objects: &[ObjectId],
         epoch: Epoch,
         run: RunNumber,
-        missing: Vec<(OperatorName, Partition)>,
+        missing: Vec<(OperatorName, PartitionId)>,
     ) -> Error {
         let lost = match missing.first() {
             Some((operator, partition)) => names::head(

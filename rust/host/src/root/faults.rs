@@ -15,7 +15,7 @@ use super::careless::{Careless, Fault};
 use super::runtime::block_on;
 use super::{ChunkName, Root, Staged};
 use crate::log::{HeadHeader, RecordsWriter};
-use crate::protocol::{Attempt, Digest, Epoch, ObjectId, OperatorName, Partition, RunNumber};
+use crate::protocol::{Attempt, Digest, Epoch, ObjectId, OperatorName, PartitionId, RunNumber};
 
 const PARTITIONS: u32 = 2;
 const EPOCHS: i64 = 4;
@@ -47,7 +47,7 @@ impl Trial {
 
     /// Does a task's work, again after each error that a retry can heal; each must say where it was
     /// and what to do.
-    fn task<T>(&mut self, work: impl Fn(&Root, Attempt) -> Result<T>) -> Result<T> {
+    fn db<T>(&mut self, work: impl Fn(&Root, Attempt) -> Result<T>) -> Result<T> {
         loop {
             self.attempt += 1;
             match work(&self.root, Attempt(self.attempt)) {
@@ -77,7 +77,7 @@ impl Trial {
 fn object(partition: i32, run: RunNumber) -> ObjectId {
     ObjectId {
         operator: OperatorName::new("join").expect("a name"),
-        partition: Partition(partition),
+        partition: PartitionId(partition),
         run,
     }
 }
@@ -105,7 +105,7 @@ fn stage(
     let header = HeadHeader {
         operator: object(partition, run).operator,
         epoch,
-        partition: Partition(partition),
+        partition: PartitionId(partition),
         run,
         attempt,
         base: Digest::ZERO,
@@ -145,7 +145,7 @@ fn run(trial: &mut Trial, id: &str, epochs: std::ops::Range<i64>) -> RunNumber {
         trial.spark(&format!("query/offsets/{epoch}"), "v1");
         for partition in 0..PARTITIONS as i32 {
             number = trial
-                .task(|root, attempt| {
+                .db(|root, attempt| {
                     root.meta("q", PARTITIONS, epoch)?;
                     let run = root.claim("q", id, first)?;
                     if let Some(previous) = epoch.previous() {
@@ -179,7 +179,7 @@ fn whatever_goes_wrong_one_time_in_ten_comes_out_right() {
             (RunNumber(1), RunNumber(2)),
             "seed {seed}: a claim whose answer was lost is no other run's"
         );
-        let stale = trial.task(|root, attempt| stage(root, first, Epoch(EPOCHS - 1), 0, attempt));
+        let stale = trial.db(|root, attempt| stage(root, first, Epoch(EPOCHS - 1), 0, attempt));
         assert_eq!(
             stale.expect_err("fenced").kind(),
             ErrorKind::Fenced,

@@ -7,7 +7,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 use super::store::Put;
 use super::{Root, names};
 use crate::log::{self, ChunkHeader, HeadHeader, Records};
-use crate::protocol::{Attempt, Epoch, ObjectId, OperatorName, Partition, RunNumber};
+use crate::protocol::{Attempt, Epoch, ObjectId, OperatorName, PartitionId, RunNumber};
 
 /// A head with the records that it holds itself; the rest lies in the chunks that it names.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl Root {
         &self,
         operator: &OperatorName,
         epoch: Epoch,
-        partition: Partition,
+        partition: PartitionId,
         run: RunNumber,
     ) -> Result<Option<Head>> {
         let object = ObjectId {

@@ -27,7 +27,7 @@ impl Root {
     /// without owner is taken, once a probe has shown that its store keeps put-if-absent.
     ///
     /// # Errors
-    /// `TaskCorrupted` for another query's root, another partition count, or state that is missing
+    /// `StateMismatch` for another query's root, another partition count, or state that is missing
     /// in a later epoch; `FormatVersion` for another format; `UnsupportedOperation` for a store
     /// without put-if-absent.
     pub fn meta(&self, query_id: &str, partitions: u32, epoch: Epoch) -> Result<()> {
@@ -75,13 +75,13 @@ impl Root {
     /// Which query this root is of, and how many partitions its state has.
     ///
     /// # Errors
-    /// `TaskCorrupted` if it holds no state, `FormatVersion` for another format, `Restore` if it
+    /// `StateMismatch` if it holds no state, `FormatVersion` for another format, `Restore` if it
     /// cannot be read.
     pub fn query(&self) -> Result<(String, u32)> {
         let found = self.store.get(names::META)?.ok_or_else(|| {
             let text = "there is no state here (meta.json is missing): give the root that \
                         State(...) was given";
-            Error::new(ErrorKind::TaskCorrupted, text).path(self.path())
+            Error::new(ErrorKind::StateMismatch, text).path(self.path())
         })?;
         let Meta {
             query_id,
@@ -111,7 +111,7 @@ impl Root {
         let meta = self.parse(found)?;
         if meta.query_id != query_id {
             return Err(Error::new(
-                ErrorKind::TaskCorrupted,
+                ErrorKind::StateMismatch,
                 format!(
                     "the state in {} belongs to query {}, not to query {query_id}: a root serves \
                      one query. Give this query a root of its own, or (if its checkpoint was \
@@ -123,7 +123,7 @@ impl Root {
         }
         if meta.partitions != partitions {
             return Err(Error::new(
-                ErrorKind::TaskCorrupted,
+                ErrorKind::StateMismatch,
                 format!(
                     "the state in {} has {} partitions, the query asks for {partitions}: start it \
                      with partitions={}, or begin anew with another root",

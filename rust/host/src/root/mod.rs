@@ -32,7 +32,6 @@ pub(crate) mod careless;
 mod claims;
 mod cleaning;
 mod client;
-mod column;
 mod decided;
 mod failure;
 #[cfg(test)]
@@ -62,8 +61,8 @@ use holdfast_core::{Error, ErrorKind, Result};
 use object_store::ObjectStore;
 use parking_lot::Mutex;
 
+pub use crate::codec::column::{Column, type_name};
 pub use client::StorageOptions;
-pub use column::{Column, type_name};
 pub(crate) use failure::open_files;
 pub use heads::{ChunkName, Head};
 pub use operators::{KeptOperator, OperatorMeta, Payload};
@@ -75,7 +74,7 @@ pub use snapshots::{Known, Moved, SnapshotId};
 pub use spark::SparkLogs;
 pub use stage::Staged;
 
-use crate::protocol::{Digest, Epoch, OperatorName, Partition, RunNumber, Term, Violation};
+use crate::protocol::{Digest, Epoch, OperatorName, PartitionId, RunNumber, Term, Violation};
 use location::Location;
 use store::Store;
 
@@ -86,7 +85,7 @@ pub struct Root {
     /// Run numbers by Spark's run id: a claim never changes.
     runs: Mutex<HashMap<String, RunNumber>>,
     /// Terms that this process holds: a claim never changes, so only a later one is looked for.
-    held: Mutex<HashMap<(OperatorName, Partition), Term>>,
+    held: Mutex<HashMap<(OperatorName, PartitionId), Term>>,
     /// Operators as a run found them.
     operators: Mutex<HashMap<OperatorName, operators::Known>>,
     /// The query, its run and its partitions that the root was last found to be of.
@@ -114,14 +113,14 @@ impl Root {
     /// Opens a root that is there: one that somebody types may be none, and is not to be made.
     ///
     /// # Errors
-    /// `TaskCorrupted` for a folder that there is not, and those of [`Root::open`].
+    /// `StateMismatch` for a folder that there is not, and those of [`Root::open`].
     pub fn existing(root: &str, options: &StorageOptions) -> Result<Self> {
         let location = Location::parse(root)?;
         if let Location::Local(path) = &location
             && !path.is_dir()
         {
             let text = "there is no such folder: give the root that State(...) was given";
-            return Err(Error::new(ErrorKind::TaskCorrupted, text).path(path));
+            return Err(Error::new(ErrorKind::StateMismatch, text).path(path));
         }
         Ok(Self::of(Store::open(location, options)?))
     }

@@ -2,7 +2,7 @@
 
 use super::SnapshotId;
 use crate::protocol::{
-    Digest, Epoch, Generation, ObjectId, OperatorName, Partition, RunNumber, Term,
+    Digest, Epoch, Generation, ObjectId, OperatorName, PartitionId, RunNumber, Term,
 };
 
 /// Format, query, partitions.
@@ -48,11 +48,11 @@ pub fn run_mark(run_id: &str) -> String {
     format!("{RUNS}/ids/{}", Digest::of(run_id.as_bytes()))
 }
 
-pub fn owners(operator: &OperatorName, partition: Partition) -> String {
+pub fn owners(operator: &OperatorName, partition: PartitionId) -> String {
     format!("owners/{operator}/{partition}")
 }
 
-pub fn owner(operator: &OperatorName, partition: Partition, term: Term) -> String {
+pub fn owner(operator: &OperatorName, partition: PartitionId, term: Term) -> String {
     format!(
         "{}/{:020}.{:020}",
         owners(operator, partition),
@@ -83,7 +83,7 @@ pub fn epoch(epoch: Epoch) -> String {
 }
 
 /// Rows that were set aside.
-pub fn aside(operator: &OperatorName, epoch: Epoch, partition: Partition) -> String {
+pub fn aside(operator: &OperatorName, epoch: Epoch, partition: PartitionId) -> String {
     format!("{AHEAD}/{operator}/{:020}.{partition}.arrow", epoch.0)
 }
 
@@ -98,7 +98,7 @@ pub fn all_snapshots(operator: &OperatorName) -> String {
     format!("snapshots/{operator}")
 }
 
-pub fn snapshots(operator: &OperatorName, partition: Partition) -> String {
+pub fn snapshots(operator: &OperatorName, partition: PartitionId) -> String {
     format!("{}/{partition}", all_snapshots(operator))
 }
 
@@ -120,13 +120,13 @@ pub fn parse_snapshot(file: &str) -> Option<(Epoch, Digest)> {
     ))
 }
 
-pub fn snapshot_files(operator: &OperatorName, partition: Partition) -> String {
+pub fn snapshot_files(operator: &OperatorName, partition: PartitionId) -> String {
     format!("{}/files", snapshots(operator, partition))
 }
 
 pub fn snapshot_file(
     operator: &OperatorName,
-    partition: Partition,
+    partition: PartitionId,
     digest: Digest,
     bytes: u64,
 ) -> String {
@@ -134,7 +134,7 @@ pub fn snapshot_file(
 }
 
 /// What the names of all heads and chunks of a partition's epoch begin with.
-pub fn staged(at: Epoch, operator: &OperatorName, partition: Partition) -> String {
+pub fn staged(at: Epoch, operator: &OperatorName, partition: PartitionId) -> String {
     format!("{}/{operator}.{partition}.", epoch(at))
 }
 
@@ -155,7 +155,7 @@ pub fn parse_head(file: &str) -> Option<ObjectId> {
     }
     Some(ObjectId {
         operator: OperatorName::new(operator).ok()?,
-        partition: Partition(partition.parse().ok()?),
+        partition: PartitionId(partition.parse().ok()?),
         run: RunNumber(run.parse().ok()?),
     })
 }
@@ -168,7 +168,7 @@ mod tests {
     fn names_of_heads_and_owners_are_read_back_and_a_chunks_is_not_a_head() {
         let object = ObjectId {
             operator: OperatorName::new("join-1_a").expect("a name"),
-            partition: Partition(15),
+            partition: PartitionId(15),
             run: RunNumber(3),
         };
         let name = head(Epoch(42), &object);
@@ -181,7 +181,7 @@ mod tests {
         };
         let name = owner(
             &OperatorName::new("join").expect("a name"),
-            Partition(15),
+            PartitionId(15),
             term,
         );
         assert_eq!(

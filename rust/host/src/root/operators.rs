@@ -11,10 +11,10 @@ use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::column::Column;
 use super::serdes::{self, StoreSerdes};
 use super::store::Put;
 use super::{Root, names};
+use crate::codec::column::Column;
 use crate::protocol::{self, Decision, Epoch, OperatorName, RunNumber};
 
 /// Payload columns that an operator stores rows of, a side each, and what a processor stores.
@@ -76,7 +76,7 @@ impl Root {
     /// task failed, say) is replaced. Looked at once a run: only a newer run could change it.
     ///
     /// # Errors
-    /// `TaskCorrupted` names the first column or setting that differs, `Restore` what cannot be
+    /// `StateMismatch` names the first column or setting that differs, `Restore` what cannot be
     /// read.
     pub fn operator(
         &self,
@@ -146,7 +146,7 @@ impl Root {
         };
         let differs = |what: String| {
             Error::new(
-                ErrorKind::TaskCorrupted,
+                ErrorKind::StateMismatch,
                 format!(
                     "operator {name}: {what}. Its state in {} was written otherwise: change the \
                      query back, or give the operator another name (name=...), which starts it \
@@ -234,7 +234,7 @@ impl Root {
             "{file} is missing, but the root holds epochs of {name}: restore it from a backup, or \
              give the operator another name (name=...), which starts it with empty state"
         );
-        Err(Error::new(ErrorKind::TaskCorrupted, text).path(self.path()))
+        Err(Error::new(ErrorKind::StateMismatch, text).path(self.path()))
     }
 
     fn put<T: Serialize + for<'de> Deserialize<'de> + Clone>(

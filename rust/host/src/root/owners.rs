@@ -7,7 +7,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 use super::store::Put;
 use super::{Root, names};
 use crate::protocol::{
-    self, HostId, NEWEST_OWNERS, OperatorName, Owner, OwnerStep, Partition, RunNumber, Term,
+    self, HostId, NEWEST_OWNERS, OperatorName, Owner, OwnerStep, PartitionId, RunNumber, Term,
 };
 
 /// So many claims of a run stay. A host that slept through more moves than this does not learn of
@@ -20,7 +20,7 @@ pub struct Asking<'a> {
     /// Whose state.
     pub operator: &'a OperatorName,
     /// Which partition of it.
-    pub partition: Partition,
+    pub partition: PartitionId,
     /// For a task of which run; its claim is visible.
     pub run: RunNumber,
     /// The host that asks, as its claim would name it; the term says nothing.
@@ -98,7 +98,7 @@ impl Root {
     pub(super) fn term(
         &self,
         operator: &OperatorName,
-        partition: Partition,
+        partition: PartitionId,
         run: RunNumber,
     ) -> Result<Option<Term>> {
         let held = self
@@ -122,7 +122,7 @@ impl Root {
     }
 
     /// The terms of a partition that are claimed, newest first.
-    fn terms(&self, operator: &OperatorName, partition: Partition) -> Result<Vec<Term>> {
+    fn terms(&self, operator: &OperatorName, partition: PartitionId) -> Result<Vec<Term>> {
         let files = self.store.list(&names::owners(operator, partition))?;
         let mut terms: Vec<Term> = files
             .iter()
@@ -185,7 +185,7 @@ impl Root {
     fn owner(
         &self,
         operator: &OperatorName,
-        partition: Partition,
+        partition: PartitionId,
         term: Term,
     ) -> Result<Option<Owner>> {
         let name = names::owner(operator, partition, term);

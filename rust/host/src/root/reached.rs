@@ -3,7 +3,7 @@
 use holdfast_core::Result;
 
 use super::Root;
-use crate::protocol::{Epoch, OperatorName, Partition, RunNumber};
+use crate::protocol::{Epoch, OperatorName, PartitionId, RunNumber};
 
 /// What a root shows of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Root {
     pub fn reached(
         &self,
         operator: &OperatorName,
-        partition: Partition,
+        partition: PartitionId,
         run: RunNumber,
         epoch: Epoch,
     ) -> Result<Reached> {

@@ -10,7 +10,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{OperatorMeta, Root, names};
-use crate::protocol::{self, Claim, ClaimStep, Epoch, OperatorName, Partition, RunNumber};
+use crate::protocol::{self, Claim, ClaimStep, Epoch, OperatorName, PartitionId, RunNumber};
 
 /// What a command took away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +141,7 @@ impl Root {
         }
         for operator in self.operators()? {
             for number in 0..partitions {
-                for id in self.snapshots(&operator, Partition(number.cast_signed()))? {
+                for id in self.snapshots(&operator, PartitionId(number.cast_signed()))? {
                     if id.epoch >= epoch {
                         objects += self.take(run, &names::snapshot(&id))?;
                     }
@@ -221,7 +221,7 @@ impl Root {
             }
             let mut from = epoch;
             for number in 0..partitions {
-                let snapshots = self.snapshots(&operator, Partition(number.cast_signed()))?;
+                let snapshots = self.snapshots(&operator, PartitionId(number.cast_signed()))?;
                 let newest = snapshots.into_iter().find(|id| id.epoch <= epoch);
                 from = from.min(newest.map_or(self.first_epoch(&operator)?, |id| id.epoch));
             }
@@ -413,7 +413,7 @@ mod tests {
     fn what_is_put_while_its_epoch_is_taken_back_does_not_stay() {
         let (operator, partition, epoch) = (
             OperatorName::new("join").expect("a name"),
-            Partition(0),
+            PartitionId(0),
             Epoch(6),
         );
         let folder = tempfile::tempdir().expect("a folder");

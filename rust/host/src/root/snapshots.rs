@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::{Root, failure, names};
-use crate::protocol::{Digest, Epoch, OperatorName, Partition, RunNumber};
+use crate::protocol::{Digest, Epoch, OperatorName, PartitionId, RunNumber};
 
 const FORMAT: u32 = 1;
 
@@ -36,7 +36,7 @@ pub struct SnapshotId {
     /// Whose state.
     pub operator: OperatorName,
     /// Of which partition.
-    pub partition: Partition,
+    pub partition: PartitionId,
     /// After which epoch.
     pub epoch: Epoch,
     /// The chain's digest there.
@@ -97,7 +97,7 @@ impl Root {
     pub fn snapshots(
         &self,
         operator: &OperatorName,
-        partition: Partition,
+        partition: PartitionId,
     ) -> Result<Vec<SnapshotId>> {
         let files = self.store.list(&names::snapshots(operator, partition))?;
         let mut found: Vec<SnapshotId> = files
@@ -122,7 +122,7 @@ impl Root {
         let folders = self.store.folders(&names::all_snapshots(operator))?;
         let partitions = folders
             .iter()
-            .filter_map(|folder| folder.parse().ok().map(Partition));
+            .filter_map(|folder| folder.parse().ok().map(PartitionId));
         partitions
             .map(|partition| self.snapshots(operator, partition))
             .collect::<Result<Vec<_>>>()

@@ -111,7 +111,7 @@ impl Root {
     /// Checks that the checkpoint beside the state is this query's.
     ///
     /// # Errors
-    /// `TaskCorrupted` for another query's, and for none.
+    /// `StateMismatch` for another query's, and for none.
     pub fn check_spark(&self, query_id: &str, epoch: Epoch) -> Result<()> {
         match self.spark_query_id()? {
             Some(id) if id == query_id => Ok(()),

@@ -26,7 +26,7 @@ impl Root {
     /// run, put or adopt, then look at the claims again.
     ///
     /// # Errors
-    /// Under exactly-once `TaskCorrupted` if an older whole run is not reproduced (nothing is put
+    /// Under exactly-once `StateMismatch` if an older whole run is not reproduced (nothing is put
     /// then), and `InvalidState` if another session of the run came to other results; under
     /// at-least-once both only for a session that started from another state. `Fenced` if a newer
     /// run has claimed.

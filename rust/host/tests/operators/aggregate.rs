@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_core::{SessionQuery, Step, Task, Timestamp, Transaction};
+use holdfast_core::{Database, SessionQuery, Step, Timestamp, Transaction};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -433,13 +433,13 @@ fn what_has_closed_stays_closed_when_grace_or_retention_become_longer() {
 }
 
 /// How many groups a task has.
-fn groups(task: &Task, tx: &mut Transaction) -> u64 {
+fn groups(db: &Database, tx: &mut Transaction) -> u64 {
     let mut kept = 0;
     let mut count = |_, _| {
         kept += 1;
         true
     };
-    match task.session("groups") {
+    match db.session("groups") {
         Ok(store) => {
             let all = SessionQuery {
                 key_from: None,
@@ -455,7 +455,7 @@ fn groups(task: &Task, tx: &mut Transaction) -> u64 {
                 .unwrap();
         }
         Err(_) => {
-            let store = task.window("groups").unwrap();
+            let store = db.window("groups").unwrap();
             let mut scan = store
                 .fetch_range(tx, None, None, Timestamp::MIN, Timestamp::MAX, false)
                 .unwrap();
@@ -466,9 +466,9 @@ fn groups(task: &Task, tx: &mut Transaction) -> u64 {
 }
 
 /// How many single values a task has.
-fn items(task: &Task, tx: &mut Transaction) -> u64 {
+fn items(db: &Database, tx: &mut Transaction) -> u64 {
     let mut kept = 0;
-    let mut scan = task
+    let mut scan = db
         .key_value("items")
         .unwrap()
         .range(tx, None, None, false)
@@ -489,11 +489,11 @@ fn the_state_forgets_windows_with_all_that_is_kept_of_them() {
             for time in 0..200 {
                 job.epoch(&[row((time % 5) as u8, time * 7, time)], false);
             }
-            let mut tx = job.tasks[0].begin().unwrap();
-            let kept = items(&job.tasks[0], &mut tx);
+            let mut tx = job.databases[0].begin().unwrap();
+            let kept = items(&job.databases[0], &mut tx);
             assert!((1..50).contains(&kept), "{kind:?} {emit}: {kept}");
             if emit == "close" {
-                assert!(groups(&job.tasks[0], &mut tx) < 10, "{kind:?}");
+                assert!(groups(&job.databases[0], &mut tx) < 10, "{kind:?}");
             }
         }
     }
@@ -517,14 +517,14 @@ fn what_is_kept_of_windows_that_a_shorter_grace_closes_is_forgotten() {
                 .collect::<Vec<Row>>(),
             false,
         );
-        let mut tx = job.tasks[0].begin().unwrap();
-        let before = items(&job.tasks[0], &mut tx);
+        let mut tx = job.databases[0].begin().unwrap();
+        let before = items(&job.databases[0], &mut tx);
         assert!(before > 1_000, "{kind:?}: {before}");
         job.restart(&Settings::new(kind, "update", 3).request());
         let out = job.epoch(&[row(9, 200 * 7, 200)], true).rows;
         job.epoch(&[row(9, 201 * 7, 201)], false);
-        let mut tx = job.tasks[0].begin().unwrap();
-        let kept = items(&job.tasks[0], &mut tx);
+        let mut tx = job.databases[0].begin().unwrap();
+        let kept = items(&job.databases[0], &mut tx);
         if kind == Kind::Session {
             let members: Vec<Row> = (0..=200).map(|time| row(9, time * 7, time)).collect();
             assert_eq!(out, [self::out(kind, Some(9), 0, &members)]);
@@ -560,8 +560,8 @@ fn windows_that_have_come_out_and_were_kept_are_forgotten_once_they_come_out_as_
         for time in 0..200 {
             job.epoch(&[row((time % 5) as u8, time * 7, time)], false);
         }
-        let mut tx = job.tasks[0].begin().unwrap();
-        assert!(groups(&job.tasks[0], &mut tx) >= 200, "{kind:?}");
+        let mut tx = job.databases[0].begin().unwrap();
+        assert!(groups(&job.databases[0], &mut tx) >= 200, "{kind:?}");
         job.restart(&Settings::new(kind, "close", 3).request());
         let out = job.epoch(&[row(1, 200 * 7, 200)], true).rows;
         assert!(
@@ -569,8 +569,8 @@ fn windows_that_have_come_out_and_were_kept_are_forgotten_once_they_come_out_as_
                 .all(|row| row[2].is_some_and(|end| end >= 199 * 7 - 3)),
             "{kind:?}: what has come out comes out again: {out:?}"
         );
-        let mut tx = job.tasks[0].begin().unwrap();
-        let kept = groups(&job.tasks[0], &mut tx);
+        let mut tx = job.databases[0].begin().unwrap();
+        let kept = groups(&job.databases[0], &mut tx);
         assert!((1..10).contains(&kept), "{kind:?}: {kept}");
     }
 }

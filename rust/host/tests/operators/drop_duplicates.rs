@@ -39,7 +39,7 @@ impl Model {
                 .filter(move |seen| job.partition(seen.key) == partition)
                 .filter_map(|seen| seen.time)
         };
-        let stream_times: Vec<Option<i64>> = (0..job.tasks.len())
+        let stream_times: Vec<Option<i64>> = (0..job.databases.len())
             .map(|partition| times(partition).max())
             .collect();
         let mut out = Vec::new();
@@ -127,10 +127,10 @@ fn the_state_forgets_keys() {
     for time in 0..2_000_i64 {
         job.epoch(&[row((time % 200) as u8, time * 10, 1)], false);
     }
-    let mut tx = job.tasks[0].begin().unwrap();
+    let mut tx = job.databases[0].begin().unwrap();
     let mut kept = 0;
     let all = (holdfast_core::Timestamp::MIN, holdfast_core::Timestamp::MAX);
-    let mut scan = job.tasks[0]
+    let mut scan = job.databases[0]
         .window("seen")
         .unwrap()
         .fetch_range(&mut tx, None, None, all.0, all.1, false)

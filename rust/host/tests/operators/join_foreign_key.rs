@@ -99,7 +99,7 @@ impl Both {
 
     /// Rows of the result: left key, left time, its number, right time, right number.
     fn epoch(&mut self, rows: &[Row], replay: bool) -> Vec<Out> {
-        let partitions = self.first.tasks.len();
+        let partitions = self.first.databases.len();
         let mut parts: Vec<Vec<RecordBatch>> = vec![Vec::new(); partitions];
         let mut scatter = |batch: RecordBatch| {
             let keys = batch.column(4).as_primitive::<Int64Type>().clone();

@@ -42,10 +42,10 @@ fn out(left: (i64, i64), right: (i64, i64)) -> Out {
 }
 
 fn value_at(job: &Job, store: &str, time: i64) -> Option<Vec<u8>> {
-    let mut tx = job.tasks[0].begin().unwrap();
+    let mut tx = job.databases[0].begin().unwrap();
     // The key's bytes as arrow-row has them.
     let key = [2, b'1', 0, 0, 0, 0, 0, 0, 0, 1];
-    job.tasks[0]
+    job.databases[0]
         .versioned(store)
         .unwrap()
         .get_as_of(&mut tx, &key, Timestamp(time), |version| {

@@ -90,7 +90,7 @@ impl Model {
 
     fn epoch(&mut self, job: &Job, rows: &[Row], how: &str, grace: i64, last: bool) -> Vec<Out> {
         let mut result = Vec::new();
-        let before: Vec<Option<i64>> = (0..job.tasks.len())
+        let before: Vec<Option<i64>> = (0..job.databases.len())
             .map(|partition| self.stream_time(job, partition))
             .collect();
         for row in rows {
@@ -117,7 +117,7 @@ impl Model {
             }
             self.taken.push((*row, is_out));
         }
-        let now: Vec<Option<i64>> = (0..job.tasks.len())
+        let now: Vec<Option<i64>> = (0..job.databases.len())
             .map(|partition| self.stream_time(job, partition))
             .collect();
         for (row, is_out) in self
@@ -235,9 +235,9 @@ fn the_state_forgets_rows_also_where_one_side_is_idle() {
         job.epoch(&[row(1, time * 10, 1)], time % 2 == 0);
     }
     for store in ["left", "right"] {
-        let (mut tx, mut kept) = (job.tasks[0].begin().unwrap(), 0);
+        let (mut tx, mut kept) = (job.databases[0].begin().unwrap(), 0);
         let all = (holdfast_core::Timestamp::MIN, holdfast_core::Timestamp::MAX);
-        let mut scan = job.tasks[0]
+        let mut scan = job.databases[0]
             .window(store)
             .unwrap()
             .fetch_range(&mut tx, None, None, all.0, all.1, false)

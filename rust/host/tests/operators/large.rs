@@ -8,9 +8,9 @@ use arrow_array::{
     TimestampMicrosecondArray,
 };
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
-use holdfast_core::{Commit, Error, Result, Task, TaskOptions};
-use holdfast_host::budget::Budget;
-use holdfast_host::message::Message;
+use holdfast_core::{Commit, Database, DatabaseOptions, Error, Result};
+use holdfast_host::memory::budget::Budget;
+use holdfast_host::net::call::Message;
 use holdfast_host::operator::process::OutputDigest;
 use holdfast_host::operator::rows::{Intake, Layout, Order, Place, Rows, RowsSpec};
 use holdfast_host::operator::{Counts, OperatorKind, Worker};
@@ -336,7 +336,7 @@ fn states_of_a_function_of_the_users_own() {
         "output": [{"name": "x", "from": "left", "index": 0}],
     });
     let kind: OperatorKind = serde_json::from_value(request).unwrap();
-    let task = Task::open_in_memory(&kind.stores(), TaskOptions::default()).unwrap();
+    let db = Database::open_in_memory(&kind.stores(), DatabaseOptions::default()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut worker = Documents::default();
     // Two sessions a key, and rows between them that make them one.
@@ -353,9 +353,9 @@ fn states_of_a_function_of_the_users_own() {
         operator
             .push(RecordBatch::try_new(schema(1), columns).unwrap(), &intake)
             .unwrap();
-        let mut tx = task.begin().unwrap();
-        operator.run(&task, &mut tx, &mut worker).unwrap();
-        task.commit_transaction(tx, Commit::default()).unwrap();
+        let mut tx = db.begin().unwrap();
+        operator.run(&db, &mut tx, &mut worker).unwrap();
+        db.commit_transaction(tx, Commit::default()).unwrap();
     }
     let sizes = |task: &str| {
         worker

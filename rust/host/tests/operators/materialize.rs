@@ -44,9 +44,9 @@ fn versioned() -> Value {
 
 /// How many versions each key has that were in force between two times.
 fn versions(job: &Job, from: i64, to: i64) -> Vec<i64> {
-    let mut tx = job.tasks[0].begin().unwrap();
+    let mut tx = job.databases[0].begin().unwrap();
     let mut times = Vec::new();
-    let mut scan = job.tasks[0]
+    let mut scan = job.databases[0]
         .versioned("table")
         .unwrap()
         .versions_range(&mut tx, None, None, Timestamp(from), Timestamp(to))
@@ -61,10 +61,10 @@ fn versions(job: &Job, from: i64, to: i64) -> Vec<i64> {
 
 /// How many keys a table without history has.
 fn keys(job: &Job, timestamped: bool) -> usize {
-    let mut tx = job.tasks[0].begin().unwrap();
+    let mut tx = job.databases[0].begin().unwrap();
     let mut keys = 0;
     if timestamped {
-        let mut scan = job.tasks[0]
+        let mut scan = job.databases[0]
             .timestamped_key_value("table")
             .unwrap()
             .range(&mut tx, None, None, false)
@@ -75,7 +75,7 @@ fn keys(job: &Job, timestamped: bool) -> usize {
         })
         .unwrap();
     } else {
-        let mut scan = job.tasks[0]
+        let mut scan = job.databases[0]
             .key_value("table")
             .unwrap()
             .range(&mut tx, None, None, false)

@@ -12,8 +12,8 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
-use holdfast_core::{Commit, Task, TaskOptions, Timestamp, Transaction, VersionRow};
-use holdfast_host::budget::Budget;
+use holdfast_core::{Commit, Database, DatabaseOptions, Timestamp, Transaction, VersionRow};
+use holdfast_host::memory::budget::Budget;
 use holdfast_host::operator::rows::Intake;
 use holdfast_host::operator::{Counts, OperatorKind, Outcome};
 use proptest::prelude::*;
@@ -54,7 +54,7 @@ pub type Out = Vec<Option<i64>>;
 pub struct Job {
     kind: OperatorKind,
     schema: SchemaRef,
-    pub tasks: Vec<Arc<Task>>,
+    pub databases: Vec<Arc<Database>>,
     /// What the epochs have changed, a partition each.
     log: RefCell<Vec<Vec<Changes>>>,
     /// For rows that outgrow their memory.
@@ -77,10 +77,10 @@ impl Job {
     /// An operator of this request over these columns.
     pub fn over(request: &Value, schema: SchemaRef, partitions: usize) -> Self {
         let kind: OperatorKind = serde_json::from_value(request.clone()).unwrap();
-        let task = |_| Task::open_in_memory(&kind.stores(), TaskOptions::default()).unwrap();
+        let db = |_| Database::open_in_memory(&kind.stores(), DatabaseOptions::default()).unwrap();
         let log = RefCell::new(vec![Vec::new(); partitions]);
         Self {
-            tasks: (0..partitions).map(task).collect(),
+            databases: (0..partitions).map(db).collect(),
             log,
             kind,
             schema,
@@ -91,12 +91,13 @@ impl Job {
     /// Goes on with other settings, and with stores that are made anew from the log.
     pub fn restart(&mut self, request: &Value) {
         self.set(request);
-        for (task, log) in self.tasks.iter_mut().zip(self.log.borrow().iter()) {
-            *task = Task::open_in_memory(&self.kind.stores(), TaskOptions::default()).unwrap();
+        for (db, log) in self.databases.iter_mut().zip(self.log.borrow().iter()) {
+            *db =
+                Database::open_in_memory(&self.kind.stores(), DatabaseOptions::default()).unwrap();
             for changes in log {
-                let mut tx = task.begin().unwrap();
-                apply(task, &mut tx, changes);
-                task.commit_transaction(tx, Commit::default()).unwrap();
+                let mut tx = db.begin().unwrap();
+                apply(db, &mut tx, changes);
+                db.commit_transaction(tx, Commit::default()).unwrap();
             }
         }
     }
@@ -108,14 +109,14 @@ impl Job {
 
     /// The partition of a key.
     pub fn partition(&self, key: Option<u8>) -> usize {
-        key.map_or(0, |key| 1 + usize::from(key)) % self.tasks.len()
+        key.map_or(0, |key| 1 + usize::from(key)) % self.databases.len()
     }
 
     /// Runs an epoch in all partitions. `replay`: what it changed comes back from the log's
     /// records.
     pub fn epoch(&self, rows: &[Row], replay: bool) -> Done {
         let mut done = Done::default();
-        for partition in 0..self.tasks.len() {
+        for partition in 0..self.databases.len() {
             let ours: Vec<Row> = rows
                 .iter()
                 .filter(|row| self.partition(row.key) == partition)
@@ -132,7 +133,7 @@ impl Job {
     /// As [`Self::epoch`], without rows: a heartbeat reaches all partitions.
     pub fn beat(&self, time: i64) -> Done {
         let mut done = Done::default();
-        for partition in 0..self.tasks.len() {
+        for partition in 0..self.databases.len() {
             let (out, counts) = self.partition_epoch(
                 partition,
                 &RecordBatch::new_empty(Arc::clone(&self.schema)),
@@ -155,13 +156,13 @@ impl Job {
         beat: Option<i64>,
         replay: bool,
     ) -> (Vec<RecordBatch>, Counts) {
-        let task = &self.tasks[partition];
-        let mut tx = task.begin().unwrap();
-        let (out, outcome) = self.run(task, &mut tx, rows, beat, (1_000, usize::MAX));
+        let db = &self.databases[partition];
+        let mut tx = db.begin().unwrap();
+        let (out, outcome) = self.run(db, &mut tx, rows, beat, (1_000, usize::MAX));
         let backwards: UInt32Array = (0..rows.num_rows() as u32).rev().collect();
-        let (mut other, memory) = (task.begin().unwrap(), if replay { 0 } else { usize::MAX });
+        let (mut other, memory) = (db.begin().unwrap(), if replay { 0 } else { usize::MAX });
         let (again, retried) = self.run(
-            task,
+            db,
             &mut other,
             &take_record_batch(rows, &backwards).unwrap(),
             beat,
@@ -177,15 +178,15 @@ impl Job {
             whole(&out) == whole(&again) && all(&outcome) == all(&retried),
             "a retry does the same: {outcome:?}, {retried:?}"
         );
-        let (changes, same) = (self.changes(task, &mut tx), self.changes(task, &mut other));
+        let (changes, same) = (self.changes(db, &mut tx), self.changes(db, &mut other));
         assert!(changes == same, "a retry changes the same");
         if replay {
-            tx = task.begin().unwrap();
-            apply(task, &mut tx, &changes);
+            tx = db.begin().unwrap();
+            apply(db, &mut tx, &changes);
         }
         self.log.borrow_mut()[partition].push(changes);
         // A property beside the changes, as a host has it.
-        task.commit_transaction(
+        db.commit_transaction(
             tx,
             Commit {
                 properties: vec![("chain".to_owned(), Vec::new())],
@@ -198,7 +199,7 @@ impl Job {
 
     fn run(
         &self,
-        task: &Task,
+        db: &Database,
         tx: &mut Transaction,
         rows: &RecordBatch,
         beat: Option<i64>,
@@ -232,17 +233,17 @@ impl Job {
             "what is on disk has no name, and is gone with the process"
         );
         let mut out = Vec::new();
-        let outcome = operator.run(task, tx, &mut |batch: RecordBatch| {
+        let outcome = operator.run(db, tx, &mut |batch: RecordBatch| {
             out.push(batch);
             Ok(())
         });
         (out, outcome.unwrap())
     }
 
-    fn changes(&self, task: &Task, tx: &mut Transaction) -> Changes {
+    fn changes(&self, db: &Database, tx: &mut Transaction) -> Changes {
         let of_store = |name: &str, tx: &mut Transaction| {
             let mut rows = Vec::new();
-            task.for_each_change(name, tx, &mut |row| {
+            db.for_each_change(name, tx, &mut |row| {
                 rows.push((
                     row.key.to_vec(),
                     row.value.map(<[u8]>::to_vec),
@@ -251,7 +252,7 @@ impl Job {
                 Ok(())
             })
             .unwrap();
-            (name.to_owned(), rows, task.stream_time(name, tx).unwrap())
+            (name.to_owned(), rows, db.stream_time(name, tx).unwrap())
         };
         self.kind
             .stores()
@@ -266,10 +267,10 @@ type Change = (Vec<u8>, Option<Vec<u8>>, Timestamp);
 /// What an epoch changed: of each store the records and the stream time.
 type Changes = Vec<(String, Vec<Change>, Option<Timestamp>)>;
 
-fn apply(task: &Task, tx: &mut Transaction, changes: &Changes) {
+fn apply(db: &Database, tx: &mut Transaction, changes: &Changes) {
     for (store, rows, time) in changes {
         let rows: Vec<VersionRow<'_>> = rows.iter().map(borrowed).collect();
-        task.apply_changes(store, tx, &rows, *time).unwrap();
+        db.apply_changes(store, tx, &rows, *time).unwrap();
     }
 }
 

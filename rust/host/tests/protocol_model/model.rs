@@ -4,7 +4,7 @@ use crate::state::{Broken, Content, Phase, RUNS, SLOTS, Session, State, TWINS, W
 use holdfast_core::ProcessingGuarantee::AtLeastOnce;
 use holdfast_host::protocol::{
     self, Claim, ClaimStep, Decision, Digest, Epoch, HeadSummary, ObjectId, OperatorName,
-    Partition, ReplayStep, RunNumber, StageStep,
+    PartitionId, ReplayStep, RunNumber, StageStep,
 };
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ impl Model {
     pub(crate) fn new(world: World) -> Self {
         let object = |run: usize, slot: usize| ObjectId {
             operator: OperatorName::new(format!("op{}", slot / world.partitions)).expect("a name"),
-            partition: Partition((slot % world.partitions) as i32),
+            partition: PartitionId((slot % world.partitions) as i32),
             run: RunNumber(run as u64 + 1),
         };
         let objects = (0..RUNS)
@@ -247,13 +247,13 @@ impl Model {
         let run = driver.run;
         let mut to = |session: Session| {
             let mut next = *state;
-            let task = &mut next.drivers[d].sessions[slot];
-            task[attempt] = session;
+            let db = &mut next.drivers[d].sessions[slot];
+            db[attempt] = session;
             if let Session::Acknowledged(_) = session {
                 // Its twins can do no more than adopt.
-                *task = [session, Session::Idle];
+                *db = [session, Session::Idle];
             }
-            task.sort_unstable_by(|a, b| b.cmp(a));
+            db.sort_unstable_by(|a, b| b.cmp(a));
             out.push(next);
         };
         match driver.sessions[slot][attempt] {

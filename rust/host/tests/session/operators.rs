@@ -12,7 +12,7 @@ use holdfast_core::{ErrorKind, Result};
 use holdfast_host::protocol::{Epoch, OperatorName, RunNumber};
 use holdfast_host::root::{Column, OperatorMeta, Payload, Root, StorageOptions};
 
-use crate::support::{Host, Spark, Task, batch, left, matched, refused, right, schema};
+use crate::support::{Database, Host, Spark, batch, left, matched, refused, right, schema};
 
 fn root(spark: &Spark) -> Root {
     Root::open(
@@ -46,7 +46,7 @@ fn an_operator_whose_file_was_lost_does_not_begin_anew() {
     let (spark, host) = (Spark::new(), Host::start());
     for epoch in 0..2 {
         spark.begin(epoch);
-        Task::new(&spark, "a", epoch)
+        Database::new(&spark, "a", epoch)
             .run(host.connect(), &[right("EUR", 10, 100)])
             .unwrap();
         spark.commit(epoch);
@@ -57,14 +57,14 @@ fn an_operator_whose_file_was_lost_does_not_begin_anew() {
     let content = fs::read(&file).unwrap();
     fs::remove_file(&file).unwrap();
     spark.begin(2);
-    let (task, host) = (Task::new(&spark, "a", 2), Host::start());
+    let (db, host) = (Database::new(&spark, "a", 2), Host::start());
     let check = |attempt| {
         let error = refused(
-            task.clone()
+            db.clone()
                 .attempt(attempt)
                 .run(host.connect(), &[left("EUR", 10, 1)]),
         );
-        assert_eq!(error.kind(), ErrorKind::TaskCorrupted, "{error}");
+        assert_eq!(error.kind(), ErrorKind::StateMismatch, "{error}");
         assert!(
             error
                 .to_string()
@@ -87,7 +87,7 @@ fn an_operator_whose_file_was_lost_does_not_begin_anew() {
     // Put back, the state is whole again.
     fs::write(&file, content).unwrap();
     assert_eq!(
-        task.attempt(3)
+        db.attempt(3)
             .run(host.connect(), &[left("EUR", 10, 1)])
             .unwrap()
             .rows,
@@ -167,20 +167,20 @@ fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
 #[test]
 fn times_of_another_type_are_refused_by_the_users_name() {
     let (spark, host) = (Spark::new(), Host::start());
-    let task = |epoch: i64, times: &[&str]| {
+    let db = |epoch: i64, times: &[&str]| {
         spark.begin(epoch);
-        let mut task = Task::new(&spark, "a", epoch);
-        task.request["operator"]["times"] = times.into();
-        task
+        let mut db = Database::new(&spark, "a", epoch);
+        db.request["operator"]["times"] = times.into();
+        db
     };
-    task(0, &["ordered_at", "valid_from"])
+    db(0, &["ordered_at", "valid_from"])
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     spark.commit(0);
-    let wall_clock = |task: &Task| {
+    let wall_clock = |db: &Database| {
         let rows = &[left("EUR", 10, 1)];
         let mut client = host.connect();
-        client.open(&task.request.to_string())?;
+        client.open(&db.request.to_string())?;
         let times = Arc::new(
             batch(0, rows)["t"]
                 .as_primitive::<TimestampMicrosecondType>()
@@ -196,12 +196,12 @@ fn times_of_another_type_are_refused_by_the_users_name() {
         client.push(&RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap())?;
         client.finish()?.collect::<Result<Vec<_>>>()
     };
-    let error = refused(wall_clock(&task(1, &["at", "valid_from"])));
-    assert_eq!(error.kind(), ErrorKind::TaskCorrupted, "{error}");
+    let error = refused(wall_clock(&db(1, &["at", "valid_from"])));
+    assert_eq!(error.kind(), ErrorKind::StateMismatch, "{error}");
     let text = r#"time column "at, valid_from" was Timestamp(µs, "UTC"), is Timestamp(µs)"#;
     assert!(error.to_string().contains(text), "{error}");
     // Under another name, and where the root was written before types of times were.
-    let done = task(1, &["at", "valid_from"])
+    let done = db(1, &["at", "valid_from"])
         .attempt(2)
         .run(host.connect(), &[left("EUR", 10, 1)])
         .unwrap();
@@ -215,8 +215,8 @@ fn times_of_another_type_are_refused_by_the_users_name() {
     );
     fs::write(&file, kept.to_string()).unwrap();
     spark.begin(2);
-    let task = task(2, &["at", "valid_from"]).with("/run_id", "b");
-    assert_eq!(wall_clock(&task).unwrap().len(), 1);
+    let db = db(2, &["at", "valid_from"]).with("/run_id", "b");
+    assert_eq!(wall_clock(&db).unwrap().len(), 1);
 }
 
 #[test]

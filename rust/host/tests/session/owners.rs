@@ -9,7 +9,9 @@ use holdfast_host::client::Client;
 
 use serde_json::json;
 
-use crate::support::{Host, HostProcess, Row, Spark, TOKEN, Task, left, matched, refused, right};
+use crate::support::{
+    Database, Host, HostProcess, Row, Spark, TOKEN, left, matched, refused, right,
+};
 
 /// How long these tests wait for a host that is stopped.
 const IMPATIENT: Duration = Duration::from_millis(1_500);
@@ -22,7 +24,7 @@ fn connect(host: &HostProcess) -> Client {
 /// Epoch 0, computed by a task on this host's executor: one rate.
 fn first_epoch(spark: &Spark, client: Client) {
     spark.begin(0);
-    Task::new(spark, "a", 0)
+    Database::new(spark, "a", 0)
         .run(client, &[right("EUR", 10, 100)])
         .unwrap();
     spark.commit(0);
@@ -54,7 +56,7 @@ fn a_task_elsewhere_is_served_by_the_owner() {
     let (a, b) = (Host::on_a_cluster(), Host::on_a_cluster());
     first_epoch(&spark, a.connect());
     spark.begin(1);
-    let done = Task::new(&spark, "a", 1)
+    let done = Database::new(&spark, "a", 1)
         .run(
             b.connect(),
             &[
@@ -90,9 +92,9 @@ fn two_hosts_that_are_asked_at_once_agree_on_one() {
         let spark = &spark;
         std::thread::scope(|scope| {
             for (attempt, host) in hosts.iter().enumerate() {
-                let task = Task::new(spark, "a", epoch).attempt(attempt as i64);
+                let db = Database::new(spark, "a", epoch).attempt(attempt as i64);
                 scope.spawn(move || {
-                    task.run(host.connect(), &[right("EUR", epoch, epoch)])
+                    db.run(host.connect(), &[right("EUR", epoch, epoch)])
                         .unwrap()
                 });
             }
@@ -108,10 +110,10 @@ fn a_twin_on_another_executor_adopts_what_the_first_one_staged() {
     let (a, b) = (Host::on_a_cluster(), Host::on_a_cluster());
     spark.begin(0);
     let rows = [right("EUR", 10, 100), left("EUR", 10, 1)];
-    let slow = Task::new(&spark, "a", 0)
+    let slow = Database::new(&spark, "a", 0)
         .pushed(a.connect(), &rows)
         .unwrap();
-    let twin = Task::new(&spark, "a", 0)
+    let twin = Database::new(&spark, "a", 0)
         .attempt(2)
         .run(b.connect(), &rows)
         .unwrap();
@@ -134,7 +136,7 @@ fn a_host_killed_while_it_holds_a_committed_epoch_prepared_is_replaced() {
     first_epoch(&spark, a.connect());
     a.kill();
     spark.begin(1);
-    let done = Task::new(&spark, "a", 1)
+    let done = Database::new(&spark, "a", 1)
         .run(b.connect(), &[left("EUR", 10, 1)])
         .unwrap();
     assert_eq!(done.rows, [matched(1, 100, 10)]);
@@ -149,11 +151,11 @@ fn a_stopped_host_that_wakes_after_its_partition_moved_lets_go_of_it() {
     // Epoch 1 is at work in the first host when that falls asleep.
     spark.begin(1);
     let rows = [right("EUR", 20, 200), left("EUR", 25, 1)];
-    let asleep = Task::new(&spark, "a", 1)
+    let asleep = Database::new(&spark, "a", 1)
         .pushed(connect(&a), &rows)
         .unwrap();
     a.stop();
-    let done = Task::new(&spark, "a", 1)
+    let done = Database::new(&spark, "a", 1)
         .attempt(2)
         .run(connect(&b), &rows)
         .unwrap();
@@ -176,7 +178,7 @@ fn a_stopped_host_that_wakes_after_its_partition_moved_lets_go_of_it() {
     assert!(!first_directory_is_free(&spark));
     // A task of its own executor: the partition is elsewhere now, and it closes what it had of it.
     spark.begin(2);
-    let done = Task::new(&spark, "a", 2)
+    let done = Database::new(&spark, "a", 2)
         .run(connect(&a), &[left("EUR", 99, 3)])
         .unwrap();
     assert_eq!(done.rows, [matched(3, 200, 20)]);
@@ -193,7 +195,7 @@ fn a_worker_does_not_wait_for_a_host_that_was_stopped_in_mid_session() {
     let spark = Spark::new();
     let a = HostProcess::on_a_cluster();
     spark.begin(0);
-    let client = Task::new(&spark, "a", 0)
+    let client = Database::new(&spark, "a", 0)
         .pushed(connect(&a), &[right("EUR", 10, 100)])
         .unwrap();
     a.stop();
@@ -223,14 +225,14 @@ fn a_host_that_was_away_gets_its_partition_back_when_the_next_owner_dies() {
     first_epoch(&spark, connect(&a));
     a.stop();
     spark.begin(1);
-    Task::new(&spark, "a", 1)
+    Database::new(&spark, "a", 1)
         .run(connect(&b), &[right("EUR", 20, 200)])
         .unwrap();
     spark.commit(1);
     a.wake();
     b.kill();
     spark.begin(2);
-    let done = Task::new(&spark, "a", 2)
+    let done = Database::new(&spark, "a", 2)
         .run(connect(&c), &[left("EUR", 10, 1), left("EUR", 20, 2)])
         .unwrap();
     assert_eq!(done.rows, [matched(1, 100, 10), matched(2, 200, 20)]);
@@ -263,7 +265,7 @@ fn a_host_that_was_away_begins_with_a_snapshot_where_the_log_went_on_without_it(
     let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28, "snapshot_interval": 0,
         "retain_epochs": 1});
     let run = |client: Client, epoch: i64, rows: &[Row]| {
-        Task::new(&spark, "a", epoch)
+        Database::new(&spark, "a", epoch)
             .with("/settings", settings.clone())
             .run(client, rows)
             .unwrap()
@@ -309,7 +311,7 @@ fn claims_do_not_pile_up() {
     // Micro-batches so far apart that the host has ended each time.
     for epoch in 0..20 {
         spark.begin(epoch);
-        Task::new(&spark, "a", epoch)
+        Database::new(&spark, "a", epoch)
             .run(
                 Host::on_a_cluster().connect(),
                 &[right("EUR", epoch, epoch)],
@@ -331,13 +333,13 @@ fn a_new_run_goes_where_the_state_is_warm_and_shuts_the_old_one_out() {
     first_epoch(&spark, a.connect());
     let before = spark.owners(0);
     spark.begin(1);
-    let done = Task::new(&spark, "b", 1)
+    let done = Database::new(&spark, "b", 1)
         .run(b.connect(), &[left("EUR", 10, 1)])
         .unwrap();
     assert_eq!(done.rows, [matched(1, 100, 10)]);
     assert_eq!(spark.owners(0), [("2.1".to_owned(), before[0].1.clone())]);
     let stale = refused(
-        Task::new(&spark, "a", 1)
+        Database::new(&spark, "a", 1)
             .attempt(2)
             .run(b.connect(), &[left("EUR", 10, 1)]),
     );
@@ -349,19 +351,19 @@ fn a_new_run_goes_where_the_state_is_warm_and_shuts_the_old_one_out() {
 fn another_applications_host_is_left_alone() {
     let spark = Spark::new();
     let (a, b) = (Host::on_a_cluster(), Host::on_a_cluster());
-    let task = |run: &str, epoch: i64, application: &str| {
-        let mut task = Task::new(&spark, run, epoch);
-        task.request["application"] = application.into();
-        task
+    let db = |run: &str, epoch: i64, application: &str| {
+        let mut db = Database::new(&spark, run, epoch);
+        db.request["application"] = application.into();
+        db
     };
     spark.begin(0);
-    task("a", 0, "app-1")
+    db("a", 0, "app-1")
         .run(a.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     spark.commit(0);
     let before = spark.owners(0);
     spark.begin(1);
-    let done = task("b", 1, "app-2")
+    let done = db("b", 1, "app-2")
         .run(b.connect(), &[left("EUR", 10, 1)])
         .unwrap();
     assert_eq!(done.rows, [matched(1, 100, 10)]);
@@ -399,7 +401,7 @@ fn another_host_at_the_owners_address_is_not_the_owner() {
     )
     .unwrap();
     spark.begin(1);
-    let done = Task::new(&spark, "a", 1)
+    let done = Database::new(&spark, "a", 1)
         .run(b.connect(), &[left("EUR", 10, 1)])
         .unwrap();
     assert_eq!(done.rows, [matched(1, 100, 10)]);
@@ -423,7 +425,7 @@ fn a_host_that_shows_another_token_is_not_the_owner() {
         .replace(TOKEN, "a token that was");
     fs::write(&claim, text.replace(r#""host":""#, r#""host":"before-"#)).unwrap();
     spark.begin(1);
-    let done = Task::new(&spark, "a", 1)
+    let done = Database::new(&spark, "a", 1)
         .run(b.connect(), &[left("EUR", 10, 1)])
         .unwrap();
     assert_eq!(done.rows, [matched(1, 100, 10)]);

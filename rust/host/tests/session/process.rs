@@ -10,16 +10,16 @@ use arrow_schema::{DataType, Field};
 use holdfast_core::serde::Serde;
 use holdfast_core::{ErrorKind, Result};
 use holdfast_host::client::Client;
-use holdfast_host::message::Message;
+use holdfast_host::net::call::Message;
 use holdfast_host::operator::process::OutputDigest;
-use holdfast_host::request::Staged;
+use holdfast_host::session::request::Staged;
 use serde_json::{Value, json};
 
-use crate::support::{Host, Row, Spark, Task, left, refused};
+use crate::support::{Database, Host, Row, Spark, left, refused};
 
 /// Counts a key's rows in a key-value store, and knows nothing else.
-fn task(spark: &Spark, epoch: i64) -> Task {
-    Task::new(spark, "a", epoch).with(
+fn db(spark: &Spark, epoch: i64) -> Database {
+    Database::new(spark, "a", epoch).with(
         "/operator",
         operator(&json!([{"name": "hits", "kind": "key_value"}])),
     )
@@ -38,8 +38,8 @@ fn operator(stores: &Value) -> Value {
 }
 
 /// Opens the task's session and ends its input: from now on the client calls.
-fn calling(task: &Task, client: Client, rows: &[Row]) -> Client {
-    let mut client = task.pushed(client, rows).unwrap();
+fn calling(db: &Database, client: Client, rows: &[Row]) -> Client {
+    let mut client = db.pushed(client, rows).unwrap();
     client.end_input().unwrap();
     client
 }
@@ -116,7 +116,7 @@ fn rows_come_in_order_and_puts_are_there_in_the_next_epoch() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let mut client = calling(
-        &task(&spark, 0),
+        &db(&spark, 0),
         host.connect(),
         &[left("EUR", 20, 2), left("USD", 30, 3), left("EUR", 10, 1)],
     );
@@ -132,7 +132,7 @@ fn rows_come_in_order_and_puts_are_there_in_the_next_epoch() {
     assert_eq!((staged.records, staged.counts.input_rows), (2, 3));
     spark.commit(0);
     spark.begin(1);
-    let mut client = calling(&task(&spark, 1), host.connect(), &[]);
+    let mut client = calling(&db(&spark, 1), host.connect(), &[]);
     assert_eq!(ids(&mut client), (vec![], None));
     assert_eq!(get(&mut client, &["EUR"]), [Some("2".into())]);
     done(client);
@@ -148,9 +148,9 @@ fn the_state_comes_back_from_the_log_for_every_kind_of_store() {
             "retain_duplicates": false},
         {"name": "s", "kind": "session", "retention": 1000},
     ]);
-    let task = |epoch| Task::new(&spark, "a", epoch).with("/operator", operator(&stores));
+    let db = |epoch| Database::new(&spark, "a", epoch).with("/operator", operator(&stores));
     spark.begin(0);
-    let mut client = calling(&task(0), host.connect(), &[]);
+    let mut client = calling(&db(0), host.connect(), &[]);
     let (keys, values) = (("keys", bytes(&["a", "b"])), ("values", bytes(&["1", "2"])));
     for (store, method, more) in [
         ("t", "put", vec![("timestamps", times(&[5, 6]))]),
@@ -176,7 +176,7 @@ fn the_state_comes_back_from_the_log_for_every_kind_of_store() {
     spark.delete_local();
     let host = Host::start();
     spark.begin(1);
-    let mut client = calling(&task(1), host.connect(), &[]);
+    let mut client = calling(&db(1), host.connect(), &[]);
     for (store, more) in [
         ("t", vec![]),
         ("v", vec![("as_of", times(&[6, 5]))]),
@@ -219,9 +219,9 @@ fn a_read_that_cannot_be_leaves_the_session_as_it_was() {
         {"name": "w", "kind": "window", "retention": 1000, "window_size": 10,
             "retain_duplicates": true},
     ]);
-    let task = Task::new(&spark, "a", 0).with("/operator", operator(&stores));
+    let db = Database::new(&spark, "a", 0).with("/operator", operator(&stores));
     spark.begin(0);
-    let mut client = calling(&task, host.connect(), &[]);
+    let mut client = calling(&db, host.connect(), &[]);
     put(&mut client, &["a"], &["1"]);
     let error = refused(ask(
         &mut client,
@@ -239,9 +239,9 @@ fn what_has_ended_a_session_is_said_again() {
     let (spark, host) = (Spark::new(), Host::start());
     let stores = json!([{"name": "hits", "kind": "key_value"},
         {"name": "s", "kind": "session", "retention": 1000}]);
-    let task = Task::new(&spark, "a", 0).with("/operator", operator(&stores));
+    let db = Database::new(&spark, "a", 0).with("/operator", operator(&stores));
     spark.begin(0);
-    let mut client = calling(&task, host.connect(), &[]);
+    let mut client = calling(&db, host.connect(), &[]);
     // Of a write some rows may be there already.
     let backwards = [
         ("keys", bytes(&["a"])),
@@ -267,7 +267,7 @@ fn what_has_ended_a_session_is_said_again() {
 fn a_call_that_no_frame_takes_says_so_and_ends_the_session() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    let mut client = calling(&task(&spark, 0), host.connect(), &[]);
+    let mut client = calling(&db(&spark, 0), host.connect(), &[]);
     // The columns share their bytes, so they are only many on the wire.
     let large: ArrayRef = Arc::new(BinaryArray::from_iter_values([vec![0; 64 << 20]]));
     let names: Vec<String> = (0..17).map(|column| column.to_string()).collect();
@@ -290,7 +290,7 @@ fn a_call_that_no_frame_takes_says_so_and_ends_the_session() {
 fn a_scan_comes_in_pages_and_does_not_see_later_writes() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    let mut client = calling(&task(&spark, 0), host.connect(), &[]);
+    let mut client = calling(&db(&spark, 0), host.connect(), &[]);
     put(&mut client, &["a", "b", "c"], &["1", "2", "3"]);
     let open: ArrayRef = Arc::new(BinaryArray::from(vec![None::<&[u8]>]));
     let range = [
@@ -328,12 +328,12 @@ fn a_scan_comes_in_pages_and_does_not_see_later_writes() {
 fn a_worker_that_hangs_up_between_calls_leaves_nothing() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    let mut client = calling(&task(&spark, 0), host.connect(), &[left("EUR", 10, 1)]);
+    let mut client = calling(&db(&spark, 0), host.connect(), &[left("EUR", 10, 1)]);
     put(&mut client, &["EUR"], &["1"]);
     drop(client);
     // The retry sees nothing of it, and is the first to stage.
     let mut client = calling(
-        &task(&spark, 0).attempt(2),
+        &db(&spark, 0).attempt(2),
         host.connect(),
         &[left("EUR", 10, 1)],
     );
@@ -349,7 +349,7 @@ fn attempts_that_do_the_same_adopt_and_others_are_refused() {
     spark.begin(0);
     let attempt = |number, value| {
         let mut client = calling(
-            &task(&spark, 0).attempt(number),
+            &db(&spark, 0).attempt(number),
             host.connect(),
             &[left("EUR", 10, 1)],
         );
@@ -367,15 +367,15 @@ fn attempts_that_do_the_same_adopt_and_others_are_refused() {
 fn what_is_not_repeatable_is_given_again_for_the_same_input() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    let task = |run| {
-        Task::new(&spark, run, 0).with(
+    let db = |run| {
+        Database::new(&spark, run, 0).with(
             "/operator",
             operator(&json!([{"name": "hits", "kind": "key_value"}])),
         )
     };
     let attempt = |run, number, rows: &[Row], value| {
         let mut client = calling(
-            &task(run)
+            &db(run)
                 .with("/operator/deterministic", false)
                 .attempt(number),
             host.connect(),
@@ -407,7 +407,7 @@ fn what_is_not_repeatable_is_given_again_for_the_same_input() {
     // Other input is worked on anew; what comes of it is not what was staged, and is refused.
     let (repeated, _, staged) = attempt("b", 4, &others, "2");
     assert!(!repeated);
-    assert_eq!(refused(staged).kind(), ErrorKind::TaskCorrupted);
+    assert_eq!(refused(staged).kind(), ErrorKind::StateMismatch);
 }
 
 #[test]
@@ -440,14 +440,14 @@ fn bad_calls_end_the_session_with_words() {
         ),
     ];
     for (attempt, (store, method, columns, words)) in (1..).zip(cases) {
-        let mut client = calling(&task(&spark, 0).attempt(attempt), host.connect(), &[]);
+        let mut client = calling(&db(&spark, 0).attempt(attempt), host.connect(), &[]);
         let error = refused(ask(&mut client, store, method, &columns));
         assert!(error.to_string().contains(words), "{error}");
         let again = refused(ask(&mut client, "hits", "get", &[keys()]));
         assert_eq!(again.to_string(), error.to_string());
     }
     // A call before the input has ended is no call at all.
-    let mut client = task(&spark, 0)
+    let mut client = db(&spark, 0)
         .attempt(7)
         .pushed(host.connect(), &[])
         .unwrap();
@@ -460,10 +460,10 @@ fn bad_calls_end_the_session_with_words() {
 fn another_set_of_stores_is_refused_under_the_same_name() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    done(calling(&task(&spark, 0), host.connect(), &[]));
+    done(calling(&db(&spark, 0), host.connect(), &[]));
     spark.commit(0);
     spark.begin(1);
-    let other = task(&spark, 1).with(
+    let other = db(&spark, 1).with(
         "/operator",
         operator(&json!([{"name": "hits", "kind": "timestamped_key_value"}])),
     );
@@ -510,10 +510,10 @@ fn another_serde_of_a_store_is_refused_under_the_same_name() {
     let (mut epoch, mut runs) = (0, 0);
     let mut run = |key: Option<&Serde>, value: Option<&Serde>| -> Result<()> {
         runs += 1;
-        let task =
-            Task::new(&spark, &format!("run {runs}"), epoch).with("/operator", typed(key, value));
+        let db = Database::new(&spark, &format!("run {runs}"), epoch)
+            .with("/operator", typed(key, value));
         spark.begin(epoch);
-        let mut client = task.pushed(host.connect(), &[])?;
+        let mut client = db.pushed(host.connect(), &[])?;
         client.end_input()?;
         client.done(&OutputDigest::default())?;
         spark.commit(epoch);
@@ -548,7 +548,7 @@ fn another_serde_of_a_store_is_refused_under_the_same_name() {
     ];
     for ((key, value), words) in changed {
         let error = run(Some(key), Some(value)).expect_err(words[1]);
-        assert_eq!(error.kind(), ErrorKind::TaskCorrupted, "{error}");
+        assert_eq!(error.kind(), ErrorKind::StateMismatch, "{error}");
         for words in words.iter().chain(&["operator join", "name=..."]) {
             assert!(error.to_string().contains(words), "{error}");
         }
@@ -572,9 +572,9 @@ fn what_is_fetched_ahead_ends_where_it_is_a_message() {
     let (spark, host) = (Spark::new(), Host::start());
     let stores = json!([{"name": "hits", "kind": "key_value"},
         {"name": "t", "kind": "timestamped_key_value"}]);
-    let task = Task::new(&spark, "a", 0).with("/operator", operator(&stores));
+    let db = Database::new(&spark, "a", 0).with("/operator", operator(&stores));
     spark.begin(0);
-    let mut client = calling(&task, host.connect(), &[]);
+    let mut client = calling(&db, host.connect(), &[]);
     let names: Vec<String> = (0..200).map(|row| format!("{row:03}")).collect();
     let keys: Vec<&str> = names.iter().map(String::as_str).collect();
     // The last one is more than a message, and one before them has nothing.

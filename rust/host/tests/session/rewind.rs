@@ -12,7 +12,7 @@ use holdfast_host::protocol::{Epoch, RunNumber};
 use holdfast_host::root::{Root, StorageOptions};
 use serde_json::json;
 
-use crate::support::{Done, Host, PATIENCE, Row, Spark, Task, left, matched, refused, right};
+use crate::support::{Database, Done, Host, PATIENCE, Row, Spark, left, matched, refused, right};
 
 fn root(spark: &Spark) -> Root {
     Root::open(
@@ -24,7 +24,7 @@ fn root(spark: &Spark) -> Root {
 
 /// The root as a user gives it: of an object store its address.
 fn address(spark: &Spark) -> String {
-    Task::new(spark, "any", 0).request["root"]
+    Database::new(spark, "any", 0).request["root"]
         .as_str()
         .unwrap()
         .to_owned()
@@ -40,7 +40,7 @@ fn rows(epoch: i64, rate: i64) -> Vec<Row> {
 
 fn run(spark: &Spark, host: &Host, run: &str, epoch: i64, rows: &[Row]) -> Done {
     spark.epoch(epoch, || {
-        Task::new(spark, run, epoch)
+        Database::new(spark, run, epoch)
             .run(host.connect(), rows)
             .unwrap()
     })
@@ -66,7 +66,7 @@ fn a_state_that_was_taken_back_goes_on_with_other_code() {
         }
         // What was staged and not committed goes, too.
         spark.begin(6);
-        Task::new(&spark, "old", 6)
+        Database::new(&spark, "old", 6)
             .run(host.connect(), &rows(6, 6))
             .unwrap();
         if !host_lives {
@@ -86,7 +86,7 @@ fn a_state_that_was_taken_back_goes_on_with_other_code() {
         assert_eq!(files(&spark, "removed/2/log").len(), 4);
         // A driver that lives on is told.
         spark.begin(3);
-        let late = Task::new(&spark, "old", 3).run(host.connect(), &rows(3, 3));
+        let late = Database::new(&spark, "old", 3).run(host.connect(), &rows(3, 3));
         let text = refused(late).to_string();
         assert!(
             text.contains("`holdfast rewind` ")
@@ -126,7 +126,7 @@ fn what_a_fenced_host_put_behind_the_command_is_in_nobodys_way() {
         run(&spark, &host, "old", epoch, &rows(epoch, epoch));
     }
     spark.begin(6);
-    Task::new(&spark, "old", 6)
+    Database::new(&spark, "old", 6)
         .run(host.connect(), &rows(6, 6))
         .unwrap();
     root(&spark).rewind(Epoch(3)).unwrap();
@@ -171,7 +171,7 @@ fn a_state_goes_back_to_its_very_beginning() {
 fn an_operator_that_came_later_begins_anew() {
     let (spark, host) = (Spark::new(), Host::start());
     let other = |run: &str, epoch: i64, rows: &[Row]| {
-        Task::new(&spark, run, epoch)
+        Database::new(&spark, run, epoch)
             .with("/operator/name", "other")
             .with("/instance", "call-2")
             .run(host.connect(), rows)
@@ -179,7 +179,7 @@ fn an_operator_that_came_later_begins_anew() {
     };
     for epoch in 0..5 {
         spark.begin(epoch);
-        Task::new(&spark, "old", epoch)
+        Database::new(&spark, "old", epoch)
             .run(host.connect(), &rows(epoch, epoch))
             .unwrap();
         if epoch >= 3 {
@@ -190,7 +190,7 @@ fn an_operator_that_came_later_begins_anew() {
     root(&spark).rewind(Epoch(2)).unwrap();
     for epoch in 2..4 {
         spark.begin(epoch);
-        Task::new(&spark, "new", epoch)
+        Database::new(&spark, "new", epoch)
             .run(host.connect(), &[])
             .unwrap();
         let done = other("new", epoch, &rows(epoch, 100 + epoch));
@@ -239,7 +239,7 @@ fn what_cannot_be_restored_is_refused_and_nothing_is_touched() {
         .unwrap()
         .rewind(Epoch(0)),
     );
-    assert_eq!(error.kind(), ErrorKind::TaskCorrupted, "{error}");
+    assert_eq!(error.kind(), ErrorKind::StateMismatch, "{error}");
     let mistyped = nowhere.path().join("rot");
     let error = refused(Root::existing(
         &mistyped.display().to_string(),
@@ -247,7 +247,7 @@ fn what_cannot_be_restored_is_refused_and_nothing_is_touched() {
     ));
     assert_eq!(
         (error.kind(), mistyped.exists()),
-        (ErrorKind::TaskCorrupted, false),
+        (ErrorKind::StateMismatch, false),
         "{error}"
     );
 }
@@ -263,10 +263,12 @@ fn a_database_that_is_ahead_without_a_rewind_stays_an_error() {
         run(&spark, &host, "b", epoch, &rows(epoch, epoch));
     }
     spark.begin(6);
-    Task::new(&spark, "b", 6).run(host.connect(), &[]).unwrap();
+    Database::new(&spark, "b", 6)
+        .run(host.connect(), &[])
+        .unwrap();
     // The log still has what the state has.
     spark.restore_checkpoint(3, 6);
-    let error = refused(Task::new(&spark, "c", 3).run(host.connect(), &rows(3, 3)));
+    let error = refused(Database::new(&spark, "c", 3).run(host.connect(), &rows(3, 3)));
     assert!(
         error
             .to_string()
@@ -287,14 +289,14 @@ fn an_older_checkpoint_is_noticed_by_hosts_with_new_databases_too() {
         run(&spark, &host, "a", epoch, &rows(epoch, epoch));
     }
     spark.begin(6);
-    Task::new(&spark, "a", 6)
+    Database::new(&spark, "a", 6)
         .run(host.connect(), &rows(6, 6))
         .unwrap();
     host.stop();
     spark.delete_local();
     spark.restore_checkpoint(3, 6);
     let host = Host::start();
-    let error = refused(Task::new(&spark, "b", 3).run(host.connect(), &rows(3, 3)));
+    let error = refused(Database::new(&spark, "b", 3).run(host.connect(), &rows(3, 3)));
     for part in [
         "stands at epoch 5",
         "older checkpoint was restored",
@@ -319,7 +321,7 @@ fn a_commit_that_the_power_took_is_no_older_checkpoint() {
         run(&spark, &host, "a", epoch, &rows(epoch, epoch));
     }
     spark.begin(4);
-    Task::new(&spark, "a", 4)
+    Database::new(&spark, "a", 4)
         .run(host.connect(), &rows(4, 4))
         .unwrap();
     host.stop();
@@ -343,9 +345,9 @@ fn a_dropped_epoch_may_come_to_other_results() {
     let (spark, host) = (Spark::new(), Host::start());
     run(&spark, &host, "a", 0, &rows(0, 1));
     spark.begin(1);
-    let task = |run: &str, epoch| Task::new(&spark, run, epoch);
-    task("a", 1).run(host.connect(), &rows(1, 2)).unwrap();
-    let error = refused(task("b", 1).run(host.connect(), &rows(1, 3)));
+    let db = |run: &str, epoch| Database::new(&spark, run, epoch);
+    db("a", 1).run(host.connect(), &rows(1, 2)).unwrap();
+    let error = refused(db("b", 1).run(host.connect(), &rows(1, 3)));
     assert!(
         error
             .to_string()
@@ -400,8 +402,8 @@ fn a_dropped_epoch_may_come_to_other_results() {
 }
 
 /// A task of an operator under another name.
-fn named(spark: &Spark, name: &str, run: &str, epoch: i64) -> Task {
-    Task::new(spark, run, epoch)
+fn named(spark: &Spark, name: &str, run: &str, epoch: i64) -> Database {
+    Database::new(spark, run, epoch)
         .with("/operator/name", name)
         .with("/instance", format!("{run} {name}"))
 }
@@ -461,7 +463,7 @@ fn an_operator_whose_first_epoch_went_on_without_it_begins_anew() {
     }
     // Mended, with another setting: it begins with this epoch, and nothing is missing before it.
     spark.begin(4);
-    Task::new(&spark, "d", 4)
+    Database::new(&spark, "d", 4)
         .run(host.connect(), &rows(4, 4))
         .unwrap();
     other("d", 4, 7_000_000).unwrap();
@@ -475,7 +477,7 @@ fn an_operator_whose_first_epoch_went_on_without_it_begins_anew() {
     );
     // Unless it goes with the epoch in which it began.
     root(&spark).drop_epoch(Epoch(4)).unwrap().unwrap();
-    Task::new(&spark, "f", 4)
+    Database::new(&spark, "f", 4)
         .run(host.connect(), &rows(4, 4))
         .unwrap();
     other("f", 4, 8_000_000).unwrap();
@@ -498,11 +500,11 @@ fn what_was_set_aside_in_an_epoch_is_taken_back_with_it() {
             "v1\n{\"batchTimestampMs\":0}\n0",
         )
         .unwrap();
-        let mut task = Task::new(&spark, run, epoch);
-        task.request["operator"]["max_ahead"] = (FAR - 1).into();
+        let mut db = Database::new(&spark, run, epoch);
+        db.request["operator"]["max_ahead"] = (FAR - 1).into();
         let mut rows = rows(epoch, epoch);
         rows.extend(far.iter().map(|id| left("EUR", FAR, *id)));
-        task.run(host.connect(), &rows).unwrap();
+        db.run(host.connect(), &rows).unwrap();
     };
     let aside = |epochs: std::ops::Range<i64>| {
         epochs
@@ -557,7 +559,7 @@ fn what_a_host_left_that_was_killed_in_mid_put_is_in_nobodys_way() {
         run(&spark, &host, "old", epoch, &rows(epoch, epoch));
     }
     spark.begin(4);
-    Task::new(&spark, "old", 4)
+    Database::new(&spark, "old", 4)
         .run(host.connect(), &rows(4, 4))
         .unwrap();
     let part = |epoch: i64| spark.path().join(format!("log/{epoch:020}/join.0.1#1"));
@@ -584,7 +586,7 @@ fn a_host_that_lives_on_takes_snapshots_of_the_epochs_that_are_computed_anew() {
     let run = |run: &str, epoch: i64| {
         let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28,
             "snapshot_interval": 0, "retain_epochs": 1_000});
-        Task::new(&spark, run, epoch)
+        Database::new(&spark, run, epoch)
             .with("/settings", settings)
             .run(host.connect(), &rows(epoch, epoch))
             .unwrap();

@@ -11,28 +11,28 @@ use holdfast_core::ErrorKind;
 use serde_json::json;
 
 use crate::support::{
-    Done, Host, HostProcess, PATIENCE, Row, Spark, Task, damage_tables, left, matched, refused,
+    Database, Done, Host, HostProcess, PATIENCE, Row, Spark, damage_tables, left, matched, refused,
     right,
 };
 
 const RETAINED: usize = 3;
 
-fn task(spark: &Spark, epoch: i64) -> Task {
+fn db(spark: &Spark, epoch: i64) -> Database {
     every(spark, epoch, 0)
 }
 
 /// A task of a host that takes a snapshot every so many microseconds.
-fn every(spark: &Spark, epoch: i64, interval: u64) -> Task {
+fn every(spark: &Spark, epoch: i64, interval: u64) -> Database {
     let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28,
         "snapshot_interval": interval, "retain_epochs": RETAINED});
-    Task::new(spark, "a", epoch).with("/settings", settings)
+    Database::new(spark, "a", epoch).with("/settings", settings)
 }
 
 const HOUR: u64 = 3_600_000_000;
 
 fn run(spark: &Spark, host: &Host, epoch: i64, rows: &[Row]) -> Done {
     spark.epoch(epoch, || {
-        task(spark, epoch).run(host.connect(), rows).unwrap()
+        db(spark, epoch).run(host.connect(), rows).unwrap()
     })
 }
 
@@ -104,11 +104,7 @@ fn log(spark: &Spark) -> Vec<i64> {
 fn run_until_forgotten(spark: &Spark, host: &Host, next: i64, epoch: i64) -> i64 {
     let is_forgotten = || log(spark).first().is_some_and(|first| *first >= epoch);
     spark.run_epochs_until(next, is_forgotten, |epoch| {
-        drop(
-            task(spark, epoch)
-                .run(host.connect(), &rows(epoch))
-                .unwrap(),
-        )
+        drop(db(spark, epoch).run(host.connect(), &rows(epoch)).unwrap())
     })
 }
 
@@ -183,10 +179,10 @@ fn a_machine_that_was_away_replays_what_it_missed_and_nothing_else() {
         let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28,
             "snapshot_interval": 0, "retain_epochs": 1_000});
         let disk = spark.path().join(disk);
-        let task = Task::new(&spark, "a", epoch)
+        let db = Database::new(&spark, "a", epoch)
             .with("/settings", settings)
             .with("/local_dir", disk.to_str().unwrap());
-        task.run(host.connect(), &rows(epoch)).unwrap();
+        db.run(host.connect(), &rows(epoch)).unwrap();
     };
     let host = HostProcess::start();
     let away = spark.run_epochs_until(
@@ -253,7 +249,7 @@ fn a_damaged_snapshot_falls_back_to_the_one_before_and_then_says_what_is_lost() 
     manifests(&spark).iter().for_each(damage);
     let host = Host::start();
     spark.begin(next);
-    let error = refused(task(&spark, next).run(host.connect(), &[]));
+    let error = refused(db(&spark, next).run(host.connect(), &[]));
     assert_eq!(error.kind(), ErrorKind::Restore, "{error}");
     for part in ["partition 0", "is gone", "snapshot of epoch", "backup"] {
         assert!(
@@ -289,7 +285,7 @@ fn a_file_that_is_cut_or_has_another_byte_is_noticed() {
             .for_each(|(bytes, file)| fs::write(file, damaged(bytes, is_cut)).unwrap());
         spark.delete_local();
         let host = Host::start();
-        let error = refused(task(&spark, next).attempt(attempt).run(host.connect(), &[]));
+        let error = refused(db(&spark, next).attempt(attempt).run(host.connect(), &[]));
         assert_eq!(error.kind(), ErrorKind::Restore, "{error}");
         assert!(error.to_string().contains("another digest"), "{error}");
     }
@@ -321,7 +317,7 @@ fn a_snapshot_of_another_state_than_the_decided_one_is_passed_over() {
         spark.delete_local();
         let host = HostProcess::start();
         spark.begin(next);
-        let done = task(&spark, next)
+        let done = db(&spark, next)
             .run(host.connect(), &[left("key-3", 15, 1)])
             .unwrap();
         assert_eq!(done.rows, [matched(1, 1_003, 10)]);
@@ -488,7 +484,8 @@ fn an_older_checkpoint_beside_newer_snapshots_is_an_error() {
         spark.restore_checkpoint(back_to, next);
         let (kept, snapshots) = (log(&spark), manifests(&spark));
         let host = Host::start();
-        let error = refused(Task::new(&spark, "b", back_to).run(host.connect(), &rows(back_to)));
+        let error =
+            refused(Database::new(&spark, "b", back_to).run(host.connect(), &rows(back_to)));
         assert!(
             error.to_string().contains("older checkpoint was restored"),
             "{error}"

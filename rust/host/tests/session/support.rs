@@ -16,8 +16,8 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use holdfast_core::{Error, Result};
 use holdfast_host::client::Client;
 use holdfast_host::executor::Executor;
-use holdfast_host::request::Staged;
 use holdfast_host::server::{ServerOptions, TcpPlace, serve};
+use holdfast_host::session::request::Staged;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -534,11 +534,11 @@ fn wait_for(socket: &Path) {
 
 /// One task's request.
 #[derive(Debug, Clone)]
-pub struct Task {
+pub struct Database {
     pub request: Value,
 }
 
-impl Task {
+impl Database {
     /// A task of the run `run`, in a state of one partition.
     pub fn new(spark: &Spark, run: &str, epoch: i64) -> Self {
         let mut request = json!({

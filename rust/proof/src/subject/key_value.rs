@@ -35,7 +35,7 @@ impl KeyValue {
     }
 
     fn store(&self, open: &Open<'_>) -> holdfast_core::Result<KeyValueStore> {
-        open.task.key_value(self.name)
+        open.db.key_value(self.name)
     }
 }
 

@@ -10,7 +10,7 @@ mod window;
 use crate::world::{Fault, Outcome};
 use fastrand::Rng;
 pub use history::{History, VersionRow};
-use holdfast_core::{StoreKind, StoreSpec, Task, Transaction};
+use holdfast_core::{Database, StoreKind, StoreSpec, Transaction};
 use key_value::KeyValue;
 use session::Session;
 use std::collections::BTreeMap;
@@ -18,10 +18,10 @@ use timestamped::TimestampedKeyValue;
 use versioned::Versioned;
 use window::Window;
 
-/// A task and a transaction of it.
+/// A database and a transaction of it.
 pub struct Open<'a> {
-    /// The task.
-    pub task: &'a Task,
+    /// The database.
+    pub db: &'a Database,
     /// One of its transactions.
     pub tx: &'a mut Transaction,
 }

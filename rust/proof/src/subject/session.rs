@@ -44,7 +44,7 @@ impl Session {
     }
 
     fn store(&self, open: &Open<'_>) -> holdfast_core::Result<SessionStore> {
-        open.task.session(self.name)
+        open.db.session(self.name)
     }
 
     fn horizon(&self) -> i64 {

@@ -37,7 +37,7 @@ impl TimestampedKeyValue {
     }
 
     fn store(&self, open: &Open<'_>) -> holdfast_core::Result<TimestampedKeyValueStore> {
-        open.task.timestamped_key_value(self.name)
+        open.db.timestamped_key_value(self.name)
     }
 }
 

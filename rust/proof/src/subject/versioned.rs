@@ -46,7 +46,7 @@ impl Versioned {
     }
 
     fn store(&self, open: &Open<'_>) -> holdfast_core::Result<VersionedStore> {
-        open.task.versioned(self.name)
+        open.db.versioned(self.name)
     }
 
     /// A time of transaction `n`: mostly its own, every fifth late, now and then too late.

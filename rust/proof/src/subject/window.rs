@@ -53,7 +53,7 @@ impl Window {
     }
 
     fn store(&self, open: &Open<'_>) -> holdfast_core::Result<WindowStore> {
-        open.task.window(self.name)
+        open.db.window(self.name)
     }
 
     fn horizon(&self) -> i64 {

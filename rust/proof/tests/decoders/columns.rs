@@ -8,8 +8,8 @@ use arrow_array::{
     RecordBatch, StringArray, StructArray, TimestampMicrosecondArray,
 };
 use fastrand::Rng;
-use holdfast_host::payload::PayloadCodec;
-use holdfast_host::row::RowCodec;
+use holdfast_host::codec::evolving_row::PayloadCodec;
+use holdfast_host::codec::row::RowCodec;
 
 use crate::{bytes, feed_made, rng, text, times};
 

@@ -16,16 +16,17 @@ mod root;
 mod state;
 
 use fastrand::Rng;
-use holdfast_core::rocks::{Database, DatabaseOptions, FamilyKind, FamilySpec};
+use holdfast_core::rocks::{FamilyKind, FamilySpec, RocksDb, RocksOptions};
 use holdfast_core::transaction::Batch;
 use holdfast_core::{
-    Durability, SessionQuery, Step, StoreKind, StoreSpec, Task, TaskOptions, Timestamp,
+    Database, DatabaseOptions, Durability, SessionQuery, Step, StoreKind, StoreSpec, Timestamp,
     read_offsets,
 };
+use holdfast_host::log;
 use holdfast_host::log::{HeadHeader, Record, RecordsWriter};
-use holdfast_host::protocol::{Attempt, Digest, Epoch, OperatorName, Partition, RunNumber};
-use holdfast_host::request::Request;
-use holdfast_host::{frame, log, wire};
+use holdfast_host::net::{frame, message};
+use holdfast_host::protocol::{Attempt, Digest, Epoch, OperatorName, PartitionId, RunNumber};
+use holdfast_host::session::request::Request;
 use holdfast_proof::{directory, generator, rounds, subject};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -174,7 +175,7 @@ fn times(default: u64) -> u64 {
 fn frames_and_messages() {
     feed("frame", times(5_000), |bytes| {
         let mut stream = bytes;
-        while let Ok(Some(_)) = wire::receive(&mut stream, 1 << 20) {}
+        while let Ok(Some(_)) = message::receive(&mut stream, 1 << 20) {}
         let mut stream = bytes;
         while let Ok(Some(_)) = frame::read(&mut stream, frame::MAX_GREETING) {}
     });
@@ -186,11 +187,11 @@ fn requests_and_errors() {
     Request::parse(&example).expect("what is mutated is a request");
     feed("request", times(5_000), |bytes| {
         if let Ok(request) = Request::parse(bytes) {
-            let _ = (request.settings.task_options(), request.place());
+            let _ = (request.settings.database_options(), request.place());
         }
     });
     feed("error", times(5_000), |bytes| {
-        drop(wire::decode_error(bytes))
+        drop(message::decode_error(bytes))
     });
 }
 
@@ -238,7 +239,7 @@ fn head<'a>(records: impl IntoIterator<Item = Record<'a>>) -> Vec<u8> {
     let header = HeadHeader {
         operator: OperatorName::new("join").expect("a name"),
         epoch: Epoch(7),
-        partition: Partition(3),
+        partition: PartitionId(3),
         run: RunNumber(2),
         attempt: Attempt(11),
         base: Digest::ZERO,
@@ -298,27 +299,27 @@ fn text_files_of_offsets() {
 
 #[test]
 fn commit_files() {
-    let options = TaskOptions {
+    let options = DatabaseOptions {
         durability: Durability::Changelog,
-        ..TaskOptions::default()
+        ..DatabaseOptions::default()
     };
     feed("commit", times(60), |bytes| {
         let dir = directory().expect("a temporary directory");
-        Task::open(dir.path(), &specs(), options.clone())
-            .and_then(|task| task.close())
+        Database::open(dir.path(), &specs(), options.clone())
+            .and_then(|db| db.close())
             .expect("a new database");
         let folder = dir.path().join("+commit");
         std::fs::create_dir(&folder).expect("a directory");
         // A right checksum, or nothing behind it is ever read.
         std::fs::write(folder.join("COMMIT"), sealed(bytes)).expect("a file");
         std::fs::write(folder.join("0-0.sst"), b"rows").expect("a file");
-        if let Ok(task) = Task::open(dir.path(), &specs(), options.clone()) {
-            let _ = read_all(&task);
+        if let Ok(db) = Database::open(dir.path(), &specs(), options.clone()) {
+            let _ = read_all(&db);
         }
     });
 }
 
-/// Every family of a task with every kind of store.
+/// Every family of a database with every kind of store.
 const FAMILIES: [(FamilyKind, &str); 10] = [
     (FamilyKind::Metadata, ""),
     (FamilyKind::Offsets, ""),
@@ -378,21 +379,21 @@ fn rows(mut bytes: &[u8]) -> Vec<(FamilySpec, &[u8], &[u8])> {
     rows
 }
 
-/// Everything that a task can be asked for.
-fn read_all(task: &Task) -> holdfast_core::Result<()> {
+/// Everything that a database can be asked for.
+fn read_all(db: &Database) -> holdfast_core::Result<()> {
     let (first, last) = (Timestamp::MIN, Timestamp::MAX);
-    let mut tx = task.begin()?;
+    let mut tx = db.begin()?;
     let tx = &mut tx;
-    task.committed_offsets()?;
-    task.metrics()?;
+    db.committed_offsets()?;
+    db.metrics()?;
     for reverse in [false, true] {
-        task.key_value("plain")?
+        db.key_value("plain")?
             .range(tx, None, None, reverse)?
             .for_each(&mut |_, _| Step::Next)?;
-        task.timestamped_key_value("stamped")?
+        db.timestamped_key_value("stamped")?
             .range(tx, None, None, reverse)?
             .for_each(&mut |_, _| true)?;
-        task.window("windows")?
+        db.window("windows")?
             .fetch_range(tx, None, None, first, last, reverse)?
             .for_each(&mut |_, _| true)?;
         let query = SessionQuery {
@@ -402,11 +403,11 @@ fn read_all(task: &Task) -> holdfast_core::Result<()> {
             latest_start: last,
             reverse,
         };
-        task.session("sessions")?
+        db.session("sessions")?
             .find_sessions(tx, query)?
             .for_each(&mut |_, _| true)?;
     }
-    let versions = task.versioned("versions")?;
+    let versions = db.versioned("versions")?;
     versions
         .versions_range(tx, None, None, first, last)?
         .for_each(&mut |_, _| true)?;
@@ -421,44 +422,43 @@ fn read_all(task: &Task) -> holdfast_core::Result<()> {
             .versions(tx, key, first, last, true)?
             .for_each(&mut |_, _| true)?;
     }
-    for store in task.stores() {
-        task.compact(&store.name)?;
+    for store in db.stores() {
+        db.compact(&store.name)?;
     }
     Ok(())
 }
 
 #[test]
 fn stored_rows() {
-    let options = TaskOptions {
+    let options = DatabaseOptions {
         durability: Durability::Changelog,
-        ..TaskOptions::default()
+        ..DatabaseOptions::default()
     };
     feed("rows", times(60), |bytes| {
         let dir = directory().expect("a temporary directory");
-        let path = dir.path().join("task");
-        Task::open(&path, &specs(), options.clone())
-            .and_then(|task| task.close())
+        let path = dir.path().join("database");
+        Database::open(&path, &specs(), options.clone())
+            .and_then(|db| db.close())
             .expect("a new database");
         let families: Vec<_> = FAMILIES
             .iter()
             .map(|(kind, store)| FamilySpec::new(*kind, store))
             .collect();
-        let database =
-            Database::open(&path, &families, &DatabaseOptions::default()).expect("the database");
+        let rocks = RocksDb::open(&path, &families, &RocksOptions::default()).expect("RocksDB");
         let mut batch = Batch::with_capacity(bytes.len());
         for (family, key, value) in rows(bytes) {
             batch.push(
-                database.family(&family).expect("a family").id,
+                rocks.family(&family).expect("a family").id,
                 key,
                 Some(value),
             );
         }
-        database.write(&mut batch).expect("a write");
-        database.flush(true).expect("a flush");
-        database.close();
-        drop(database);
-        if let Ok(task) = Task::open(&path, &specs(), options.clone()) {
-            let _ = read_all(&task);
+        rocks.write(&mut batch).expect("a write");
+        rocks.flush(true).expect("a flush");
+        rocks.close();
+        drop(rocks);
+        if let Ok(db) = Database::open(&path, &specs(), options.clone()) {
+            let _ = read_all(&db);
         }
     });
 }

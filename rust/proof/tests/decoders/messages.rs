@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryArray, BooleanArray, Int64Array, RecordBatch};
 use fastrand::Rng;
-use holdfast_core::{Error, ErrorKind, Result, Task, TaskOptions};
-use holdfast_host::frame;
-use holdfast_host::message::Message;
+use holdfast_core::{Database, DatabaseOptions, Error, ErrorKind, Result};
+use holdfast_host::net::call::Message;
+use holdfast_host::net::frame;
+use holdfast_host::net::message::{self, BatchReceiver, BatchSender, Kind};
 use holdfast_host::operator::{OperatorKind, Worker};
-use holdfast_host::wire::{self, BatchReceiver, BatchSender, Kind};
 
 use crate::{bytes, columns, feed_made, rng, state, times};
 
@@ -17,7 +17,7 @@ use crate::{bytes, columns, feed_made, rng, state, times};
 fn carried(mut frames: &[u8]) -> Vec<u8> {
     let mut all = Vec::new();
     while let Some((_, payload)) =
-        wire::receive(&mut frames, frame::MAX_PAYLOAD).expect("whole frames")
+        message::receive(&mut frames, frame::MAX_PAYLOAD).expect("whole frames")
     {
         all.extend(payload);
     }
@@ -48,20 +48,20 @@ fn batches() {
 #[test]
 fn columns_of_an_input() {
     let (batch, mut frames) = (columns::batch(&mut rng(5)), Vec::new());
-    wire::send_columns(&mut frames, batch.schema_ref()).expect("sent");
+    message::send_columns(&mut frames, batch.schema_ref()).expect("sent");
     let made = carried(&frames);
     assert_eq!(
-        wire::decode_columns(made.clone()).expect("readable"),
+        message::decode_columns(made.clone()).expect("readable"),
         batch.schema()
     );
     feed_made("columns", vec![made], times(5_000), |bytes| {
-        let Ok(schema) = wire::decode_columns(bytes.to_vec()) else {
+        let Ok(schema) = message::decode_columns(bytes.to_vec()) else {
             return;
         };
         let again = |schema| {
             let mut frames = Vec::new();
-            wire::send_columns(&mut frames, schema).expect("sent again");
-            wire::decode_columns(carried(&frames)).expect("readable again")
+            message::send_columns(&mut frames, schema).expect("sent again");
+            message::decode_columns(carried(&frames)).expect("readable again")
         };
         // Not the first one: Arrow reads a zone of no letters as one, and writes none.
         let sent = again(&schema);
@@ -197,7 +197,7 @@ fn calls() {
     let mut rng = rng(6);
     let kind: OperatorKind = serde_json::from_str(PROCESS).expect("a request");
     let (stores, input) = (kind.stores(), state::input("tn", 1, &mut rng, 0));
-    let task = Task::open_in_memory(&stores, TaskOptions::default()).expect("opens");
+    let db = Database::open_in_memory(&stores, DatabaseOptions::default()).expect("opens");
     let made = (0..200).map(|n| {
         let message = call(&mut rng, &stores[n % stores.len()].name);
         let bytes = sent(&message);
@@ -220,8 +220,8 @@ fn calls() {
                 message
             );
         }
-        let mut tx = task.begin().expect("begins");
+        let mut tx = db.begin().expect("begins");
         let mut operator = kind.start(&input.schema()).expect("starts");
-        let _ = operator.run(&task, &mut tx, &mut Calls(Some(message)));
+        let _ = operator.run(&db, &mut tx, &mut Calls(Some(message)));
     });
 }

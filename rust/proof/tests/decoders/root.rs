@@ -10,7 +10,7 @@ use holdfast_core::Result;
 use holdfast_host::executor::Executor;
 use holdfast_host::log::HeadHeader;
 use holdfast_host::protocol::{
-    Attempt, Digest, Epoch, HostId, OperatorName, Owner, Partition, RunNumber, Term,
+    Attempt, Digest, Epoch, HostId, OperatorName, Owner, PartitionId, RunNumber, Term,
 };
 use holdfast_host::root::{
     Asking, Column, Known, Moved, OperatorMeta, Payload, Root, SnapshotId, StorageOptions,
@@ -21,7 +21,7 @@ use holdfast_proof::directory;
 use crate::{columns, feed_made, rng, times};
 
 const RUN: RunNumber = RunNumber::FIRST;
-const PARTITION: Partition = Partition(0);
+const PARTITION: PartitionId = PartitionId(0);
 
 fn open(folder: &Path) -> Result<Root> {
     Root::open(

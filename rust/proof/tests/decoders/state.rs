@@ -21,8 +21,8 @@ use arrow_array::{
     TimestampMicrosecondArray,
 };
 use fastrand::Rng;
-use holdfast_core::{Result, Task, TaskOptions, Timestamp, Transaction, VersionRow};
-use holdfast_host::budget::Budget;
+use holdfast_core::{Database, DatabaseOptions, Result, Timestamp, Transaction, VersionRow};
+use holdfast_host::memory::budget::Budget;
 use holdfast_host::operator::OperatorKind;
 use holdfast_host::operator::rows::Intake;
 use holdfast_host::protocol::Digest;
@@ -81,18 +81,19 @@ pub fn input(columns: &str, sides: usize, rng: &mut Rng, from: i64) -> RecordBat
 /// An operator over stores in memory.
 struct Job {
     kind: OperatorKind,
-    task: Arc<Task>,
+    db: Arc<Database>,
 }
 
 impl Job {
     fn new(request: &str) -> Self {
         let kind: OperatorKind = serde_json::from_str(request).expect("a request");
-        let task = Task::open_in_memory(&kind.stores(), TaskOptions::default()).expect("opens");
-        Self { kind, task }
+        let db =
+            Database::open_in_memory(&kind.stores(), DatabaseOptions::default()).expect("opens");
+        Self { kind, db }
     }
 
     fn begin(&self) -> Transaction {
-        self.task.begin().expect("begins")
+        self.db.begin().expect("begins")
     }
 
     /// Runs an epoch; returns the digest of what it gave.
@@ -104,7 +105,7 @@ impl Job {
         };
         let mut operator = self.kind.start(&rows.schema())?;
         operator.push(rows.clone(), &intake)?;
-        let outcome = operator.run(&self.task, tx, &mut |_: RecordBatch| Ok(()))?;
+        let outcome = operator.run(&self.db, tx, &mut |_: RecordBatch| Ok(()))?;
         Ok(outcome.output)
     }
 
@@ -124,7 +125,7 @@ impl Job {
                 }
                 Ok(())
             };
-            self.task
+            self.db
                 .for_each_change(&store.name, tx, &mut put)
                 .expect("lists");
         }
@@ -136,7 +137,7 @@ impl Job {
         let stores = self.kind.stores();
         while let Some((store, row)) = row(&mut bytes) {
             let _ = self
-                .task
+                .db
                 .apply_changes(&stores[store % stores.len()].name, tx, &[row], None);
         }
     }
@@ -144,8 +145,8 @@ impl Job {
     /// How far each store's time has come, from one transaction to another.
     fn restore_times(&self, from: &Transaction, to: &mut Transaction) {
         for store in self.kind.stores() {
-            let time = self.task.stream_time(&store.name, from).expect("a store");
-            self.task
+            let time = self.db.stream_time(&store.name, from).expect("a store");
+            self.db
                 .apply_changes(&store.name, to, &[], time)
                 .expect("a time");
         }

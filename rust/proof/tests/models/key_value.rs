@@ -2,7 +2,8 @@
 
 use crate::pair::{Event, Pair, Subject, event, folder};
 use holdfast_core::{
-    Durability, KeyValueStore, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, Transaction,
+    Database, DatabaseOptions, Durability, KeyValueStore, OffsetChange, StoreKind, StoreSpec,
+    Transaction,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -48,7 +49,7 @@ fn step() -> impl Strategy<Value = Step> {
 impl Subject for StoreSpec {
     type Model = Model;
 
-    fn open(&self, dir: &Path) -> Arc<Task> {
+    fn open(&self, dir: &Path) -> Arc<Database> {
         open(dir, self).0
     }
 
@@ -66,12 +67,12 @@ impl Subject for StoreSpec {
 
     fn check(
         &self,
-        task: &Task,
+        db: &Database,
         view: &mut Transaction,
         model: &Model,
     ) -> Result<(), TestCaseError> {
         let (store, expected): (_, Vec<_>) = (
-            task.key_value("s").unwrap(),
+            db.key_value("s").unwrap(),
             model.clone().into_iter().collect(),
         );
         prop_assert_eq!(&rows(&store, view, None, None, false), &expected);
@@ -83,15 +84,15 @@ impl Subject for StoreSpec {
     }
 }
 
-fn open(dir: &Path, spec: &StoreSpec) -> (Arc<Task>, KeyValueStore) {
+fn open(dir: &Path, spec: &StoreSpec) -> (Arc<Database>, KeyValueStore) {
     // Without a log: its fsyncs are what would take the time here.
-    let options = TaskOptions {
+    let options = DatabaseOptions {
         durability: Durability::Changelog,
-        ..TaskOptions::default()
+        ..DatabaseOptions::default()
     };
-    let task = Task::open(dir, std::slice::from_ref(spec), options).unwrap();
-    let store = task.key_value("s").unwrap();
-    (task, store)
+    let db = Database::open(dir, std::slice::from_ref(spec), options).unwrap();
+    let store = db.key_value("s").unwrap();
+    (db, store)
 }
 
 /// Stops after every row, so that resuming is tested too.
@@ -120,13 +121,13 @@ fn inside(key: &[u8], from: &Option<Key>, to: &Option<Key>) -> bool {
 
 impl Pair<StoreSpec> {
     fn writes(&mut self, write: impl FnOnce(&KeyValueStore, &mut Transaction)) {
-        let mut tx = self.task.transaction().unwrap();
-        write(&self.task.key_value("s").unwrap(), &mut tx);
-        self.task.write_through(&mut tx).unwrap();
+        let mut tx = self.db.transaction().unwrap();
+        write(&self.db.key_value("s").unwrap(), &mut tx);
+        self.db.write_through(&mut tx).unwrap();
     }
 
     fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
-        let store = self.task.key_value("s").unwrap();
+        let store = self.db.key_value("s").unwrap();
         match step {
             Step::Puts(puts) => {
                 for (key, value) in puts {
@@ -162,7 +163,7 @@ impl Pair<StoreSpec> {
             Step::Gets(keys) => {
                 let slices: Vec<_> = keys.iter().map(Vec::as_slice).collect();
                 let mut found = vec![None; keys.len()];
-                let mut tx = self.task.transaction().unwrap();
+                let mut tx = self.db.transaction().unwrap();
                 store
                     .get_batch(&mut tx, &slices, |n, value| {
                         found[n] = value.map(<[u8]>::to_vec)
@@ -179,7 +180,7 @@ impl Pair<StoreSpec> {
             Step::Scan(from, to, reverse) => {
                 let found = rows(
                     &store,
-                    &mut self.task.transaction().unwrap(),
+                    &mut self.db.transaction().unwrap(),
                     from.as_deref(),
                     to.as_deref(),
                     reverse,
@@ -198,7 +199,7 @@ impl Pair<StoreSpec> {
             Step::Prefix(prefix) => {
                 let mut found = Vec::new();
                 let mut scan = store
-                    .prefix_scan(&mut self.task.transaction().unwrap(), &prefix, None, false)
+                    .prefix_scan(&mut self.db.transaction().unwrap(), &prefix, None, false)
                     .unwrap();
                 let mut visit = |key: &[u8], value: &[u8]| {
                     found.push((key.to_vec(), value.to_vec()));
@@ -217,7 +218,7 @@ impl Pair<StoreSpec> {
                 let commits = matches!(event, Event::Commit);
                 self.befall(event);
                 if commits {
-                    prop_assert_eq!(self.task.uncommitted_bytes(), 0);
+                    prop_assert_eq!(self.db.uncommitted_bytes(), 0);
                 }
             }
         }
@@ -249,21 +250,21 @@ proptest! {
 #[test]
 fn a_pending_range_delete_is_not_an_empty_transaction() {
     let dir = tempfile::tempdir().unwrap();
-    let (task, store) = open(dir.path(), &StoreSpec::new("s", StoreKind::KeyValue));
+    let (db, store) = open(dir.path(), &StoreSpec::new("s", StoreKind::KeyValue));
     store
-        .put(&mut task.transaction().unwrap(), b"k", Some(b"v"))
+        .put(&mut db.transaction().unwrap(), b"k", Some(b"v"))
         .unwrap();
-    task.commit(OffsetChange::Keep).unwrap();
-    let mut tx = task.begin().unwrap();
+    db.commit(OffsetChange::Keep).unwrap();
+    let mut tx = db.begin().unwrap();
     store.delete_range(&mut tx, None, None).unwrap();
     assert!(!tx.is_empty());
     assert!(tx.uncommitted_bytes() > 0);
     assert!(store.uncommitted_bytes(&tx) > 0);
-    task.commit_transaction(tx, holdfast_core::Commit::default())
+    db.commit_transaction(tx, holdfast_core::Commit::default())
         .unwrap();
     assert!(
         store
-            .get(&mut task.begin().unwrap(), b"k", |found| found.is_none())
+            .get(&mut db.begin().unwrap(), b"k", |found| found.is_none())
             .unwrap()
     );
 }
@@ -271,14 +272,14 @@ fn a_pending_range_delete_is_not_an_empty_transaction() {
 #[test]
 fn a_range_delete_is_a_change_of_every_row_in_it() {
     let dir = tempfile::tempdir().unwrap();
-    let (task, store) = open(dir.path(), &StoreSpec::new("s", StoreKind::KeyValue));
-    let mut tx = task.begin().unwrap();
+    let (db, store) = open(dir.path(), &StoreSpec::new("s", StoreKind::KeyValue));
+    let mut tx = db.begin().unwrap();
     for key in [b"a", b"b", b"c", b"d"] {
         store.put(&mut tx, key, Some(b"1")).unwrap();
     }
-    task.commit_transaction(tx, holdfast_core::Commit::default())
+    db.commit_transaction(tx, holdfast_core::Commit::default())
         .unwrap();
-    let mut tx = task.begin().unwrap();
+    let mut tx = db.begin().unwrap();
     store.delete_range(&mut tx, Some(b"b"), None).unwrap();
     store.put(&mut tx, b"c", Some(b"2")).unwrap();
     for _ in 0..2 {
@@ -287,7 +288,7 @@ fn a_range_delete_is_a_change_of_every_row_in_it() {
             changes.push((row.key.to_vec(), row.value.map(<[u8]>::to_vec)));
             Ok(())
         };
-        task.for_each_change("s", &mut tx, &mut note).unwrap();
+        db.for_each_change("s", &mut tx, &mut note).unwrap();
         assert_eq!(
             changes,
             [
@@ -297,9 +298,9 @@ fn a_range_delete_is_a_change_of_every_row_in_it() {
             ]
         );
     }
-    task.commit_transaction(tx, holdfast_core::Commit::default())
+    db.commit_transaction(tx, holdfast_core::Commit::default())
         .unwrap();
-    let found: Vec<_> = rows(&store, &mut task.begin().unwrap(), None, None, false)
+    let found: Vec<_> = rows(&store, &mut db.begin().unwrap(), None, None, false)
         .into_iter()
         .map(|(key, _)| key)
         .collect();
@@ -309,14 +310,14 @@ fn a_range_delete_is_a_change_of_every_row_in_it() {
 #[test]
 fn a_range_delete_of_many_rows_is_one_record() {
     let dir = tempfile::tempdir().unwrap();
-    let (task, store) = open(dir.path(), &StoreSpec::new("s", StoreKind::KeyValue));
-    let mut tx = task.begin().unwrap();
+    let (db, store) = open(dir.path(), &StoreSpec::new("s", StoreKind::KeyValue));
+    let mut tx = db.begin().unwrap();
     for n in 0..10_000u32 {
         store.put(&mut tx, &n.to_be_bytes(), Some(b"v")).unwrap();
     }
-    task.commit_transaction(tx, holdfast_core::Commit::default())
+    db.commit_transaction(tx, holdfast_core::Commit::default())
         .unwrap();
-    let mut tx = task.begin().unwrap();
+    let mut tx = db.begin().unwrap();
     store
         .delete_range(&mut tx, Some(&100u32.to_be_bytes()), None)
         .unwrap();
@@ -328,11 +329,11 @@ fn a_range_delete_of_many_rows_is_one_record() {
     store
         .put(&mut tx, &200u32.to_be_bytes(), Some(b"w"))
         .unwrap();
-    task.commit_transaction(tx, holdfast_core::Commit::default())
+    db.commit_transaction(tx, holdfast_core::Commit::default())
         .unwrap();
-    task.close().unwrap();
-    let (task, store) = open(dir.path(), &StoreSpec::new("s", StoreKind::KeyValue));
-    let found = rows(&store, &mut task.begin().unwrap(), None, None, false);
+    db.close().unwrap();
+    let (db, store) = open(dir.path(), &StoreSpec::new("s", StoreKind::KeyValue));
+    let found = rows(&store, &mut db.begin().unwrap(), None, None, false);
     assert_eq!(found.len(), 101);
     assert_eq!(found[100], (200u32.to_be_bytes().to_vec(), b"w".to_vec()));
 }

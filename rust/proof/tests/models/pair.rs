@@ -1,8 +1,8 @@
 //! A store beside its model through all that befalls a store of any kind.
 
 use holdfast_core::{
-    Durability, Offset, OffsetChange, StoreKind, StoreSpec, Task, TaskOptions, TopicPartition,
-    Transaction,
+    Database, DatabaseOptions, Durability, Offset, OffsetChange, StoreKind, StoreSpec,
+    TopicPartition, Transaction,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -39,8 +39,8 @@ pub fn event() -> impl Strategy<Value = Event> {
 pub trait Subject {
     type Model: Clone;
 
-    /// A task with the store, by the name of "s".
-    fn open(&self, dir: &Path) -> Arc<Task>;
+    /// A database with the store, by the name of "s".
+    fn open(&self, dir: &Path) -> Arc<Database>;
 
     /// What a reopen leaves of what was committed.
     fn kept(&self, committed: &Self::Model) -> Self::Model {
@@ -54,7 +54,7 @@ pub trait Subject {
     /// Whether a reader sees what the model holds.
     fn check(
         &self,
-        task: &Task,
+        db: &Database,
         view: &mut Transaction,
         model: &Self::Model,
     ) -> Result<(), TestCaseError>;
@@ -82,24 +82,24 @@ pub fn place() -> impl Strategy<Value = Place> {
 }
 
 impl Place {
-    /// A task with a store of a kind, by the name of "s".
-    pub fn open(self, dir: &Path, kind: StoreKind) -> Arc<Task> {
+    /// A database with a store of a kind, by the name of "s".
+    pub fn open(self, dir: &Path, kind: StoreKind) -> Arc<Database> {
         let spec = StoreSpec::new("s", kind);
         match self {
-            Self::Files(durability, uncommitted_max_bytes) => Task::open(
+            Self::Files(durability, uncommitted_max_bytes) => Database::open(
                 dir,
                 &[spec],
-                TaskOptions {
+                DatabaseOptions {
                     durability,
                     uncommitted_max_bytes,
-                    ..TaskOptions::default()
+                    ..DatabaseOptions::default()
                 },
             )
             .unwrap(),
-            Self::Memory => Task::open_in_memory(&[spec], TaskOptions::default()).unwrap(),
+            Self::Memory => Database::open_in_memory(&[spec], DatabaseOptions::default()).unwrap(),
             Self::MemoryBesideFiles => {
                 let beside = StoreSpec::new("beside", StoreKind::KeyValue);
-                Task::open(
+                Database::open(
                     dir,
                     &[
                         beside,
@@ -108,7 +108,7 @@ impl Place {
                             ..spec
                         },
                     ],
-                    TaskOptions::default(),
+                    DatabaseOptions::default(),
                 )
                 .unwrap()
             }
@@ -125,24 +125,24 @@ impl Place {
 
 pub struct Pair<S: Subject> {
     pub subject: S,
-    pub task: Arc<Task>,
+    pub db: Arc<Database>,
     pub open: S::Model,
     pub committed: S::Model,
     /// The commits that a crash may leave, by number.
     kept: BTreeMap<i64, S::Model>,
     /// Readers' views, and what each must show for as long as it lives.
     views: Vec<(Transaction, S::Model)>,
-    /// Behind the task: RocksDB waits a second when it finds its files gone.
+    /// Behind the database: RocksDB waits a second when it finds its files gone.
     dir: TempDir,
 }
 
 impl<S: Subject> Pair<S> {
     /// A store in a folder that has what the model has.
     pub fn new(subject: S, dir: TempDir, model: S::Model) -> Self {
-        let task = subject.open(dir.path());
+        let db = subject.open(dir.path());
         Self {
             subject,
-            task,
+            db,
             open: model.clone(),
             committed: model.clone(),
             kept: BTreeMap::from([(0, model)]),
@@ -155,7 +155,7 @@ impl<S: Subject> Pair<S> {
         match event {
             Event::Commit => {
                 let number = self.last() + 1;
-                self.task
+                self.db
                     .commit(OffsetChange::Set(vec![(log(), Some(Offset(number)))]))
                     .unwrap();
                 self.committed = self.open.clone();
@@ -165,13 +165,13 @@ impl<S: Subject> Pair<S> {
                 }
             }
             Event::Rollback => {
-                self.task.rollback().unwrap();
+                self.db.rollback().unwrap();
                 self.open = self.committed.clone();
             }
             Event::Reopen => {
                 self.views.clear();
-                self.task.close().unwrap();
-                self.task = self.subject.open(self.dir.path());
+                self.db.close().unwrap();
+                self.db = self.subject.open(self.dir.path());
                 self.committed = self.subject.kept(&self.committed);
                 self.open = self.committed.clone();
                 self.kept.insert(self.last(), self.committed.clone());
@@ -182,10 +182,10 @@ impl<S: Subject> Pair<S> {
                 self.views.clear();
                 let left = folder();
                 copy_as_killed(self.dir.path(), left.path());
-                self.task = self.subject.open(left.path());
+                self.db = self.subject.open(left.path());
                 self.dir = left;
                 let number = self
-                    .task
+                    .db
                     .committed_offset(&log())
                     .unwrap()
                     .map_or(0, |offset| offset.0);
@@ -202,15 +202,15 @@ impl<S: Subject> Pair<S> {
                 self.befall(Event::Views);
             }
             Event::Compact => {
-                self.task.flush(true).unwrap();
+                self.db.flush(true).unwrap();
                 self.forget_older();
-                self.task.compact("s").unwrap();
+                self.db.compact("s").unwrap();
             }
             Event::Views => {
-                let uncommitted = self.task.read_uncommitted().unwrap();
+                let uncommitted = self.db.read_uncommitted().unwrap();
                 self.views.push((uncommitted, self.open.clone()));
                 self.views
-                    .push((self.task.begin().unwrap(), self.committed.clone()));
+                    .push((self.db.begin().unwrap(), self.committed.clone()));
             }
         }
     }
@@ -227,7 +227,7 @@ impl<S: Subject> Pair<S> {
 
     pub fn check_views(&mut self) -> Result<(), TestCaseError> {
         for (view, model) in &mut self.views {
-            self.subject.check(&self.task, view, model)?;
+            self.subject.check(&self.db, view, model)?;
         }
         Ok(())
     }

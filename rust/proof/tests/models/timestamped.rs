@@ -3,7 +3,7 @@
 
 use crate::pair::{Event, Pair, Place, Subject, event, folder, key, place};
 use holdfast_core::{
-    Durability, NO_TIMESTAMP, OffsetChange, Stamped, StoreKind, Task, Timestamp,
+    Database, Durability, NO_TIMESTAMP, OffsetChange, Stamped, StoreKind, Timestamp,
     TimestampedKeyValueStore, Transaction,
 };
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ struct Timestamped(Place);
 impl Subject for Timestamped {
     type Model = Model;
 
-    fn open(&self, dir: &Path) -> Arc<Task> {
+    fn open(&self, dir: &Path) -> Arc<Database> {
         self.0.open(dir, StoreKind::TimestampedKeyValue)
     }
 
@@ -58,11 +58,11 @@ impl Subject for Timestamped {
 
     fn check(
         &self,
-        task: &Task,
+        db: &Database,
         view: &mut Transaction,
         model: &Model,
     ) -> Result<(), TestCaseError> {
-        let store = task.timestamped_key_value("s").unwrap();
+        let store = db.timestamped_key_value("s").unwrap();
         prop_assert_eq!(
             rows(&store, view, None, None, false),
             expected(model, None, None, false)
@@ -109,14 +109,14 @@ fn expected(model: &Model, low: Option<&[u8]>, high: Option<&[u8]>, reverse: boo
 
 impl Pair<Timestamped> {
     fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
-        let store = self.task.timestamped_key_value("s").unwrap();
+        let store = self.db.timestamped_key_value("s").unwrap();
         match step {
             Step::Put(n, value, at) => {
                 let bytes = value.map(|value| [value]);
                 let bytes = bytes.as_ref().map(|value| value.as_slice());
                 store
                     .put(
-                        &mut self.task.transaction().unwrap(),
+                        &mut self.db.transaction().unwrap(),
                         &key(n),
                         bytes,
                         Timestamp(at),
@@ -130,7 +130,7 @@ impl Pair<Timestamped> {
             Step::Get(asked) => {
                 let keys: Vec<_> = asked.into_iter().map(key).collect();
                 let slices: Vec<_> = keys.iter().map(Vec::as_slice).collect();
-                let mut tx = self.task.transaction().unwrap();
+                let mut tx = self.db.transaction().unwrap();
                 let mut found = vec![None; keys.len()];
                 store
                     .get_batch(&mut tx, &slices, |n, row| {
@@ -152,7 +152,7 @@ impl Pair<Timestamped> {
                 let (low, high) = (low.as_deref(), high.as_deref());
                 let found = rows(
                     &store,
-                    &mut self.task.transaction().unwrap(),
+                    &mut self.db.transaction().unwrap(),
                     low,
                     high,
                     reverse,
@@ -163,7 +163,7 @@ impl Pair<Timestamped> {
                 let (low, high) = (low.map(key), high.map(key));
                 let (low, high) = (low.as_deref(), high.as_deref());
                 store
-                    .delete_range(&mut self.task.transaction().unwrap(), low, high)
+                    .delete_range(&mut self.db.transaction().unwrap(), low, high)
                     .unwrap();
                 self.open.retain(|key, _| !inside(key, low, high));
             }

@@ -2,7 +2,7 @@
 
 use crate::pair::{Event, Pair, Place, Subject, event, folder, key, place};
 use holdfast_core::{
-    Applied, Durability, OffsetChange, Op, StoreKind, Task, Timestamp, Transaction,
+    Applied, Database, Durability, OffsetChange, Op, StoreKind, Timestamp, Transaction,
 };
 use holdfast_proof::subject::{History, VersionRow as Row};
 use proptest::prelude::*;
@@ -44,7 +44,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn open(dir: &Path, place: Place) -> Arc<Task> {
+fn open(dir: &Path, place: Place) -> Arc<Database> {
     place.open(
         dir,
         StoreKind::Versioned {
@@ -57,7 +57,7 @@ fn open(dir: &Path, place: Place) -> Arc<Task> {
 impl Subject for Place {
     type Model = History;
 
-    fn open(&self, dir: &Path) -> Arc<Task> {
+    fn open(&self, dir: &Path) -> Arc<Database> {
         open(dir, *self)
     }
 
@@ -75,11 +75,11 @@ impl Subject for Place {
 
     fn check(
         &self,
-        task: &Task,
+        db: &Database,
         view: &mut Transaction,
         model: &History,
     ) -> Result<(), TestCaseError> {
-        let store = task.versioned("s").unwrap();
+        let store = db.versioned("s").unwrap();
         let mut scan = store
             .versions_range(view, None, None, Timestamp(-100), Timestamp(1_000))
             .unwrap();
@@ -101,7 +101,7 @@ impl Subject for Place {
 
 impl Pair<Place> {
     fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
-        let store = self.task.versioned("s").unwrap();
+        let store = self.db.versioned("s").unwrap();
         match step {
             Step::Batch(rows) => {
                 let keys: Vec<_> = rows.iter().map(|(n, _, _)| key(*n)).collect();
@@ -125,7 +125,7 @@ impl Pair<Place> {
                     })
                     .collect();
                 let mut results = Vec::new();
-                let mut tx = self.task.transaction().unwrap();
+                let mut tx = self.db.transaction().unwrap();
                 store
                     .apply_batch(&mut tx, &ops, true, &mut |_, applied| {
                         results.push(match applied {
@@ -154,7 +154,7 @@ impl Pair<Place> {
                 span,
                 ascending,
             } => {
-                let mut tx = self.task.transaction().unwrap();
+                let mut tx = self.db.transaction().unwrap();
                 let mut scan = store
                     .versions(
                         &mut tx,
@@ -177,7 +177,7 @@ impl Pair<Place> {
                 );
             }
             Step::Range { from, span } => {
-                let mut tx = self.task.transaction().unwrap();
+                let mut tx = self.db.transaction().unwrap();
                 let (low, high) = (key(1), key(4));
                 let mut scan = store
                     .versions_range(
@@ -195,7 +195,7 @@ impl Pair<Place> {
                 );
             }
             Step::Scan(at) => {
-                let mut tx = self.task.transaction().unwrap();
+                let mut tx = self.db.transaction().unwrap();
                 let mut scan = store.scan(&mut tx, at.map(Timestamp)).unwrap();
                 let at = at.unwrap_or(i64::MAX);
                 prop_assert_eq!(rows(&mut scan), as_of(&self.open, at));
@@ -268,34 +268,34 @@ proptest! {
 #[test]
 fn a_view_begun_right_after_open_keeps_its_history_through_a_compaction() {
     let dir = tempfile::tempdir().unwrap();
-    let task = open(dir.path(), Place::Files(Durability::Sync, -1));
-    let store = task.versioned("s").unwrap();
+    let db = open(dir.path(), Place::Files(Durability::Sync, -1));
+    let store = db.versioned("s").unwrap();
     for at in [60, 80, 95] {
         store
             .put(
-                &mut task.transaction().unwrap(),
+                &mut db.transaction().unwrap(),
                 b"k",
                 Some(b"v"),
                 Timestamp(at),
             )
             .unwrap();
     }
-    task.commit(OffsetChange::Keep).unwrap();
-    task.close().unwrap();
-    let task = open(dir.path(), Place::Files(Durability::Sync, -1));
-    let store = task.versioned("s").unwrap();
-    let mut view = task.begin().unwrap();
+    db.commit(OffsetChange::Keep).unwrap();
+    db.close().unwrap();
+    let db = open(dir.path(), Place::Files(Durability::Sync, -1));
+    let store = db.versioned("s").unwrap();
+    let mut view = db.begin().unwrap();
     store
         .put(
-            &mut task.transaction().unwrap(),
+            &mut db.transaction().unwrap(),
             b"k",
             Some(b"v"),
             Timestamp(1_000),
         )
         .unwrap();
-    task.commit(OffsetChange::Keep).unwrap();
-    task.flush(true).unwrap();
-    task.compact("s").unwrap();
+    db.commit(OffsetChange::Keep).unwrap();
+    db.flush(true).unwrap();
+    db.compact("s").unwrap();
     let found = store
         .get_as_of(&mut view, b"k", Timestamp(81), |version| {
             version.map(|v| v.timestamp.0)

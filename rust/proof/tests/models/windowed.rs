@@ -2,7 +2,7 @@
 
 use crate::pair::{Event, Pair, Place, Subject, event, folder, key, place};
 use holdfast_core::{
-    Durability, NO_TIMESTAMP, SessionQuery, StoreKind, Task, Timestamp, Transaction, WindowPut,
+    Database, Durability, NO_TIMESTAMP, SessionQuery, StoreKind, Timestamp, Transaction, WindowPut,
     WindowedKey,
 };
 use proptest::prelude::*;
@@ -99,7 +99,7 @@ enum Kind {
     Session,
 }
 
-/// A store and how its task is opened.
+/// A store and how its database is opened.
 struct Windowed {
     kind: Kind,
     place: Place,
@@ -117,7 +117,7 @@ fn stamp(kind: Kind, start: i64, value: u8) -> i64 {
 impl Subject for Windowed {
     type Model = Model;
 
-    fn open(&self, dir: &Path) -> Arc<Task> {
+    fn open(&self, dir: &Path) -> Arc<Database> {
         let kind = match self.kind {
             Kind::Session => StoreKind::Session {
                 retention: RETENTION,
@@ -150,18 +150,18 @@ impl Subject for Windowed {
 
     fn check(
         &self,
-        task: &Task,
+        db: &Database,
         view: &mut Transaction,
         model: &Model,
     ) -> Result<(), TestCaseError> {
         let mut expected = self.expected(model, (None, None), i64::MIN, i64::MAX);
         prop_assert_eq!(
-            &self.scan(task, view, (None, None), i64::MIN, i64::MAX, false),
+            &self.scan(db, view, (None, None), i64::MIN, i64::MAX, false),
             &expected
         );
         expected.reverse();
         prop_assert_eq!(
-            self.scan(task, view, (None, None), i64::MIN, i64::MAX, true),
+            self.scan(db, view, (None, None), i64::MIN, i64::MAX, true),
             expected
         );
         Ok(())
@@ -184,7 +184,7 @@ impl Windowed {
 
     fn scan(
         &self,
-        task: &Task,
+        db: &Database,
         tx: &mut Transaction,
         (low, high): Keys<'_>,
         from: i64,
@@ -202,7 +202,7 @@ impl Windowed {
                 latest_start,
                 reverse,
             };
-            let mut scan = task.session("s").unwrap().find_sessions(tx, query).unwrap();
+            let mut scan = db.session("s").unwrap().find_sessions(tx, query).unwrap();
             let mut visit = |session: WindowedKey<'_>, value: &[u8]| {
                 rows.push((
                     session.key.to_vec(),
@@ -215,7 +215,7 @@ impl Windowed {
             };
             while scan.for_each(&mut visit).unwrap() {}
         } else {
-            let mut scan = task
+            let mut scan = db
                 .window("s")
                 .unwrap()
                 .fetch_range(tx, low, high, Timestamp(from), Timestamp(to), reverse)
@@ -254,7 +254,7 @@ impl Pair<Windowed> {
         let key = key(n);
         let bytes = value.map(|value| [value]);
         let bytes = bytes.as_ref().map(|value| value.as_slice());
-        let mut tx = self.task.transaction().unwrap();
+        let mut tx = self.db.transaction().unwrap();
         let more = match self.subject.kind {
             Kind::Session => {
                 let session = WindowedKey {
@@ -262,7 +262,7 @@ impl Pair<Windowed> {
                     start: Timestamp(at - length),
                     end: Timestamp(at),
                 };
-                self.task
+                self.db
                     .session("s")
                     .unwrap()
                     .put(&mut tx, session, bytes)
@@ -278,7 +278,7 @@ impl Pair<Windowed> {
                     start: Timestamp(at),
                     timestamp,
                 };
-                self.task.window("s").unwrap().put(&mut tx, put).unwrap();
+                self.db.window("s").unwrap().put(&mut tx, put).unwrap();
                 if kind == Kind::Duplicates && value.is_none() {
                     return;
                 }
@@ -310,10 +310,10 @@ impl Pair<Windowed> {
             } => {
                 let (low, high) = (low.map(key), high.map(key));
                 let keys = (low.as_deref(), high.as_deref());
-                let mut tx = self.task.transaction().unwrap();
-                let found =
-                    self.subject
-                        .scan(&self.task, &mut tx, keys, from, from + span, reverse);
+                let mut tx = self.db.transaction().unwrap();
+                let found = self
+                    .subject
+                    .scan(&self.db, &mut tx, keys, from, from + span, reverse);
                 let mut expected = self.subject.expected(&self.open, keys, from, from + span);
                 if reverse {
                     expected.reverse();
@@ -329,7 +329,7 @@ impl Pair<Windowed> {
                     .map(|(_, from, span)| Timestamp(from + span))
                     .collect();
                 let mut found = Vec::new();
-                let mut tx = self.task.transaction().unwrap();
+                let mut tx = self.db.transaction().unwrap();
                 if self.subject.kind == Kind::Session {
                     let mut each = |row: usize, session: WindowedKey<'_>, value: &[u8]| {
                         found.push((
@@ -343,7 +343,7 @@ impl Pair<Windowed> {
                             ),
                         ));
                     };
-                    self.task
+                    self.db
                         .session("s")
                         .unwrap()
                         .find_batch(&mut tx, &slices, &from, &to, &mut each)
@@ -362,7 +362,7 @@ impl Pair<Windowed> {
                                 ),
                             ));
                         };
-                    self.task
+                    self.db
                         .window("s")
                         .unwrap()
                         .fetch_ranges(&mut tx, &slices, &from, &to, &mut each)
@@ -384,7 +384,7 @@ impl Pair<Windowed> {
             Step::Gets(asked) if self.subject.kind != Kind::Duplicates => {
                 let keys: Vec<_> = asked.iter().map(|(n, _, _)| key(*n)).collect();
                 let mut found = vec![None; asked.len()];
-                let mut tx = self.task.transaction().unwrap();
+                let mut tx = self.db.transaction().unwrap();
                 let mut expected = Vec::new();
                 if self.subject.kind == Kind::Session {
                     let sessions: Vec<_> = (keys.iter().zip(&asked))
@@ -394,7 +394,7 @@ impl Pair<Windowed> {
                             end: Timestamp(*at),
                         })
                         .collect();
-                    let store = self.task.session("s").unwrap();
+                    let store = self.db.session("s").unwrap();
                     store
                         .fetch_batch(&mut tx, &sessions, |n, value| {
                             found[n] = value.map(|value| value[0])
@@ -410,7 +410,7 @@ impl Pair<Windowed> {
                 } else {
                     let slices: Vec<_> = keys.iter().map(Vec::as_slice).collect();
                     let starts: Vec<_> = asked.iter().map(|(_, at, _)| Timestamp(*at)).collect();
-                    let store = self.task.window("s").unwrap();
+                    let store = self.db.window("s").unwrap();
                     store
                         .fetch_batch(&mut tx, &slices, &starts, |n, value| {
                             found[n] = value.map(|value| value.value[0])

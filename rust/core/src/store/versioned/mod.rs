@@ -64,7 +64,7 @@ pub struct VersionRow<'a> {
     pub timestamp: Timestamp,
 }
 
-/// A handle to a versioned store of a task; every call says in which transaction.
+/// A handle to a versioned store of a database; every call says in which transaction.
 #[derive(Clone)]
 pub struct VersionedStore {
     inner: Arc<Inner>,
@@ -72,7 +72,7 @@ pub struct VersionedStore {
 
 struct Inner {
     name: String,
-    /// The store's position among those of its task.
+    /// The store's position among those of its database.
     number: usize,
     versions: Table,
     latest: Table,
@@ -135,14 +135,14 @@ impl VersionedStore {
         tx.stores[self.inner.number].stream_time.map(Timestamp)
     }
 
-    /// Writes that were refused for being older than the history retention, since the task was
+    /// Writes that were refused for being older than the history retention, since the database was
     /// opened.
     pub fn dropped_records(&self) -> u64 {
         self.inner.counts.dropped.total()
     }
 
-    /// Reads as of a moment older than the history retention that found nothing, since the task was
-    /// opened.
+    /// Reads as of a moment older than the history retention that found nothing, since the database
+    /// was opened.
     pub fn expired_reads(&self) -> u64 {
         self.inner.counts.expired_reads.total()
     }

@@ -42,7 +42,7 @@ pub(crate) struct Rows {
 
 struct Inner {
     name: String,
-    /// The store's position among those of its task.
+    /// The store's position among those of its database.
     number: usize,
     windowed: Table,
     times: Table,

@@ -326,15 +326,16 @@ impl ByTime {
 mod tests {
     use super::*;
     use crate::store::windowed::Wanted;
-    use crate::{ErrorKind, StoreKind, StoreSpec, Task, TaskOptions};
+    use crate::{Database, DatabaseOptions, ErrorKind, StoreKind, StoreSpec};
 
     /// Rows of keys that nobody of ours writes are an error wherever a read meets them, never
     /// passed over.
     #[test]
     fn a_malformed_row_is_an_error() -> Result<()> {
         let kind = StoreKind::Session { retention: 1_000 };
-        let task = Task::open_in_memory(&[StoreSpec::new("s", kind)], TaskOptions::default())?;
-        let rows = task.session("s")?.rows;
+        let db =
+            Database::open_in_memory(&[StoreSpec::new("s", kind)], DatabaseOptions::default())?;
+        let rows = db.session("s")?.rows;
         let all = |key: Option<&'static [u8]>| Selection {
             key_from: key,
             key_to: key,
@@ -349,7 +350,7 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::StoreCorrupted);
             assert!(error.to_string().contains("store: s"), "{error}");
         };
-        let mut tx = task.begin()?;
+        let mut tx = db.begin()?;
         tx.stage(rows.inner.windowed, &[&part, cut], Some(&[b"v"]), false)?;
         refused(
             rows.scan(&mut tx, all(Some(b"a")))?
@@ -367,7 +368,7 @@ mod tests {
             &mut |_, _| {},
         ));
         refused(rows.for_each_staged(&mut tx, |_, _, _, _| Ok(())));
-        let mut tx = task.begin()?;
+        let mut tx = db.begin()?;
         tx.stage(
             rows.inner.times,
             &[&layout::ordered(5), b"no key part"],

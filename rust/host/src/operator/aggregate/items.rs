@@ -23,11 +23,11 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::accumulator::{Access, Accumulator, Assigned, Merge, column, unreadable};
 use super::windows::Windows;
-use crate::float;
-use crate::frame::MAX_PAYLOAD;
+use crate::codec::float;
+use crate::codec::row::RowCodec;
+use crate::net::frame::MAX_PAYLOAD;
 use crate::operator::batch::{BATCH_BYTES, BATCH_ROWS};
 use crate::operator::rows::Rows;
-use crate::row::RowCodec;
 
 /// What is made of the values. Nulls are left out of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
 use arrow_schema::{Field, Schema};
-use holdfast_core::{Error, ErrorKind, Result, Task, Transaction};
+use holdfast_core::{Database, Error, ErrorKind, Result, Transaction};
 use serde_json::Value;
 use xxhash_rust::xxh3::Xxh3Default;
 
@@ -33,9 +33,9 @@ use super::batch::Filling;
 use super::output::times_of;
 use super::rows::{Layout, Order, Place, Rows, Sides};
 use super::{Counts, Operator, Outcome, Worker};
+use crate::codec::row::{EncodedRows, RowCodec};
 use crate::protocol::{Digest, Epoch};
 use crate::root::{Column, OperatorMeta, type_name};
-use crate::row::{EncodedRows, RowCodec};
 use accumulator::{Access, Accumulator, Assigned, accumulator};
 use groups::Groups;
 use windows::{Answer, Answers, Clock, Progress, windows};
@@ -312,7 +312,7 @@ impl Operator for Aggregation {
 
     fn run(
         &mut self,
-        task: &Task,
+        db: &Database,
         tx: &mut Transaction,
         worker: &mut dyn Worker,
     ) -> Result<Outcome> {
@@ -323,13 +323,13 @@ impl Operator for Aggregation {
                 .try_for_each(|accumulator| accumulator.begin(&states))?;
         }
         let codec = codec(&self.accumulators)?;
-        let (items, progress) = (task.key_value(ITEMS)?, task.key_value(PROGRESS)?);
+        let (items, progress) = (db.key_value(ITEMS)?, db.key_value(PROGRESS)?);
         let before = progress.get(tx, STREAM_TIME, |progress| {
             progress.and_then(Progress::decode)
         })?;
         let (places, stream_time) = self.places(before.map(|before| before.time))?;
         let clock = Clock::new(&self.spec, before, stream_time.max(self.rows.heartbeat));
-        let mut windows = windows(&self.spec, task, clock)?;
+        let mut windows = windows(&self.spec, db, clock)?;
         let keeps_items = self
             .accumulators
             .iter()

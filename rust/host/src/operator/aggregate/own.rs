@@ -24,7 +24,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::accumulator::{Access, Accumulator, Assigned, Merge, unreadable};
-use crate::message::Message;
+use crate::net::call::Message;
 use crate::operator::batch::{Filling, ranges};
 use crate::operator::output::{Output, Right};
 use crate::operator::rows::{Layout, Place, Rows};

@@ -11,9 +11,9 @@ use holdfast_core::Result;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::accumulator::{Access, Accumulator, Assigned, Merge, column, unreadable};
-use crate::float;
+use crate::codec::float;
+use crate::codec::row::RowCodec;
 use crate::operator::rows::Rows;
-use crate::row::RowCodec;
 
 /// Which value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

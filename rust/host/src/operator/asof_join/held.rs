@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_core::{Op, Result, Task, Timestamp, Transaction, VersionedStore};
+use holdfast_core::{Database, Op, Result, Timestamp, Transaction, VersionedStore};
 
 use super::lookup::Found;
 use super::{AsofJoin, HELD, How, TABLE};
@@ -49,12 +49,12 @@ impl AsofJoin {
     /// Runs with left rows held back.
     pub(super) fn run_held(
         &mut self,
-        task: &Task,
+        db: &Database,
         tx: &mut Transaction,
         worker: &mut dyn Worker,
     ) -> Result<Outcome> {
-        let table = task.versioned(TABLE)?;
-        let mut held = Shelf::new(task, HELD)?;
+        let table = db.versioned(TABLE)?;
+        let mut held = Shelf::new(db, HELD)?;
         let mut counts = self.counts;
         let ordered = self.rows.all(Order::Matchable, &mut counts)?;
         let newest = ordered

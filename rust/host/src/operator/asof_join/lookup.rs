@@ -198,7 +198,7 @@ pub fn apply(
 
 #[cfg(test)]
 mod tests {
-    use holdfast_core::{StoreKind, StoreSpec, Task, TaskOptions};
+    use holdfast_core::{Database, DatabaseOptions, StoreKind, StoreSpec};
 
     use super::*;
 
@@ -211,10 +211,10 @@ mod tests {
                 segment_interval: 1_000,
             },
         )];
-        let task = Task::open_in_memory(&specs, TaskOptions::default()).expect("opens");
+        let db = Database::open_in_memory(&specs, DatabaseOptions::default()).expect("opens");
         let (table, mut tx) = (
-            task.versioned("table").expect("a store"),
-            task.begin().expect("begins"),
+            db.versioned("table").expect("a store"),
+            db.begin().expect("begins"),
         );
         let document = vec![0; 1 << 20];
         let keys: Vec<[u8; 8]> = (0..BATCH_ROWS as u64).map(u64::to_be_bytes).collect();

@@ -15,7 +15,7 @@ mod spec;
 pub use spec::{How, Spec};
 
 use arrow_schema::Schema;
-use holdfast_core::{Result, Task, Transaction};
+use holdfast_core::{Database, Result, Transaction};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::rows::{self, Order, Rows};
@@ -65,14 +65,14 @@ impl Operator for AsofJoin {
 
     fn run(
         &mut self,
-        task: &Task,
+        db: &Database,
         tx: &mut Transaction,
         worker: &mut dyn Worker,
     ) -> Result<Outcome> {
         if self.layout.holds {
-            return self.run_held(task, tx, worker);
+            return self.run_held(db, tx, worker);
         }
-        let table = task.versioned(TABLE)?;
+        let table = db.versioned(TABLE)?;
         let mut digest = Xxh3Default::new();
         let mut matches = Matches::default();
         while let Some(part) = self.rows.next_part(Order::Matchable, &mut self.counts)? {

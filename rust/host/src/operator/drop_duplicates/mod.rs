@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use arrow_schema::Schema;
 use holdfast_core::{
-    Error, ErrorKind, Result, StoreSpec, Task, Timestamp, Transaction, WindowPut, WindowStore,
+    Database, Error, ErrorKind, Result, StoreSpec, Timestamp, Transaction, WindowPut, WindowStore,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -118,11 +118,11 @@ impl Operator for DropDuplicates {
 
     fn run(
         &mut self,
-        task: &Task,
+        db: &Database,
         tx: &mut Transaction,
         worker: &mut dyn Worker,
     ) -> Result<Outcome> {
-        let seen = task.window(SEEN)?;
+        let seen = db.window(SEEN)?;
         let oldest = seen
             .stream_time(tx)
             .map_or(i64::MIN, |time| time.0.saturating_sub(self.within));

@@ -5,13 +5,13 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int8Type;
 use arrow_schema::Schema;
 use holdfast_core::{
-    Error, ErrorKind, Result, StoreKind, StoreSpec, Task, Timestamp, Transaction, VersionRow,
+    Database, Error, ErrorKind, Result, StoreKind, StoreSpec, Timestamp, Transaction, VersionRow,
     VersionedStore,
 };
 use serde::Deserialize;
 
 use super::action::Action;
-use crate::key::{KeyCodec, Keys};
+use crate::codec::key::{KeyCodec, Keys};
 use crate::operator::join_table::timeline::{self, Stretch};
 use crate::operator::join_table::{How, LEFT, RIGHT};
 use crate::operator::pairs::Emitter;
@@ -258,11 +258,11 @@ impl Operator for ForeignJoin {
 
     fn run(
         &mut self,
-        task: &Task,
+        db: &Database,
         tx: &mut Transaction,
         worker: &mut dyn Worker,
     ) -> Result<Outcome> {
-        let (left, right) = (task.versioned(LEFT)?, task.versioned(RIGHT)?);
+        let (left, right) = (db.versioned(LEFT)?, db.versioned(RIGHT)?);
         let tables = (&left, &right);
         let mut counts = self.counts;
         let places = self.rows.all(Order::All, &mut counts)?;

@@ -7,13 +7,14 @@ use std::ops::Range;
 use arrow_array::{Array, Int8Array, Int64Array};
 use arrow_schema::{Field, Schema};
 use holdfast_core::{
-    Error, ErrorKind, Result, StoreKind, StoreSpec, Task, Timestamp, Transaction, VersionedStore,
+    Database, Error, ErrorKind, Result, StoreKind, StoreSpec, Timestamp, Transaction,
+    VersionedStore,
 };
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::action::Action;
-use crate::key::{KeyCodec, Keys};
+use crate::codec::key::{KeyCodec, Keys};
 use crate::operator::join_table::How;
 use crate::operator::pairs::Emitter;
 use crate::operator::rows::{Input, Layout, Order, Place, Rows, RowsSpec, Sides};
@@ -308,11 +309,11 @@ impl Operator for ForeignLeft {
 
     fn run(
         &mut self,
-        task: &Task,
+        db: &Database,
         tx: &mut Transaction,
         worker: &mut dyn Worker,
     ) -> Result<Outcome> {
-        let table = task.versioned(TABLE)?;
+        let table = db.versioned(TABLE)?;
         let (mut counts, mut story) = (self.counts, Story::default());
         let places = self.rows.all(Order::All, &mut counts)?;
         let first = self.rows.layout.left.start;

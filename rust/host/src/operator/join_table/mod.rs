@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use arrow_array::Array;
 use arrow_schema::Schema;
-use holdfast_core::{Result, Task, Timestamp, Transaction, VersionedStore};
+use holdfast_core::{Database, Result, Timestamp, Transaction, VersionedStore};
 
 use super::pairs::Emitter;
 use super::rows::{Layout, Order, Place, Rows, Sides};
@@ -177,11 +177,11 @@ impl Operator for JoinTable {
 
     fn run(
         &mut self,
-        task: &Task,
+        db: &Database,
         tx: &mut Transaction,
         worker: &mut dyn Worker,
     ) -> Result<Outcome> {
-        let (left, right) = (task.versioned(LEFT)?, task.versioned(RIGHT)?);
+        let (left, right) = (db.versioned(LEFT)?, db.versioned(RIGHT)?);
         let mut counts = self.counts;
         let layout = Arc::clone(&self.rows.layout);
         let mut emitter = Emitter::new(&self.output, &layout, worker);

@@ -15,7 +15,7 @@ pub use spec::{How, Spec};
 use std::collections::{BTreeMap, HashMap};
 
 use arrow_schema::Schema;
-use holdfast_core::{Result, Task, Transaction};
+use holdfast_core::{Database, Result, Transaction};
 use serde_json::Value;
 
 use super::pairs::Emitter;
@@ -177,11 +177,11 @@ impl Operator for JoinWindow {
 
     fn run(
         &mut self,
-        task: &Task,
+        db: &Database,
         tx: &mut Transaction,
         worker: &mut dyn Worker,
     ) -> Result<Outcome> {
-        let (mut left, mut right) = (Shelf::new(task, LEFT)?, Shelf::new(task, RIGHT)?);
+        let (mut left, mut right) = (Shelf::new(db, LEFT)?, Shelf::new(db, RIGHT)?);
         let places = self.rows.all(Order::All, &mut Counts::default())?;
         let mut sorted = self.sort_out(places, left.stream_time(tx).max(right.stream_time(tx)));
         sorted.stream_time = sorted.stream_time.max(self.rows.heartbeat);

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use arrow_array::Array;
 use arrow_schema::Schema;
 use holdfast_core::{
-    Applied, Error, ErrorKind, KeyValueStore, Op, Result, StoreKind, StoreSpec, Task, Timestamp,
-    TimestampedKeyValueStore, Transaction, VersionedStore,
+    Applied, Database, Error, ErrorKind, KeyValueStore, Op, Result, StoreKind, StoreSpec,
+    Timestamp, TimestampedKeyValueStore, Transaction, VersionedStore,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -236,14 +236,14 @@ impl Operator for Materialize {
 
     fn run(
         &mut self,
-        task: &Task,
+        db: &Database,
         tx: &mut Transaction,
         worker: &mut dyn Worker,
     ) -> Result<Outcome> {
         let table = match self.table {
-            TableKind::KeyValue => Table::KeyValue(task.key_value(TABLE)?),
-            TableKind::Timestamped => Table::Timestamped(task.timestamped_key_value(TABLE)?),
-            TableKind::Versioned { .. } => Table::Versioned(task.versioned(TABLE)?),
+            TableKind::KeyValue => Table::KeyValue(db.key_value(TABLE)?),
+            TableKind::Timestamped => Table::Timestamped(db.timestamped_key_value(TABLE)?),
+            TableKind::Versioned { .. } => Table::Versioned(db.versioned(TABLE)?),
         };
         let mut digest = Xxh3Default::new();
         let mut taken = Vec::new();

@@ -14,13 +14,13 @@ pub use spec::{Kind, Spec, Store};
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
-use holdfast_core::{Error, ErrorKind, Result, Task, Transaction};
+use holdfast_core::{Database, Error, ErrorKind, Result, Transaction};
 
 use super::batch::Filling;
 use super::output::Right;
 use super::rows::{self, Order, Place, Rows, Sides};
 use super::{Counts, Operator, Outcome, Output, Worker};
-use crate::message::Message;
+use crate::net::call::Message;
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;
 use calls::Stores;
@@ -116,12 +116,12 @@ impl Operator for Process {
 
     fn run(
         &mut self,
-        task: &Task,
+        db: &Database,
         tx: &mut Transaction,
         worker: &mut dyn Worker,
     ) -> Result<Outcome> {
         let mut part = Vec::new();
-        let mut stores = Stores::new(task);
+        let mut stores = Stores::new(db);
         loop {
             let call = worker.call()?;
             let answer = match call.word("method") {

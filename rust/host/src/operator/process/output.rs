@@ -5,8 +5,8 @@ use arrow_array::RecordBatch;
 use holdfast_core::Result;
 use xxhash_rust::xxh3::Xxh3Default;
 
+use crate::codec::row::RowCodec;
 use crate::protocol::Digest;
-use crate::row::RowCodec;
 
 /// What a processor has given so far, in order.
 #[derive(Default)]

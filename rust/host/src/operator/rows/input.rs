@@ -8,10 +8,10 @@ use holdfast_core::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::layout::{DELETED, Layout, PID, SIDE, TIME};
-use crate::float;
-use crate::key::Keys;
+use crate::codec::float;
+use crate::codec::key::Keys;
+use crate::codec::row::EncodedRows;
 use crate::protocol::Digest;
-use crate::row::EncodedRows;
 
 /// A batch of input rows.
 pub struct Input {

@@ -14,11 +14,11 @@ use holdfast_core::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::key::KeyCodec;
-use crate::payload::PayloadCodec;
+use crate::codec::evolving_row::PayloadCodec;
+use crate::codec::key::KeyCodec;
+use crate::codec::row::RowCodec;
 use crate::protocol::Epoch;
 use crate::root::{Column, KeptOperator, OperatorMeta, Payload};
-use crate::row::RowCodec;
 
 pub const PID: usize = 0;
 pub const SIDE: usize = 1;

@@ -23,10 +23,10 @@ pub use order::{Order, Place};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::budget::{Budget, Share};
+use crate::codec::row::EncodedRows;
+use crate::memory::budget::{Budget, Share};
 use crate::operator::Counts;
 use crate::protocol::Digest;
-use crate::row::EncodedRows;
 use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind, Result};
 use merge::Merge;

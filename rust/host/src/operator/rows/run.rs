@@ -15,7 +15,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 
 use super::input::Input;
 use super::order::Place;
-use crate::ipc::IpcReader;
+use crate::codec::ipc::IpcReader;
 use crate::root::open_files;
 
 /// About so many bytes of each run are in memory while runs are merged.

@@ -3,11 +3,11 @@
 use holdfast_core::{KeyValueStore, Result, Transaction};
 
 use super::{Answers, Clock, Windows};
+use crate::codec::row::EncodedRows;
 use crate::operator::Counts;
 use crate::operator::aggregate::accumulator::Assigned;
 use crate::operator::aggregate::groups::Groups;
 use crate::operator::rows::{Place, Rows};
-use crate::row::EncodedRows;
 
 /// One group a key.
 pub struct ByKey {

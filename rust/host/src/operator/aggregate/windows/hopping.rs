@@ -4,12 +4,12 @@ use holdfast_core::{Result, Transaction, WindowStore};
 use serde::Deserialize;
 
 use super::{Answers, Clock, Windows, timed};
+use crate::codec::row::EncodedRows;
 use crate::operator::Counts;
 use crate::operator::aggregate::accumulator::Assigned;
 use crate::operator::aggregate::groups::Groups;
 use crate::operator::aggregate::spec::Emit;
 use crate::operator::rows::{Place, Rows};
-use crate::row::EncodedRows;
 
 /// Windows that start at multiples of `slide`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

@@ -19,15 +19,15 @@ pub use sliding::Sliding;
 
 use std::ops::Range;
 
-use holdfast_core::{Result, Task, Timestamp, Transaction, WindowPut, WindowStore};
+use holdfast_core::{Database, Result, Timestamp, Transaction, WindowPut, WindowStore};
 
 use super::accumulator::{Assigned, Merge};
 use super::groups::Groups;
 use super::spec::{Spec, Window};
+use crate::codec::row::EncodedRows;
 use crate::operator::Counts;
 use crate::operator::batch::BATCH_ROWS;
 use crate::operator::rows::{Place, Rows};
-use crate::row::EncodedRows;
 
 /// The store of the groups' states.
 pub const GROUPS: &str = "groups";
@@ -113,17 +113,17 @@ pub trait Windows {
 ///
 /// # Errors
 /// The task's for a store that it has not.
-pub fn windows(spec: &Spec, task: &Task, clock: Clock) -> Result<Box<dyn Windows>> {
+pub fn windows(spec: &Spec, db: &Database, clock: Clock) -> Result<Box<dyn Windows>> {
     Ok(match spec.window {
-        None => Box::new(ByKey::new(task.key_value(GROUPS)?, clock)),
+        None => Box::new(ByKey::new(db.key_value(GROUPS)?, clock)),
         Some(Window::Hopping(window)) => {
-            Box::new(Hopping::new(task.window(GROUPS)?, window, clock, spec.emit))
+            Box::new(Hopping::new(db.window(GROUPS)?, window, clock, spec.emit))
         }
         Some(Window::Sliding { length }) => {
-            Box::new(Sliding::new(task.window(GROUPS)?, length, clock, spec.emit))
+            Box::new(Sliding::new(db.window(GROUPS)?, length, clock, spec.emit))
         }
         Some(Window::Session { gap }) => {
-            Box::new(Sessions::new(task.session(GROUPS)?, gap, clock, spec.emit))
+            Box::new(Sessions::new(db.session(GROUPS)?, gap, clock, spec.emit))
         }
     })
 }

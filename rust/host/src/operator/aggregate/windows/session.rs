@@ -11,13 +11,13 @@ use std::collections::HashMap;
 use holdfast_core::{Result, SessionQuery, SessionStore, Timestamp, Transaction, WindowedKey};
 
 use super::{Answers, Clock, Windows, timed};
+use crate::codec::row::EncodedRows;
 use crate::operator::Counts;
 use crate::operator::aggregate::accumulator::{Assigned, Merge};
 use crate::operator::aggregate::groups::Groups;
 use crate::operator::aggregate::spec::Emit;
 use crate::operator::batch::BATCH_ROWS;
 use crate::operator::rows::{Place, Rows};
-use crate::row::EncodedRows;
 
 /// The sessions of one epoch: a group each, named by its start.
 pub struct Sessions {

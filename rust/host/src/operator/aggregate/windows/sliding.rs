@@ -9,12 +9,12 @@
 use holdfast_core::{Result, Timestamp, Transaction, WindowStore};
 
 use super::{Answer, Answers, Clock, Windows, timed};
+use crate::codec::row::EncodedRows;
 use crate::operator::Counts;
 use crate::operator::aggregate::accumulator::Assigned;
 use crate::operator::aggregate::groups::Groups;
 use crate::operator::aggregate::spec::Emit;
 use crate::operator::rows::{Place, Rows};
-use crate::row::EncodedRows;
 
 /// The windows of one epoch.
 pub struct Sliding {
@@ -270,7 +270,7 @@ impl Windows for Sliding {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_core::{StoreKind, StoreSpec, Task, TaskOptions};
+    use holdfast_core::{Database, DatabaseOptions, StoreKind, StoreSpec};
 
     use super::*;
     use crate::operator::aggregate::windows::GROUPS;
@@ -285,16 +285,16 @@ mod tests {
             retain_duplicates: false,
             timestamped: false,
         };
-        let task = Task::open(
+        let db = Database::open(
             folder.path(),
             &[StoreSpec::new(GROUPS, kind)],
-            TaskOptions::default(),
+            DatabaseOptions::default(),
         )
         .expect("opens");
         let spec = serde_json::json!({"keys": [], "left": [], "aggregates": []});
         let clock = Clock::new(&serde_json::from_value(spec).expect("settings"), None, None);
         let mut windows = Sliding::new(
-            task.window(GROUPS).expect("a store"),
+            db.window(GROUPS).expect("a store"),
             TIMES,
             clock,
             Emit::Update,

@@ -19,9 +19,9 @@ use std::sync::Arc;
 use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use holdfast_core::column::batch;
-use holdfast_core::{Error, ErrorKind, Result, StoreKind, Task, Timestamp, Transaction};
+use holdfast_core::{Database, Error, ErrorKind, Result, StoreKind, Timestamp, Transaction};
 
-use crate::message::Message;
+use crate::net::call::Message;
 use arguments::Arguments;
 
 /// Rows of a scan, page by page.
@@ -75,16 +75,16 @@ impl Reply {
 
 /// The processor's stores, and the scans that it has open.
 pub struct Stores<'a> {
-    task: &'a Task,
+    db: &'a Database,
     open: HashMap<u64, Pages>,
     scans: u64,
 }
 
 impl<'a> Stores<'a> {
     /// The stores of a task.
-    pub fn new(task: &'a Task) -> Self {
+    pub fn new(db: &'a Database) -> Self {
         Self {
-            task,
+            db,
             open: HashMap::new(),
             scans: 0,
         }
@@ -145,28 +145,25 @@ impl<'a> Stores<'a> {
             )
         };
         let spec = self
-            .task
+            .db
             .stores()
             .find(|spec| spec.name == name)
             .ok_or_else(unknown)?;
         let reply = match spec.kind {
             StoreKind::KeyValue => {
-                key_value::call(&self.task.key_value(name)?, tx, method, arguments)
+                key_value::call(&self.db.key_value(name)?, tx, method, arguments)
             }
-            StoreKind::TimestampedKeyValue => timestamped::call(
-                &self.task.timestamped_key_value(name)?,
-                tx,
-                method,
-                arguments,
-            ),
+            StoreKind::TimestampedKeyValue => {
+                timestamped::call(&self.db.timestamped_key_value(name)?, tx, method, arguments)
+            }
             StoreKind::Versioned { .. } => {
-                versioned::call(&self.task.versioned(name)?, tx, method, arguments)
+                versioned::call(&self.db.versioned(name)?, tx, method, arguments)
             }
             StoreKind::Window { timestamped, .. } => {
-                window::call(&self.task.window(name)?, timestamped, tx, method, arguments)
+                window::call(&self.db.window(name)?, timestamped, tx, method, arguments)
             }
             StoreKind::Session { .. } => {
-                session::call(&self.task.session(name)?, tx, method, arguments)
+                session::call(&self.db.session(name)?, tx, method, arguments)
             }
         };
         reply?.ok_or_else(|| {

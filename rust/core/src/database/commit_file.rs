@@ -1,0 +1,291 @@
+//! The commit file of a spilled transaction (KIP-844): from the moment it is there, the transaction
+//! is committed.
+//!
+//! ```text
+//! +commit/COMMIT     u32 length of header | header, JSON | RocksDB write batch | xxh3-128
+//! +commit/N-M.sst    rows of a family, files as the header names them
+//! ```
+//!
+//! It comes under its name by a rename, after the files and itself are on disk: under that name it
+//! is whole, or damaged.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::rocks::{Environment, RocksOptions, put_back, refused, sync_path};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_128;
+
+/// The folder in a database's directory: no store has a `+` in its name, and a user's own has a
+/// folder of its name there.
+const FOLDER: &str = "+commit";
+const NAME: &str = "COMMIT";
+const DRAFT: &str = "COMMIT.draft";
+/// The format that this version writes.
+const FORMAT: u16 = 1;
+const CHECKSUM: usize = 16;
+
+/// What a commit is about to do to the database.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct CommitFile {
+    pub(super) header: Header,
+    /// Offsets, positions, stream times, properties, and whatever else goes with the rows: in one
+    /// write, the last.
+    pub(super) batch: Vec<u8>,
+}
+
+/// What the file says besides.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Header {
+    format: u16,
+    /// Which commit it is: the batch notes it in the metadata.
+    pub(super) id: u64,
+    /// Family by family.
+    pub(super) families: Vec<FamilyFiles>,
+}
+
+/// Files of one family, in key order.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FamilyFiles {
+    /// The family's name on disk.
+    pub(super) family: String,
+    files: Vec<(String, u64)>,
+}
+
+impl FamilyFiles {
+    /// Notes files, which must be there.
+    pub(super) fn of(family: String, paths: &[PathBuf]) -> Result<Self> {
+        let entry = |path: &PathBuf| {
+            let bytes = std::fs::metadata(path)
+                .map_err(|e| refused("looking at a sorted file", path, &e))?
+                .len();
+            Ok((
+                path.file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned(),
+                bytes,
+            ))
+        };
+        Ok(Self {
+            family,
+            files: paths.iter().map(entry).collect::<Result<_>>()?,
+        })
+    }
+
+    /// The files, which must be there as they were.
+    pub(super) fn paths(&self, db: &Path) -> Result<Vec<PathBuf>> {
+        let path = |(name, bytes): &(String, u64)| {
+            let path = folder(db).join(name);
+            match std::fs::metadata(&path) {
+                Ok(metadata) if metadata.len() == *bytes => Ok(path),
+                Ok(metadata) => Err(damaged(
+                    &path,
+                    &format!("it has {} bytes and had {bytes}", metadata.len()),
+                )),
+                Err(e) => Err(damaged(&path, &e.to_string())),
+            }
+        };
+        self.files.iter().map(path).collect()
+    }
+}
+
+/// Where a commit's files are while it is under way.
+pub(super) fn folder(db: &Path) -> PathBuf {
+    db.join(FOLDER)
+}
+
+fn damaged(path: &Path, why: &str) -> Error {
+    let words = format!(
+        "a commit that had begun cannot be finished, since one of its files is missing or damaged \
+         ({why}); restore the directory from a checkpoint or the changelog"
+    );
+    Error::new(ErrorKind::StoreCorrupted, words).path(path)
+}
+
+/// Makes an empty folder for a commit's files; what an earlier commit has left goes.
+pub(super) fn make_folder(db: &Path, environment: Option<&Environment>) -> Result<PathBuf> {
+    remove(db, environment)?;
+    let folder = folder(db);
+    let made = std::fs::create_dir(&folder).and_then(|()| sync_path(db, environment));
+    made.map_err(|e| refused("making room for a commit", &folder, &e))?;
+    Ok(folder)
+}
+
+/// Deletes a commit's files, its own first: none, or a whole one, is what a crash leaves.
+pub(super) fn remove(db: &Path, environment: Option<&Environment>) -> Result<()> {
+    let folder = folder(db);
+    if !folder.exists() {
+        return Ok(());
+    }
+    let remove = || -> std::io::Result<()> {
+        match std::fs::remove_file(folder.join(NAME)) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+            _ => sync_path(&folder, environment)?,
+        }
+        std::fs::remove_dir_all(&folder)
+    };
+    remove().map_err(|e| refused("removing a commit's files", &folder, &e))
+}
+
+impl CommitFile {
+    pub(super) fn new(id: u64, families: Vec<FamilyFiles>, batch: Vec<u8>) -> Self {
+        Self {
+            header: Header {
+                format: FORMAT,
+                id,
+                families,
+            },
+            batch,
+        }
+    }
+
+    fn encode(&self) -> Result<Vec<u8>> {
+        let header = serde_json::to_vec(&self.header).map_err(|e| {
+            Error::new(
+                ErrorKind::InvalidState,
+                format!("a commit file's header cannot be written: {e}"),
+            )
+        })?;
+        let mut bytes = Vec::with_capacity(header.len() + self.batch.len() + 64);
+        bytes.extend_from_slice(&(header.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(&header);
+        bytes.extend_from_slice(&self.batch);
+        let checksum = xxh3_128(&bytes);
+        bytes.extend_from_slice(&checksum.to_be_bytes());
+        Ok(bytes)
+    }
+
+    fn decode(bytes: &[u8], path: &Path) -> Result<Self> {
+        let whole = || {
+            let (body, checksum) = bytes.split_last_chunk::<CHECKSUM>()?;
+            if xxh3_128(body).to_be_bytes() != *checksum {
+                return None;
+            }
+            let (len, body) = body.split_first_chunk::<4>()?;
+            let (header, batch) = body.split_at_checked(u32::from_be_bytes(*len) as usize)?;
+            Some((
+                serde_json::from_slice::<serde_json::Value>(header).ok()?,
+                batch,
+            ))
+        };
+        let (header, batch) = whole().ok_or_else(|| damaged(path, "its checksum is wrong"))?;
+        let format = header["format"].as_u64();
+        if format != Some(u64::from(FORMAT)) {
+            let words = format!(
+                "a commit that had begun has format {format:?}, and this version of Holdfast \
+                 reads {FORMAT}; open the database with the version that wrote it"
+            );
+            return Err(Error::new(ErrorKind::FormatVersion, words).path(path));
+        }
+        let header = serde_json::from_value(header).map_err(|e| damaged(path, &e.to_string()))?;
+        Ok(Self {
+            header,
+            batch: batch.to_vec(),
+        })
+    }
+
+    /// Puts the file into place; the folder's other files must be on disk.
+    pub(super) fn write(&self, db: &Path, environment: Option<&Environment>) -> Result<()> {
+        let folder = folder(db);
+        let bytes = self.encode()?;
+        let write = || -> std::io::Result<()> {
+            let draft = folder.join(DRAFT);
+            std::fs::write(&draft, &bytes)?;
+            sync_path(&draft, environment)?;
+            // The names of the sorted files before the name that speaks of them.
+            sync_path(&folder, environment)?;
+            std::fs::rename(draft, folder.join(NAME))?;
+            sync_path(&folder, environment)
+        };
+        write().map_err(|e| refused("writing a commit file", &folder, &e))
+    }
+
+    /// Gives a closed database back what it has lost of the commit's files (`rocks/missing.rs`).
+    pub(super) fn put_back(&self, db: &Path, options: &RocksOptions) -> Result<()> {
+        // Files that are not as they were are no help, and not needed where the commit was done.
+        let families = self
+            .header
+            .families
+            .iter()
+            .filter_map(|family| Some((family.family.as_str(), family.paths(db).ok()?)));
+        put_back(db, options, families)
+    }
+
+    /// The file of a commit that has begun, if there is one.
+    ///
+    /// # Errors
+    /// `StoreCorrupted` for one that is damaged, `FormatVersion` for one of another version.
+    pub(super) fn read(db: &Path) -> Result<Option<Self>> {
+        let path = folder(db).join(NAME);
+        match std::fs::read(&path) {
+            Ok(bytes) => Self::decode(&bytes, &path).map(Some),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(refused("reading a commit file", &path, &e)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_file_comes_back_and_a_damaged_one_is_an_error() -> Result<()> {
+        let dir =
+            tempfile::tempdir().map_err(|e| refused("making a directory", Path::new(""), &e))?;
+        let db = dir.path();
+        assert_eq!(CommitFile::read(db)?, None);
+        let folder = make_folder(db, None)?;
+        let sst = folder.join("0-0.sst");
+        std::fs::write(&sst, b"rows").map_err(|e| refused("writing", &sst, &e))?;
+        let families = vec![FamilyFiles::of(
+            "kv:a".to_owned(),
+            std::slice::from_ref(&sst),
+        )?];
+        let file = CommitFile::new(7, families, vec![1, 2, 3]);
+        assert_eq!(CommitFile::read(db)?, None);
+        file.write(db, None)?;
+        assert_eq!(CommitFile::read(db)?.as_ref(), Some(&file));
+        assert_eq!(file.header.families[0].paths(db)?, vec![sst.clone()]);
+
+        let good = file.encode()?;
+        for n in 0..good.len() {
+            let mut bad = good.clone();
+            bad[n] ^= 4;
+            assert_eq!(
+                CommitFile::decode(&bad, db).map_err(|e| e.kind()),
+                Err(ErrorKind::StoreCorrupted)
+            );
+            assert_eq!(
+                CommitFile::decode(&good[..n], db).map_err(|e| e.kind()),
+                Err(ErrorKind::StoreCorrupted)
+            );
+        }
+        let newer = CommitFile {
+            header: Header {
+                format: 2,
+                ..file.header
+            },
+            batch: file.batch,
+        };
+        assert_eq!(
+            CommitFile::decode(&newer.encode()?, db).map_err(|e| e.kind()),
+            Err(ErrorKind::FormatVersion)
+        );
+
+        std::fs::write(&sst, b"row").map_err(|e| refused("writing", &sst, &e))?;
+        assert!(
+            newer.header.families[0]
+                .paths(db)
+                .is_err_and(|e| e.kind() == ErrorKind::StoreCorrupted)
+        );
+        remove(db, None)?;
+        assert!(
+            newer.header.families[0]
+                .paths(db)
+                .is_err_and(|e| e.kind() == ErrorKind::StoreCorrupted)
+        );
+        assert_eq!(CommitFile::read(db)?, None);
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! How a database is opened.
+
+use serde::Deserialize;
+
+use crate::metrics::MetricsLevel;
+use crate::rocks::Environment;
+
+/// What survives what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// A write-ahead log, fsynced at each commit: a committed record survives a crash of process or
+    /// machine.
+    #[default]
+    Sync,
+    /// No log of its own: after a crash the files hold *some* earlier commit, of all stores at
+    /// once, and a changelog brings the rest back (KIP-1035). A clean close loses nothing.
+    Changelog,
+}
+
+impl Durability {
+    /// The name in the metadata and in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sync => "sync",
+            Self::Changelog => "changelog",
+        }
+    }
+}
+
+/// What a record may do to the state after a failure (KIP-129).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessingGuarantee {
+    /// A record may be applied twice.
+    AtLeastOnce,
+    /// Every record is applied once: what an unclean stop left of a store without transactions is
+    /// thrown away.
+    #[default]
+    ExactlyOnce,
+}
+
+impl ProcessingGuarantee {
+    /// The name in the metadata and in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AtLeastOnce => "at_least_once",
+            Self::ExactlyOnce => "exactly_once",
+        }
+    }
+}
+
+/// Where uncommitted writes are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TransactionMechanism {
+    /// In memory, and from `uncommitted_max_bytes` on in files beside the stores.
+    #[default]
+    Auto,
+    /// In memory, however much it is (KIP-892).
+    IndexedBatch,
+    /// In files beside the stores, but for a buffer of 1 MiB (KIP-844). What fits in the buffer is
+    /// committed from there.
+    SecondaryStore,
+}
+
+/// The buffer of `SecondaryStore`, in bytes.
+const SMALL_BUFFER: usize = 1 << 20;
+
+impl TransactionMechanism {
+    /// The name in messages and in the Python package.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::IndexedBatch => "indexed_batch",
+            Self::SecondaryStore => "secondary_store",
+        }
+    }
+}
+
+/// Settings of a database.
+#[derive(Clone, Debug)]
+pub struct DatabaseOptions {
+    /// Fixed when the database is made.
+    pub durability: Durability,
+    /// May change between opens: to at-least-once always, to exactly-once only from a clean close.
+    pub guarantee: ProcessingGuarantee,
+    /// Where uncommitted writes are kept.
+    pub mechanism: TransactionMechanism,
+    /// Memory of a transaction, in bytes, at which it spills, and at which `commit_requested` turns
+    /// true; -1: never.
+    pub uncommitted_max_bytes: i64,
+    /// How much is measured.
+    pub metrics_level: MetricsLevel,
+    /// On close offsets and positions go into the text files of older layouts, and the column
+    /// families that these do not know go; the next open brings all of it back.
+    pub older_layout: bool,
+    /// RocksDB's own option strings, passed through, of the database or of column families.
+    pub rocksdb_options: Vec<(String, String)>,
+    /// For the proof crate: the file system beneath the database.
+    #[doc(hidden)]
+    pub environment: Option<Environment>,
+}
+
+impl Default for DatabaseOptions {
+    fn default() -> Self {
+        Self {
+            durability: Durability::default(),
+            guarantee: ProcessingGuarantee::default(),
+            mechanism: TransactionMechanism::default(),
+            uncommitted_max_bytes: 64 << 20,
+            metrics_level: MetricsLevel::default(),
+            older_layout: false,
+            rocksdb_options: Vec::new(),
+            environment: None,
+        }
+    }
+}
+
+impl DatabaseOptions {
+    /// Memory of a transaction at which it spills, in bytes; nothing if it never does.
+    pub(super) fn spill_at(&self) -> Option<usize> {
+        let limit = usize::try_from(self.uncommitted_max_bytes).ok();
+        match self.mechanism {
+            TransactionMechanism::Auto => limit,
+            TransactionMechanism::IndexedBatch => None,
+            TransactionMechanism::SecondaryStore => {
+                Some(limit.map_or(SMALL_BUFFER, |limit| limit.min(SMALL_BUFFER)))
+            }
+        }
+    }
+}

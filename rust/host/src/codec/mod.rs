@@ -1,0 +1,9 @@
+//! Keys and values as bytes.
+
+pub mod arrow_panics;
+pub mod column;
+pub mod evolving_row;
+pub mod float;
+pub mod ipc;
+pub mod key;
+pub mod row;

@@ -1,0 +1,3 @@
+//! A host's memory, shared by its partitions.
+
+pub mod budget;
