@@ -1,0 +1,40 @@
+"""Subjects of commits: at most 72 characters, since the commit that `.git-blame-ignore-revs` names.
+
+As a hook: `ln -s ../../scripts/checks/commit-msg .git/hooks/commit-msg`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LONGEST = 72
+
+
+def problems(subjects: list[str]) -> list[str]:
+    """The subjects that are too long."""
+    long = (subject for subject in subjects if len(subject) > LONGEST)
+    return [f"{len(subject)} characters: {subject}" for subject in long]
+
+
+def main(arguments: list[str]) -> int:
+    """Prints each subject that is too long; 1 if there is any. A file's name: only its message."""
+    if arguments:
+        subjects = Path(arguments[0]).read_text().splitlines()[:1]
+    else:
+        lines = (ROOT / ".git-blame-ignore-revs").read_text().splitlines()
+        first = next(line for line in lines if line and not line.startswith("#"))
+        command = ["git", "log", "--no-merges", "--format=%s", f"{first}.."]
+        listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+        subjects = listed.stdout.splitlines()
+    found = problems(subjects)
+    print(*found, sep="\n")
+    if found:
+        print("The why goes into the body. A hook: see scripts/checks/subjects.py")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,98 @@
+"""Words that ARCHITECTURE.md's glossary replaced: in identifiers, file names, headings, comments.
+
+In prose a reader judges; here only the words that are never right are found.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from pathlib import Path
+
+from rust_source import Crate
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# As a part of an identifier, of a file's name or of a heading.
+NAMES = {
+    *("shelf", "gate", "tally", "aside", "careless", "mishap", "reached", "kept"),
+    *("told", "hear", "heard", "doubt", "torn", "whoever"),
+}
+# Anywhere in a comment, a docstring, a message or a page.
+PROSE = re.compile(r"\b(whoever|whosever|nobody|somebody|lest|whatever it is)\b", re.IGNORECASE)
+
+
+def parts(identifier: str) -> set[str]:
+    """The words of an identifier or of a file's name."""
+    return {part.lower() for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", identifier)}
+
+
+def in_name(path: str) -> list[str]:
+    """What a file's name has."""
+    return [f"{path}: the name has {word!r}" for word in sorted(parts(Path(path).stem) & NAMES)]
+
+
+def in_identifiers(path: str, identifiers: dict[str, int]) -> list[str]:
+    """What identifiers have."""
+    return [
+        f"{path}:{line}: {identifier} has {word!r}"
+        for identifier, line in identifiers.items()
+        for word in sorted(parts(identifier) & NAMES)
+    ]
+
+
+def in_prose(path: str, text: str) -> list[str]:
+    """What lines of text have."""
+    return [
+        f"{path}:{number}: {match.group(0)!r}"
+        for number, line in enumerate(text.splitlines(), start=1)
+        for match in PROSE.finditer(line)
+    ]
+
+
+def in_headings(path: str, text: str) -> list[str]:
+    """What a page's headings have."""
+    return [
+        f"{path}:{number}: the heading has {word!r}"
+        for number, line in enumerate(text.splitlines(), start=1)
+        if re.match(r"#+ ", line)
+        for word in sorted(parts(line) & NAMES)
+    ]
+
+
+def python_identifiers(text: str) -> dict[str, int]:
+    """The names in a Python file, with their first lines."""
+    found: dict[str, int] = {}
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.NAME:
+            found.setdefault(token.string, token.start[0])
+    return found
+
+
+def main() -> int:
+    """Prints each place; 1 if there is any."""
+    command = ["git", "ls-files", "*.rs", "*.py", "*.pyi", "*.md"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    # The changelog says what things were called; this file and its test name the words.
+    left_out = {"CHANGELOG.md", "scripts/checks/words.py", "tests/checks/test_checks.py"}
+    files = [f for f in listed.stdout.splitlines() if f not in left_out and (ROOT / f).exists()]
+    found: list[str] = []
+    for file in files:
+        text = (ROOT / file).read_text()
+        found += in_name(file) + in_prose(file, text)
+        if file.endswith(".md"):
+            found += in_headings(file, text)
+        elif not file.endswith(".rs"):
+            found += in_identifiers(file, python_identifiers(text))
+    for source in sorted((ROOT / "rust").glob("*/src")):
+        for module in Crate(source).modules.values():
+            found += in_identifiers(str(module.path.relative_to(ROOT)), module.identifiers)
+    print(*found, sep="\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
