@@ -1,0 +1,74 @@
+# Long tests and benchmarks, included by the Makefile. `make ci-full` runs all tests.
+
+ROUNDS ?= 10
+N ?= 1000
+SEED ?=
+SOAK_MINUTES ?= 30
+EXAMPLES ?= 20
+# The whole workspace: with other features cargo would compile RocksDB again.
+PROOF := cargo test --release --locked --workspace
+
+.PHONY: ci-full crash crash-demo cluster survive soak schedules proof s3 oracles bench bench-spark bench-peers bench-full
+
+crash-demo cluster survive soak s3 oracles: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+
+##@ Long tests (all but the soak: make ci-full)
+
+ci-full: ci ## CI, then all long tests, two at a time
+	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target survive proof cluster crash-demo s3 oracles bench-spark
+
+# Three at a time, the longest first: they wait for the disk half of the time. They have no deadlines, so
+# they give way to Spark's tests, which have.
+proof: export CRASH_KILLS = 1000
+proof: export POWER_LOSSES = 2000
+proof: export DAMAGE_PLACES = 1000
+proof: export DISK_ERRORS = 1000
+proof: export FAILPOINT_ROUNDS = 10
+proof: export FUZZ_TIMES = 20
+proof: export EPOCHS = 10000
+proof: setup ## kills, losses of power, damage, disk errors, schedules: 10 to 20 times as many as in CI
+	@$(ENV) $(PROOF) --no-run
+	@$(ENV) printf '%s\n' failpoints damage kill disk_errors power_loss 'session bounded' decoders threads \
+	  | xargs -P 3 -I {} nice bash -c '$(PROOF) --test {}'
+	@$(ENV) SCHEDULES=20000 nice $(PROOF) --features holdfast-proof/shuttle --test schedules
+
+crash: setup ## N=1000 kills of the stores; a stopped run resumes, SEED= repeats one database
+	@$(ENV) CRASH_KILLS=$(N) CRASH_SEED=$(SEED) CRASH_PROGRESS=$$CARGO_TARGET_DIR/crash-progress $(PROOF) --test kill
+
+schedules: setup ## the publish protocol under shuttle, in SCHEDULES=2000 orders of the threads
+	@$(ENV) $(PROOF) --features holdfast-proof/shuttle --test schedules
+
+survive: build ## what a query on Spark survives, a transaction of 1 GiB, PySpark 4.0
+	@$(ENV) pytest -m survive --timeout 1200 tests $(ARGS)
+	@$(ENV) scripts/pyspark-versions 4.0
+
+cluster: build ## standalone clusters of several executors, parts of which are killed
+	@$(ENV) pytest -m cluster tests
+
+crash-demo: build ## tests that kill Spark, and the demo killed ROUNDS=10 times
+	@$(ENV) pytest -m crash tests
+	@$(ENV) for seed in $$(seq 1 $(ROUNDS)); do python examples/ecb_orders.py --kill --seed $$seed $(ARGS) | tail -n 1; done
+
+soak: build ## SOAK_MINUTES=30 of all faults on a standalone cluster; SEED= repeats one
+	@$(ENV) python tests/spark/soak.py --minutes $(SOAK_MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+s3: build ## roots and queries on an S3 server (needs go and Maven); ARGS=tests/... selects
+	@$(ENV) scripts/s3 $(PROOF) --test root --test session
+	@$(ENV) scripts/s3 pytest -m "" --timeout 1200 $(or $(ARGS),$(addprefix tests/spark/,test_epochs.py test_survive.py test_cluster.py))
+
+oracles: build ## EXAMPLES=20 random streams an operator, against polars and the static frame
+	@$(ENV) HOLDFAST_EXAMPLES=$(EXAMPLES) pytest --timeout 0 tests/spark/test_oracles.py tests/spark/test_aggregate_drawn.py
+
+##@ Benchmarks (on a quiet machine)
+
+bench: build ## our own rows of benches/RESULTS.md
+	@$(ENV) python benches/report.py $(ARGS)
+
+bench-peers: build ## the rows against other stores (needs Maven)
+	@$(ENV) python benches/report.py --peers $(ARGS)
+
+bench-full: export HOLDFAST_BENCH_FULL = 1
+bench-full: bench bench-peers ## both, with those that take hours
+
+bench-spark: build ## that the benches on Spark run: small inputs, nothing is written
+	@$(ENV) python benches/report.py --quick --only spark --output /dev/null
