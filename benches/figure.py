@@ -27,7 +27,7 @@ class Figure:
     note: str = ""
 
     @property
-    def reached(self) -> bool | None:
+    def is_met(self) -> bool | None:
         """Whether the ratio is where it should be; None if there is nothing to say."""
         sign, _, number = self.reach.partition(" ")
         if self.ratio is None or sign not in ("<=", ">=", "<"):

@@ -70,7 +70,7 @@ def rust_figures(*, quick: bool) -> list[Figure]:
     return [Figure(**json.loads(line)) for line in lines]
 
 
-def kept_peers(file: Path) -> str:
+def peer_rows(file: Path) -> str:
     """The peers' part of an earlier report."""
     text = file.read_text() if file.exists() else ""
     start = text.find(PEERS)
@@ -126,7 +126,7 @@ def table(figures: list[Figure]) -> list[str]:
     """The figures as Markdown."""
     marks = {True: "yes", False: "**no**", None: ""}
     lines = [
-        "| measured | against | ratio | of | reach | reached | detail |",
+        "| measured | against | ratio | of | goal | met | detail |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for figure in figures:
@@ -137,7 +137,7 @@ def table(figures: list[Figure]) -> list[str]:
             ratio,
             figure.unit,
             figure.reach,
-            marks[figure.reached],
+            marks[figure.is_met],
             figure.note,
         ]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
@@ -220,7 +220,7 @@ def main() -> int:
     else:
         if options.only in "python/test_stores":
             lines += calls()
-        report = "\n".join(["# Results", "", *lines]) + "\n" + kept_peers(options.output)
+        report = "\n".join(["# Results", "", *lines]) + "\n" + peer_rows(options.output)
     options.output.write_text(report.rstrip("\n") + "\n")
     print(f"bench: written to {options.output}")
     return 1 if failed else 0

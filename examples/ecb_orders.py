@@ -159,14 +159,14 @@ def drive(folders: Folders, *, stop_after: int) -> None:
         .start()
     )
     print(json.dumps({"spark_seconds": time.time() - began}), flush=True)
-    told = -1
-    while told < stop_after:
+    reported = -1
+    while reported < stop_after:
         ended = not query.isActive  # before its progress is read, so that none is missed
         for progress in query.recentProgress:
             # A micro-batch that the sink had before a kill is not computed again, and has no rows.
-            if progress["batchId"] > told and "holdfast:rates" in progress["observedMetrics"]:
-                told = progress["batchId"]
-                report = {"batch": told, "millis": progress["durationMs"], **_rows(progress)}
+            if progress["batchId"] > reported and "holdfast:rates" in progress["observedMetrics"]:
+                reported = progress["batchId"]
+                report = {"batch": reported, "millis": progress["durationMs"], **_rows(progress)}
                 print(json.dumps(report), flush=True)
         if ended:
             query.awaitTermination()  # raises what ended it
@@ -326,7 +326,7 @@ class Driver:
         how many.
         """
         dead: set[int] = set()
-        # Again, until nobody is left who was started meanwhile.
+        # Repeat until no process is left that was started meanwhile.
         while alive := family({self.process.pid} | dead) - dead:
             for pid in alive:
                 try:
@@ -492,7 +492,7 @@ def demo(folders: Folders, options: argparse.Namespace) -> int:
 
 
 class Killer:
-    """Somebody who kills the driver within a micro-batch, or as soon as a file is there."""
+    """Kills the driver within a micro-batch, or as soon as a file exists."""
 
     def __init__(self, folders: Folders, seed: int, moment: str | None) -> None:
         self.base = folders.base

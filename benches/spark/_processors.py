@@ -19,7 +19,7 @@ class CountRows(StatefulProcessor):
     """For `transformWithState`."""
 
     def init(self, handle: Any) -> None:
-        self._kept = handle.getValueState("kept", STATE)
+        self._state = handle.getValueState("latest", STATE)
 
     def handleInputRows(  # noqa: N802
         self,
@@ -27,14 +27,14 @@ class CountRows(StatefulProcessor):
         rows: Iterator[Row],
         timerValues: Any,  # noqa: N803
     ) -> Iterator[Row]:
-        kept = self._kept.get()
-        count, at, newest = (0, None, None) if kept is None else kept
+        stored = self._state.get()
+        count, at, newest = (0, None, None) if stored is None else stored
         for row in rows:
             count += 1
-            # What is kept comes back with a zone, what comes in has none.
+            # Stored times come back with a zone, incoming ones have none.
             if at is None or row.t.replace(tzinfo=None) >= at.replace(tzinfo=None):
                 at, newest = row.t, row.x
-        self._kept.update((count, at, newest))
+        self._state.update((count, at, newest))
         yield Row(k=key[0], rows=count, newest=newest)
 
     def close(self) -> None:
@@ -45,7 +45,7 @@ class CountTables(StatefulProcessor):
     """For `transformWithStateInPandas`."""
 
     def init(self, handle: Any) -> None:
-        self._kept = handle.getValueState("kept", STATE)
+        self._state = handle.getValueState("latest", STATE)
 
     def handleInputRows(  # noqa: N802
         self,
@@ -53,11 +53,11 @@ class CountTables(StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
-        kept = self._kept.get()
-        count, at, newest = (0, None, None) if kept is None else kept
+        stored = self._state.get()
+        count, at, newest = (0, None, None) if stored is None else stored
         for table in rows:
             count, at, newest = _add(table, count, at, newest)
-        self._kept.update((count, at, newest))
+        self._state.update((count, at, newest))
         yield pd.DataFrame({"k": [key[0]], "rows": [count], "newest": [newest]})
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ def count_groups(key: Any, tables: Iterator[pd.DataFrame], state: Any) -> Iterat
 def _add(table: pd.DataFrame, count: int, at: Any, newest: Any) -> tuple[int, Any, Any]:
     last = table["t"].idxmax()
     time = table["t"][last].to_pydatetime()
-    # What is kept comes back with a zone or without, as the API has it; all are UTC.
+    # Stored times come back with or without a zone, by API; all are UTC.
     if at is None or time.replace(tzinfo=None) >= at.replace(tzinfo=None):
         at, newest = time, int(table["x"][last])
     return count + len(table), at, newest

@@ -65,7 +65,7 @@ def figures(*, quick: bool) -> list[Figure]:
     def share(a: list[float], b: list[float]) -> float:
         return middle([x / y for x, y in zip(a, b, strict=True)])
 
-    def told(versions: int) -> str:
+    def described(versions: int) -> str:
         return (
             f"{versions:,} versions: {middle(ours[versions]):.0f} ms against "
             f"{middle(theirs[versions]):.0f}"
@@ -78,7 +78,7 @@ def figures(*, quick: bool) -> list[Figure]:
             share(theirs[many], ours[many]),
             ">= 10",
             "throughput",
-            f"{told(many)}; {told(few)}; {len(ours[many])} turns",
+            f"{described(many)}; {described(few)}; {len(ours[many])} turns",
         ),
         Figure(
             f"{what}, {many:,} versions",
