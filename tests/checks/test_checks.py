@@ -1,5 +1,6 @@
 """Each check of `make lint` fails where its rule is broken, and only there."""
 
+import places
 import pytest
 import rust_arrows
 import rust_nouns
@@ -150,3 +151,13 @@ def test_the_old_voice_in_prose_fails(word):
 
 def test_identifiers_are_read_from_code_only():
     assert words.python_identifiers('x = "shelf"  # gate\n') == {"x": 1}
+
+
+@pytest.mark.parametrize("text", ["see `gone.rs`", "see `src/late.rs`", "[page](docs/gone.md)"])
+def test_a_file_that_is_not_there_fails(text):
+    assert len(places.problems("a.md", text, {"rust/core/late.rs", "docs/page.md"})) == 1
+
+
+@pytest.mark.parametrize("text", ["see `late.rs`", "`core/late.rs`", "[page](../docs/page.md#top)"])
+def test_a_file_is_found_by_the_end_of_its_path(text):
+    assert places.problems("a.md", text, {"rust/core/late.rs", "docs/page.md"}) == []

@@ -1,0 +1,44 @@
+"""Files that pages and comments name are there: `open.rs`, `docs/design/spill.md`, `tests/spark`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# In backticks, or as a link's target; a name alone or with the end of its path.
+NAMED = re.compile(r"`([\w./+-]*\w\.(?:rs|pyi?|md))`|\]\(([\w./-]+\.md)(?:#[\w-]+)?\)")
+
+
+def problems(page: str, text: str, files: set[str]) -> list[str]:
+    """The files that a text names and that are not there, a line each."""
+    found = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        for match in NAMED.finditer(line):
+            name = match.group(1) or match.group(2)
+            parts = [part for part in name.split("/") if part not in {".", ".."}]
+            ending = "/".join(parts)
+            if ending not in files and not any(file.endswith(f"/{ending}") for file in files):
+                found.append(f"{page}:{number}: there is no {name}")
+    return found
+
+
+def main() -> int:
+    """Prints each name without a file; 1 if there is any."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    files = {file for file in listed.stdout.splitlines() if (ROOT / file).exists()}
+    # The changelog names what was there; the test of this check names what is not.
+    left_out = {"CHANGELOG.md", "tests/checks/test_checks.py"}
+    found: list[str] = []
+    for file in sorted(files - left_out):
+        if file.endswith((".md", ".rs", ".py", ".pyi")):
+            found += problems(file, (ROOT / file).read_text(), files)
+    print(*found, sep="\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
