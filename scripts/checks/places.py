@@ -1,4 +1,4 @@
-"""Files that pages and comments name are there: `open.rs`, `docs/design/spill.md`, `tests/spark`."""
+"""Files that pages and comments name exist: `open.rs`, `docs/design/spill.md`."""
 
 from __future__ import annotations
 
