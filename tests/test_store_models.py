@@ -83,9 +83,9 @@ class StoreMachine(RuleBasedStateMachine):
     @initialize(limit=LIMITS)
     def begin(self, limit: int) -> None:
         self.limit = limit
-        self.db = self.open()
+        self.db = self.open_database()
 
-    def open(self) -> hf.Database:
+    def open_database(self) -> hf.Database:
         return hf.open(self.directory / "db", [self.builder], uncommitted_max_bytes=self.limit)
 
     def teardown(self) -> None:
@@ -131,7 +131,7 @@ class StoreMachine(RuleBasedStateMachine):
     def reopen(self) -> None:
         self.scans.clear()
         self.db.close()
-        self.db = self.open()
+        self.db = self.open_database()
         self.back()
 
     @rule()
@@ -141,7 +141,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.scans.clear()
         del self.db
         gc.collect()
-        self.db = self.open()
+        self.db = self.open_database()
         self.back()
 
     def back(self) -> None:
