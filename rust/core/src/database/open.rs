@@ -13,9 +13,7 @@ use super::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{MetricsLevel, StoreCounts};
 use crate::position::Position;
-use crate::rocks::{
-    Bounds, Cursor, Environment, Family, FamilyKind, FamilySpec, RocksDb, RocksOptions, Snapshot,
-};
+use crate::rocks::{Cursor, Environment, Family, RocksDb, RocksOptions, Snapshot};
 use crate::store::key_value::KeyValueStore;
 use crate::store::session::SessionStore;
 use crate::store::timestamped::TimestampedKeyValueStore;
@@ -24,6 +22,7 @@ use crate::store::window::WindowStore;
 use crate::store::windowed::Rows;
 use crate::store::{StoreKind, StoreSpec};
 use crate::sync::{Mutex, RwLock};
+use crate::table::{Bounds, FamilyKind, FamilySpec};
 use crate::transaction::{Base, Batch, MemoryTable, Place, Spiller, StoreState, Table, Target};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

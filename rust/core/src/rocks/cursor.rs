@@ -1,10 +1,11 @@
 //! A position in a family, in key order.
 
 use super::failure::failure;
-use super::family::{Family, FamilyKind};
+use super::family::Family;
 use super::snapshot::Snapshot;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{self, Mutex};
+use crate::table::{Bounds, FamilyKind};
 use rust_rocksdb::{AsColumnFamilyRef, DB, DBRawIteratorWithThreadMode, ReadOptions};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -98,18 +99,6 @@ impl RawIterator {
 
 /// Where an iterator lives, so that closing the database can take it away.
 pub(super) type Slot = Mutex<Option<RawIterator>>;
-
-/// The part of a family that a cursor may enter.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bounds {
-    /// First key, inclusive; `None` is open.
-    pub lower: Option<Vec<u8>>,
-    /// End, exclusive; `None` is open.
-    pub upper: Option<Vec<u8>>,
-    /// Each seek stays within the key part that it starts in, and the files' prefix filters are
-    /// asked first (versions only).
-    pub within_key: bool,
-}
 
 /// An iterator over a family as of a snapshot; it may be kept and handed on, and ends with its
 /// database.

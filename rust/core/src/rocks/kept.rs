@@ -8,10 +8,10 @@
 
 use super::commit_number;
 use super::failure::failure;
-use super::family::{FamilyKind, FamilySpec};
 use super::rocks_db::RocksDb;
 use crate::error::Result;
 use crate::failpoint::Failpoint;
+use crate::table::{FamilyKind, FamilySpec};
 use rust_rocksdb::{IteratorMode, WriteBatch, WriteOptions};
 
 /// What the keys of such rows begin with.

@@ -2,10 +2,10 @@
 //! or without its log.
 
 use super::commit_number;
-use super::family::{FamilyKind, FamilySpec};
 use super::kept::kept_key;
 use super::log_gap::NoReplay;
 use super::options::{RocksOptions, family_options, rocks_options};
+use crate::table::{FamilyKind, FamilySpec};
 use rust_rocksdb::{ColumnFamilyDescriptor, DB, DBRecoveryMode, Error, IteratorMode, Options};
 use std::fmt;
 use std::path::Path;

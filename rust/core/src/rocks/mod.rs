@@ -29,16 +29,15 @@ mod sorted_files;
 mod statistics;
 
 pub use batch::Batch;
+pub use cursor::Cursor;
 pub(crate) use cursor::RawIterator;
-pub use cursor::{Bounds, Cursor};
 #[doc(hidden)]
 pub use environment::Environment;
 pub(crate) use environment::sync_path;
-pub use family::{Family, FamilyKind, FamilySpec};
+pub use family::Family;
 pub(crate) use kept::{KEPT, kept_key};
 pub(crate) use missing::put_back;
 pub use options::RocksOptions;
-pub(crate) use options::TIME_BYTES;
 pub(crate) use rewrite::Rewritten;
 pub use rocks_db::RocksDb;
 pub use shared::{SharedMemory, configure_shared_memory, shared_memory};

@@ -3,12 +3,12 @@
 //! other projects.
 
 use super::environment::Environment;
-use super::family::{FamilyKind, FamilySpec};
 use super::shared::with_shared;
 use crate::error::{Error, ErrorKind, Result};
 use crate::failpoint::Failpoint;
 use crate::store::versioned::{Ends, ExpiryFilter, Horizon};
 use crate::store::windowed;
+use crate::table::{FamilyKind, FamilySpec, TIME_BYTES};
 use rust_rocksdb::{
     BlockBasedOptions, DBCompactionStyle, DBCompressionType, DBRecoveryMode, DataBlockIndexType,
     Options, SliceTransform, UniversalCompactOptions,
@@ -36,9 +36,6 @@ pub struct RocksOptions {
 
 /// Sorted files of one temporary family that wait to be merged; a read asks the filters of each.
 const TEMPORARY_FILES: i32 = 32;
-
-/// Bytes of the time part at the end of every key of a `versions` family.
-pub(crate) const TIME_BYTES: usize = 8;
 
 /// What answers, snapshots or durability rest on.
 const OURS: [&str; 17] = [

@@ -11,7 +11,7 @@ use super::commit_number::{self, CommitNumber};
 use super::cursor::Slot;
 use super::environment;
 use super::failure::failure;
-use super::family::{Family, FamilyKind, FamilySpec, Handle};
+use super::family::{Family, Handle};
 use super::last_commit;
 use super::log_gap::Watch;
 use super::log_record;
@@ -21,6 +21,7 @@ use super::statistics::Statistics;
 use crate::error::{Error, ErrorKind, Result};
 use crate::failpoint::Failpoint;
 use crate::sync::{self, Mutex, RwLock, RwLockReadGuard};
+use crate::table::{FamilyKind, FamilySpec};
 use rust_rocksdb::{
     AsColumnFamilyRef, ColumnFamilyDescriptor, DB, FlushOptions, Options, ReadOptions, ReadTier,
     WriteBatch, WriteOptions,

@@ -5,11 +5,12 @@
 //! (`layout.md` section 1), and the memory of one block.
 
 use super::failure::failure;
-use super::family::{Family, FamilySpec};
+use super::family::Family;
 use super::options::{family_options, rocks_options};
 use super::rocks_db::RocksDb;
 use super::snapshot::Snapshot;
 use crate::error::{Error, ErrorKind, Result};
+use crate::table::FamilySpec;
 use rust_rocksdb::{IngestExternalFileOptions, Options, ReadOptions, SstFileWriter};
 use std::path::{Path, PathBuf};
 
