@@ -84,7 +84,7 @@ impl Database {
         );
         CommitFile::new(id, families, batch.finish().to_vec())
             .write(self.path(), self.options.environment.as_ref())?;
-        self.rocks.has_begun(id);
+        self.rocks.note_commit_file(id);
         Failpoint::AfterCommitFile.reached()
     }
 
