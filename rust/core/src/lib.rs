@@ -42,6 +42,7 @@ pub mod rocks;
 pub mod serde;
 pub mod store;
 mod sync;
+pub mod table;
 mod time;
 pub mod transaction;
 

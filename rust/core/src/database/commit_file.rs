@@ -10,7 +10,7 @@
 //! is whole, or damaged.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::rocks::{Environment, RocksOptions, put_back, refused, sync_path};
+use crate::rocks::{Environment, RocksOptions, io_failure, put_back, sync_path};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
@@ -56,7 +56,7 @@ impl FamilyFiles {
     pub(super) fn of(family: String, paths: &[PathBuf]) -> Result<Self> {
         let entry = |path: &PathBuf| {
             let bytes = std::fs::metadata(path)
-                .map_err(|e| refused("looking at a sorted file", path, &e))?
+                .map_err(|e| io_failure("looking at a sorted file", path, &e))?
                 .len();
             Ok((
                 path.file_name()
@@ -107,7 +107,7 @@ pub(super) fn make_folder(db: &Path, environment: Option<&Environment>) -> Resul
     remove(db, environment)?;
     let folder = folder(db);
     let made = std::fs::create_dir(&folder).and_then(|()| sync_path(db, environment));
-    made.map_err(|e| refused("making room for a commit", &folder, &e))?;
+    made.map_err(|e| io_failure("making room for a commit", &folder, &e))?;
     Ok(folder)
 }
 
@@ -124,7 +124,7 @@ pub(super) fn remove(db: &Path, environment: Option<&Environment>) -> Result<()>
         }
         std::fs::remove_dir_all(&folder)
     };
-    remove().map_err(|e| refused("removing a commit's files", &folder, &e))
+    remove().map_err(|e| io_failure("removing a commit's files", &folder, &e))
 }
 
 impl CommitFile {
@@ -197,7 +197,7 @@ impl CommitFile {
             std::fs::rename(draft, folder.join(NAME))?;
             sync_path(&folder, environment)
         };
-        write().map_err(|e| refused("writing a commit file", &folder, &e))
+        write().map_err(|e| io_failure("writing a commit file", &folder, &e))
     }
 
     /// Gives a closed database back what it has lost of the commit's files (`rocks/missing.rs`).
@@ -220,7 +220,7 @@ impl CommitFile {
         match std::fs::read(&path) {
             Ok(bytes) => Self::decode(&bytes, &path).map(Some),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(refused("reading a commit file", &path, &e)),
+            Err(e) => Err(io_failure("reading a commit file", &path, &e)),
         }
     }
 }
@@ -232,12 +232,12 @@ mod tests {
     #[test]
     fn a_commit_file_comes_back_and_a_damaged_one_is_an_error() -> Result<()> {
         let dir =
-            tempfile::tempdir().map_err(|e| refused("making a directory", Path::new(""), &e))?;
+            tempfile::tempdir().map_err(|e| io_failure("making a directory", Path::new(""), &e))?;
         let db = dir.path();
         assert_eq!(CommitFile::read(db)?, None);
         let folder = make_folder(db, None)?;
         let sst = folder.join("0-0.sst");
-        std::fs::write(&sst, b"rows").map_err(|e| refused("writing", &sst, &e))?;
+        std::fs::write(&sst, b"rows").map_err(|e| io_failure("writing", &sst, &e))?;
         let families = vec![FamilyFiles::of(
             "kv:a".to_owned(),
             std::slice::from_ref(&sst),
@@ -273,7 +273,7 @@ mod tests {
             Err(ErrorKind::FormatVersion)
         );
 
-        std::fs::write(&sst, b"row").map_err(|e| refused("writing", &sst, &e))?;
+        std::fs::write(&sst, b"row").map_err(|e| io_failure("writing", &sst, &e))?;
         assert!(
             newer.header.families[0]
                 .paths(db)

@@ -304,27 +304,27 @@ impl Database {
         let rates = [
             (
                 "bytes-written",
-                so_far.bytes_written,
+                so_far.io.bytes_written,
                 "Bytes written by commits",
             ),
             (
                 "bytes-read",
-                so_far.bytes_read,
+                so_far.io.bytes_read,
                 "Bytes of keys and values read from memtables, cache and files",
             ),
             (
                 "memtable-bytes-flushed",
-                so_far.flushed_bytes,
+                so_far.io.flushed_bytes,
                 "Bytes written to files by flushes",
             ),
             (
                 "bytes-written-compaction",
-                so_far.compaction_bytes_written,
+                so_far.io.compaction_bytes_written,
                 "Bytes written by compactions",
             ),
             (
                 "bytes-read-compaction",
-                so_far.compaction_bytes_read,
+                so_far.io.compaction_bytes_read,
                 "Bytes read by compactions",
             ),
         ];
@@ -381,7 +381,7 @@ impl Database {
             (Job::Compaction, "compaction-time", "a compaction"),
         ];
         for (job, name, what) in jobs {
-            let times = self.rocks.times(job).unwrap_or_default();
+            let times = self.rocks.job_times(job).unwrap_or_default();
             sheet.push(
                 format!("{name}-avg"),
                 times.mean / 1e6,
@@ -390,7 +390,7 @@ impl Database {
             );
             sheet.push(
                 format!("{name}-max"),
-                times.most / 1e6,
+                times.longest / 1e6,
                 "seconds",
                 format!("Longest time of {what} since the database was opened"),
             );
@@ -398,7 +398,7 @@ impl Database {
                 let shortest = format!("Shortest time of {what} since the database was opened");
                 sheet.push(
                     format!("{name}-min"),
-                    times.least / 1e6,
+                    times.shortest / 1e6,
                     "seconds",
                     shortest,
                 );
@@ -446,11 +446,11 @@ fn totals(tickers: &Tickers) -> [u64; 14] {
     let [memtable, data, index, filter] =
         pairs.map(|HitsAndMisses { hits, misses }| [hits, misses]);
     [
-        tickers.bytes_written,
-        tickers.bytes_read,
-        tickers.flushed_bytes,
-        tickers.compaction_bytes_written,
-        tickers.compaction_bytes_read,
+        tickers.io.bytes_written,
+        tickers.io.bytes_read,
+        tickers.io.flushed_bytes,
+        tickers.io.compaction_bytes_written,
+        tickers.io.compaction_bytes_read,
         tickers.stall_micros,
         memtable[0],
         memtable[1],

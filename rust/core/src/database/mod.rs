@@ -14,6 +14,7 @@ mod open;
 mod open_transaction;
 mod options;
 mod reclaim;
+mod row_expiry;
 mod serdes;
 mod spilled;
 mod store;

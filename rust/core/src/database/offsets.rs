@@ -12,7 +12,8 @@
 use super::Database;
 use crate::error::{Error, ErrorKind, Result};
 use crate::offset::{Offset, OffsetChange, TopicPartition};
-use crate::rocks::{Bounds, Cursor, Family, FamilyKind, Snapshot};
+use crate::rocks::{Cursor, Family, Snapshot};
+use crate::table::{Bounds, FamilyKind};
 use crate::transaction::Batch;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -13,9 +13,10 @@ use crate::error::Result;
 use crate::failpoint::Failpoint;
 use crate::offset::{Offset, TopicPartition};
 use crate::position::Position;
-use crate::rocks::{Bounds, Cursor, Family, FamilyKind, KEPT, RocksDb, Snapshot, kept_key};
+use crate::rocks::{Cursor, Family, OLDER_LAYOUT_PREFIX, RocksDb, Snapshot, older_layout_key};
 use crate::store::StoreSpec;
 use crate::store::key_value::with_prefix;
+use crate::table::{Bounds, FamilyKind};
 use crate::transaction::Batch;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -73,7 +74,7 @@ pub(super) fn move_in(
     let files = Files::read(rocks.path(), stores)?;
     let snapshot = rocks.snapshot()?;
     let default = rocks.default_family()?;
-    let kept = rows(&snapshot, default, &with_prefix(KEPT, None))?;
+    let kept = rows(&snapshot, default, &with_prefix(OLDER_LAYOUT_PREFIX, None))?;
     if files.paths.is_empty() && kept.is_empty() {
         return Ok(());
     }
@@ -95,7 +96,7 @@ pub(super) fn move_in(
         for (key, value) in of_family(&kept, "metadata") {
             batch.push(metadata.id, key, Some(value));
         }
-        let written = match kept.get(&kept_key("file", CHECKPOINT.as_bytes())) {
+        let written = match kept.get(&older_layout_key("file", CHECKPOINT.as_bytes())) {
             Some(text) => text_file::parse(&String::from_utf8_lossy(text))?,
             None => Offsets::new(),
         };
@@ -183,7 +184,7 @@ fn rows(snapshot: &Arc<Snapshot>, family: Family, bounds: &Bounds) -> Result<Row
 
 /// The rows of a family among those that were kept.
 fn of_family<'a>(kept: &'a Rows, family: &str) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-    let prefix = kept_key(family, b"");
+    let prefix = older_layout_key(family, b"");
     kept.iter().filter_map(move |(key, value)| {
         Some((key.strip_prefix(prefix.as_slice())?, value.as_slice()))
     })
@@ -223,6 +224,6 @@ impl Database {
             .into_iter()
             .map(|(name, offsets)| (name, text_file::text(&offsets)))
             .collect();
-        self.rocks.keep_rows(&texts)
+        self.rocks.copy_own_rows(&texts)
     }
 }

@@ -4,6 +4,7 @@ use super::commit_file::CommitFile;
 use super::marker::{self, Marker};
 use super::metadata::{self, DURABILITY_KEY, FORMAT, FORMAT_KEY};
 use super::open_transaction::Open;
+use super::row_expiry::RowExpiry;
 use super::spilled;
 use super::uncommitted::Uncommitted;
 use super::{
@@ -13,9 +14,7 @@ use super::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{MetricsLevel, StoreCounts};
 use crate::position::Position;
-use crate::rocks::{
-    Bounds, Cursor, Environment, Family, FamilyKind, FamilySpec, RocksDb, RocksOptions, Snapshot,
-};
+use crate::rocks::{Cursor, Environment, Family, FilterSetup, RocksDb, RocksOptions, Snapshot};
 use crate::store::key_value::KeyValueStore;
 use crate::store::session::SessionStore;
 use crate::store::timestamped::TimestampedKeyValueStore;
@@ -24,6 +23,7 @@ use crate::store::window::WindowStore;
 use crate::store::windowed::Rows;
 use crate::store::{StoreKind, StoreSpec};
 use crate::sync::{Mutex, RwLock};
+use crate::table::{Bounds, FamilyKind, FamilySpec};
 use crate::transaction::{Base, Batch, MemoryTable, Place, Spiller, StoreState, Table, Target};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -292,9 +292,14 @@ impl Opening {
             sync: options.durability == Durability::Sync,
             statistics: options.metrics_level >= MetricsLevel::Debug,
             extra: options.rocksdb_options.clone(),
-            horizons: horizons.clone(),
+            row_filters: horizons
+                .iter()
+                .map(|(store, horizon)| {
+                    (store.clone(), FilterSetup::new(RowExpiry(horizon.clone())))
+                })
+                .collect(),
             environment: options.environment.clone(),
-            begun: begun.map(|file| file.header.id),
+            commit_file: begun.map(|file| file.header.id),
             temporary: false,
         };
         if let Some(file) = begun {

@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 use crate::failpoint::Failpoint;
 use crate::offset::{Offset, TopicPartition};
 use crate::position::Position;
-use crate::rocks::{Environment, Family, FamilySpec, RocksDb, SortedFiles};
+use crate::rocks::{Environment, Family, RocksDb, SortedFiles};
+use crate::table::FamilySpec;
 use crate::transaction::{Batch, MemoryTable, Place, SpilledRows, Spiller, StoreState};
 use std::path::Path;
 use std::sync::Arc;
@@ -83,7 +84,7 @@ impl Database {
         );
         CommitFile::new(id, families, batch.finish().to_vec())
             .write(self.path(), self.options.environment.as_ref())?;
-        self.rocks.has_begun(id);
+        self.rocks.note_commit_file(id);
         Failpoint::AfterCommitFile.reached()
     }
 

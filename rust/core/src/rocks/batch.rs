@@ -1,5 +1,5 @@
-//! RocksDB's write batch format: a header, then records. Staged records are kept in it, so that a
-//! commit copies bytes and encodes nothing (`layout.md` section 2).
+//! RocksDB's write batch format: a header, then records. Staged records are stored in it, so that a
+//! commit copies bytes and encodes nothing (`docs/design/layout.md`).
 //!
 //! ```text
 //! header: sequence u64 (0) | count u32            little-endian
@@ -23,7 +23,7 @@ fn push_varint(out: &mut Vec<u8>, mut n: u32) {
     out.push(n as u8);
 }
 
-/// The number at the start of `bytes` and how many bytes it takes.
+/// Returns the number at the start of `bytes` and its length in bytes.
 pub(crate) fn read_varint(bytes: &[u8]) -> (u32, usize) {
     let mut n = 0u32;
     for (i, byte) in bytes.iter().take(5).enumerate() {
@@ -35,8 +35,7 @@ pub(crate) fn read_varint(bytes: &[u8]) -> (u32, usize) {
     (n, bytes.len().min(5))
 }
 
-/// Appends a put (or, for `None`, a delete); returns where the key starts, counted from the
-/// record's start.
+/// Appends a put (or, for `None`, a delete); returns the offset of the key in the record.
 #[inline]
 pub(crate) fn push_record(
     out: &mut Vec<u8>,
@@ -71,7 +70,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// An empty batch with room for so many bytes.
+    /// An empty batch with room for this many bytes.
     pub fn with_capacity(bytes: usize) -> Self {
         let mut batch = Vec::with_capacity(bytes + HEADER);
         batch.resize(HEADER, 0);
@@ -81,7 +80,7 @@ impl Batch {
         }
     }
 
-    /// The batch that has these bytes: what [`Batch::finish`] gave.
+    /// The batch of these bytes, which [`Batch::finish`] returned.
     pub(crate) fn from_finished(mut bytes: Vec<u8>) -> Self {
         bytes.resize(bytes.len().max(HEADER), 0);
         let count = bytes[..HEADER]
@@ -101,7 +100,7 @@ impl Batch {
         self.count += 1;
     }
 
-    /// Adds a put whose value comes in parts.
+    /// Adds a put whose value is in parts.
     pub(crate) fn push_parts(&mut self, family: u32, key: &[u8], value: &[&[u8]]) {
         push_record(&mut self.bytes, family, &[key], Some(value));
         self.count += 1;
@@ -118,30 +117,30 @@ impl Batch {
         self.count += 1;
     }
 
-    /// Adds all records of another batch behind this one's.
+    /// Appends all records of another batch.
     pub fn append(&mut self, other: &Self) {
         self.bytes.extend_from_slice(&other.bytes[HEADER..]);
         self.count += other.count;
     }
 
-    /// Adds a record that is in the format already.
+    /// Adds a record that is already encoded.
     #[inline]
     pub(crate) fn push_encoded(&mut self, record: &[u8]) {
         self.bytes.extend_from_slice(record);
         self.count += 1;
     }
 
-    /// Its bytes so far.
+    /// Bytes of the batch so far.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether nothing was added.
+    /// Whether the batch has no records.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The finished batch.
+    /// Returns the bytes of the finished batch.
     pub fn finish(&mut self) -> &[u8] {
         self.bytes[8..HEADER].copy_from_slice(&self.count.to_le_bytes());
         &self.bytes
@@ -153,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn varints_of_every_length_come_back() {
+    fn varints_of_every_length_round_trip() {
         for n in [
             0,
             1,
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_goes_on_from_its_bytes() {
+    fn finished_batch_takes_more_records() {
         let mut batch = Batch::with_capacity(0);
         batch.push(1, b"a", Some(b"b"));
         let mut again = Batch::from_finished(batch.finish().to_vec());

@@ -1,126 +1,27 @@
 //! A position in a family, in key order.
 
 use super::failure::failure;
-use super::family::{Family, FamilyKind};
+use super::family::Family;
+use super::raw_iterator::{IteratorSlot, RawIterator};
 use super::snapshot::Snapshot;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{self, Mutex};
-use rust_rocksdb::{AsColumnFamilyRef, DB, DBRawIteratorWithThreadMode, ReadOptions};
+use crate::table::{Bounds, FamilyKind};
+use rust_rocksdb::{AsColumnFamilyRef, DB, ReadOptions};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The crate's iterator, seen only while its database is held open. An error of the disk ends it,
-/// and the crate's forgets that at its next seek: rows would be missing from an answer. This one
-/// remembers the error until it is asked for.
-pub(crate) struct RawIterator {
-    rows: DBRawIteratorWithThreadMode<'static, DB>,
-    /// Sought since it was last asked.
-    sought: bool,
-    failed: Option<rust_rocksdb::Error>,
-}
-
-impl RawIterator {
-    fn new(rows: DBRawIteratorWithThreadMode<'static, DB>) -> Self {
-        Self {
-            rows,
-            sought: false,
-            failed: None,
-        }
-    }
-
-    /// To be called before a seek.
-    #[inline]
-    fn remember(&mut self) {
-        if std::mem::replace(&mut self.sought, true) && !self.rows.valid() && self.failed.is_none()
-        {
-            self.failed = self.rows.status().err();
-        }
-    }
-
-    /// The first error since it was last asked.
-    fn status(&mut self) -> std::result::Result<(), rust_rocksdb::Error> {
-        self.sought = false;
-        self.failed.take().map_or_else(|| self.rows.status(), Err)
-    }
-
-    pub(crate) fn seek_to_first(&mut self) {
-        self.remember();
-        self.rows.seek_to_first()
-    }
-
-    pub(crate) fn seek_to_last(&mut self) {
-        self.remember();
-        self.rows.seek_to_last()
-    }
-
-    #[inline]
-    pub(crate) fn seek(&mut self, key: &[u8]) {
-        self.remember();
-        self.rows.seek(key)
-    }
-
-    #[inline]
-    pub(crate) fn seek_for_prev(&mut self, key: &[u8]) {
-        self.remember();
-        self.rows.seek_for_prev(key)
-    }
-
-    #[inline]
-    pub(crate) fn next(&mut self) {
-        self.rows.next()
-    }
-
-    #[inline]
-    pub(crate) fn prev(&mut self) {
-        self.rows.prev()
-    }
-
-    #[inline]
-    pub(crate) fn valid(&self) -> bool {
-        self.rows.valid()
-    }
-
-    #[inline]
-    pub(crate) fn key(&self) -> Option<&[u8]> {
-        self.rows.key()
-    }
-
-    #[inline]
-    pub(crate) fn value(&self) -> Option<&[u8]> {
-        self.rows.value()
-    }
-
-    #[inline]
-    pub(crate) fn item(&self) -> Option<(&[u8], &[u8])> {
-        self.rows.item()
-    }
-}
-
-/// Where an iterator lives, so that closing the database can take it away.
-pub(super) type Slot = Mutex<Option<RawIterator>>;
-
-/// The part of a family that a cursor may enter.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bounds {
-    /// First key, inclusive; `None` is open.
-    pub lower: Option<Vec<u8>>,
-    /// End, exclusive; `None` is open.
-    pub upper: Option<Vec<u8>>,
-    /// Each seek stays within the key part that it starts in, and the files' prefix filters are
-    /// asked first (versions only).
-    pub within_key: bool,
-}
-
-/// An iterator over a family as of a snapshot; it may be kept and handed on, and ends with its
-/// database.
+/// An iterator over a family as of a snapshot.
+///
+/// It may be stored and sent to another thread. Closing the database ends it.
 pub struct Cursor {
     id: u64,
-    slot: Arc<Slot>,
+    slot: Arc<IteratorSlot>,
     snapshot: Arc<Snapshot>,
 }
 
 impl Cursor {
-    /// A cursor that stands nowhere yet.
+    /// A cursor without a position: the first call must be a seek.
     pub fn new(
         snapshot: &Arc<Snapshot>,
         family: Family,
@@ -142,8 +43,8 @@ impl Cursor {
             options.set_total_order_seek(!bounds.within_key);
         }
         let db: &DB = rocks.opened(&guard)?;
-        // SAFETY: the iterator is used only under the guard of an open database, and destroyed by
-        // `close` before the database.
+        // SAFETY: the iterator is used only under the guard of an open database, and `close`
+        // destroys it before the database.
         let db: &'static DB = unsafe { &*std::ptr::from_ref(db) };
         debug_assert!(!family.handle.inner().is_null());
         let slot = Arc::new(Mutex::new(Some(RawIterator::new(
@@ -159,10 +60,10 @@ impl Cursor {
         })
     }
 
-    /// Works on the iterator, held open for the length of the call.
+    /// Calls `f` with the iterator; the database stays open for the length of the call.
     ///
     /// # Errors
-    /// Whatever the disk refused in any of its moves; what it showed is then not all that is there.
+    /// The first read error of any move in `f`; rows may then be missing from its result.
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut RawIterator) -> R) -> Result<R> {
         let rocks = self.snapshot.rocks();
         let _guard = rocks.guard()?;
@@ -175,7 +76,7 @@ impl Cursor {
         Ok(result)
     }
 
-    /// A cursor that was closed by its owner.
+    /// The error of a scan that its owner has closed.
     pub fn ended() -> Error {
         Error::new(
             ErrorKind::StoreClosed,

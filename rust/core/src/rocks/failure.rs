@@ -1,9 +1,10 @@
-//! From RocksDB's messages to errors of ours: a bare RocksDB message never reaches a user.
+//! Maps errors of RocksDB and of the file system to Holdfast's, so that a user never gets a bare
+//! RocksDB message.
 
 use crate::error::{Error, ErrorKind};
 use std::path::Path;
 
-/// Names what was being done and what the user can do; RocksDB's own words come last, for a report.
+/// An error of RocksDB: what failed, what the user can do, and RocksDB's message, for a report.
 pub(super) fn failure(doing: &str, path: &Path, error: rust_rocksdb::Error) -> Error {
     use rust_rocksdb::ErrorKind as Rocks;
     let words = error.to_string();
@@ -36,8 +37,8 @@ pub(super) fn failure(doing: &str, path: &Path, error: rust_rocksdb::Error) -> E
             "a file of the database is missing; restore the directory from a checkpoint or the \
              changelog",
         ),
-        // An error met while options are checked comes as one of the options; so does one met by
-        // the file that is opened to see whether the disk has direct I/O.
+        // RocksDB reports a read error during its check of the options, or during its test for
+        // direct I/O, as an invalid option.
         Rocks::InvalidArgument
             if words.contains("IO error") || words.contains("Direct I/O is not supported") =>
         {
@@ -59,4 +60,22 @@ pub(super) fn failure(doing: &str, path: &Path, error: rust_rocksdb::Error) -> E
         _ => (ErrorKind::Io, "open the database again"),
     };
     Error::new(kind, format!("{doing} failed: {advice} (cause: {words})")).path(path)
+}
+
+/// An error of the file system, outside RocksDB.
+pub(crate) fn io_failure(doing: &str, path: &Path, error: &std::io::Error) -> Error {
+    let advice = match error.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+            "the disk is full; free space, then call rollback() or open the database again"
+        }
+        _ => {
+            "the operating system refused it; see the cause, then call rollback() or open the \
+             database again"
+        }
+    };
+    Error::new(
+        ErrorKind::Io,
+        format!("{doing} failed: {advice} (cause: {error})"),
+    )
+    .path(path)
 }

@@ -1,47 +1,44 @@
-//! RocksDB: the only folder that imports its crate. A swap of crate would touch this folder alone.
+//! RocksDB: the only folder that imports its crate.
 //!
-//! `unsafe` is allowed here (and nowhere else in this crate) for one reason: snapshots and
-//! iterators of the crate borrow the database, ours own a share of it, so that a transaction or a
-//! scan can be handed to another thread and outlive the call that made it. `database.rs` says how
-//! closing stays safe.
+//! `unsafe` is allowed here, and nowhere else in this crate, for one reason: the crate's snapshots
+//! and iterators borrow the database, and Holdfast's hold a share of it, so that a transaction or a
+//! scan can be sent to another thread and outlive the call that made it. `rocks_db.rs` explains
+//! why closing stays safe.
 //!
-//! What RocksDB refuses is `StoreCorrupted` or `Io`, an option that it does not know `InvalidValue`
-//! (`failure.rs`), and every call on a closed database `StoreClosed`.
+//! Errors of RocksDB become `StoreCorrupted` or `Io`, and `InvalidValue` for an unknown option
+//! (`failure.rs`). Every call on a closed database fails with `StoreClosed`.
 #![allow(unsafe_code)]
 
 pub(crate) mod batch;
-mod commit_number;
 mod cursor;
-mod environment;
 mod failure;
 mod family;
-mod kept;
-mod last_commit;
-mod log_gap;
-mod log_record;
-mod missing;
+mod older_layout_rows;
+mod open;
+mod operations;
 mod options;
-mod rewrite;
+mod raw_iterator;
+mod recovery;
 mod rocks_db;
-mod shared;
 mod snapshot;
-mod sorted_files;
 mod statistics;
 
 pub use batch::Batch;
-pub(crate) use cursor::RawIterator;
-pub use cursor::{Bounds, Cursor};
+pub use cursor::Cursor;
+pub(crate) use failure::io_failure;
+pub use family::Family;
+pub(crate) use older_layout_rows::{OLDER_LAYOUT_PREFIX, older_layout_key};
+pub(crate) use operations::rewrite::Rewritten;
+pub(crate) use operations::sorted_files::SortedFiles;
 #[doc(hidden)]
-pub use environment::Environment;
-pub(crate) use environment::sync_path;
-pub use family::{Family, FamilyKind, FamilySpec};
-pub(crate) use kept::{KEPT, kept_key};
-pub(crate) use missing::put_back;
-pub use options::RocksOptions;
-pub(crate) use options::TIME_BYTES;
-pub(crate) use rewrite::Rewritten;
+pub use options::Environment;
+pub(crate) use options::sync_path;
+pub use options::{
+    FilterPass, FilterSetup, RocksOptions, RowFilter, SharedMemory, configure_shared_memory,
+    shared_memory,
+};
+pub(crate) use raw_iterator::RawIterator;
+pub(crate) use recovery::missing_files::put_back;
 pub use rocks_db::RocksDb;
-pub use shared::{SharedMemory, configure_shared_memory, shared_memory};
 pub use snapshot::Snapshot;
-pub(crate) use sorted_files::{SortedFiles, refused};
 pub(crate) use statistics::{HitsAndMisses, Job, Tickers};

@@ -1,4 +1,4 @@
-//! The database as it was at a moment.
+//! A pinned view of the database: its state at one moment.
 
 use super::rocks_db::RocksDb;
 use crate::error::Result;
@@ -7,33 +7,36 @@ use rust_rocksdb::{DB, ReadOptions, SnapshotWithThreadMode};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// A pinned state, with a share of its database.
+/// A pinned view, with a share of its database.
 pub struct Snapshot {
     inner: ManuallyDrop<SnapshotWithThreadMode<'static, DB>>,
     read_options: ReadOptions,
     rocks: Arc<RocksDb>,
 }
 
-impl Snapshot {
-    pub(super) fn new(rocks: &Arc<RocksDb>) -> Result<Arc<Self>> {
-        let guard = rocks.guard()?;
-        let db: &DB = rocks.opened(&guard)?;
-        // SAFETY: the reference is used only while the database is open: `drop` looks under the
-        // guard, and reads through `read_options` hold the guard. The boxed database does not move,
-        // and `database` keeps it from being freed.
+impl RocksDb {
+    /// Pins the current state.
+    pub fn snapshot(self: &Arc<Self>) -> Result<Arc<Snapshot>> {
+        let guard = self.guard()?;
+        let db: &DB = self.opened(&guard)?;
+        // SAFETY: the reference is used only while the database is open: `drop` checks that under
+        // the guard, and reads through `read_options` hold the guard. The boxed database does not
+        // move, and the share in `rocks` keeps it from being freed.
         let db: &'static DB = unsafe { &*std::ptr::from_ref(db) };
         let inner = db.snapshot();
         let mut read_options = ReadOptions::default();
         read_options.set_snapshot(&inner);
         drop(guard);
-        Ok(Arc::new(Self {
+        Ok(Arc::new(Snapshot {
             inner: ManuallyDrop::new(inner),
             read_options,
-            rocks: Arc::clone(rocks),
+            rocks: Arc::clone(self),
         }))
     }
+}
 
-    /// The database that this is a state of.
+impl Snapshot {
+    /// The database of the view.
     pub fn rocks(&self) -> &Arc<RocksDb> {
         &self.rocks
     }

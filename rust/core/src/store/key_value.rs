@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::metrics::{Operation, StoreCounts};
-use crate::rocks::Bounds;
+use crate::table::Bounds;
 use crate::transaction::{Scan, Table, Transaction};
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@
 use super::key_value::{between, with_prefix};
 use crate::error::Result;
 use crate::metrics::{Operation, StoreCounts};
-use crate::rocks::Bounds;
+use crate::table::Bounds;
 use crate::time::Timestamp;
 use crate::transaction::{Scan, Step, Table, Transaction};
 use std::sync::Arc;

@@ -6,7 +6,8 @@ use super::merged::{self, Merged};
 use super::{Place, Table};
 use crate::error::Result;
 use crate::position::Position;
-use crate::rocks::{self, Bounds, Family, RawIterator, Snapshot};
+use crate::rocks::{self, Family, RawIterator, Snapshot};
+use crate::table::Bounds;
 use std::sync::Arc;
 
 /// One commit, pinned; or one with a transaction's spilled rows over it, pinned too.

@@ -4,7 +4,7 @@
 
 use super::{Batch, Place, Step, Table, Transaction};
 use crate::error::Result;
-use crate::rocks::Bounds;
+use crate::table::Bounds;
 use std::sync::Arc;
 
 /// From the first key, inclusive, to the end, exclusive.

@@ -2,8 +2,8 @@
 //! (`layout.md` section 4). They are made where staged versions are written or shown, and not
 //! staged, so that an open transaction holds each value once.
 
-use super::TIME_BYTES;
 use super::table::Staged;
+use crate::table::TIME_BYTES;
 
 /// The value of a tombstone; every other one has a mark of its own before it.
 pub(crate) const TOMBSTONE: u8 = 0;

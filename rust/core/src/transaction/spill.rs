@@ -15,8 +15,9 @@ use super::table::TableBuffer;
 use super::{Base, LatestRows, Table, Transaction};
 use crate::error::{Error, Result};
 use crate::failpoint::Failpoint;
-use crate::rocks::{Bounds, Family, FamilySpec, RocksDb, RocksOptions, SortedFiles, refused};
+use crate::rocks::{Family, RocksDb, RocksOptions, SortedFiles, io_failure};
 use crate::sync::Mutex;
+use crate::table::{Bounds, FamilySpec};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,7 +69,7 @@ impl Spiller {
     pub(crate) fn remove_orphans(directory: &Path) -> Result<()> {
         match std::fs::remove_dir_all(directory) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                Err(refused("deleting uncommitted rows", directory, &e))
+                Err(io_failure("deleting uncommitted rows", directory, &e))
             }
             _ => Ok(()),
         }
@@ -101,7 +102,7 @@ impl Spiller {
             .directory
             .join(NEXT.fetch_add(1, Ordering::Relaxed).to_string());
         std::fs::create_dir_all(&directory)
-            .map_err(|e| refused("making room for uncommitted rows", &directory, &e))?;
+            .map_err(|e| io_failure("making room for uncommitted rows", &directory, &e))?;
         let families: Vec<FamilySpec> = self
             .targets
             .iter()

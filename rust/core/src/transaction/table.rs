@@ -2,7 +2,7 @@
 
 use super::cleared::{Cleared, Interval};
 use super::layer::Layer;
-use crate::rocks::Bounds;
+use crate::table::Bounds;
 use std::convert::Infallible;
 use std::sync::Arc;
 

@@ -16,7 +16,8 @@ mod root;
 mod state;
 
 use fastrand::Rng;
-use holdfast_core::rocks::{FamilyKind, FamilySpec, RocksDb, RocksOptions};
+use holdfast_core::rocks::{RocksDb, RocksOptions};
+use holdfast_core::table::{FamilyKind, FamilySpec};
 use holdfast_core::transaction::Batch;
 use holdfast_core::{
     Database, DatabaseOptions, Durability, SessionQuery, Step, StoreKind, StoreSpec, Timestamp,

@@ -4,8 +4,9 @@
 use super::{Version, layout};
 use crate::error::Result;
 use crate::store::key_value::successor;
+use crate::table::TIME_BYTES;
 use crate::time::Timestamp;
-use crate::transaction::{Scan, Step, TIME_BYTES};
+use crate::transaction::{Scan, Step};
 
 /// Which versions are asked for: those whose validity meets `[from, to]`.
 #[derive(Clone, Copy)]

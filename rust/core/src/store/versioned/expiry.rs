@@ -128,7 +128,7 @@ impl ExpiryFilter {
     /// A newer row outside the pass is not seen, and the row then has no end: never wrong, only
     /// later. The newest row of a key has none before it and never ends.
     pub fn end(&mut self, row_key: &[u8]) -> Option<i64> {
-        if row_key.len() < crate::transaction::TIME_BYTES {
+        if row_key.len() < crate::table::TIME_BYTES {
             return None;
         }
         let (part, begin) = layout::split(row_key);

@@ -13,7 +13,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::key_part::END;
 pub(super) use crate::store::key_part::{key, push_key, push_key_part};
-use crate::transaction::TIME_BYTES;
+use crate::table::TIME_BYTES;
 pub(super) use crate::transaction::TOMBSTONE;
 
 pub(super) const VALUE: u8 = 1;

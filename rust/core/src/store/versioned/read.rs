@@ -4,8 +4,9 @@ use super::{Version, VersionedStore, layout};
 use crate::error::Result;
 use crate::metrics::Operation;
 use crate::store::key_part::with_key_part;
+use crate::table::TIME_BYTES;
 use crate::time::Timestamp;
-use crate::transaction::{TIME_BYTES, Transaction};
+use crate::transaction::Transaction;
 use std::ops::Range;
 
 /// Versions that are walked over before a backward seek takes their place: below it, walking is

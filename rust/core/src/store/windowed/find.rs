@@ -4,9 +4,9 @@
 use super::scan::key_bounds;
 use super::{Row, Rows, layout};
 use crate::error::Result;
-use crate::rocks::Bounds;
 use crate::store::key_part::key_part;
-use crate::transaction::{Step, TIME_BYTES, Transaction};
+use crate::table::{Bounds, TIME_BYTES};
+use crate::transaction::{Step, Transaction};
 use std::ops::Range;
 
 /// The rows of a key that one asks for.

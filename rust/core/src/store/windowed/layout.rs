@@ -8,9 +8,8 @@
 //! ```
 
 use crate::error::{Error, ErrorKind};
-use crate::rocks::FamilyKind;
 use crate::store::key_part::split_key_part;
-use crate::transaction::TIME_BYTES;
+use crate::table::{FamilyKind, TIME_BYTES};
 
 /// A time as it stands in a row's key: 8 bytes that order as times do.
 #[inline]

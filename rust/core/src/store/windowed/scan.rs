@@ -3,10 +3,10 @@
 use super::{Rows, layout};
 use crate::error::Result;
 use crate::metrics::OpenIterator;
-use crate::rocks::Bounds;
 use crate::store::key_part::{key_part, push_key};
 use crate::store::key_value::successor;
-use crate::transaction::{Scan, Step, TIME_BYTES, Table, Transaction};
+use crate::table::{Bounds, TIME_BYTES};
+use crate::transaction::{Scan, Step, Table, Transaction};
 use std::collections::VecDeque;
 use std::ops::Range;
 

@@ -1,25 +1,27 @@
-//! Files rewritten a few at a time, so that rows which the compaction filter finds expired give
-//! their space back.
+//! Rewrites files a few at a time, to free the space of rows that the compaction filter finds
+//! expired.
 
-use super::failure::failure;
-use super::family::Family;
-use super::rocks_db::RocksDb;
 use crate::error::Result;
+use crate::rocks::failure::failure;
+use crate::rocks::family::Family;
+use crate::rocks::rocks_db::RocksDb;
 use rust_rocksdb::{ColumnFamilyMetaDataOptions, CompactionOptions, ErrorKind};
 
-/// A family of fewer bytes would fit into a memtable: nothing to be gained …
-const LEAST: u64 = 4 << 20;
+/// A family with fewer bytes would fit into a memtable: a rewrite gains nothing, unless there are
+/// [`MIN_FILES`].
+const MIN_BYTES: u64 = 4 << 20;
 
-/// … but that of so many files. Rows that come in the order of their keys leave files that never
-/// overlap, and RocksDB moves such files from level to level as they are, however small.
-const MANY: usize = 64;
+/// A family with this many files is rewritten however few its bytes. Rows that are written in key
+/// order make files that never overlap, and RocksDB moves such files from level to level unchanged,
+/// however small they are.
+const MIN_FILES: usize = 64;
 
-/// A family of at most so many bytes is rewritten at once. Of a larger one only the files of the
-/// last level are, a file's size at a time: nearly all that is old enough to expire lies there, and
-/// compactions of other files go on meanwhile.
+/// A family of at most this many bytes is rewritten at once. Of a larger one only the files of the
+/// last level are rewritten, [`FILE`] bytes at a time: nearly all rows that are old enough to
+/// expire are there, and compactions of other files continue meanwhile.
 const AT_ONCE: u64 = 64 << 20;
 
-/// As the family's own compactions cut their files (`options.rs`).
+/// The size at which compactions of a family cut their files (`options/family_options.rs`).
 const FILE: u64 = 32 << 20;
 
 /// Files that can be rewritten together.
@@ -28,17 +30,17 @@ pub struct FileSet {
     level: i32,
 }
 
-/// How many rows were read and written.
+/// How many rows a rewrite read and wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rewritten {
-    /// Rows of the files as they were.
+    /// Rows of the old files.
     pub read: u64,
-    /// Rows of the files as they are.
+    /// Rows of the new files.
     pub written: u64,
 }
 
 impl RocksDb {
-    /// The files of a family that are worth a rewrite, as they are now.
+    /// The current files of a family that are worth a rewrite.
     pub fn file_sets(&self, family: Family) -> Result<Vec<FileSet>> {
         let guard = self.guard()?;
         let levels = self
@@ -52,7 +54,10 @@ impl RocksDb {
             .iter()
             .map(|level| level.sst_files().count())
             .sum::<usize>();
-        let Some(last) = levels.last().filter(|_| bytes >= LEAST || count >= MANY) else {
+        let Some(last) = levels
+            .last()
+            .filter(|_| bytes >= MIN_BYTES || count >= MIN_FILES)
+        else {
             return Ok(Vec::new());
         };
         let level = last.level();
@@ -64,7 +69,7 @@ impl RocksDb {
                 .collect();
             return Ok(vec![FileSet { names, level }]);
         }
-        // In the order of their keys.
+        // The files are in key order.
         let mut sets: Vec<FileSet> = Vec::new();
         let mut room = 0;
         for file in last.sst_files() {
@@ -86,10 +91,10 @@ impl RocksDb {
         Ok(sets)
     }
 
-    /// Rewrites files on this thread; nothing if a compaction is about to do so or has done it.
+    /// Rewrites files on this thread; `None` if a compaction has rewritten or is rewriting them.
     ///
     /// # Errors
-    /// `StoreClosed` once [`RocksDb::stop_background_work`] was called.
+    /// `StoreClosed` after [`RocksDb::stop_background_work`].
     pub fn rewrite(&self, family: Family, files: &FileSet) -> Result<Option<Rewritten>> {
         let guard = self.guard()?;
         let mut options = CompactionOptions::default();
@@ -122,7 +127,7 @@ impl RocksDb {
         }
     }
 
-    /// Ends compactions at their next row and begins no more; before a close.
+    /// Ends compactions at their next row and starts no more; called before a close.
     pub fn stop_background_work(&self) {
         if let Ok(guard) = self.guard()
             && let Ok(db) = self.opened(&guard)

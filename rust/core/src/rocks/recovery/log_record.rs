@@ -1,10 +1,10 @@
-//! Records of logs and manifests that RocksDB would read for ever.
+//! Finds records of logs and manifests that RocksDB would read forever.
 //!
-//! Where damage turns the type of a record into one of a recycled log's, RocksDB's reader neither
-//! passes the record over nor tells: `ReadPhysicalRecord` (`db/log_reader.cc`, 11.12;
-//! <https://github.com/facebook/rocksdb/issues/13333> is of the same place) finds it bad and leaves
-//! it where it is, so an open would never end. The files are therefore walked first, as that reader
-//! would. Format: <https://github.com/facebook/rocksdb/wiki/Write-Ahead-Log-File-Format>.
+//! If damage turns the type of a record into that of a recycled log, `ReadPhysicalRecord`
+//! (`db/log_reader.cc`, 11.12; <https://github.com/facebook/rocksdb/issues/13333> is about the same
+//! place) finds the record bad, does not skip it and reports nothing: an open would never end. The
+//! files are therefore walked first, as that reader does. Format:
+//! <https://github.com/facebook/rocksdb/wiki/Write-Ahead-Log-File-Format>.
 
 use super::commit_number;
 use crate::error::{Error, ErrorKind, Result};
@@ -20,27 +20,28 @@ const FULL: u8 = 1;
 const FIRST: u8 = 2;
 const MIDDLE: u8 = 3;
 const LAST: u8 = 4;
-/// All the types of recycled logs, which nothing of ours ever writes.
+/// The types of recycled logs, which Holdfast never writes.
 const RECYCLED: [u8; 6] = [5, 6, 7, 8, 11, 131];
 
-/// Looks through the manifest in force and the logs of a closed database. `state` is the number of
-/// the last commit in its other files; it is asked for where a log is damaged.
+/// Checks the current manifest and the logs of a closed database.
+///
+/// `state` returns the number of the last commit in the other files; it is called if a log is
+/// damaged.
 ///
 /// # Errors
-/// `StoreCorrupted` for a record that RocksDB would not get past. Whatever else is wrong, RocksDB
-/// tells.
-pub(super) fn check(path: &Path, state: impl FnOnce() -> Option<u64>) -> Result<()> {
+/// `StoreCorrupted` for a record that RocksDB would read forever. RocksDB reports all other damage.
+pub(in crate::rocks) fn check(path: &Path, state: impl FnOnce() -> Option<u64>) -> Result<()> {
     let Ok(current) = std::fs::read_to_string(path.join("CURRENT")) else {
         return Ok(());
     };
     let manifest = path.join(current.trim_end());
-    if let Some(stuck) = Reader::default().read(&manifest) {
+    if let Some(stuck) = LogWalk::default().read(&manifest) {
         return Err(damaged(path, stuck, &manifest, ""));
     }
-    let mut reader = Reader::default();
+    let mut walk = LogWalk::default();
     for log in logs(path) {
-        if let Some(stuck) = reader.read(&log) {
-            let last = state().into_iter().chain(reader.commit).max().unwrap_or(0);
+        if let Some(stuck) = walk.read(&log) {
+            let last = state().into_iter().chain(walk.commit).max().unwrap_or(0);
             return Err(damaged(
                 path,
                 stuck,
@@ -62,7 +63,7 @@ fn damaged(path: &Path, at: u64, file: &Path, last: &str) -> Error {
 }
 
 /// The logs of a database, oldest first.
-pub(super) fn logs(path: &Path) -> Vec<PathBuf> {
+pub(in crate::rocks) fn logs(path: &Path) -> Vec<PathBuf> {
     let files = std::fs::read_dir(path)
         .into_iter()
         .flatten()
@@ -75,20 +76,20 @@ pub(super) fn logs(path: &Path) -> Vec<PathBuf> {
     logs
 }
 
-/// What a reader of one log after the other has come to.
+/// The state of a walk over one log after the other.
 #[derive(Default)]
-struct Reader {
-    /// The record so far, where it is in several parts.
+struct LogWalk {
+    /// The parts of a record so far, if it has several.
     record: Option<Vec<u8>>,
     /// A record of this file was read.
     has_read: bool,
-    /// The number that the last record of them all ends with.
+    /// The number at the end of the last record of all logs.
     commit: Option<u64>,
 }
 
-impl Reader {
-    /// Where in a file there is a record that nobody gets past; none if there is none, or the file
-    /// cannot be read.
+impl LogWalk {
+    /// The offset of a record in a file that RocksDB would read forever; `None` if there is none or
+    /// the file cannot be read.
     fn read(&mut self, file: &Path) -> Option<u64> {
         (self.record, self.has_read) = (None, false);
         let mut file = File::open(file).ok()?;
@@ -97,22 +98,22 @@ impl Reader {
             block.clear();
             let read: io::Result<usize> = file.by_ref().take(BLOCK as u64).read_to_end(&mut block);
             match self.block(&block) {
-                Walk::Stuck(at) => return Some(before + at as u64),
-                Walk::Over if read.is_ok_and(|read| read == BLOCK) => before += BLOCK as u64,
-                Walk::Over | Walk::Recycled => return None,
+                BlockEnd::Stuck(at) => return Some(before + at as u64),
+                BlockEnd::Done if read.is_ok_and(|read| read == BLOCK) => before += BLOCK as u64,
+                BlockEnd::Done | BlockEnd::Recycled => return None,
             }
         }
     }
 
-    fn block(&mut self, block: &[u8]) -> Walk {
+    fn block(&mut self, block: &[u8]) -> BlockEnd {
         let mut at = 0;
         while let Some((header, rest)) = block[at..].split_first_chunk::<HEADER>() {
             let [c0, c1, c2, c3, l0, l1, kind] = *header;
             if RECYCLED.contains(&kind) {
                 return if self.has_read {
-                    Walk::Stuck(at)
+                    BlockEnd::Stuck(at)
                 } else {
-                    Walk::Recycled
+                    BlockEnd::Recycled
                 };
             }
             let length = usize::from(u16::from_le_bytes([l0, l1]));
@@ -121,14 +122,14 @@ impl Reader {
                 .get(..length)
                 .filter(|_| crc(&block[at + HEADER - 1..at + HEADER + length]) == checksum);
             let Some(part) = whole else {
-                // What is left of the block is passed over: the length may be wrong.
+                // The length may be wrong, so the rest of the block is skipped.
                 self.record = None;
-                return Walk::Over;
+                return BlockEnd::Done;
             };
             self.part(kind, part);
             at += HEADER + length;
         }
-        Walk::Over
+        BlockEnd::Done
     }
 
     fn part(&mut self, kind: u8, part: &[u8]) {
@@ -156,11 +157,12 @@ impl Reader {
     }
 }
 
-enum Walk {
+/// Where the walk of a block ended.
+enum BlockEnd {
     Stuck(usize),
-    /// To the end of the block.
-    Over,
-    /// A recycled log from its first record on, which is read in another way.
+    /// The end of the block, or a record that the reader skips with the rest of the block.
+    Done,
+    /// A recycled log from its first record on, which RocksDB reads in another way.
     Recycled,
 }
 
@@ -168,7 +170,7 @@ fn crc(bytes: &[u8]) -> u32 {
     crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-/// As `util/crc32c.h` has it.
+/// Undoes the mask of `util/crc32c.h`.
 fn unmasked(stored: u32) -> u32 {
     stored.wrapping_sub(0xa282_ead8).rotate_left(15)
 }
@@ -177,7 +179,7 @@ fn unmasked(stored: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// A file of records, as RocksDB's writer cuts them into blocks.
+    /// A file of records, cut into blocks as RocksDB's writer does it.
     fn written(records: &[&[u8]]) -> Vec<u8> {
         let mut file = Vec::new();
         for record in records {
@@ -225,12 +227,12 @@ mod tests {
     fn read(file: &[u8]) -> std::io::Result<(Option<u64>, Option<u64>)> {
         let path = tempfile::NamedTempFile::new()?;
         std::fs::write(path.path(), file)?;
-        let mut reader = Reader::default();
-        Ok((reader.read(path.path()), reader.commit))
+        let mut walk = LogWalk::default();
+        Ok((walk.read(path.path()), walk.commit))
     }
 
     #[test]
-    fn a_record_that_nobody_gets_past_is_found_with_the_commit_before_it() -> std::io::Result<()> {
+    fn endless_record_is_found_with_the_commit_before_it() -> std::io::Result<()> {
         let records = [commit(7, 10), commit(8, 3 * BLOCK), commit(9, 10)];
         let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
         let good = written(&records);
@@ -240,8 +242,8 @@ mod tests {
             let mut bad = good.clone();
             bad[last + HEADER - 1] = kind;
             assert_eq!(read(&bad)?, (Some(last as u64), Some(8)), "type {kind}");
-            // As the file's first record it makes a recycled log of it, and that is another
-            // reader's.
+            // As the file's first record it makes the file a recycled log, which is read in
+            // another way.
             let mut first = good.clone();
             first[HEADER - 1] = kind;
             assert_eq!(read(&first)?, (None, None), "type {kind}");
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rocksdb_passes_over_is_passed_over() -> std::io::Result<()> {
+    fn records_that_rocksdb_skips_are_skipped() -> std::io::Result<()> {
         let records = [
             commit(7, 10),
             commit(8, 10),
@@ -258,13 +260,13 @@ mod tests {
             commit(10, 10),
         ];
         let good = written(&records.iter().map(Vec::as_slice).collect::<Vec<_>>());
-        // The rest of a block behind a checksum that is wrong, whatever it looks like.
+        // The rest of a block after a wrong checksum is skipped.
         let second = written(&[&records[0]]).len();
         let mut bad = good.clone();
         bad[second + HEADER] ^= 1;
         bad[written(&[&records[0], &records[1]]).len() + HEADER - 1] = 5;
         assert_eq!(read(&bad)?, (None, Some(10)));
-        // A tail that was cut.
+        // The file was cut short.
         for cut in (0..good.len()).step_by(61) {
             assert_eq!(read(&good[..cut])?.0, None, "{cut}");
         }

@@ -1,28 +1,28 @@
-//! Sorted files that the manifest names and that RocksDB has removed.
+//! Restores sorted files that the manifest names and RocksDB has removed.
 //!
-//! Where the disk refuses the sync of the manifest while sorted files are taken in, RocksDB removes
-//! its links to them: nothing has happened, it says. But the record may be in the manifest all the
-//! same, and then the next open misses the files. RocksDB offers no way back
-//! (`best_efforts_recovery` goes back to an earlier state of a family, whichever file is missing:
-//! that may be an earlier commit); whoever kept the files can put them back under their numbers.
+//! If the manifest's sync fails while sorted files are ingested, RocksDB removes its links to them
+//! and reports that nothing has changed. But the record may be in the manifest all the same, and
+//! then the next open does not find the files. RocksDB offers no repair: `best_efforts_recovery`
+//! returns to an earlier state of a family, whichever file is missing, and that may be an earlier
+//! commit. A caller that still has the files can put them back under their numbers.
 
-use super::environment::sync_path;
-use super::last_commit::look;
+use super::last_commit::open_read_only;
 use super::log_gap::NoReplay;
 use super::log_record;
-use super::options::{RocksOptions, rocks_options};
-use super::sorted_files::refused;
 use crate::error::Result;
+use crate::rocks::failure::io_failure;
+use crate::rocks::options::{RocksOptions, rocks_options, sync_path};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Numbers and sizes in bytes of the files that the manifest names, by family.
-type Named = BTreeMap<String, BTreeMap<u64, u64>>;
+type ManifestFiles = BTreeMap<String, BTreeMap<u64, u64>>;
 
-/// Puts the missing files of a closed database back, where they are some of those that were to be
-/// taken in: the names of families on disk, each with its files as they were handed to
-/// [`RocksDb::ingest`](super::Database::ingest). What else is missing is left to the open to tell.
+/// Puts back the missing files of a closed database that are among the files of an ingest.
+///
+/// `families` are the names of families on disk, each with the files that were passed to
+/// [`RocksDb::ingest`](crate::rocks::RocksDb::ingest). If other files are missing, the open fails.
 pub(crate) fn put_back<'a>(
     rocks: &Path,
     options: &RocksOptions,
@@ -49,7 +49,7 @@ pub(crate) fn put_back<'a>(
             return Ok(());
         };
         log::warn!(
-            "{}: files {missing:?} of {family:?} are missing, and are put back from a commit's",
+            "{}: files {missing:?} of {family:?} are missing; they are put back from the commit's files",
             rocks.display()
         );
         (first..)
@@ -58,19 +58,22 @@ pub(crate) fn put_back<'a>(
         sync_path(rocks, options.environment.as_ref())
     };
     for (family, files) in families {
-        back(family, &files).map_err(|e| refused("putting back a commit's files", rocks, &e))?;
+        back(family, &files).map_err(|e| io_failure("putting back a commit's files", rocks, &e))?;
     }
     Ok(())
 }
 
-fn named(rocks: &Path, options: &RocksOptions) -> Option<Named> {
+fn named(rocks: &Path, options: &RocksOptions) -> Option<ManifestFiles> {
     log_record::check(rocks, || None).ok()?;
     let mut db_options = rocks_options(options).ok()?;
     db_options.set_wal_filter(NoReplay);
-    // Or it is not opened without the files.
+    // With paranoid checks the database does not open without the files.
     db_options.set_paranoid_checks(false);
-    let mut named = Named::new();
-    for file in look(rocks, &db_options, options)?.live_files().ok()? {
+    let mut named = ManifestFiles::new();
+    for file in open_read_only(rocks, &db_options, options)?
+        .live_files()
+        .ok()?
+    {
         let number = file
             .name
             .trim_start_matches('/')
@@ -85,9 +88,8 @@ fn named(rocks: &Path, options: &RocksOptions) -> Option<Named> {
     Some(named)
 }
 
-/// Which number the first of a family's files was given: they are given numbers in a row, and among
-/// those are all that are missing. Should files of one size be taken for each other, RocksDB's own
-/// check of their identity refuses them.
+/// The number of the first of a family's ingested files. Their numbers are consecutive and include
+/// all missing ones. If files of equal size are confused, RocksDB's check of their identity fails.
 fn first_number(named: &BTreeMap<u64, u64>, missing: &[u64], sizes: &[u64]) -> Option<u64> {
     let (least, greatest) = (*missing.first()?, *missing.last()?);
     let firsts = (greatest + 1).saturating_sub(sizes.len() as u64)..=least;
@@ -98,8 +100,8 @@ fn first_number(named: &BTreeMap<u64, u64>, missing: &[u64], sizes: &[u64]) -> O
     })
 }
 
-/// Gives a file another name, or makes a copy of it where the file system has no links; one that is
-/// there is left.
+/// Links a file to another name, or copies it if the file system has no links. An existing file
+/// stays.
 fn link(file: &Path, name: &Path) -> std::io::Result<()> {
     match std::fs::hard_link(file, name) {
         Ok(()) => Ok(()),
@@ -118,14 +120,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_found_by_their_numbers_in_a_row_and_their_sizes() {
+    fn files_are_found_by_consecutive_numbers_and_sizes() {
         let named = BTreeMap::from([(3, 70), (5, 10), (6, 20), (7, 30), (8, 10), (9, 20)]);
         // All of them are missing, or only some.
         assert_eq!(first_number(&named, &[5, 6, 7], &[10, 20, 30]), Some(5));
         assert_eq!(first_number(&named, &[7], &[10, 20, 30]), Some(5));
         assert_eq!(first_number(&named, &[5], &[10, 20]), Some(5));
         assert_eq!(first_number(&named, &[8, 9], &[10, 20]), Some(8));
-        // None is missing, or none of these, or others too.
+        // None is missing, or none of these is, or others are too.
         assert_eq!(first_number(&named, &[], &[10, 20]), None);
         assert_eq!(first_number(&named, &[3], &[10, 20]), None);
         assert_eq!(first_number(&named, &[3, 5, 6], &[10, 20]), None);

@@ -1,12 +1,13 @@
-//! A number for each write, and how it is known that none was lost.
+//! The number of each write, and the check that no durable write is missing.
 //!
-//! A write carries its number into the database, in the metadata family. The file `COMMITTED`
-//! beside the database says up to which number nothing can be lost any more: with a log, each write
-//! that has returned; without one, each that was flushed. It is written after the fact and never
-//! synced, so after a crash it may say less than the truth, never more. Files that hold less than
-//! it says were damaged, cut short or replaced by older ones. RocksDB cannot tell: a log that is
-//! cut looks like one that was never written on, and a manifest that is cut names the files of a
-//! state that was right once.
+//! Every write also writes its number, in the metadata family. The file `COMMITTED` beside the
+//! database holds the number up to which no write can be lost: with a log, the last write that
+//! returned; without one, the last that was flushed. It is written after the fact and never synced,
+//! so after a crash its number may be too low, never too high.
+//!
+//! If the files hold less than that, they were damaged, cut short or replaced by older ones.
+//! RocksDB cannot detect it: a log that is cut looks like one that ends there, and a manifest that
+//! is cut names the files of an earlier valid state.
 //!
 //! ```text
 //! metadata   commit → number u64 big-endian
@@ -19,32 +20,32 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-pub(super) const KEY: &[u8] = b"commit";
+pub(in crate::rocks) const KEY: &[u8] = b"commit";
 const FILE: &str = "COMMITTED";
 
-/// The number of the last write, and the file.
-pub(super) struct CommitNumber {
+/// The number of the last write, and the `COMMITTED` file.
+pub(in crate::rocks) struct CommitNumber {
     last: Mutex<u64>,
     file: Option<File>,
 }
 
-/// What the file beside a database says; nothing if there is none, or none that can be read.
-pub(super) fn durable(path: &Path) -> Option<u64> {
+/// Reads the `COMMITTED` file; `None` if it is missing, damaged or unreadable.
+pub(in crate::rocks) fn durable(path: &Path) -> Option<u64> {
     let bytes = std::fs::read(path.join(FILE)).ok()?;
     let (number, complement) = bytes.split_first_chunk::<8>()?;
     let number = u64::from_be_bytes(*number);
     (complement == (!number).to_be_bytes()).then_some(number)
 }
 
-/// The number that the database holds.
-pub(super) fn parse(stored: Option<&[u8]>) -> u64 {
+/// Parses a stored number; 0 if there is none.
+pub(in crate::rocks) fn parse(stored: Option<&[u8]>) -> u64 {
     stored
         .and_then(|bytes| bytes.try_into().ok())
         .map_or(0, u64::from_be_bytes)
 }
 
-/// The number that a record of the log ends with, as `next`'s caller appends it: key and value with
-/// their lengths.
+/// The number at the end of a log record. The callers of [`CommitNumber::next`] append it last: key
+/// and value, each with its length.
 pub(super) fn of_record(record: &[u8]) -> Option<u64> {
     let (rest, number) = record.split_last_chunk::<8>()?;
     rest.strip_suffix(&[8])?
@@ -53,24 +54,24 @@ pub(super) fn of_record(record: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*number))
 }
 
-/// What to say of files that hold less than they did.
-pub(super) fn lost(last: &str, durable: u64, path: &Path) -> Error {
+/// The error of files that lack a durable commit.
+pub(in crate::rocks) fn lost(last: &str, durable: u64, path: &Path) -> Error {
     Error::new(
         ErrorKind::StoreCorrupted,
         format!(
             "the last good commit in the files is {last}, but commit {durable} had been made \
              durable: a file was damaged, cut short or replaced by an older one; restore the \
-             directory from a checkpoint or the changelog, or delete the file {FILE} in it to go \
-             on from that last good commit"
+             directory from a checkpoint or the changelog, or delete the file {FILE} in it to \
+             continue from that last good commit"
         ),
     )
     .path(path)
 }
 
 impl CommitNumber {
-    /// Without a path there is no file: the database lies in memory.
-    pub(super) fn new(last: u64, path: Option<&Path>) -> Self {
-        // Without the file damage is only less likely to be noticed.
+    /// A database without a path, in memory or temporary, has no file.
+    pub(in crate::rocks) fn new(last: u64, path: Option<&Path>) -> Self {
+        // If the file cannot be created, damage is only less likely to be detected.
         let file = path.and_then(|path| {
             File::options()
                 .create(true)
@@ -86,34 +87,37 @@ impl CommitNumber {
     }
 
     /// The number of the last write.
-    pub(super) fn last(&self) -> u64 {
+    pub(in crate::rocks) fn last(&self) -> u64 {
         *self.last.lock()
     }
 
-    /// Does a write with the next number; it counts if it succeeds.
-    pub(super) fn next<E>(&self, write: impl FnOnce(u64) -> Result<(), E>) -> Result<u64, E> {
+    /// Makes a write with the next number. If the write fails, the number is used again.
+    pub(in crate::rocks) fn next<E>(
+        &self,
+        write: impl FnOnce(u64) -> Result<(), E>,
+    ) -> Result<u64, E> {
         let mut last = self.last.lock();
         write(*last + 1)?;
         *last += 1;
         Ok(*last)
     }
 
-    /// Takes over a number that the database is found to hold.
-    pub(super) fn found(&self, number: u64) -> u64 {
+    /// Raises the number to one that was read from the database; returns the greater one.
+    pub(in crate::rocks) fn raise(&self, number: u64) -> u64 {
         let mut last = self.last.lock();
         *last = number.max(*last);
         *last
     }
 
-    /// Notes that nothing up to a number can be lost any more.
-    pub(super) fn is_durable(&self, number: u64) {
+    /// Records that no write up to this number can be lost any more.
+    pub(in crate::rocks) fn mark_durable(&self, number: u64) {
         let Some(file) = &self.file else { return };
-        // The write itself has taken place. Half a number says nothing, so damage is only less
-        // likely to be noticed.
+        // The write itself succeeded. If the file holds only a part of a number, it is ignored, and
+        // damage is only less likely to be detected.
         if let Err(error) =
             file.write_all_at(&[number.to_be_bytes(), (!number).to_be_bytes()].concat(), 0)
         {
-            log::warn!("commit {number} is durable, and {FILE} cannot say so: {error}");
+            log::warn!("commit {number} is durable, but {FILE} cannot be written: {error}");
         }
     }
 }
@@ -123,11 +127,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_damaged_file_says_nothing() -> std::io::Result<()> {
+    fn damaged_file_is_ignored() -> std::io::Result<()> {
         let dir = tempfile::tempdir()?;
         let number = CommitNumber::new(0, Some(dir.path()));
         assert_eq!(durable(dir.path()), None);
-        number.is_durable(7);
+        number.mark_durable(7);
         assert_eq!(durable(dir.path()), Some(7));
         let file = dir.path().join(FILE);
         let good = std::fs::read(&file)?;

@@ -1,22 +1,22 @@
-//! Sorted files: rows that come in key order, written as files that a database takes in as they
-//! are.
+//! Sorted files: rows in key order, written as files that a database ingests as they are.
 //!
-//! The way for large transactions: a quarter of what the same rows cost through a memtable
-//! (`layout.md` section 1), and the memory of one block.
+//! Large transactions are committed this way. It costs a quarter of what the same rows cost through
+//! a memtable (`docs/design/layout.md`), and the memory of one block.
 
-use super::failure::failure;
-use super::family::{Family, FamilySpec};
-use super::options::{family_options, rocks_options};
-use super::rocks_db::RocksDb;
-use super::snapshot::Snapshot;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
+use crate::rocks::failure::failure;
+use crate::rocks::family::Family;
+use crate::rocks::options::family_options;
+use crate::rocks::rocks_db::RocksDb;
+use crate::rocks::snapshot::Snapshot;
+use crate::table::FamilySpec;
 use rust_rocksdb::{IngestExternalFileOptions, Options, ReadOptions, SstFileWriter};
 use std::path::{Path, PathBuf};
 
-/// What a scan of a whole family reads ahead, in bytes.
+/// Bytes that a scan of a whole family reads ahead.
 const READ_AHEAD: usize = 1 << 20;
 
-/// How a family's rows are encoded in files.
+/// The options that a family's files are written with.
 pub(crate) struct FileFormat(Options);
 
 /// Writes rows of one family, in ascending key order, each key once.
@@ -24,7 +24,7 @@ pub(crate) struct SortedFiles<'a> {
     writer: SstFileWriter<'a>,
     directory: &'a Path,
     name: String,
-    /// A file that has so many bytes is followed by another one.
+    /// Bytes of a file at which the next one begins.
     target: u64,
     written: u64,
     is_open: bool,
@@ -61,7 +61,7 @@ impl<'a> SortedFiles<'a> {
                 .join(format!("{}-{}.sst", self.name, self.files.len()));
             self.writer
                 .open(&path)
-                .map_err(|e| failure("making a sorted file", &path, e))?;
+                .map_err(|e| failure("creating a sorted file", &path, e))?;
             self.files.push(path);
             self.is_open = true;
         }
@@ -84,7 +84,7 @@ impl<'a> SortedFiles<'a> {
         Ok(())
     }
 
-    /// The files, synced; none if there were no rows. The directory is left to the caller.
+    /// Returns the files, synced; none if there were no rows. The caller syncs the directory.
     pub(crate) fn finish(mut self) -> Result<Vec<PathBuf>> {
         self.end()?;
         Ok(self.files)
@@ -92,7 +92,7 @@ impl<'a> SortedFiles<'a> {
 }
 
 impl RocksDb {
-    /// How the files of a family are written.
+    /// The format of a family's files.
     pub(crate) fn file_format(&self, spec: &FamilySpec) -> Result<FileFormat> {
         let mut options = family_options(spec, &self.options)?;
         if let Some(environment) = &self.options.environment {
@@ -101,8 +101,8 @@ impl RocksDb {
         Ok(FileFormat(options))
     }
 
-    /// Takes sorted files in, all at once. With `keep` they stay where they are, hard-linked where
-    /// the file system can.
+    /// Ingests sorted files, all of them or none. With `keep` the files stay in place too, as hard
+    /// links where the file system has them.
     pub(crate) fn ingest(&self, family: Family, files: &[PathBuf], keep: bool) -> Result<()> {
         if files.is_empty() {
             return Ok(());
@@ -114,10 +114,10 @@ impl RocksDb {
         options.set_fill_cache(false);
         self.opened(&guard)?
             .ingest_external_file_cf_opts(&family.handle, &options, files.to_vec())
-            .map_err(|e| failure("taking sorted files in", self.path(), e))
+            .map_err(|e| failure("ingesting sorted files", self.path(), e))
     }
 
-    /// Hands all rows of a family to `f`, in key order, past the cache.
+    /// Calls `f` for all rows of a family, in key order, without filling the cache.
     pub(crate) fn for_each_row(
         &self,
         family: Family,
@@ -140,32 +140,4 @@ impl RocksDb {
         }
         rows.status().map_err(|e| failure("a scan", self.path(), e))
     }
-
-    /// Deletes a closed temporary database; what cannot be deleted is left to the next open of its
-    /// database.
-    pub(super) fn destroy(&self) {
-        let destroyed = rocks_options(&self.options)
-            .is_ok_and(|options| rust_rocksdb::DB::destroy(&options, self.path()).is_ok());
-        if destroyed {
-            let _ = std::fs::remove_dir_all(self.path());
-        }
-    }
-}
-
-/// An error of the file system, outside of RocksDB.
-pub(crate) fn refused(doing: &str, path: &Path, error: &std::io::Error) -> Error {
-    let advice = match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-            "the disk is full; free space, then call rollback() or open the database again"
-        }
-        _ => {
-            "the operating system refused it; see the cause, then call rollback() or open the \
-             database again"
-        }
-    };
-    Error::new(
-        ErrorKind::Io,
-        format!("{doing} failed: {advice} (cause: {error})"),
-    )
-    .path(path)
 }

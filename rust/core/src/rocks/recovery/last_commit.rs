@@ -1,18 +1,18 @@
-//! The last commit of a database, as its files tell it: of one that is open, that cannot be opened,
-//! or without its log.
+//! The last commit in a database's files: of an open database, of one that cannot be opened, or
+//! without its log.
 
 use super::commit_number;
-use super::family::{FamilyKind, FamilySpec};
-use super::kept::kept_key;
 use super::log_gap::NoReplay;
-use super::options::{RocksOptions, family_options, rocks_options};
+use crate::rocks::older_layout_rows::older_layout_key;
+use crate::rocks::options::{RocksOptions, family_options, rocks_options};
+use crate::table::{FamilyKind, FamilySpec};
 use rust_rocksdb::{ColumnFamilyDescriptor, DB, DBRecoveryMode, Error, IteratorMode, Options};
 use std::fmt;
 use std::path::Path;
 
-/// A commit as a user knows it: its number, and the changelog offsets that it carries.
-pub(super) struct LastCommit {
-    pub number: u64,
+/// A commit in an error message: its number and its changelog offsets.
+pub(in crate::rocks) struct LastCommit {
+    pub(in crate::rocks) number: u64,
     offsets: Vec<String>,
 }
 
@@ -22,8 +22,8 @@ impl fmt::Display for LastCommit {
     }
 }
 
-/// The number of an open database's last commit, 0 before the first.
-pub(super) fn number(db: &DB) -> Result<u64, Error> {
+/// The number of an open database's last commit; 0 before the first.
+pub(in crate::rocks) fn number(db: &DB) -> Result<u64, Error> {
     let metadata = FamilySpec::new(FamilyKind::Metadata, "").name();
     let in_metadata = db
         .cf_handle(&metadata)
@@ -32,20 +32,23 @@ pub(super) fn number(db: &DB) -> Result<u64, Error> {
         .flatten();
     Ok(match in_metadata {
         Some(number) => commit_number::parse(Some(&number)),
-        // An older layout may have had the database.
-        None => commit_number::parse(db.get(kept_key(&metadata, commit_number::KEY))?.as_deref()),
+        // An older layout may have opened the database.
+        None => commit_number::parse(
+            db.get(older_layout_key(&metadata, commit_number::KEY))?
+                .as_deref(),
+        ),
     })
 }
 
-/// The last commit that the files hold without a log; nothing where they cannot be read.
-pub(super) fn in_files(path: &Path, options: &RocksOptions) -> Option<LastCommit> {
+/// The last commit that the files hold without a log; `None` if they cannot be read.
+pub(in crate::rocks) fn in_files(path: &Path, options: &RocksOptions) -> Option<LastCommit> {
     find(path, options, |db_options| {
         db_options.set_wal_filter(NoReplay)
     })
 }
 
-/// What a damaged log holds before the damage; nothing if the damage lies elsewhere.
-pub(super) fn before_damage(path: &Path, options: &RocksOptions) -> Option<LastCommit> {
+/// The last commit before the damage in a log; `None` if the damage is in another file.
+pub(in crate::rocks) fn before_damage(path: &Path, options: &RocksOptions) -> Option<LastCommit> {
     find(path, options, |db_options| {
         db_options.set_wal_recovery_mode(DBRecoveryMode::PointInTime)
     })
@@ -54,17 +57,17 @@ pub(super) fn before_damage(path: &Path, options: &RocksOptions) -> Option<LastC
 fn find(path: &Path, options: &RocksOptions, log: impl FnOnce(&mut Options)) -> Option<LastCommit> {
     let mut db_options = rocks_options(options).ok()?;
     log(&mut db_options);
-    read(&look(path, &db_options, options)?).ok()
+    read(&open_read_only(path, &db_options, options)?).ok()
 }
 
-/// An open database's last commit.
-pub(super) fn read(db: &DB) -> Result<LastCommit, Error> {
+/// Reads an open database's last commit.
+pub(in crate::rocks) fn read(db: &DB) -> Result<LastCommit, Error> {
     let number = number(db)?;
     let mut offsets = Vec::new();
     if let Some(family) = db.cf_handle(&FamilySpec::new(FamilyKind::Offsets, "").name()) {
         for row in db.iterator_cf(&family, IteratorMode::Start) {
             let (key, value) = row?;
-            // As in `database/offsets.rs`: store | 00 | topic | 00 | partition → offset.
+            // See `database/rows/offset_rows.rs`: store | 00 | topic | 00 | partition → offset.
             if let (Some((names, partition)), Ok(offset)) =
                 (key.split_last_chunk::<4>(), <[u8; 8]>::try_from(&*value))
             {
@@ -81,8 +84,12 @@ pub(super) fn read(db: &DB) -> Result<LastCommit, Error> {
     Ok(LastCommit { number, offsets })
 }
 
-/// Opens a database to read what its files say, with the families that they have. Changes no file.
-pub(super) fn look(path: &Path, db_options: &Options, options: &RocksOptions) -> Option<DB> {
+/// Opens a database with all families that its files have. Changes no file.
+pub(super) fn open_read_only(
+    path: &Path,
+    db_options: &Options,
+    options: &RocksOptions,
+) -> Option<DB> {
     let families: Option<Vec<_>> = DB::list_cf(db_options, path)
         .ok()?
         .into_iter()

@@ -1,37 +1,24 @@
-//! Rows of the database's own families, kept in the default family while an older layout may have
-//! the database: its opener names the stores' families alone, and RocksDB opens a database only
-//! with all of its families.
-//!
-//! ```text
-//! default   holdfast: | family's name | : | key → value    file:NAME is the text of a file
-//! ```
+//! Closing a database so that an older layout can open it.
 
-use super::commit_number;
-use super::failure::failure;
-use super::family::{FamilyKind, FamilySpec};
-use super::rocks_db::RocksDb;
 use crate::error::Result;
 use crate::failpoint::Failpoint;
+use crate::rocks::failure::failure;
+use crate::rocks::older_layout_rows::older_layout_key;
+use crate::rocks::recovery::commit_number;
+use crate::rocks::rocks_db::RocksDb;
+use crate::table::{FamilyKind, FamilySpec};
 use rust_rocksdb::{IteratorMode, WriteBatch, WriteOptions};
 
-/// What the keys of such rows begin with.
-pub(crate) const KEPT: &[u8] = b"holdfast:";
-
-/// The key under which a row of a family is kept.
-pub(crate) fn kept_key(family: &str, key: &[u8]) -> Vec<u8> {
-    [KEPT, family.as_bytes(), b":", key].concat()
-}
-
 impl RocksDb {
-    /// Copies the rows of the database's own families into the default one; on disk when it
-    /// returns. What is kept counts once `metadata` is gone. `files` are texts to be kept with
-    /// them, by name.
-    pub fn keep_rows(&self, files: &[(String, String)]) -> Result<()> {
+    /// Copies the rows of the database's own families, and `files` (names and texts), into the
+    /// `default` family; on disk on return. The copies are valid once the `metadata` family is
+    /// dropped.
+    pub fn copy_own_rows(&self, files: &[(String, String)]) -> Result<()> {
         let guard = self.guard()?;
         let db = self.opened(&guard)?;
         let failed = |e| {
             failure(
-                "keeping what an older layout has no place for",
+                "saving the rows that an older layout cannot hold",
                 self.path(),
                 e,
             )
@@ -41,21 +28,21 @@ impl RocksDb {
             let spec = FamilySpec::new(kind, "");
             for row in db.iterator_cf(&self.family(&spec)?.handle, IteratorMode::Start) {
                 let (key, value) = row.map_err(failed)?;
-                batch.put(kept_key(&spec.name(), &key), value);
+                batch.put(older_layout_key(&spec.name(), &key), value);
             }
         }
         for (name, text) in files {
-            batch.put(kept_key("file", name.as_bytes()), text);
+            batch.put(older_layout_key("file", name.as_bytes()), text);
         }
         let mut options = WriteOptions::default();
-        options.disable_wal(!self.sync);
-        options.set_sync(self.sync);
+        options.disable_wal(!self.options.sync);
+        options.set_sync(self.options.sync);
         let metadata = FamilySpec::new(FamilyKind::Metadata, "");
         let family = self.family(&metadata)?;
         self.commits
             .next(|number| {
                 batch.put(
-                    kept_key(&metadata.name(), commit_number::KEY),
+                    older_layout_key(&metadata.name(), commit_number::KEY),
                     number.to_be_bytes(),
                 );
                 batch.put_cf(&family.handle, commit_number::KEY, number.to_be_bytes());
@@ -66,7 +53,7 @@ impl RocksDb {
         Failpoint::RowsKept.reached()
     }
 
-    /// Drops the database's own families, of which nothing may be read any more, and closes.
+    /// Drops the database's own families and closes; no reader may use them any more.
     pub fn close_without_own_families(&self) -> Result<()> {
         let mut guard = self.db.write();
         self.end_cursors();

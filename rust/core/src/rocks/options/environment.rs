@@ -1,29 +1,29 @@
-//! Another file system than the operating system's.
+//! A file system other than the operating system's.
 
-use super::failure::failure;
 use crate::error::Result;
+use crate::rocks::failure::failure;
 use std::ffi::c_void;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The file system beneath a database: memory, or what the proof crate takes power away from.
+/// The file system below a database: memory, or one with injected faults (the proof crate).
 #[derive(Clone)]
 pub struct Environment {
-    pub(super) env: rust_rocksdb::Env,
-    pub(super) in_memory: bool,
-    sync: Option<Sync>,
+    pub(in crate::rocks) env: rust_rocksdb::Env,
+    in_memory: bool,
+    sync: Option<SyncPath>,
 }
 
-/// Makes a file's bytes or a directory's entries safe; false if that failed.
-type Sync = Arc<dyn Fn(&Path) -> bool + Send + std::marker::Sync>;
+/// Syncs a file's bytes or a directory's entries; false if that failed.
+type SyncPath = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 
 impl Environment {
-    /// Files in memory, gone with the last database that has them. A path in it must be absolute.
+    /// Files in memory, freed with the last database that uses them. Paths in it must be absolute.
     pub fn in_memory() -> Result<Self> {
         let env = rust_rocksdb::Env::mem_env()
-            .map_err(|e| failure("making room in memory", Path::new(""), e))?;
+            .map_err(|e| failure("making a file system in memory", Path::new(""), e))?;
         Ok(Self {
             env,
             in_memory: true,
@@ -39,7 +39,7 @@ impl Environment {
     /// Takes over a `rocksdb_env_t` of RocksDB's C interface.
     ///
     /// # Safety
-    /// `raw` points to one that is alive, and nobody else destroys it.
+    /// `raw` points to a live environment, and no other code destroys it.
     pub unsafe fn from_raw(raw: *mut c_void) -> Self {
         // SAFETY: as the caller promises.
         let env = unsafe { rust_rocksdb::Env::from_raw(raw.cast()) };
@@ -50,31 +50,27 @@ impl Environment {
         }
     }
 
-    /// Has this asked, too, where files and directories are synced that are not a database's own.
+    /// Also calls `sync` when files and directories outside RocksDB are synced.
     #[must_use]
-    pub fn with_sync(
-        mut self,
-        sync: impl Fn(&Path) -> bool + Send + std::marker::Sync + 'static,
-    ) -> Self {
+    pub fn with_sync(mut self, sync: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
         self.sync = Some(Arc::new(sync));
         self
     }
 }
 
-/// Makes safe which files a directory has, or what is in a file.
+/// Syncs a file's bytes or a directory's entries.
 pub(crate) fn sync_path(path: &Path, environment: Option<&Environment>) -> std::io::Result<()> {
     std::fs::File::open(path)?.sync_all()?;
     match environment.and_then(|environment| environment.sync.as_ref()) {
         Some(sync) if !sync(path) => Err(std::io::Error::other(
-            "the file system beneath the database refused to sync",
+            "the file system below the database failed to sync",
         )),
         _ => Ok(()),
     }
 }
 
-/// A path for a database in memory: absolute, as RocksDB wants it, and one that no other database
-/// has.
-pub(super) fn place_in_memory() -> PathBuf {
+/// A path for a database in memory: absolute, as RocksDB requires, and unique in this process.
+pub(in crate::rocks) fn path_in_memory() -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     std::env::temp_dir().join(format!(

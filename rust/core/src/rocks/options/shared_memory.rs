@@ -1,5 +1,5 @@
 //! Memory that all databases of a process share: one block cache, one write-buffer manager
-//! (`stores.md` section 2).
+//! (`docs/design/stores.md`).
 
 use parking_lot::Mutex;
 use rust_rocksdb::{Cache, WriteBufferManager};
@@ -7,9 +7,9 @@ use rust_rocksdb::{Cache, WriteBufferManager};
 /// Sizes in bytes, for the whole process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedMemory {
-    /// Blocks of files that were read.
+    /// Blocks of files that have been read.
     pub block_cache: usize,
-    /// Rows that were committed and not yet written to files, all databases together.
+    /// Committed rows that are not yet in files, of all databases together.
     pub write_buffers: usize,
 }
 
@@ -22,15 +22,16 @@ impl Default for SharedMemory {
     }
 }
 
-pub(super) struct Shared {
+/// The shared memory of this process.
+pub(super) struct ProcessMemory {
     pub(super) cache: Cache,
     pub(super) write_buffers: WriteBufferManager,
     sizes: SharedMemory,
 }
 
-static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
+static SHARED: Mutex<Option<ProcessMemory>> = Mutex::new(None);
 
-/// Sets the sizes; databases opened later, and open ones at once, live within them.
+/// Sets the sizes. They apply at once, to open databases and to those opened later.
 pub fn configure_shared_memory(sizes: SharedMemory) {
     let mut shared = SHARED.lock();
     match shared.as_mut() {
@@ -39,11 +40,11 @@ pub fn configure_shared_memory(sizes: SharedMemory) {
             shared.write_buffers.set_buffer_size(sizes.write_buffers);
             shared.sizes = sizes;
         }
-        None => *shared = Some(Shared::new(sizes)),
+        None => *shared = Some(ProcessMemory::new(sizes)),
     }
 }
 
-/// The sizes in force.
+/// The current sizes.
 pub fn shared_memory() -> SharedMemory {
     SHARED
         .lock()
@@ -51,11 +52,11 @@ pub fn shared_memory() -> SharedMemory {
         .map_or_else(SharedMemory::default, |shared| shared.sizes)
 }
 
-impl Shared {
+impl ProcessMemory {
     fn new(sizes: SharedMemory) -> Self {
         Self {
-            // The clock cache takes 20 % off a hit against the LRU (layout.md section 3); 0 lets it
-            // estimate entry sizes.
+            // A hit in the clock cache costs 20 % less than in the LRU (`docs/design/layout.md`);
+            // with 0 the cache estimates the sizes of its entries.
             cache: Cache::new_hyper_clock_cache(sizes.block_cache, 0),
             write_buffers: WriteBufferManager::new_write_buffer_manager(sizes.write_buffers, false),
             sizes,
@@ -63,8 +64,8 @@ impl Shared {
     }
 }
 
-pub(super) fn with_shared<R>(f: impl FnOnce(&Shared) -> R) -> R {
+pub(super) fn with_shared<R>(f: impl FnOnce(&ProcessMemory) -> R) -> R {
     f(SHARED
         .lock()
-        .get_or_insert_with(|| Shared::new(SharedMemory::default())))
+        .get_or_insert_with(|| ProcessMemory::new(SharedMemory::default())))
 }

@@ -1,0 +1,193 @@
+//! Opening a RocksDB database, with the checks that RocksDB does not make.
+
+use super::failure::failure;
+use super::family::{Family, FamilyHandle};
+use super::options::{RocksOptions, family_options, path_in_memory, rocks_options};
+use super::recovery::commit_number::{self, CommitNumber};
+use super::recovery::last_commit;
+use super::recovery::log_gap::GapFilter;
+use super::recovery::log_record;
+use super::rocks_db::RocksDb;
+use super::statistics::Statistics;
+use crate::error::{Error, ErrorKind, Result};
+use crate::failpoint::Failpoint;
+use crate::sync::{Mutex, RwLock};
+use crate::table::FamilySpec;
+use rust_rocksdb::{AsColumnFamilyRef, ColumnFamilyDescriptor, DB, Options};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+impl RocksDb {
+    /// Opens or creates the database at `path`, with the `wanted` families and those that its files
+    /// already have.
+    ///
+    /// # Errors
+    /// `StoreLocked` if it is open elsewhere; `FormatVersion` for a column family that Holdfast
+    /// does not write; `StoreCorrupted` also if a durable commit is missing; `InvalidValue` for an
+    /// option that must not be set.
+    pub fn open(path: &Path, wanted: &[FamilySpec], options: &RocksOptions) -> Result<Arc<Self>> {
+        Failpoint::BeforeOpen.reached()?;
+        let on_disk = !options.is_in_memory();
+        let durable = if on_disk {
+            commit_number::durable(path)
+        } else {
+            None
+        };
+        let number_in_files = || last_commit::in_files(path, options).map(|last| last.number);
+        let mut db_options = rocks_options(options)?;
+        let statistics = Statistics::new(&mut db_options, options.statistics);
+        let mut specs = wanted.to_vec();
+        if on_disk && path.join("CURRENT").exists() {
+            log_record::check(path, number_in_files)?;
+            add_families_on_disk(&mut specs, path, &db_options)?;
+        } else if let Some(durable) = durable {
+            // RocksDB would create a new database and delete the files of the old one.
+            return Err(commit_number::lost(
+                "unknown, since the file CURRENT is missing",
+                durable,
+                path,
+            ));
+        }
+        // If the number cannot be read, the open below fails too, and its error says why.
+        let filter = if options.sync && has_log(path) {
+            number_in_files().map(GapFilter::from)
+        } else {
+            None
+        };
+        if let Some(filter) = &filter {
+            db_options.set_wal_filter(filter.clone());
+        }
+        let descriptors = descriptors(&specs, options)?;
+        let db = if on_disk {
+            DB::open_cf_descriptors(&db_options, path, descriptors)
+        } else {
+            let place = path_in_memory();
+            let opened = DB::open_cf_descriptors(&db_options, &place, descriptors);
+            // The crate also makes the directory on disk, and nothing is ever written to it.
+            let _ = std::fs::remove_dir(&place);
+            opened
+        };
+        let db = db.map_err(|e| {
+            filter
+                .as_ref()
+                .and_then(|filter| filter.error(path))
+                .unwrap_or_else(|| open_failure(path, e, options))
+        })?;
+        let handles = handles(&db, &specs, path)?;
+        Failpoint::AfterOpen.reached()?;
+        let last = last_commit::read(&db)
+            .map_err(|e| failure("reading the number of the last commit", path, e))?;
+        let expected = last.number.max(options.commit_file.unwrap_or(0));
+        if let Some(durable) = durable.filter(|durable| *durable > expected) {
+            return Err(commit_number::lost(&last.to_string(), durable, path));
+        }
+        Ok(Arc::new(Self {
+            db: RwLock::new(Some(Box::new(db))),
+            slots: Mutex::new(HashMap::new()),
+            next_slot: AtomicU64::new(0),
+            statistics,
+            handles,
+            path: path.to_owned(),
+            pid: std::process::id(),
+            commits: CommitNumber::new(
+                last.number,
+                (on_disk && !options.temporary).then_some(path),
+            ),
+            options: options.clone(),
+        }))
+    }
+}
+
+/// Adds the families that the files have and `specs` lacks.
+fn add_families_on_disk(
+    specs: &mut Vec<FamilySpec>,
+    path: &Path,
+    db_options: &Options,
+) -> Result<()> {
+    let names = DB::list_cf(db_options, path)
+        .map_err(|e| failure("reading the list of families", path, e))?;
+    for name in names {
+        if name == "default" || specs.iter().any(|spec| spec.name() == name) {
+            continue;
+        }
+        let spec = FamilySpec::parse(&name).ok_or_else(|| {
+            Error::new(
+                ErrorKind::FormatVersion,
+                format!(
+                    "this is a RocksDB database, but not one of Holdfast's: it has a column \
+                     family {name:?}; choose another path"
+                ),
+            )
+            .path(path)
+        })?;
+        specs.push(spec);
+    }
+    Ok(())
+}
+
+fn descriptors(
+    specs: &[FamilySpec],
+    options: &RocksOptions,
+) -> Result<Vec<ColumnFamilyDescriptor>> {
+    let default = ColumnFamilyDescriptor::new("default", Options::default());
+    let stores = specs.iter().map(|spec| {
+        Ok(ColumnFamilyDescriptor::new(
+            spec.name(),
+            family_options(spec, options)?,
+        ))
+    });
+    std::iter::once(Ok(default)).chain(stores).collect()
+}
+
+fn handles(db: &DB, specs: &[FamilySpec], path: &Path) -> Result<Vec<(String, Family)>> {
+    let handle = |name: &str| {
+        db.cf_handle(name).map(|handle| Family {
+            handle: FamilyHandle(handle.inner()),
+            id: handle.id(),
+        })
+    };
+    let mut handles = Vec::with_capacity(specs.len() + 1);
+    for spec in specs {
+        let name = spec.name();
+        let family = handle(&name).ok_or_else(|| {
+            Error::new(
+                ErrorKind::StoreCorrupted,
+                format!("the column family {name:?} is missing after open"),
+            )
+            .path(path)
+        })?;
+        handles.push((name, family));
+    }
+    handles.extend(handle("default").map(|family| ("default".to_owned(), family)));
+    Ok(handles)
+}
+
+fn open_failure(path: &Path, error: rust_rocksdb::Error, options: &RocksOptions) -> Error {
+    // The message also holds the path, whose words must not be matched.
+    let words = error.to_string().replace(&*path.to_string_lossy(), "");
+    let locked =
+        words.contains("lock hold by current process") || words.contains("While lock file");
+    if error.kind() == rust_rocksdb::ErrorKind::IOError && locked {
+        return Error::new(ErrorKind::StoreLocked, "the directory is open elsewhere").path(path);
+    }
+    if error.kind() == rust_rocksdb::ErrorKind::Corruption
+        && let Some(last) = last_commit::before_damage(path, options)
+    {
+        let message = format!(
+            "opening the database failed: a file is damaged, and the last good commit before the \
+             damage is {last}; restore the directory from a checkpoint, or delete it where a \
+             changelog can rebuild it (cause: {words})"
+        );
+        return Error::new(ErrorKind::StoreCorrupted, message).path(path);
+    }
+    failure("opening the database", path, error)
+}
+
+/// Whether there is a log with records; an empty one has nothing to replay.
+fn has_log(path: &Path) -> bool {
+    log_record::logs(path)
+        .iter()
+        .any(|log| log.metadata().is_ok_and(|metadata| metadata.len() > 0))
+}

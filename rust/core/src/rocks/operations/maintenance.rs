@@ -1,0 +1,70 @@
+//! Work on whole families and files: compaction, deletion, copies.
+
+use crate::error::Result;
+use crate::failpoint::Failpoint;
+use crate::rocks::failure::failure;
+use crate::rocks::family::Family;
+use crate::rocks::rocks_db::RocksDb;
+use rust_rocksdb::{WriteBatch, WriteOptions};
+use std::path::Path;
+
+impl RocksDb {
+    /// Rewrites all files of a family, which drops the rows that its compaction filter finds
+    /// expired.
+    pub fn compact(&self, family: Family) -> Result<()> {
+        let guard = self.guard()?;
+        self.opened(&guard)?
+            .compact_range_cf(&family.handle, None::<&[u8]>, None::<&[u8]>);
+        Ok(())
+    }
+
+    /// Deletes the files of a family whose keys are all below `end`; no reader may need those keys.
+    pub fn drop_files_below(&self, family: Family, end: &[u8]) -> Result<()> {
+        let guard = self.guard()?;
+        self.opened(&guard)?
+            .delete_file_in_range_cf(&family.handle, &[][..], end)
+            .map_err(|e| failure("dropping expired files", &self.path, e))
+    }
+
+    /// Deletes all rows of a family, from its files too.
+    ///
+    /// A range tombstone is not enough: an expiry filter also sees the rows below it, and would
+    /// take a deleted version for one that supersedes a later version.
+    pub fn clear(&self, family: Family) -> Result<()> {
+        let guard = self.guard()?;
+        let db = self.opened(&guard)?;
+        let mut rows = db.raw_iterator_cf(&family.handle);
+        rows.seek_to_last();
+        let Some(last) = rows.key().map(|key| [key, &[0]].concat()) else {
+            return rows
+                .status()
+                .map_err(|e| failure("reading a family's end", &self.path, e));
+        };
+        drop(rows);
+        let mut batch = WriteBatch::default();
+        batch.delete_range_cf(&family.handle, &[][..], &last[..]);
+        let mut options = WriteOptions::default();
+        options.disable_wal(!self.options.sync);
+        options.set_sync(self.options.sync);
+        db.write_opt(&batch, &options)
+            .map_err(|e| failure("deleting a store's rows", &self.path, e))?;
+        let drop_files = || self.drop_files_below(family, &last);
+        // Files of level 0 are never dropped, so a compaction moves them down in between. It also
+        // moves the rows that a snapshot pins.
+        drop_files()?;
+        db.compact_range_cf(&family.handle, None::<&[u8]>, None::<&[u8]>);
+        drop_files()
+    }
+
+    /// Makes a consistent copy in a new directory, with hard links where the file system has them.
+    pub fn checkpoint(&self, directory: &Path) -> Result<()> {
+        let guard = self.guard()?;
+        Failpoint::BeforeCheckpoint.reached()?;
+        let checkpoint = rust_rocksdb::checkpoint::Checkpoint::new(self.opened(&guard)?)
+            .map_err(|e| failure("a checkpoint", &self.path, e))?;
+        checkpoint
+            .create_checkpoint(directory)
+            .map_err(|e| failure("a checkpoint", directory, e))?;
+        Failpoint::AfterCheckpoint.reached()
+    }
+}

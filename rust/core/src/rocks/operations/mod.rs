@@ -1,0 +1,9 @@
+//! What can be done with an open database.
+
+pub(super) mod maintenance;
+pub(super) mod older_layout;
+pub(super) mod properties;
+pub(super) mod read;
+pub(super) mod rewrite;
+pub(super) mod sorted_files;
+pub(super) mod write;

@@ -1,0 +1,48 @@
+//! RocksDB's integer properties, which cost nothing until they are read, and its statistics.
+
+use crate::error::Result;
+use crate::rocks::family::Family;
+use crate::rocks::rocks_db::RocksDb;
+use crate::rocks::statistics::{Job, JobTimes, Tickers};
+
+impl RocksDb {
+    /// The sum of an integer property over all families.
+    pub fn property(&self, name: &str) -> Result<u64> {
+        let guard = self.guard()?;
+        let db = self.opened(&guard)?;
+        Ok(self
+            .handles
+            .iter()
+            .filter_map(|(_, f)| db.property_int_value_cf(&f.handle, name).ok().flatten())
+            .sum())
+    }
+
+    /// An integer property of one family.
+    pub fn family_property(&self, family: Family, name: &str) -> Result<u64> {
+        let guard = self.guard()?;
+        Ok(self
+            .opened(&guard)?
+            .property_int_value_cf(&family.handle, name)
+            .ok()
+            .flatten()
+            .unwrap_or(0))
+    }
+
+    /// The sum of an integer property over some families.
+    pub(crate) fn families_property(&self, families: &[Family], name: &str) -> Result<u64> {
+        families
+            .iter()
+            .map(|family| self.family_property(*family, name))
+            .sum()
+    }
+
+    /// RocksDB's totals; `None` if statistics are off.
+    pub(crate) fn tickers(&self) -> Option<Tickers> {
+        self.statistics.tickers()
+    }
+
+    /// How long the jobs of one kind took; `None` if statistics are off.
+    pub(crate) fn job_times(&self, job: Job) -> Option<JobTimes> {
+        self.statistics.job_times(job)
+    }
+}

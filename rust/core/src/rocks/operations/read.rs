@@ -1,0 +1,61 @@
+//! Reads as of a snapshot.
+
+use crate::error::Result;
+use crate::rocks::failure::failure;
+use crate::rocks::family::Family;
+use crate::rocks::rocks_db::RocksDb;
+use crate::rocks::snapshot::Snapshot;
+
+/// Keys of one native MultiGet: enough for RocksDB's batching, few enough that the blocks that it
+/// pins stay small.
+const MULTI_GET_KEYS: usize = 1024;
+
+impl RocksDb {
+    /// Reads one key as of a snapshot; `f` gets the value without a copy.
+    pub fn get<R>(
+        &self,
+        family: Family,
+        key: &[u8],
+        snapshot: &Snapshot,
+        f: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
+        let guard = self.guard()?;
+        let found = self
+            .opened(&guard)?
+            .get_pinned_cf_opt(&family.handle, key, snapshot.read_options())
+            .map_err(|e| failure("a read", &self.path, e).key(key))?;
+        Ok(f(found.as_deref()))
+    }
+
+    /// Reads many keys, which must be in ascending order, as of a snapshot; `f` is called for each
+    /// in order.
+    pub fn multi_get_sorted(
+        &self,
+        family: Family,
+        keys: &[&[u8]],
+        snapshot: &Snapshot,
+        mut f: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let guard = self.guard()?;
+        let db = self.opened(&guard)?;
+        for (n, chunk) in keys.chunks(MULTI_GET_KEYS).enumerate() {
+            let found = db
+                .batched_multi_get_pinned_batch_cf_opt(
+                    &family.handle,
+                    chunk,
+                    true,
+                    snapshot.read_options(),
+                )
+                .map_err(|e| failure("a batch of reads", &self.path, e))?;
+            for (i, key) in chunk.iter().enumerate() {
+                let value = match found.get(i) {
+                    Some(Ok(value)) => value,
+                    Some(Err(e)) => return Err(failure("a batch of reads", &self.path, e).key(key)),
+                    None => None,
+                };
+                f(n * MULTI_GET_KEYS + i, value);
+            }
+        }
+        Ok(())
+    }
+}

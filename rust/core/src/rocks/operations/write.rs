@@ -1,0 +1,92 @@
+//! Writes, flushes, and the numbers of the commits among them.
+
+use crate::error::Result;
+use crate::failpoint::Failpoint;
+use crate::rocks::batch::Batch;
+use crate::rocks::failure::failure;
+use crate::rocks::recovery::{commit_number, last_commit};
+use crate::rocks::rocks_db::RocksDb;
+use crate::table::{FamilyKind, FamilySpec};
+use rust_rocksdb::{ReadOptions, ReadTier, WriteBatch, WriteOptions};
+
+impl RocksDb {
+    /// Writes a batch and the number of the commit in one atomic write; with `Durability::Sync` it
+    /// is on disk on return.
+    pub fn write(&self, batch: &mut Batch) -> Result<()> {
+        let guard = self.guard()?;
+        Failpoint::BeforeCommit.reached()?;
+        let mut options = WriteOptions::default();
+        if self.options.sync {
+            options.set_sync(true);
+        } else {
+            options.disable_wal(true);
+        }
+        let db = self.opened(&guard)?;
+        let metadata = self.family(&FamilySpec::new(FamilyKind::Metadata, ""))?;
+        let number = self
+            .commits
+            .next(|number| {
+                // The batch has room for the number. RocksDB's copy of it has none left and would
+                // be copied once more to grow.
+                batch.push(metadata.id, commit_number::KEY, Some(&number.to_be_bytes()));
+                db.write_opt(&WriteBatch::from_data(batch.finish()), &options)
+            })
+            .map_err(|e| failure("a commit", &self.path, e))?;
+        if self.options.sync {
+            self.commits.mark_durable(number);
+        }
+        Failpoint::AfterCommit.reached()
+    }
+
+    /// The number of the last write that returned without an error.
+    pub fn last_write(&self) -> u64 {
+        self.commits.last()
+    }
+
+    /// Reads the number of the last write from the database, since a write may return an error and
+    /// still have taken place.
+    pub fn find_last_write(&self) -> Result<u64> {
+        let guard = self.guard()?;
+        let last = last_commit::number(self.opened(&guard)?)
+            .map_err(|e| failure("reading the number of the last commit", &self.path, e))?;
+        Ok(self.commits.raise(last))
+    }
+
+    /// Records that the commit of this number has a commit file and cannot be lost any more.
+    pub fn note_commit_file(&self, number: u64) {
+        self.commits.mark_durable(number);
+    }
+
+    /// Writes the memtables of all families to files, at one sequence number; with `wait` they are
+    /// there on return.
+    pub fn flush(&self, wait: bool) -> Result<()> {
+        let guard = self.guard()?;
+        Failpoint::BeforeFlush.reached()?;
+        self.flush_all(self.opened(&guard)?, wait)?;
+        Failpoint::AfterFlush.reached()
+    }
+
+    /// The last commit that the files hold without a log, for a message.
+    pub fn last_in_files(&self) -> Option<String> {
+        last_commit::in_files(&self.path, &self.options).map(|last| last.to_string())
+    }
+
+    /// The number of the last commit that is wholly in files.
+    pub fn flushed_commit(&self) -> Result<u64> {
+        let guard = self.guard()?;
+        let mut options = ReadOptions::default();
+        options.set_read_tier(ReadTier::Persisted);
+        let metadata = self.family(&FamilySpec::new(FamilyKind::Metadata, ""))?;
+        let number = self
+            .opened(&guard)?
+            .get_pinned_cf_opt(&metadata.handle, commit_number::KEY, &options)
+            .map_err(|e| {
+                failure(
+                    "reading the number of the last flushed commit",
+                    &self.path,
+                    e,
+                )
+            })?;
+        Ok(commit_number::parse(number.as_deref()))
+    }
+}

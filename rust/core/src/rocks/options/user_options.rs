@@ -1,0 +1,55 @@
+//! The user's RocksDB options (`rocksdb_options`).
+
+use crate::error::{Error, ErrorKind, Result};
+use rust_rocksdb::Options;
+
+/// Options that the stores' answers, snapshots or durability depend on.
+const RESERVED: [&str; 17] = [
+    "atomic_flush",
+    "comparator",
+    "compaction_filter",
+    "compaction_filter_factory",
+    "compaction_options_fifo",
+    "compaction_style",
+    "create_if_missing",
+    "create_missing_column_families",
+    "env",
+    "inplace_update_support",
+    "memtable_insert_with_hint_prefix_extractor",
+    "merge_operator",
+    "prefix_extractor",
+    "unordered_write",
+    "wal_dir",
+    "wal_recovery_mode",
+    "write_buffer_manager",
+];
+
+/// Sets the user's options over the given ones. RocksDB parses the names of database and family
+/// options from one string, and each kind of options takes its own.
+pub(super) fn with_extra(mut options: Options, extra: &[(String, String)]) -> Result<Options> {
+    if let Some((name, _)) = extra
+        .iter()
+        .find(|(name, _)| RESERVED.contains(&name.as_str()))
+    {
+        let words = format!(
+            "rocksdb_options: {name} cannot be set, since the guarantees of the stores depend on \
+             it; leave it out"
+        );
+        return Err(Error::new(ErrorKind::InvalidValue, words));
+    }
+    if extra.is_empty() {
+        return Ok(options);
+    }
+    let extra: String = extra
+        .iter()
+        .map(|(name, value)| format!("{name}={value};"))
+        .collect();
+    options.get_options_from_string(extra).map_err(|error| {
+        Error::new(
+            ErrorKind::InvalidValue,
+            format!(
+                "rocksdb_options: an option or its value is not known to RocksDB (cause: {error})"
+            ),
+        )
+    })
+}

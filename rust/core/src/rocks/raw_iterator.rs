@@ -1,0 +1,95 @@
+//! RocksDB's iterator, with errors that a later seek does not forget.
+
+use crate::sync::Mutex;
+use rust_rocksdb::{DB, DBRawIteratorWithThreadMode};
+
+/// The crate's iterator, used only while its database is held open.
+///
+/// A read error ends the crate's iterator, and its next seek forgets the error: rows would be
+/// missing from an answer. This one keeps the first error until [`RawIterator::status`] is called.
+pub(crate) struct RawIterator {
+    rows: DBRawIteratorWithThreadMode<'static, DB>,
+    /// There was a seek since the last call of `status`.
+    sought: bool,
+    failed: Option<rust_rocksdb::Error>,
+}
+
+/// The place of an iterator. Closing the database takes the iterator out of it.
+pub(super) type IteratorSlot = Mutex<Option<RawIterator>>;
+
+impl RawIterator {
+    pub(super) fn new(rows: DBRawIteratorWithThreadMode<'static, DB>) -> Self {
+        Self {
+            rows,
+            sought: false,
+            failed: None,
+        }
+    }
+
+    /// Keeps the error of the last seek; called before every other seek.
+    #[inline]
+    fn keep_error(&mut self) {
+        if std::mem::replace(&mut self.sought, true) && !self.rows.valid() && self.failed.is_none()
+        {
+            self.failed = self.rows.status().err();
+        }
+    }
+
+    /// Returns the first error since the last call.
+    pub(super) fn status(&mut self) -> std::result::Result<(), rust_rocksdb::Error> {
+        self.sought = false;
+        self.failed.take().map_or_else(|| self.rows.status(), Err)
+    }
+
+    pub(crate) fn seek_to_first(&mut self) {
+        self.keep_error();
+        self.rows.seek_to_first()
+    }
+
+    pub(crate) fn seek_to_last(&mut self) {
+        self.keep_error();
+        self.rows.seek_to_last()
+    }
+
+    #[inline]
+    pub(crate) fn seek(&mut self, key: &[u8]) {
+        self.keep_error();
+        self.rows.seek(key)
+    }
+
+    #[inline]
+    pub(crate) fn seek_for_prev(&mut self, key: &[u8]) {
+        self.keep_error();
+        self.rows.seek_for_prev(key)
+    }
+
+    #[inline]
+    pub(crate) fn next(&mut self) {
+        self.rows.next()
+    }
+
+    #[inline]
+    pub(crate) fn prev(&mut self) {
+        self.rows.prev()
+    }
+
+    #[inline]
+    pub(crate) fn valid(&self) -> bool {
+        self.rows.valid()
+    }
+
+    #[inline]
+    pub(crate) fn key(&self) -> Option<&[u8]> {
+        self.rows.key()
+    }
+
+    #[inline]
+    pub(crate) fn value(&self) -> Option<&[u8]> {
+        self.rows.value()
+    }
+
+    #[inline]
+    pub(crate) fn item(&self) -> Option<(&[u8], &[u8])> {
+        self.rows.item()
+    }
+}

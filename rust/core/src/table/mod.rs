@@ -1,0 +1,12 @@
+//! What a table is: its column family, its bounds, and the fixed parts of its keys. Nothing here
+//! knows RocksDB, and every other folder of the engine may import it.
+
+mod bounds;
+mod family;
+
+pub use bounds::Bounds;
+pub use family::{FamilyKind, FamilySpec};
+
+/// Bytes of the time at the end of every key of a `versions` family, and at the head or in the
+/// middle of a windowed row's key.
+pub(crate) const TIME_BYTES: usize = 8;
