@@ -4,9 +4,9 @@ use super::open_transaction::Open;
 use super::spilled::Next;
 use super::{Committed, Database, Entry, Store, metadata};
 use crate::error::{Error, ErrorKind, Result};
+use crate::expiry::ExpiryFilter;
 use crate::offset::OffsetChange;
 use crate::position::Position;
-use crate::store::versioned::ExpiryFilter;
 use crate::store::windowed;
 use crate::transaction::{
     Base, Batch, LatestRows, MemoryTable, Place, StoreState, Table, Transaction,

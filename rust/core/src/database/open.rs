@@ -11,6 +11,7 @@ use super::{
     Reclaimer, Store, Views, offsets, older_layout,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::expiry::Horizon;
 use crate::metrics::{MetricsLevel, StoreCounts};
 use crate::position::Position;
 use crate::rocks::{
@@ -19,7 +20,7 @@ use crate::rocks::{
 use crate::store::key_value::KeyValueStore;
 use crate::store::session::SessionStore;
 use crate::store::timestamped::TimestampedKeyValueStore;
-use crate::store::versioned::{Horizon, VersionedStore};
+use crate::store::versioned::VersionedStore;
 use crate::store::window::WindowStore;
 use crate::store::windowed::Rows;
 use crate::store::{StoreKind, StoreSpec};

@@ -6,8 +6,8 @@ use super::environment::Environment;
 use super::family::{FamilyKind, FamilySpec};
 use super::shared::with_shared;
 use crate::error::{Error, ErrorKind, Result};
+use crate::expiry::{Ends, ExpiryFilter, Horizon};
 use crate::failpoint::Failpoint;
-use crate::store::versioned::{Ends, ExpiryFilter, Horizon};
 use crate::store::windowed;
 use rust_rocksdb::{
     BlockBasedOptions, DBCompactionStyle, DBCompressionType, DBRecoveryMode, DataBlockIndexType,
