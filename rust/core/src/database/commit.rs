@@ -54,7 +54,7 @@ impl Database {
         store: Option<&str>,
     ) -> Result<()> {
         let started = Instant::now();
-        tx.check_whole().map_err(|e| e.path(self.path()))?;
+        tx.check_not_poisoned().map_err(|e| e.path(self.path()))?;
         let last = self.committed.read().clone();
         if !Arc::ptr_eq(tx.base().committed(), &last.base) {
             return Err(Error::new(
@@ -154,7 +154,7 @@ impl Database {
         let position = last.base.position().clone();
         drop(last.base);
         self.write_and_publish(&mut batch, memory, states, position)
-            .inspect_err(|error| tx.tear(error))?;
+            .inspect_err(|error| tx.poison(error))?;
         tx.rebase(Arc::clone(&self.committed.read().base));
         Ok(())
     }

@@ -25,7 +25,9 @@ use crate::store::window::WindowStore;
 use crate::store::windowed::Rows;
 use crate::store::{StoreKind, StoreSpec};
 use crate::sync::{Mutex, RwLock};
-use crate::transaction::{Base, Batch, MemoryTable, Place, Spiller, StoreState, Table, Target};
+use crate::transaction::{
+    Base, Batch, MemoryTable, Place, SpillTarget, Spiller, StoreState, Table,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -384,7 +386,7 @@ impl Opening {
                     (FamilyKind::Versions, [_, latest]) => Some(family(latest)),
                     _ => None,
                 };
-                targets[table.number] = Some(Target {
+                targets[table.number] = Some(SpillTarget {
                     family: family(table),
                     latest,
                 });
