@@ -33,6 +33,7 @@
 pub mod column;
 mod database;
 mod error;
+mod expiry;
 #[doc(hidden)]
 pub mod failpoint;
 mod metrics;

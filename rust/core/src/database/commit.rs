@@ -4,9 +4,9 @@ use super::open_transaction::Open;
 use super::spilled::Next;
 use super::{Committed, Database, Entry, Store, metadata};
 use crate::error::{Error, ErrorKind, Result};
+use crate::expiry::ExpiryFilter;
 use crate::offset::OffsetChange;
 use crate::position::Position;
-use crate::store::versioned::ExpiryFilter;
 use crate::store::windowed;
 use crate::transaction::{
     Base, Batch, LatestRows, MemoryTable, Place, StoreState, Table, Transaction,
@@ -54,7 +54,7 @@ impl Database {
         store: Option<&str>,
     ) -> Result<()> {
         let started = Instant::now();
-        tx.check_whole().map_err(|e| e.path(self.path()))?;
+        tx.check_not_poisoned().map_err(|e| e.path(self.path()))?;
         let last = self.committed.read().clone();
         if !Arc::ptr_eq(tx.base().committed(), &last.base) {
             return Err(Error::new(
@@ -154,7 +154,7 @@ impl Database {
         let position = last.base.position().clone();
         drop(last.base);
         self.write_and_publish(&mut batch, memory, states, position)
-            .inspect_err(|error| tx.tear(error))?;
+            .inspect_err(|error| tx.poison(error))?;
         tx.rebase(Arc::clone(&self.committed.read().base));
         Ok(())
     }

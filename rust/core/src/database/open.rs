@@ -12,19 +12,22 @@ use super::{
     Reclaimer, Store, Views, offsets, older_layout,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::expiry::Horizon;
 use crate::metrics::{MetricsLevel, StoreCounts};
 use crate::position::Position;
 use crate::rocks::{Cursor, Environment, Family, FilterSetup, RocksDb, RocksOptions, Snapshot};
 use crate::store::key_value::KeyValueStore;
 use crate::store::session::SessionStore;
 use crate::store::timestamped::TimestampedKeyValueStore;
-use crate::store::versioned::{Horizon, VersionedStore};
+use crate::store::versioned::VersionedStore;
 use crate::store::window::WindowStore;
 use crate::store::windowed::Rows;
 use crate::store::{StoreKind, StoreSpec};
 use crate::sync::{Mutex, RwLock};
 use crate::table::{Bounds, FamilyKind, FamilySpec};
-use crate::transaction::{Base, Batch, MemoryTable, Place, Spiller, StoreState, Table, Target};
+use crate::transaction::{
+    Base, Batch, MemoryTable, Place, SpillTarget, Spiller, StoreState, Table,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -388,7 +391,7 @@ impl Opening {
                     (FamilyKind::Versions, [_, latest]) => Some(family(latest)),
                     _ => None,
                 };
-                targets[table.number] = Some(Target {
+                targets[table.number] = Some(SpillTarget {
                     family: family(table),
                     latest,
                 });

@@ -84,7 +84,7 @@ impl Database {
     /// As [`Database::commit`].
     pub fn check_commit(&self, offsets: &OffsetChange) -> Result<()> {
         self.transaction()?
-            .check_whole()
+            .check_not_poisoned()
             .map_err(|error| error.path(self.path()))?;
         offsets.check()
     }
@@ -106,7 +106,8 @@ impl Database {
         let mut open = self.open.lock();
         open.check_usable(self.path())?;
         if let Open::Active(tx) = &*open {
-            tx.check_whole().map_err(|error| error.path(self.path()))?;
+            tx.check_not_poisoned()
+                .map_err(|error| error.path(self.path()))?;
         }
         offsets.check()?;
         let _published = self.publish_open(&mut open);

@@ -11,8 +11,8 @@
 use super::Entry;
 use super::store::Expiry;
 use crate::error::{Error, ErrorKind, Result};
+use crate::expiry::Horizon;
 use crate::rocks::{Family, Rewritten, RocksDb};
-use crate::store::versioned::Horizon;
 use crate::transaction::Place;
 use log::Level;
 use parking_lot::{Condvar, Mutex};

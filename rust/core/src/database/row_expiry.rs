@@ -1,7 +1,7 @@
 //! Drops expired rows in compactions.
 
+use crate::expiry::{Ends, ExpiryFilter, Horizon};
 use crate::rocks::{FilterPass, RowFilter};
-use crate::store::versioned::{Ends, ExpiryFilter, Horizon};
 use crate::store::windowed;
 use crate::table::FamilyKind;
 

@@ -1,9 +1,10 @@
 //! A database's stores by kind: what the database must know of a kind, it asks here.
 
+use crate::expiry::Horizon;
 use crate::store::key_value::KeyValueStore;
 use crate::store::session::SessionStore;
 use crate::store::timestamped::TimestampedKeyValueStore;
-use crate::store::versioned::{Horizon, VersionedStore};
+use crate::store::versioned::VersionedStore;
 use crate::store::window::WindowStore;
 use crate::store::windowed::Rows;
 use crate::transaction::Table;

@@ -32,7 +32,8 @@ impl Database {
         tx: &mut Transaction,
         work: impl FnOnce(&mut Transaction) -> Result<T>,
     ) -> Result<T> {
-        tx.check_whole().map_err(|error| error.path(self.path()))?;
+        tx.check_not_poisoned()
+            .map_err(|error| error.path(self.path()))?;
         tx.as_one(|tx| {
             let value = work(tx)?;
             self.write_through(tx)?;

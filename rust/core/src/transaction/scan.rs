@@ -1,14 +1,15 @@
 //! Staged and stored rows of a table as one ordered sequence: forward, backward, within bounds.
 
-use super::base::{Cursor, Rows};
-use super::cleared::Cleared;
-use super::layer::Layer;
+use super::merge::{SeekableRows, SortedRows, nearest, pass};
+use super::staged::cleared::Cleared;
+use super::staged::layer::Layer;
+use super::staged::layer_cursor::LayerCursor;
+use super::stored::cursor::{CursorRows, TableCursor};
 use crate::error::Result;
 use crate::metrics::OpenIterator;
 use crate::rocks::Snapshot;
 use crate::table::Bounds;
 use std::cmp::Ordering;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// What a row's visitor wants next.
@@ -25,95 +26,33 @@ pub enum Step {
 /// An ordered scan of one table, as it was when the scan was opened: later writes, commits and
 /// rollbacks do not show.
 pub struct Scan {
-    layers: Vec<Staged>,
-    stored: Stored,
+    layers: Vec<LayerCursor>,
+    stored: StoredSource,
     bounds: Bounds,
     reverse: bool,
-    state: State,
+    state: ScanState,
     /// That it is open, where that is counted.
     _open: Option<OpenIterator>,
 }
 
 /// Rows below the layers.
-enum Stored {
+enum StoredSource {
     /// With the rows among them that are deleted.
-    Files(Cursor, Cleared),
+    Files(TableCursor, Cleared),
     /// None: the table is in memory, all of it layers. The snapshot's database says whether the
     /// database is still open.
     Nothing(Arc<Snapshot>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ScanState {
     Fresh,
     Open,
     Done,
 }
 
-/// A frozen layer and a position in its order.
-struct Staged {
-    layer: Arc<Layer>,
-    /// Position of the current row; equal to `end` when there is none.
-    at: usize,
-    low: usize,
-    end: usize,
-    /// Positions whose records the processor has at hand.
-    at_hand: Range<usize>,
-}
-
-/// So many staged rows are fetched at once.
-const AHEAD: usize = 8;
-
-impl Staged {
-    /// Fetches the next rows' records. They lie anywhere in memory: several at a time cost little
-    /// more than one.
-    fn look_ahead(&mut self, reverse: bool) {
-        if self.at_hand.contains(&self.at) || self.at == self.end {
-            return;
-        }
-        self.at_hand = if reverse {
-            self.at.saturating_sub(AHEAD - 1).max(self.low)..self.at + 1
-        } else {
-            self.at..self.end.min(self.at + AHEAD)
-        };
-        self.layer.touch(self.at_hand.clone());
-    }
-
-    fn key(&self) -> Option<&[u8]> {
-        (self.at < self.end).then(|| self.layer.key(self.layer.run()[self.at].record()))
-    }
-
-    /// Key and value of the current row; no value for a delete.
-    fn row(&self) -> Option<(&[u8], Option<&[u8]>)> {
-        (self.at < self.end).then(|| self.layer.row(self.layer.run()[self.at].record()))
-    }
-
-    /// Moves to the first row at or behind a key, or to the last one at or before it.
-    fn turn(&mut self, key: &[u8], reverse: bool) {
-        self.at_hand = 0..0;
-        self.at = self.layer.run_position(key).clamp(self.low, self.end);
-        if reverse && self.key() != Some(key) {
-            self.at = if self.at > self.low {
-                self.at - 1
-            } else {
-                self.end
-            };
-        }
-    }
-
-    fn advance(&mut self, reverse: bool) {
-        if !reverse {
-            self.at += 1;
-        } else if self.at > self.low {
-            self.at -= 1;
-        } else {
-            self.at = self.end;
-        }
-    }
-}
-
 /// Where a visit of stored rows ended.
-enum Until {
+enum VisitEnd {
     /// At or behind the staged row, or with the rows.
     Limit { same: bool },
     /// The visitor wants something else than the next row.
@@ -122,7 +61,7 @@ enum Until {
 
 /// Stored rows under a cursor, and which of them are deleted.
 struct StoredRows<'a, 'c> {
-    rows: &'a mut Rows<'c>,
+    rows: &'a mut CursorRows<'c>,
     cleared: &'a Cleared,
 }
 
@@ -133,7 +72,7 @@ impl StoredRows<'_, '_> {
         limit: Option<&[u8]>,
         reverse: bool,
         visit: &mut dyn FnMut(&[u8], &[u8]) -> Step,
-    ) -> Until {
+    ) -> VisitEnd {
         while let Some((key, value)) = self.rows.item() {
             if let Some(limit) = limit {
                 match if reverse {
@@ -142,20 +81,20 @@ impl StoredRows<'_, '_> {
                     key.cmp(limit)
                 } {
                     Ordering::Less => {}
-                    Ordering::Equal => return Until::Limit { same: true },
-                    Ordering::Greater => return Until::Limit { same: false },
+                    Ordering::Equal => return VisitEnd::Limit { same: true },
+                    Ordering::Greater => return VisitEnd::Limit { same: false },
                 }
             }
             match visit(key, value) {
                 Step::Next => self.advance(reverse),
                 Step::Pause => {
                     self.advance(reverse);
-                    return Until::Stopped(Step::Pause);
+                    return VisitEnd::Stopped(Step::Pause);
                 }
-                seek => return Until::Stopped(seek),
+                seek => return VisitEnd::Stopped(seek),
             }
         }
-        Until::Limit { same: false }
+        VisitEnd::Limit { same: false }
     }
 
     fn advance(&mut self, reverse: bool) {
@@ -194,12 +133,17 @@ impl Scan {
     /// A scan of staged rows over stored ones, without those that were cleared.
     pub(super) fn new(
         layers: Vec<Arc<Layer>>,
-        cursor: Cursor,
+        cursor: TableCursor,
         cleared: Cleared,
         bounds: Bounds,
         reverse: bool,
     ) -> Self {
-        Self::over(layers, Stored::Files(cursor, cleared), bounds, reverse)
+        Self::over(
+            layers,
+            StoredSource::Files(cursor, cleared),
+            bounds,
+            reverse,
+        )
     }
 
     /// A scan of a table in memory: committed and staged layers, oldest first.
@@ -209,38 +153,20 @@ impl Scan {
         bounds: Bounds,
         reverse: bool,
     ) -> Self {
-        Self::over(layers, Stored::Nothing(files), bounds, reverse)
+        Self::over(layers, StoredSource::Nothing(files), bounds, reverse)
     }
 
-    fn over(layers: Vec<Arc<Layer>>, stored: Stored, bounds: Bounds, reverse: bool) -> Self {
+    fn over(layers: Vec<Arc<Layer>>, stored: StoredSource, bounds: Bounds, reverse: bool) -> Self {
         let layers = layers
             .into_iter()
-            .map(|layer| {
-                let low = bounds
-                    .lower
-                    .as_ref()
-                    .map_or(0, |key| layer.run_position(key));
-                let end = bounds
-                    .upper
-                    .as_ref()
-                    .map_or(layer.run().len(), |key| layer.run_position(key))
-                    .max(low);
-                let at = if reverse && end > low { end - 1 } else { low };
-                Staged {
-                    layer,
-                    at,
-                    low,
-                    end,
-                    at_hand: 0..0,
-                }
-            })
+            .map(|layer| LayerCursor::within(layer, &bounds, reverse))
             .collect();
         Self {
             layers,
             stored,
             bounds,
             reverse,
-            state: State::Fresh,
+            state: ScanState::Fresh,
             _open: None,
         }
     }
@@ -257,11 +183,11 @@ impl Scan {
     /// before it. Rows out of its bounds stay so; and a scan that has ended begins again.
     pub fn turn(&mut self, key: &[u8], reverse: bool) -> Result<()> {
         for layer in &mut self.layers {
-            layer.turn(key, reverse);
+            layer.seek(key, reverse);
         }
-        (self.reverse, self.state) = (reverse, State::Open);
+        (self.reverse, self.state) = (reverse, ScanState::Open);
         match &mut self.stored {
-            Stored::Files(cursor, cleared) => cursor.with(|rows| {
+            StoredSource::Files(cursor, cleared) => cursor.with(|rows| {
                 if reverse {
                     rows.seek_for_prev(key);
                 } else {
@@ -269,7 +195,7 @@ impl Scan {
                 }
                 StoredRows { rows, cleared }.pass_cleared(reverse);
             }),
-            Stored::Nothing(files) => files.rocks().check_open(),
+            StoredSource::Nothing(files) => files.rocks().check_open(),
         }
     }
 
@@ -278,7 +204,7 @@ impl Scan {
     /// A staged row hides the stored one of the same key, a newer layer the older; deleted rows are
     /// passed over.
     pub fn for_each(&mut self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Step) -> Result<bool> {
-        if self.state == State::Done {
+        if self.state == ScanState::Done {
             return Ok(false);
         }
         let Self {
@@ -290,11 +216,11 @@ impl Scan {
             ..
         } = self;
         match stored {
-            Stored::Files(cursor, cleared) => cursor.with(|rows| {
+            StoredSource::Files(cursor, cleared) => cursor.with(|rows| {
                 let stored = StoredRows { rows, cleared };
                 Self::merge(layers, Some(stored), bounds, *reverse, state, visit)
             }),
-            Stored::Nothing(files) => {
+            StoredSource::Nothing(files) => {
                 files.rocks().check_open()?;
                 Ok(Self::merge(layers, None, bounds, *reverse, state, visit))
             }
@@ -302,14 +228,14 @@ impl Scan {
     }
 
     fn merge(
-        layers: &mut [Staged],
+        layers: &mut [LayerCursor],
         mut stored: Option<StoredRows<'_, '_>>,
         bounds: &Bounds,
         reverse: bool,
-        state: &mut State,
+        state: &mut ScanState,
         visit: &mut dyn FnMut(&[u8], &[u8]) -> Step,
     ) -> bool {
-        if *state == State::Fresh {
+        if *state == ScanState::Fresh {
             if let Some(stored) = &mut stored {
                 match (reverse, &bounds.lower) {
                     (true, _) => stored.rows.seek_to_last(),
@@ -318,22 +244,25 @@ impl Scan {
                 }
                 stored.pass_cleared(reverse);
             }
-            *state = State::Open;
+            *state = ScanState::Open;
         }
         loop {
-            let best = Self::nearest(layers, reverse);
+            for layer in layers.iter_mut() {
+                layer.prefetch(reverse);
+            }
+            let best = nearest(layers.iter().map(SortedRows::key), reverse);
             let mut hides_stored = false;
             let mut step = Step::Next;
             if let Some(stored) = &mut stored {
                 match stored.visit_until(best.and_then(|n| layers[n].key()), reverse, visit) {
-                    Until::Limit { same } => hides_stored = same,
-                    Until::Stopped(Step::Pause) => return true,
-                    Until::Stopped(other) => step = other,
+                    VisitEnd::Limit { same } => hides_stored = same,
+                    VisitEnd::Stopped(Step::Pause) => return true,
+                    VisitEnd::Stopped(other) => step = other,
                 }
             }
             match (best, &step) {
                 (None, Step::Next) => {
-                    *state = State::Done;
+                    *state = ScanState::Done;
                     return false;
                 }
                 (Some(n), Step::Next) => {
@@ -341,7 +270,7 @@ impl Scan {
                         step = visit(key, value);
                     }
                     if !matches!(step, Step::Seek(_)) {
-                        Self::pass(layers, n, reverse);
+                        pass(layers, n, reverse);
                         if let Some(stored) = stored.as_mut().filter(|_| hides_stored) {
                             stored.advance(reverse);
                         }
@@ -354,11 +283,7 @@ impl Scan {
                 Step::Pause => return true,
                 Step::Seek(key) => {
                     for layer in layers.iter_mut() {
-                        layer.at = layer
-                            .layer
-                            .run_position(&key)
-                            .clamp(layer.low, layer.end)
-                            .max(layer.at);
+                        layer.skip_to(&key);
                     }
                     // One that has ended has nothing ahead either.
                     if let Some(stored) = stored.as_mut().filter(|stored| stored.rows.valid()) {
@@ -368,32 +293,5 @@ impl Scan {
                 }
             }
         }
-    }
-
-    /// The layer with the nearest staged key; of equals the newest, which comes last.
-    fn nearest(layers: &mut [Staged], reverse: bool) -> Option<usize> {
-        let mut best: Option<usize> = None;
-        for n in 0..layers.len() {
-            layers[n].look_ahead(reverse);
-            let Some(key) = layers[n].key() else { continue };
-            let nearer = best
-                .and_then(|b| layers[b].key())
-                .is_none_or(|b| if reverse { key >= b } else { key <= b });
-            if nearer {
-                best = Some(n);
-            }
-        }
-        best
-    }
-
-    /// Moves all layers behind the key where layer `n` stands.
-    fn pass(layers: &mut [Staged], n: usize, reverse: bool) {
-        // Older layers may hold the same key; they come before `n`.
-        for older in 0..n {
-            while layers[older].key().is_some() && layers[older].key() == layers[n].key() {
-                layers[older].advance(reverse);
-            }
-        }
-        layers[n].advance(reverse);
     }
 }

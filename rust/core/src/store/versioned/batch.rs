@@ -120,7 +120,7 @@ impl VersionedStore {
         };
         apply().inspect_err(|error| {
             if tx.staged_bytes() != staged {
-                tx.tear(error);
+                tx.poison(error);
             }
         })
     }

@@ -11,33 +11,14 @@
 //! and a read as of a moment is one seek forward.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::expiry::version_key::time;
+pub(super) use crate::expiry::version_key::{inverted, split};
 use crate::store::key_part::END;
 pub(super) use crate::store::key_part::{key, push_key, push_key_part};
 use crate::table::TIME_BYTES;
 pub(super) use crate::transaction::TOMBSTONE;
 
 pub(super) const VALUE: u8 = 1;
-
-/// A time as it stands at the end of a row's key.
-#[inline]
-pub(super) fn inverted(time: i64) -> [u8; TIME_BYTES] {
-    (!(time as u64 ^ (1 << 63))).to_be_bytes()
-}
-
-/// The time that inverted bytes stand for.
-#[inline]
-pub(super) fn time(bytes: &[u8]) -> i64 {
-    let mut inverted = [0; TIME_BYTES];
-    inverted.copy_from_slice(&bytes[..TIME_BYTES]);
-    (!u64::from_be_bytes(inverted) ^ (1 << 63)) as i64
-}
-
-/// A row's key, split into key part and begin.
-#[inline]
-pub(super) fn split(row_key: &[u8]) -> (&[u8], i64) {
-    let (part, begin) = row_key.split_at(row_key.len() - TIME_BYTES);
-    (part, time(begin))
-}
 
 /// A stored row of `versions`: key part, begin, row.
 #[inline]
@@ -97,8 +78,6 @@ mod tests {
                 b'a', 0, 0xff, b'b', 0, 1, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe
             ]
         );
-        assert_eq!(inverted(i64::MAX), [0; 8]);
-        assert_eq!(inverted(i64::MIN), [0xff; 8]);
     }
 
     proptest! {

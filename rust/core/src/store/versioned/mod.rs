@@ -2,13 +2,12 @@
 //! with reads as of a moment.
 //!
 //! Where is …? a late put: `write.rs` · a read as of a moment: `read.rs` · a mixed batch:
-//! `batch.rs` · history and scans: `history.rs` · what is dropped when: `expiry.rs` · bytes:
+//! `batch.rs` · history and scans: `history.rs` · what is dropped when: `expiry/` · bytes:
 //! `layout.rs` · why most puts read nothing: `marks.rs`.
 
 mod ahead;
 mod backward;
 mod batch;
-mod expiry;
 mod history;
 mod layout;
 mod marks;
@@ -16,7 +15,6 @@ mod read;
 mod write;
 
 pub use batch::{Applied, Op};
-pub use expiry::{Ends, ExpiryFilter, Horizon};
 pub use history::VersionScan;
 
 use crate::metrics::StoreCounts;

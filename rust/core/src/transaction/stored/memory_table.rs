@@ -4,7 +4,11 @@
 //! a log-structured merge tree. Layers never change, so a view is a copy of a few pointers and is
 //! repeatable for as long as somebody holds it.
 
-use super::layer::{self, Layer};
+use crate::transaction::merge;
+use crate::transaction::staged::layer::{self, Layer};
+use crate::transaction::staged::layer_cursor::LayerCursor;
+use crate::transaction::staged::record::StagedRecord;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 /// So many layers of like size are merged at once: more make reads slower, fewer copy each row more
@@ -24,13 +28,13 @@ pub(crate) struct MemoryTable {
 
 impl MemoryTable {
     /// The layers, oldest first.
-    pub(super) fn layers(&self) -> &[Arc<Layer>] {
+    pub(in crate::transaction) fn layers(&self) -> &[Arc<Layer>] {
         &self.layers
     }
 
     /// The last record of a key (of its newest version); a delete hides older layers and is
     /// nothing.
-    pub(super) fn get(&self, key: &[u8]) -> Option<&[u8]> {
+    pub(in crate::transaction) fn get(&self, key: &[u8]) -> Option<&[u8]> {
         let hash = layer::hash(key);
         self.layers
             .iter()
@@ -52,7 +56,7 @@ impl MemoryTable {
 
     /// Adds a commit's rows. `expired` sees the rows of a table in key order when all of its layers
     /// are merged, and says which can go.
-    pub(super) fn push(
+    pub(in crate::transaction) fn push(
         &mut self,
         layers: Vec<Arc<Layer>>,
         family: u32,
@@ -116,165 +120,31 @@ fn merged(
     mut expired: Option<&mut Expired<'_>>,
 ) -> Layer {
     let mut merged = Layer::new(family, suffix);
-    let mut at = vec![0; layers.len()];
-    let key = |n: usize, at: &[usize]| {
-        layers[n]
-            .run()
-            .get(at[n])
-            .map(|entry| layers[n].key(entry.record()))
-    };
-    loop {
-        // The smallest key; of equals the newest layer's, which comes last.
-        let mut best: Option<(usize, &[u8])> = None;
-        for n in 0..layers.len() {
-            if let Some(key) = key(n, &at)
-                && best.is_none_or(|(_, smallest)| key <= smallest)
-            {
-                best = Some((n, key));
+    let mut cursors: Vec<LayerCursor> = layers.iter().cloned().map(LayerCursor::new).collect();
+    let Ok(()) = merge::for_each_newest(&mut cursors, |row| {
+        if let Some(StagedRecord { key, value, newest }) = row.record() {
+            let gone = expired
+                .as_mut()
+                .is_some_and(|expired| expired(key) || value.is_none());
+            if !gone {
+                merged.push(&[key], value.as_ref().map(std::slice::from_ref), newest);
             }
         }
-        let Some((winner, smallest)) = best else {
-            break;
-        };
-        let record = layers[winner].run()[at[winner]].record();
-        let value = layers[winner].value(record);
-        let gone = expired
-            .as_mut()
-            .is_some_and(|expired| expired(smallest) || value.is_none());
-        if !gone {
-            merged.push(
-                &[smallest],
-                value.as_ref().map(std::slice::from_ref),
-                layers[winner].newest(record),
-            );
-        }
-        for n in 0..layers.len() {
-            if key(n, &at) == Some(smallest) {
-                at[n] += 1;
-            }
-        }
-    }
+        Ok::<(), Infallible>(())
+    });
     merged.pushed_in_order();
     merged.freeze();
     merged
 }
 
-/// A position in a table in memory, in key order.
-pub(crate) struct MemoryCursor {
-    layers: Vec<Arc<Layer>>,
-    /// Layer and record of the row it stands on.
-    at: Option<(usize, u32)>,
-}
-
-impl MemoryCursor {
-    pub(super) fn new(table: &MemoryTable) -> Self {
-        Self {
-            layers: table.layers.clone(),
-            at: None,
-        }
-    }
-
-    /// Stands on the first row whose key is at least `key`.
-    pub(crate) fn seek(&mut self, key: &[u8]) {
-        self.at = self.following(key, true);
-    }
-
-    /// Stands on the last row whose key is at most `key`.
-    pub(crate) fn seek_for_prev(&mut self, key: &[u8]) {
-        self.at = self.preceding(key, true);
-    }
-
-    /// Stands on the last row.
-    pub(crate) fn seek_to_last(&mut self) {
-        let last = self
-            .layers
-            .iter()
-            .filter_map(|layer| Some(layer.key(layer.run().last()?.record())))
-            .max();
-        self.at = last.and_then(|key| self.preceding(key, true));
-    }
-
-    pub(crate) fn next(&mut self) {
-        self.at = self.key().and_then(|key| self.following(key, false));
-    }
-
-    pub(crate) fn prev(&mut self) {
-        self.at = self.key().and_then(|key| self.preceding(key, false));
-    }
-
-    pub(crate) fn key(&self) -> Option<&[u8]> {
-        self.at
-            .map(|(layer, record)| self.layers[layer].key(record))
-    }
-
-    pub(crate) fn item(&self) -> Option<(&[u8], &[u8])> {
-        let (layer, record) = self.at?;
-        Some((
-            self.layers[layer].key(record),
-            self.layers[layer].value(record)?,
-        ))
-    }
-
-    /// The nearest visible row behind a key (or at it).
-    fn following(&self, key: &[u8], inclusive: bool) -> Option<(usize, u32)> {
-        let candidate = |layer: &Layer, key: &[u8], inclusive: bool| {
-            let at = layer.run_position(key);
-            let here = layer.run().get(at)?.record();
-            if inclusive || layer.key(here) != key {
-                Some(here)
-            } else {
-                layer.run().get(at + 1).map(|entry| entry.record())
-            }
-        };
-        self.visible(key, inclusive, candidate, |new, best| new <= best)
-    }
-
-    /// The nearest visible row before a key (or at it).
-    fn preceding(&self, key: &[u8], inclusive: bool) -> Option<(usize, u32)> {
-        let candidate = |layer: &Layer, key: &[u8], inclusive: bool| {
-            let at = layer.run_position(key);
-            match layer.run().get(at).map(|entry| entry.record()) {
-                Some(here) if inclusive && layer.key(here) == key => Some(here),
-                _ => layer.run()[..at].last().map(|entry| entry.record()),
-            }
-        };
-        self.visible(key, inclusive, candidate, |new, best| new >= best)
-    }
-
-    fn visible(
-        &self,
-        key: &[u8],
-        inclusive: bool,
-        candidate: impl Fn(&Layer, &[u8], bool) -> Option<u32>,
-        nearer: impl Fn(&[u8], &[u8]) -> bool,
-    ) -> Option<(usize, u32)> {
-        let (mut from, mut inclusive) = (key, inclusive);
-        loop {
-            let mut best: Option<(usize, u32)> = None;
-            for (n, layer) in self.layers.iter().enumerate() {
-                if let Some(record) = candidate(layer, from, inclusive)
-                    && best.is_none_or(|(b, r)| nearer(layer.key(record), self.layers[b].key(r)))
-                {
-                    best = Some((n, record));
-                }
-            }
-            let (layer, record) = best?;
-            if self.layers[layer].value(record).is_some() {
-                return best;
-            }
-            // A delete: on from its key.
-            (from, inclusive) = (self.layers[layer].key(record), false);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transaction::merge::{MergeCursor, MergePosition};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+    type TestRows = Vec<(Vec<u8>, Vec<u8>)>;
 
     fn layer_of(rows: &[(Vec<u8>, Option<u8>)]) -> Vec<Arc<Layer>> {
         let mut layer = Layer::new(0, 0);
@@ -294,8 +164,14 @@ mod tests {
         vec![Arc::new(layer)]
     }
 
-    fn forward(table: &MemoryTable) -> Rows {
-        let mut cursor = MemoryCursor::new(table);
+    fn cursors(table: &MemoryTable) -> Vec<LayerCursor> {
+        let layers = table.layers().iter().cloned();
+        layers.map(LayerCursor::new).collect()
+    }
+
+    fn forward(table: &MemoryTable) -> TestRows {
+        let (mut layers, mut position) = (cursors(table), MergePosition::default());
+        let mut cursor = MergeCursor::new(&mut layers, &mut position);
         cursor.seek(&[]);
         let mut rows = Vec::new();
         while let Some((key, value)) = cursor.item() {
@@ -305,8 +181,9 @@ mod tests {
         rows
     }
 
-    fn backward(table: &MemoryTable) -> Rows {
-        let mut cursor = MemoryCursor::new(table);
+    fn backward(table: &MemoryTable) -> TestRows {
+        let (mut layers, mut position) = (cursors(table), MergePosition::default());
+        let mut cursor = MergeCursor::new(&mut layers, &mut position);
         cursor.seek_for_prev(&[0xff; 12]);
         let mut rows = Vec::new();
         while let Some((key, value)) = cursor.item() {
@@ -338,11 +215,12 @@ mod tests {
                 views.push((table.clone(), model.clone()));
             }
             for (table, model) in &views {
-                let rows: Rows = model.clone().into_iter().collect();
+                let rows: TestRows = model.clone().into_iter().collect();
                 prop_assert_eq!(&forward(table), &rows);
                 prop_assert_eq!(&backward(table), &rows);
                 prop_assert_eq!(table.get(&seek), model.get(&seek).map(Vec::as_slice));
-                let mut cursor = MemoryCursor::new(table);
+                let (mut layers, mut position) = (cursors(table), MergePosition::default());
+        let mut cursor = MergeCursor::new(&mut layers, &mut position);
                 cursor.seek(&seek);
                 prop_assert_eq!(cursor.key(), model.range(seek.clone()..).next()
                     .map(|(key, _)| key.as_slice()));

@@ -9,7 +9,7 @@
 //!   record is merged a logarithmic number of times.
 
 use super::arena::{Arena, Record};
-use super::sort_prefix as prefix;
+use crate::transaction::sort_prefix::sort_prefix as prefix;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::cmp::Ordering;
@@ -23,7 +23,7 @@ static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
 /// The hash that the index knows a key by.
 #[inline]
-pub(super) fn hash(part: &[u8]) -> u64 {
+pub(in crate::transaction) fn hash(part: &[u8]) -> u64 {
     HASHER.hash_one(part)
 }
 
@@ -34,12 +34,12 @@ const INDEXED: usize = 12;
 /// A record in a run: the first 8 bytes of its key decide most comparisons without a look at the
 /// arena.
 #[derive(Clone, Copy)]
-pub(super) struct Entry {
+pub(in crate::transaction) struct Entry {
     prefix: u64,
     record: u32,
 }
 
-pub(super) struct Layer {
+pub(in crate::transaction) struct Layer {
     arena: Arena,
     records: Vec<Record>,
     index: HashTable<u32>,
@@ -57,7 +57,7 @@ pub(super) struct Layer {
 }
 
 impl Layer {
-    pub(super) fn new(family: u32, suffix: usize) -> Self {
+    pub(in crate::transaction) fn new(family: u32, suffix: usize) -> Self {
         Self {
             arena: Arena::default(),
             records: Vec::new(),
@@ -73,58 +73,63 @@ impl Layer {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::transaction) fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::transaction) fn len(&self) -> usize {
         self.records.len()
     }
 
     /// How many of the records are deletes.
-    pub(super) fn deletes(&self) -> usize {
+    pub(in crate::transaction) fn deletes(&self) -> usize {
         self.deletes
     }
 
     #[inline]
-    pub(super) fn push(&mut self, key: &[&[u8]], value: Option<&[&[u8]]>, newest: bool) {
+    pub(in crate::transaction) fn push(
+        &mut self,
+        key: &[&[u8]],
+        value: Option<&[&[u8]]>,
+        newest: bool,
+    ) {
         let record = self.arena.push(self.family, key, value, newest);
         self.deletes += usize::from(value.is_none());
         self.records.push(record);
     }
 
-    pub(super) fn key(&self, n: u32) -> &[u8] {
+    pub(in crate::transaction) fn key(&self, n: u32) -> &[u8] {
         self.arena.key(self.records[n as usize])
     }
 
-    pub(super) fn value(&self, n: u32) -> Option<&[u8]> {
+    pub(in crate::transaction) fn value(&self, n: u32) -> Option<&[u8]> {
         self.arena.value(self.records[n as usize])
     }
 
     /// Key and value of a record.
-    pub(super) fn row(&self, n: u32) -> (&[u8], Option<&[u8]>) {
+    pub(in crate::transaction) fn row(&self, n: u32) -> (&[u8], Option<&[u8]>) {
         let record = self.records[n as usize];
         (self.arena.key(record), self.arena.value(record))
     }
 
-    pub(super) fn newest(&self, n: u32) -> bool {
+    pub(in crate::transaction) fn newest(&self, n: u32) -> bool {
         self.records[n as usize].newest
     }
 
-    pub(super) fn encoded(&self, n: u32) -> &[u8] {
+    pub(in crate::transaction) fn encoded(&self, n: u32) -> &[u8] {
         self.arena.encoded(self.records[n as usize])
     }
 
     /// Memory that giving this layer up would free. It grows with each record and never by leaps,
     /// so that whoever keeps to a limit can tell by the last record whether the next one passes it:
     /// index and order count from the first, built or not.
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::transaction) fn bytes(&self) -> usize {
         self.arena.bytes()
             + self.records.len() * (size_of::<Record>() + INDEXED + size_of::<Entry>())
     }
 
     /// Brings the index up to date.
-    pub(super) fn catch_up(&mut self) {
+    pub(in crate::transaction) fn catch_up(&mut self) {
         if self.indexed < self.records.len() {
             let mut index = std::mem::take(&mut self.index);
             self.add_to(&mut index, self.indexed);
@@ -169,7 +174,7 @@ impl Layer {
     /// Nothing more is added: index and order, if there is none yet, are made when somebody first
     /// asks, by whoever asks: a reader takes its view under the writer's lock, and sorts outside of
     /// it.
-    pub(super) fn freeze(&mut self) {
+    pub(in crate::transaction) fn freeze(&mut self) {
         if self.ordered > 0 {
             self.order_fully();
         } else {
@@ -184,7 +189,7 @@ impl Layer {
 
     /// The last record of a key (of its newest version); the index must have caught up.
     #[inline]
-    pub(super) fn find(&self, part: &[u8]) -> Option<u32> {
+    pub(in crate::transaction) fn find(&self, part: &[u8]) -> Option<u32> {
         if self.records.is_empty() {
             None
         } else {
@@ -194,7 +199,7 @@ impl Layer {
 
     /// As `find`, with the key's hash at hand.
     #[inline]
-    pub(super) fn find_hashed(&self, hash: u64, part: &[u8]) -> Option<u32> {
+    pub(in crate::transaction) fn find_hashed(&self, hash: u64, part: &[u8]) -> Option<u32> {
         let index = match &self.late_index {
             None => &self.index,
             Some(late) => late.get_or_init(|| {
@@ -231,7 +236,7 @@ impl Layer {
     }
 
     /// Brings the order up to date, so that `lower_bound` may be asked.
-    pub(super) fn order(&mut self) {
+    pub(in crate::transaction) fn order(&mut self) {
         if self.ordered < self.records.len() {
             let run = self.sorted(self.ordered);
             self.ordered = self.records.len();
@@ -253,7 +258,7 @@ impl Layer {
     }
 
     /// All records were pushed in ascending key order, each key once: the order is there already.
-    pub(super) fn pushed_in_order(&mut self) {
+    pub(in crate::transaction) fn pushed_in_order(&mut self) {
         let entries = (0..self.records.len() as u32).map(|record| Entry {
             prefix: prefix(self.key(record)),
             record,
@@ -284,7 +289,7 @@ impl Layer {
     }
 
     /// The first record whose key is at least `key`; of equals in several runs the latest.
-    pub(super) fn at_or_after(&self, key: &[u8]) -> Option<u32> {
+    pub(in crate::transaction) fn at_or_after(&self, key: &[u8]) -> Option<u32> {
         self.nearest(
             |run| run.get(self.position(run, key)).map(|entry| entry.record),
             |a, b| self.key(a).cmp(self.key(b)),
@@ -292,7 +297,7 @@ impl Layer {
     }
 
     /// The last record whose key is below `key`; of equals in several runs the latest.
-    pub(super) fn before(&self, key: &[u8]) -> Option<u32> {
+    pub(in crate::transaction) fn before(&self, key: &[u8]) -> Option<u32> {
         let last = |run: &[Entry]| {
             self.position(run, key)
                 .checked_sub(1)
@@ -329,7 +334,7 @@ impl Layer {
     }
 
     /// The one run of a fully ordered layer.
-    pub(super) fn run(&self) -> &[Entry] {
+    pub(in crate::transaction) fn run(&self) -> &[Entry] {
         if let Some(late) = &self.late_run {
             return late.get_or_init(|| self.sorted(0));
         }
@@ -339,7 +344,7 @@ impl Layer {
 
     /// Reads every line of a short record at these positions of the one run, so that the processor
     /// has them at hand, and those of a long one with its key and its end.
-    pub(super) fn touch(&self, positions: Range<usize>) {
+    pub(in crate::transaction) fn touch(&self, positions: Range<usize>) {
         for entry in &self.run()[positions] {
             let record = self.encoded(entry.record);
             // The bytes themselves: of a reference only the address would be worked out.
@@ -352,12 +357,12 @@ impl Layer {
     }
 
     /// Position in the one run of the first key that is at least `key`.
-    pub(super) fn run_position(&self, key: &[u8]) -> usize {
+    pub(in crate::transaction) fn run_position(&self, key: &[u8]) -> usize {
         self.position(self.run(), key)
     }
 
     /// The keys' last records in key order, without keeping the order: what a commit needs.
-    pub(super) fn commit_order(&self) -> Vec<u32> {
+    pub(in crate::transaction) fn commit_order(&self) -> Vec<u32> {
         let late = self.late_run.as_ref().and_then(OnceLock::get);
         let whole = if self.ordered == self.records.len() {
             self.runs.as_slice()
@@ -401,7 +406,7 @@ impl Layer {
 }
 
 impl Entry {
-    pub(super) fn record(self) -> u32 {
+    pub(in crate::transaction) fn record(self) -> u32 {
         self.record
     }
 }

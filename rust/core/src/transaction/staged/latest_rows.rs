@@ -2,7 +2,7 @@
 //! (`layout.md` section 4). They are made where staged versions are written or shown, and not
 //! staged, so that an open transaction holds each value once.
 
-use super::table::Staged;
+use super::record::StagedRecord;
 use crate::table::TIME_BYTES;
 
 /// The value of a tombstone; every other one has a mark of its own before it.
@@ -18,7 +18,10 @@ pub(crate) struct LatestRows {
 impl LatestRows {
     /// The row that this version makes: its key, and the pieces of its value. Nothing for a key's
     /// older versions, and for a newest staged one that has a newer one in the files.
-    pub(crate) fn of<'a>(&mut self, version: Staged<'a>) -> Option<(&'a [u8], [&'a [u8]; 2])> {
+    pub(crate) fn of<'a>(
+        &mut self,
+        version: StagedRecord<'a>,
+    ) -> Option<(&'a [u8], [&'a [u8]; 2])> {
         let (part, begin) = version.key.split_at(version.key.len() - TIME_BYTES);
         if part == self.part {
             return None;

@@ -1,0 +1,44 @@
+//! Which version rows of one pass over a table have expired.
+
+use super::version_key;
+
+/// Computes when each version row of one pass in key order ended: when the next newer version of
+/// its key began.
+pub struct ExpiryFilter {
+    horizon: i64,
+    part: Vec<u8>,
+    newer_begin: Option<i64>,
+}
+
+impl ExpiryFilter {
+    /// A filter for one pass.
+    pub fn new(horizon: i64) -> Self {
+        Self {
+            horizon,
+            part: Vec::new(),
+            newer_begin: None,
+        }
+    }
+
+    /// Whether this row can be dropped. It must follow all newer rows of its key in the pass.
+    pub fn expired(&mut self, row_key: &[u8]) -> bool {
+        self.end(row_key).is_some_and(|end| end < self.horizon)
+    }
+
+    /// The end of this row's validity. The row must follow all newer rows of its key in the pass.
+    ///
+    /// If a newer row is outside the pass, this row has no end and expires later, in another pass.
+    /// The newest row of a key never ends.
+    pub fn end(&mut self, row_key: &[u8]) -> Option<i64> {
+        if row_key.len() < version_key::BEGIN_BYTES {
+            return None;
+        }
+        let (part, begin) = version_key::split(row_key);
+        if part != self.part {
+            self.part.clear();
+            self.part.extend_from_slice(part);
+            self.newer_begin = None;
+        }
+        self.newer_begin.replace(begin)
+    }
+}

@@ -1,0 +1,8 @@
+//! Expiry: rows that no read can ask for are dropped when a compaction rewrites their file.
+
+mod filter;
+mod horizon;
+pub(crate) mod version_key;
+
+pub use filter::ExpiryFilter;
+pub use horizon::{Ends, Horizon};

@@ -1,0 +1,83 @@
+//! Range deletes: an interval that hides stored rows, and deletes over the staged ones.
+
+use super::scan::Step;
+use super::staged::cleared::Interval;
+use super::stored::cursor::TableCursor;
+use super::table::{Place, Table};
+use super::transaction::Transaction;
+use crate::error::Result;
+use crate::table::Bounds;
+
+impl Transaction {
+    /// Deletes all rows within bounds, staged ones and stored ones.
+    pub(crate) fn delete_range(&mut self, table: Table, bounds: &Bounds) -> Result<()> {
+        let Place::Files(_) = table.place else {
+            return self.delete_each(table, bounds);
+        };
+        // From the first row to the last one: what is kept has two ends even where the bounds have
+        // none.
+        let interval = TableCursor::new(&self.base, table, bounds)?.with(|rows| {
+            rows.seek_to_first();
+            let from = rows.key()?.to_vec();
+            rows.seek_to_last();
+            Some(Interval {
+                from,
+                to: [rows.key()?, &[0]].concat(),
+            })
+        })?;
+        let buffer = &mut self.buffers[table.number];
+        if let Some(interval) = interval {
+            buffer.clear(interval);
+        }
+        buffer.delete_staged(bounds);
+        Ok(())
+    }
+
+    /// Rows in memory are staged layers grown old: an interval would have to be looked for in each
+    /// of them.
+    fn delete_each(&mut self, table: Table, bounds: &Bounds) -> Result<()> {
+        let keys = self.keys(table, bounds)?;
+        keys.iter()
+            .try_for_each(|key| self.stage(table, &[key], None, false))
+    }
+
+    /// The keys of all rows within bounds.
+    pub(crate) fn keys(&mut self, table: Table, bounds: &Bounds) -> Result<Vec<Vec<u8>>> {
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        self.scan(table, bounds.clone(), false)?
+            .for_each(&mut |key, _| {
+                keys.push(key.to_vec());
+                Step::Next
+            })?;
+        Ok(keys)
+    }
+
+    /// Stages a delete of each stored row that a range delete hides, instead of the range; after an
+    /// error there is the range still.
+    pub(super) fn expand_cleared(&mut self, table: Table) -> Result<()> {
+        let buffer = &mut self.buffers[table.number];
+        buffer.catch_up();
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        for Interval { from, to } in buffer.cleared().iter() {
+            let bounds = Bounds {
+                lower: Some(from.clone()),
+                upper: Some(to.clone()),
+                within_key: false,
+            };
+            TableCursor::new(&self.base, table, &bounds)?.with(|rows| {
+                rows.seek_to_first();
+                while let Some(key) = rows.key() {
+                    if buffer.find(key).is_none() {
+                        keys.push(key.to_vec());
+                    }
+                    rows.next();
+                }
+            })?;
+        }
+        buffer.take_cleared();
+        for key in keys {
+            buffer.push(&[&key], None, false);
+        }
+        Ok(())
+    }
+}

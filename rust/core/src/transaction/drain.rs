@@ -1,0 +1,71 @@
+//! What a commit takes from a transaction.
+
+use super::Batch;
+use super::staged::record::StagedRecord;
+use super::stored::memory_table::MemoryTable;
+use super::table::Table;
+use super::transaction::Transaction;
+use crate::error::Result;
+use std::sync::Arc;
+
+impl Transaction {
+    /// Gives the staged rows of a table in memory up to its committed rows; `expired` as for
+    /// [`MemoryTable::push`].
+    pub(crate) fn move_to_memory(
+        &mut self,
+        table: Table,
+        rows: &mut MemoryTable,
+        expired: &mut dyn FnMut(&[u8]) -> bool,
+    ) {
+        rows.push(
+            self.buffers[table.number].take(),
+            table.family_id(),
+            table.suffix(),
+            expired,
+        );
+    }
+
+    /// The same for the `latest` rows that the staged versions make; before the versions
+    /// themselves.
+    pub(crate) fn move_latest_to_memory(
+        &mut self,
+        versions: Table,
+        latest: Table,
+        rows: &mut MemoryTable,
+    ) {
+        let mut layer = self.latest_layer(versions, latest);
+        layer.freeze();
+        rows.push(vec![Arc::new(layer)], latest.family_id(), 0, &mut |_| false);
+    }
+
+    /// Hands every staged record to `f` in key order, of each key the last, encoded as it goes into
+    /// a write batch; gives the table's buffer up.
+    pub(crate) fn drain(&mut self, table: Table, f: impl FnMut(StagedRecord<'_>, &[u8])) {
+        self.buffers[table.number].drain_in_order(f);
+    }
+
+    /// Hands every staged record to `f` in key order, spilled ones too, without giving them up.
+    pub(crate) fn for_each_staged(
+        &mut self,
+        table: Table,
+        mut f: impl FnMut(&[u8], Option<&[u8]>) -> Result<()>,
+    ) -> Result<()> {
+        if self.has_spilled() {
+            self.spill()?;
+        } else {
+            self.expand_cleared(table)?;
+        }
+        match self.base.spilled() {
+            Some(rows) if rows.has(table) => rows.for_each(table, f),
+            _ => self.buffers[table.number].for_each_newest(|staged| f(staged.key, staged.value)),
+        }
+    }
+
+    /// Adds the deletes of ranges to a batch, and gives them up; to be called before the table is
+    /// drained, since a staged record of a deleted range came later.
+    pub(crate) fn drain_cleared(&mut self, table: Table, batch: &mut Batch) {
+        for interval in self.buffers[table.number].take_cleared().iter() {
+            batch.push_delete_range(table.family_id(), &interval.from, &interval.to);
+        }
+    }
+}

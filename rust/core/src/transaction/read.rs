@@ -1,0 +1,208 @@
+//! Reads of a transaction: staged records first, then the rows that it stands on.
+
+use super::scan::Scan;
+use super::sort_prefix::sort_prefix;
+use super::staged::latest_rows::LatestRows;
+use super::staged::layer::Layer;
+use super::staged::record::StagedRecord;
+use super::stored::cursor::{CursorRows, TableCursor};
+use super::table::{Place, Table};
+use super::transaction::Transaction;
+use crate::error::Result;
+use crate::table::{Bounds, TIME_BYTES};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+impl Transaction {
+    /// Reads one key; `f` sees the value where it lies.
+    pub(crate) fn get<R>(
+        &mut self,
+        table: Table,
+        key: &[u8],
+        f: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
+        let buffer = &mut self.buffers[table.number];
+        buffer.catch_up();
+        match buffer.find(key) {
+            Some(staged) => Ok(f(staged.value)),
+            None if buffer.hides_stored(key) => Ok(f(None)),
+            None => self.base.get(table, key, f),
+        }
+    }
+
+    /// Reads a stored key, past what is staged.
+    pub(crate) fn get_stored<R>(
+        &self,
+        table: Table,
+        key: &[u8],
+        f: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
+        self.base.get(table, key, f)
+    }
+
+    /// About how many rows a table has: staged puts are counted as if all were new, staged deletes
+    /// as if all met a row. The stored rows of a range that is deleted count until a compaction has
+    /// removed them, which may be long after the commit.
+    pub(crate) fn approximate_rows(&self, table: Table) -> Result<u64> {
+        Ok(self
+            .base
+            .approximate_rows(table)?
+            .saturating_add_signed(self.buffers[table.number].added_rows()))
+    }
+
+    /// Reads many keys; `f` is called once for each, in no particular order.
+    pub(crate) fn get_batch(
+        &mut self,
+        table: Table,
+        keys: &[&[u8]],
+        mut f: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let buffer = &mut self.buffers[table.number];
+        buffer.catch_up();
+        let order = &mut self.read_order;
+        order.clear();
+        for (n, key) in keys.iter().enumerate() {
+            match buffer.find(key) {
+                Some(staged) => f(n, staged.value),
+                None if buffer.hides_stored(key) => f(n, None),
+                None => order.push((sort_prefix(key), n as u32)),
+            }
+        }
+        order.sort_unstable_by(|a, b| {
+            a.0.cmp(&b.0)
+                .then_with(|| keys[a.1 as usize].cmp(keys[b.1 as usize]))
+        });
+        let sorted: Vec<&[u8]> = order.iter().map(|(_, n)| keys[*n as usize]).collect();
+        self.base
+            .get_sorted(table, &sorted, |n, value| f(order[n].1 as usize, value))
+    }
+
+    /// Reads many stored keys in ascending order, past what is staged; `f` is called for each, in
+    /// order.
+    pub(crate) fn get_stored_sorted(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        f: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        self.base.get_sorted(table, keys, f)
+    }
+
+    /// The newest staged version of a key (versioned tables).
+    pub(crate) fn newest_staged(&mut self, table: Table, part: &[u8]) -> Option<StagedRecord<'_>> {
+        let buffer = &mut self.buffers[table.number];
+        buffer.catch_up();
+        buffer.newest(part)
+    }
+
+    /// The first staged record at or behind a key, and the last one before it, within the same key
+    /// part (versioned tables).
+    pub(crate) fn staged_neighbours(
+        &mut self,
+        table: Table,
+        key: &[u8],
+    ) -> (Option<StagedRecord<'_>>, Option<StagedRecord<'_>>) {
+        let buffer = &mut self.buffers[table.number];
+        buffer.order();
+        let part = &key[..key.len() - TIME_BYTES];
+        let same = |staged: &StagedRecord<'_>| {
+            staged.key.len() == key.len() && staged.key.starts_with(part)
+        };
+        (
+            buffer.at_or_after(key).filter(same),
+            buffer.before(key).filter(same),
+        )
+    }
+
+    /// Works on a cursor over stored rows, which is reused. With `within_key` (versioned tables) a
+    /// seek stays within the key that it names and the files' filters are asked first; such a
+    /// cursor cannot go backward.
+    pub(crate) fn with_seeker<R>(
+        &mut self,
+        table: Table,
+        within_key: bool,
+        f: impl FnOnce(&mut CursorRows<'_>) -> R,
+    ) -> Result<R> {
+        let slot = &mut self.seekers[table.number][usize::from(within_key)];
+        let cursor = match slot {
+            Some(cursor) => cursor,
+            None => {
+                let bounds = Bounds {
+                    within_key,
+                    ..Bounds::default()
+                };
+                slot.insert(TableCursor::new(&self.base, table, &bounds)?)
+            }
+        };
+        let result = cursor.with(f);
+        if result.is_err() {
+            // RocksDB's may go on to tell of an error of the disk that is long mended.
+            *slot = None;
+        }
+        result
+    }
+
+    /// A scan of staged and stored rows as they are now.
+    pub(crate) fn scan(&mut self, table: Table, bounds: Bounds, reverse: bool) -> Result<Scan> {
+        let staged = self.buffers[table.number].freeze().to_vec();
+        self.open_scan(table, staged, bounds, reverse)
+    }
+
+    fn open_scan(
+        &self,
+        table: Table,
+        staged: Vec<Arc<Layer>>,
+        bounds: Bounds,
+        reverse: bool,
+    ) -> Result<Scan> {
+        match table.place {
+            Place::Files(_) => {
+                let cleared = self.buffers[table.number].cleared().clone();
+                Ok(Scan::new(
+                    staged,
+                    TableCursor::new(&self.base, table, &bounds)?,
+                    cleared,
+                    bounds,
+                    reverse,
+                ))
+            }
+            // Committed rows in memory are layers as the staged ones are, only older.
+            Place::Memory(number) => {
+                let layers = self
+                    .base
+                    .table(number)?
+                    .layers()
+                    .iter()
+                    .cloned()
+                    .chain(staged)
+                    .collect();
+                Ok(Scan::in_memory(
+                    layers,
+                    Arc::clone(self.base.files()),
+                    bounds,
+                    reverse,
+                ))
+            }
+        }
+    }
+
+    /// A scan of the newest versions: stored `latest` rows, and rows made of the staged versions
+    /// that are newer.
+    pub(crate) fn scan_latest(&mut self, versions: Table, latest: Table) -> Result<Scan> {
+        let layer = self.latest_layer(versions, latest);
+        self.open_scan(latest, vec![Arc::new(layer)], Bounds::default(), false)
+    }
+
+    /// The `latest` rows that the staged versions make.
+    pub(super) fn latest_layer(&mut self, versions: Table, latest: Table) -> Layer {
+        let (mut layer, mut rows) = (Layer::new(latest.family_id(), 0), LatestRows::default());
+        let Ok(()) = self.buffers[versions.number].for_each_newest(|staged| {
+            if let Some((key, value)) = rows.of(staged) {
+                layer.push(&[key], Some(&value), true);
+            }
+            Ok::<(), Infallible>(())
+        });
+        layer.pushed_in_order();
+        layer
+    }
+}

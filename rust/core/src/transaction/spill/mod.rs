@@ -1,0 +1,13 @@
+//! Spilling: staged records go into sorted files when they outgrow the transaction's memory
+//! (KIP-844's secondary store, `docs/design/spill.md`).
+//!
+//! A spill is a commit into a temporary database, in `+uncommitted/N` beside the database's files.
+//! It writes the rows that a commit would write, each value after a byte that marks a put or a
+//! delete. From then on the transaction stands on the last commit with these rows over it, and
+//! continues with empty buffers; stores see no difference. The directory is deleted with the last
+//! scan or reader that holds it. What a crash leaves of it is deleted by the next open.
+
+pub(super) mod hidden_keys;
+pub(super) mod memory_limit;
+pub(super) mod spiller;
+mod spilling;

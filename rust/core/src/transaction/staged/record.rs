@@ -1,0 +1,26 @@
+//! A staged record, looked up.
+
+use super::layer::Layer;
+
+/// A staged record, looked up.
+#[derive(Clone, Copy)]
+pub(crate) struct StagedRecord<'a> {
+    /// The key as it will be in the database.
+    pub(crate) key: &'a [u8],
+    /// `None` for a delete.
+    pub(crate) value: Option<&'a [u8]>,
+    /// It was the newest version of its key when it was staged (versioned tables only).
+    pub(crate) newest: bool,
+}
+
+impl<'a> StagedRecord<'a> {
+    /// Record `n` of a layer.
+    #[inline]
+    pub(in crate::transaction) fn new(layer: &'a Layer, n: u32) -> Self {
+        Self {
+            key: layer.key(n),
+            value: layer.value(n),
+            newest: layer.newest(n),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! What a transaction holds of one table: frozen layers that readers share, and the one that grows.
+
+use super::cleared::{Cleared, Interval};
+use super::layer::Layer;
+use super::layer_cursor::LayerCursor;
+use super::record::StagedRecord;
+use crate::table::Bounds;
+use crate::transaction::merge::{self, SortedRows};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+pub(in crate::transaction) struct TableBuffer {
+    frozen: Vec<Arc<Layer>>,
+    active: Layer,
+    cleared: Cleared,
+    family: u32,
+    suffix: usize,
+}
+
+impl TableBuffer {
+    pub(in crate::transaction) fn new(family: u32, suffix: usize) -> Self {
+        Self {
+            frozen: Vec::new(),
+            active: Layer::new(family, suffix),
+            cleared: Cleared::default(),
+            family,
+            suffix,
+        }
+    }
+
+    pub(in crate::transaction) fn is_empty(&self) -> bool {
+        self.frozen.is_empty() && self.active.is_empty() && self.cleared.is_empty()
+    }
+
+    #[inline]
+    pub(in crate::transaction) fn push(
+        &mut self,
+        key: &[&[u8]],
+        value: Option<&[&[u8]]>,
+        newest: bool,
+    ) {
+        self.active.push(key, value, newest);
+    }
+
+    pub(in crate::transaction) fn bytes(&self) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
+        self.active.bytes()
+            + self.frozen.iter().map(|layer| layer.bytes()).sum::<usize>()
+            + self.cleared.bytes()
+    }
+
+    /// Staged puts less staged deletes: about how many rows a commit would add.
+    pub(in crate::transaction) fn added_rows(&self) -> i64 {
+        self.layers()
+            .map(|layer| layer.len() as i64 - 2 * layer.deletes() as i64)
+            .sum()
+    }
+
+    /// The intervals whose stored rows are deleted.
+    pub(in crate::transaction) fn cleared(&self) -> &Cleared {
+        &self.cleared
+    }
+
+    /// Whether the stored row of a key is deleted; a staged record of the key comes first.
+    #[inline]
+    pub(in crate::transaction) fn hides_stored(&self, key: &[u8]) -> bool {
+        self.cleared.hides(key)
+    }
+
+    /// Deletes the stored rows of an interval.
+    pub(in crate::transaction) fn clear(&mut self, interval: Interval) {
+        self.cleared.add(interval);
+    }
+
+    /// Stages a delete over every staged row within bounds.
+    pub(in crate::transaction) fn delete_staged(&mut self, bounds: &Bounds) {
+        let frozen = self.freeze().iter().cloned();
+        let mut layers: Vec<LayerCursor> = frozen
+            .map(|layer| LayerCursor::within(layer, bounds, false))
+            .collect();
+        let Ok(()) = merge::for_each_newest(&mut layers, |row| {
+            if let Some((key, Some(_))) = row.row() {
+                self.active.push(&[key], None, false);
+            }
+            Ok::<(), Infallible>(())
+        });
+    }
+
+    pub(in crate::transaction) fn catch_up(&mut self) {
+        self.active.catch_up();
+    }
+
+    fn layers(&self) -> impl DoubleEndedIterator<Item = &Layer> {
+        self.frozen
+            .iter()
+            .map(Arc::as_ref)
+            .chain(std::iter::once(&self.active))
+    }
+
+    /// What is staged for a key; `catch_up` first.
+    #[inline]
+    pub(in crate::transaction) fn find(&self, key: &[u8]) -> Option<StagedRecord<'_>> {
+        self.layers()
+            .rev()
+            .find_map(|layer| layer.find(key).map(|n| StagedRecord::new(layer, n)))
+    }
+
+    /// The newest staged version of a key; `catch_up` first.
+    pub(in crate::transaction) fn newest(&self, part: &[u8]) -> Option<StagedRecord<'_>> {
+        let mut best: Option<StagedRecord<'_>> = None;
+        for layer in self.layers() {
+            if let Some(n) = layer.find(part)
+                && best.is_none_or(|best| layer.key(n) <= best.key)
+            {
+                best = Some(StagedRecord::new(layer, n));
+            }
+        }
+        best
+    }
+
+    pub(in crate::transaction) fn order(&mut self) {
+        self.active.order();
+    }
+
+    /// The first staged record at or behind a key; `order` first.
+    pub(in crate::transaction) fn at_or_after(&self, key: &[u8]) -> Option<StagedRecord<'_>> {
+        let mut best: Option<StagedRecord<'_>> = None;
+        for layer in self.layers() {
+            if let Some(n) = layer.at_or_after(key)
+                && best.is_none_or(|best| layer.key(n) <= best.key)
+            {
+                best = Some(StagedRecord::new(layer, n));
+            }
+        }
+        best
+    }
+
+    /// The last staged record before a key; `order` first.
+    pub(in crate::transaction) fn before(&self, key: &[u8]) -> Option<StagedRecord<'_>> {
+        let mut best: Option<StagedRecord<'_>> = None;
+        for layer in self.layers() {
+            if let Some(n) = layer.before(key)
+                && best.is_none_or(|best| layer.key(n) >= best.key)
+            {
+                best = Some(StagedRecord::new(layer, n));
+            }
+        }
+        best
+    }
+
+    /// Closes the growing layer for good and returns all of them, oldest first: a repeatable view
+    /// of what is staged now.
+    pub(in crate::transaction) fn freeze(&mut self) -> &[Arc<Layer>] {
+        if !self.active.is_empty() {
+            let mut layer =
+                std::mem::replace(&mut self.active, Layer::new(self.family, self.suffix));
+            // Layers of like size become one, so that a reader meets few of them however often it
+            // asks.
+            while let Some(last) = self.frozen.last()
+                && last.len() <= layer.len() * 2
+                && let Some(last) = self.frozen.pop()
+            {
+                layer = Self::merged(&last, &layer, self.family, self.suffix);
+            }
+            layer.freeze();
+            self.frozen.push(Arc::new(layer));
+        }
+        &self.frozen
+    }
+
+    /// The frozen layers, oldest first; the buffer is given up.
+    pub(in crate::transaction) fn take(&mut self) -> Vec<Arc<Layer>> {
+        self.freeze();
+        std::mem::take(&mut self.frozen)
+    }
+
+    fn merged(older: &Layer, newer: &Layer, family: u32, suffix: usize) -> Layer {
+        let mut layer = Layer::new(family, suffix);
+        for source in [older, newer] {
+            for n in 0..source.len() as u32 {
+                let value = source.value(n).map(|value| [value]);
+                layer.push(
+                    &[source.key(n)],
+                    value.as_ref().map(|v| v.as_slice()),
+                    source.newest(n),
+                );
+            }
+        }
+        layer
+    }
+
+    /// Hands each key's last staged record to `f`, in key order. Of a versioned table, each key's
+    /// newest version comes first. The order is remembered, so the next call is cheaper.
+    pub(in crate::transaction) fn for_each_newest<E>(
+        &mut self,
+        mut f: impl FnMut(StagedRecord<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let frozen = self.freeze().iter().cloned();
+        let mut layers: Vec<LayerCursor> = frozen.map(LayerCursor::new).collect();
+        merge::for_each_newest(&mut layers, |row| row.record().map_or(Ok(()), &mut f))
+    }
+
+    /// The same frozen layers for a reader, which stages nothing.
+    pub(in crate::transaction) fn reader(&mut self) -> Self {
+        let frozen = self.freeze().to_vec();
+        Self {
+            frozen,
+            active: Layer::new(self.family, self.suffix),
+            cleared: self.cleared.clone(),
+            family: self.family,
+            suffix: self.suffix,
+        }
+    }
+
+    /// The intervals whose stored rows are deleted; they are given up. To be written before the
+    /// records.
+    pub(in crate::transaction) fn take_cleared(&mut self) -> Cleared {
+        std::mem::take(&mut self.cleared)
+    }
+
+    /// Hands all staged records to `f` in key order, of each key the last, also as they go into a
+    /// write batch.
+    pub(in crate::transaction) fn in_order<E>(
+        &self,
+        mut f: impl FnMut(StagedRecord<'_>, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let filled = self.layers().filter(|layer| !layer.is_empty());
+        let mut layers: Vec<OrderedLayer<'_>> = filled.map(OrderedLayer::new).collect();
+        if let [OrderedLayer { layer, order, .. }] = layers.as_slice() {
+            return order
+                .iter()
+                .try_for_each(|n| f(StagedRecord::new(layer, *n), layer.encoded(*n)));
+        }
+        merge::for_each_newest(&mut layers, |rows| {
+            rows.record().map_or(Ok(()), |n| {
+                f(StagedRecord::new(rows.layer, n), rows.layer.encoded(n))
+            })
+        })
+    }
+
+    /// Drops everything that is staged.
+    pub(in crate::transaction) fn clear_all(&mut self) {
+        *self = Self::new(self.family, self.suffix);
+    }
+
+    /// The same, and the records are given up.
+    pub(in crate::transaction) fn drain_in_order(
+        &mut self,
+        mut f: impl FnMut(StagedRecord<'_>, &[u8]),
+    ) {
+        let cleared = std::mem::take(&mut self.cleared);
+        let drained = std::mem::replace(
+            self,
+            Self {
+                cleared,
+                ..Self::new(self.family, self.suffix)
+            },
+        );
+        let Ok(()) = drained.in_order(|staged, encoded| {
+            f(staged, encoded);
+            Ok::<(), Infallible>(())
+        });
+    }
+}
+
+/// A layer in the order of a commit.
+struct OrderedLayer<'a> {
+    layer: &'a Layer,
+    order: Vec<u32>,
+    at: usize,
+}
+
+impl<'a> OrderedLayer<'a> {
+    fn new(layer: &'a Layer) -> Self {
+        Self {
+            layer,
+            order: layer.commit_order(),
+            at: 0,
+        }
+    }
+
+    fn record(&self) -> Option<u32> {
+        self.order.get(self.at).copied()
+    }
+}
+
+impl SortedRows for OrderedLayer<'_> {
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        self.record().map(|n| self.layer.key(n))
+    }
+
+    #[inline]
+    fn advance(&mut self, reverse: bool) {
+        debug_assert!(!reverse, "a commit is in ascending order");
+        self.at += 1;
+    }
+}

@@ -1,0 +1,15 @@
+//! What a store keeps beside its rows.
+
+/// What a store keeps beside its rows; committed and rolled back with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StoreState {
+    /// Greatest timestamp of an accepted write, over all keys.
+    pub(crate) stream_time: Option<i64>,
+    /// The first moment that the store can be asked for, whatever its retention: rows before it
+    /// may have expired under a shorter retention.
+    pub(crate) first_kept: Option<i64>,
+    /// How many duplicates were numbered.
+    pub(crate) sequence: u64,
+    /// A field changed since the last commit.
+    pub(crate) changed: bool,
+}

@@ -1,0 +1,207 @@
+//! The state that a transaction stands on.
+
+use super::memory_table::MemoryTable;
+use super::spilled_row;
+use super::spilled_rows::SpilledRows;
+use crate::error::Result;
+use crate::position::Position;
+use crate::rocks::{Family, Snapshot};
+use crate::transaction::table::{Place, Table};
+use std::sync::Arc;
+
+/// One commit, pinned; or one with a transaction's spilled rows over it, pinned too.
+pub(crate) struct Base {
+    files: Arc<Snapshot>,
+    memory: Vec<MemoryTable>,
+    position: Position,
+    spilled: Option<Spilled>,
+}
+
+/// A transaction's spilled rows, and the commit below them.
+struct Spilled {
+    committed: Arc<Base>,
+    rows: SpilledRows,
+}
+
+impl Base {
+    pub(crate) fn new(
+        files: Arc<Snapshot>,
+        memory: Vec<MemoryTable>,
+        position: Position,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            files,
+            memory,
+            position,
+            spilled: None,
+        })
+    }
+
+    /// The commit with spilled rows over it.
+    pub(in crate::transaction) fn with_spilled(
+        committed: &Arc<Self>,
+        rows: SpilledRows,
+    ) -> Arc<Self> {
+        let spilled = Some(Spilled {
+            committed: Arc::clone(committed),
+            rows,
+        });
+        let (memory, position) = (committed.memory.clone(), committed.position.clone());
+        Arc::new(Self {
+            files: Arc::clone(&committed.files),
+            memory,
+            position,
+            spilled,
+        })
+    }
+
+    /// The commit itself.
+    pub(crate) fn committed(self: &Arc<Self>) -> &Arc<Self> {
+        self.spilled
+            .as_ref()
+            .map_or(self, |spilled| &spilled.committed)
+    }
+
+    /// What is spilled over the commit.
+    pub(crate) fn spilled(&self) -> Option<&SpilledRows> {
+        self.spilled.as_ref().map(|spilled| &spilled.rows)
+    }
+
+    /// Where a table's rows are spilled.
+    pub(super) fn spilled_table(&self, table: Table) -> Option<(&Arc<Snapshot>, Family)> {
+        let rows = self.spilled()?;
+        Some((&rows.snapshot, rows.families[table.number]?))
+    }
+
+    /// The input position that the commit reached.
+    pub(crate) fn position(&self) -> &Position {
+        &self.position
+    }
+
+    /// The tables in files.
+    pub(crate) fn files(&self) -> &Arc<Snapshot> {
+        &self.files
+    }
+
+    /// The tables in memory.
+    pub(crate) fn memory(&self) -> &[MemoryTable] {
+        &self.memory
+    }
+
+    /// A table in memory, as long as its database is open.
+    pub(in crate::transaction) fn table(&self, number: usize) -> Result<&MemoryTable> {
+        self.files.rocks().check_open()?;
+        Ok(&self.memory[number])
+    }
+
+    #[inline]
+    pub(in crate::transaction) fn get<R>(
+        &self,
+        table: Table,
+        key: &[u8],
+        f: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
+        match table.place {
+            Place::Files(family) => match self.spilled_table(table) {
+                None => self.files.rocks().get(family, key, &self.files, f),
+                Some((snapshot, spilled_family)) => {
+                    self.files.rocks().check_open()?;
+                    let found =
+                        snapshot
+                            .rocks()
+                            .get(spilled_family, key, snapshot, |row| match row {
+                                Some(row) => Ok(f(spilled_row::decode(row))),
+                                None => Err(f),
+                            })?;
+                    found.or_else(|f| self.files.rocks().get(family, key, &self.files, f))
+                }
+            },
+            Place::Memory(number) => Ok(f(self.table(number)?.get(key))),
+        }
+    }
+
+    /// Reads many keys in ascending order; `f` is called for each, in order.
+    pub(in crate::transaction) fn get_sorted(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        mut f: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        match table.place {
+            Place::Files(family) => match self.spilled_table(table) {
+                None => self
+                    .files
+                    .rocks()
+                    .multi_get_sorted(family, keys, &self.files, f),
+                Some((snapshot, spilled_family)) => {
+                    self.get_merged(family, (snapshot, spilled_family), keys, &mut f)
+                }
+            },
+            Place::Memory(number) => {
+                let rows = self.table(number)?;
+                keys.iter()
+                    .enumerate()
+                    .for_each(|(n, key)| f(n, rows.get(key)));
+                Ok(())
+            }
+        }
+    }
+
+    /// As `get_sorted`, spilled rows first.
+    fn get_merged(
+        &self,
+        family: Family,
+        (snapshot, spilled_family): (&Snapshot, Family),
+        keys: &[&[u8]],
+        f: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        self.files.rocks().check_open()?;
+        let (mut rows, mut found, mut missing) =
+            (Vec::new(), Vec::with_capacity(keys.len()), Vec::new());
+        snapshot
+            .rocks()
+            .multi_get_sorted(spilled_family, keys, snapshot, |n, row| {
+                let start = rows.len();
+                rows.extend_from_slice(row.unwrap_or_default());
+                found.push(row.map(|_| start..rows.len()));
+                if row.is_none() {
+                    missing.push(n);
+                }
+            })?;
+        let wanted: Vec<&[u8]> = missing.iter().map(|n| keys[*n]).collect();
+        let mut next = 0;
+        let mut spilled_until = |end: usize, f: &mut dyn FnMut(usize, Option<&[u8]>)| {
+            for (n, place) in found.iter().enumerate().take(end).skip(next) {
+                if let Some(place) = place {
+                    f(n, spilled_row::decode(&rows[place.clone()]));
+                }
+            }
+            next = end;
+        };
+        self.files
+            .rocks()
+            .multi_get_sorted(family, &wanted, &self.files, |m, row| {
+                spilled_until(missing[m], f);
+                f(missing[m], row);
+            })?;
+        spilled_until(keys.len(), f);
+        Ok(())
+    }
+
+    /// About how many rows a table has, spilled ones counted as if all were new.
+    pub(crate) fn approximate_rows(&self, table: Table) -> Result<u64> {
+        const ROWS: &str = "rocksdb.estimate-num-keys";
+        match table.place {
+            Place::Files(family) => {
+                let spilled = match self.spilled_table(table) {
+                    Some((snapshot, spilled_family)) => {
+                        snapshot.rocks().family_property(spilled_family, ROWS)?
+                    }
+                    None => 0,
+                };
+                Ok(spilled + self.files.rocks().family_property(family, ROWS)?)
+            }
+            Place::Memory(number) => Ok(self.table(number)?.approximate_rows()),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! What a transaction stands on: committed rows, in files and in memory, and its spilled rows.
+
+pub(super) mod base;
+pub(super) mod cursor;
+pub(super) mod memory_table;
+pub(super) mod spilled_row;
+pub(super) mod spilled_rows;

@@ -1,0 +1,218 @@
+//! The open transaction: what it stands on, and what it has staged.
+
+use super::Batch;
+use super::record_size::check_size;
+use super::spill::memory_limit::MemoryLimit;
+use super::spill::spiller::Spiller;
+use super::staged::table_buffer::TableBuffer;
+use super::store_state::StoreState;
+use super::stored::base::Base;
+use super::stored::cursor::TableCursor;
+use super::table::Table;
+use crate::error::{Error, ErrorKind, Result};
+use crate::offset::{Offset, TopicPartition};
+use crate::position::Position;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// An open transaction, or (without writes) a reader's view of one.
+///
+/// It belongs to one thread at a time. Besides its own writes it reads the state at its beginning.
+pub struct Transaction {
+    pub(super) base: Arc<Base>,
+    pub(super) tables: Arc<[Table]>,
+    pub(super) buffers: Vec<TableBuffer>,
+    pub(crate) stores: Vec<StoreState>,
+    /// Two cursors a versioned table, reused by the next seek: opening a cursor costs twice as much
+    /// as a seek.
+    pub(super) seekers: Vec<[Option<TableCursor>; 2]>,
+    /// A buffer for the sort order of a batch read.
+    pub(super) read_order: Vec<(u64, u32)>,
+    /// Input offsets whose writes are among the staged records.
+    observed: Position,
+    /// Why the transaction can only be rolled back: a write of which a part is staged.
+    poison: Option<Cow<'static, str>>,
+    pub(super) memory_limit: MemoryLimit,
+    /// Keys and values staged since it began, in bytes, plus one per record.
+    pub(super) staged_bytes: u64,
+}
+
+impl Transaction {
+    pub(crate) fn new(
+        base: Arc<Base>,
+        tables: Arc<[Table]>,
+        stores: Vec<StoreState>,
+        spiller: Option<Arc<Spiller>>,
+    ) -> Self {
+        let buffers = tables
+            .iter()
+            .map(|table| TableBuffer::new(table.family_id(), table.suffix()))
+            .collect();
+        Self {
+            buffers,
+            stores,
+            seekers: tables.iter().map(|_| [None, None]).collect(),
+            read_order: Vec::new(),
+            observed: Position::default(),
+            poison: None,
+            memory_limit: MemoryLimit::new(spiller),
+            staged_bytes: 0,
+            base,
+            tables,
+        }
+    }
+
+    /// The state that this transaction stands on.
+    pub(crate) fn base(&self) -> &Arc<Base> {
+        &self.base
+    }
+
+    /// Continues from a newer state of the tables that are written through; all other tables must
+    /// be unchanged in it.
+    pub(crate) fn rebase(&mut self, base: Arc<Base>) {
+        let base = match self.base.spilled() {
+            Some(rows) => Base::with_spilled(&base, rows.clone()),
+            None => base,
+        };
+        self.set_base(base);
+    }
+
+    /// Replaces the base and closes the cursors over the old one.
+    pub(super) fn set_base(&mut self, base: Arc<Base>) {
+        self.base = base;
+        self.seekers.fill_with(|| [None, None]);
+    }
+
+    /// Records that a batch failed with a part of it staged: the transaction can only be rolled
+    /// back.
+    pub(crate) fn poison(&mut self, error: &Error) {
+        self.poison = Some(Cow::Owned(error.to_string()));
+    }
+
+    /// Fails if the transaction is poisoned.
+    pub(crate) fn check_not_poisoned(&self) -> Result<()> {
+        match &self.poison {
+            None => Ok(()),
+            Some(why) => Err(Error::new(
+                ErrorKind::InvalidState,
+                format!(
+                    "a write failed half-way ({why}), so the open transaction cannot be used any \
+                     more, and nothing of it was committed; call rollback() and repeat the work, \
+                     or open the database again"
+                ),
+            )),
+        }
+    }
+
+    /// Runs a write that is one unit. If it fails or panics with a part of it staged, the
+    /// transaction is poisoned.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub(crate) fn as_one<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let staged = self.staged_bytes;
+        // Remains if `work` panics.
+        self.poison = Some(Cow::Borrowed("a bug in Holdfast"));
+        let done = work(self);
+        match &done {
+            Err(error) if self.staged_bytes != staged => self.poison(error),
+            // A write-through that failed has poisoned it, also where no record was staged: a range
+            // delete stages none.
+            Err(_) if matches!(self.poison, Some(Cow::Owned(_))) => {}
+            _ => self.poison = None,
+        }
+        done
+    }
+
+    /// The same view for another reader: repeatable, and not changed by later writes of this
+    /// transaction.
+    pub fn reader(&mut self) -> Self {
+        Self {
+            base: Arc::clone(&self.base),
+            tables: Arc::clone(&self.tables),
+            buffers: self.buffers.iter_mut().map(TableBuffer::reader).collect(),
+            stores: self.stores.clone(),
+            seekers: self.tables.iter().map(|_| [None, None]).collect(),
+            read_order: Vec::new(),
+            observed: self.observed.clone(),
+            poison: None,
+            memory_limit: MemoryLimit::new(None),
+            staged_bytes: 0,
+        }
+    }
+
+    /// Notes the input record that writes come from; committed and rolled back with them.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a topic with a NUL character in it.
+    pub fn observe(&mut self, tp: TopicPartition, offset: Offset) -> Result<()> {
+        tp.check()?;
+        self.observed.observe(tp, offset);
+        Ok(())
+    }
+
+    /// The input offsets observed since the last commit.
+    pub(crate) fn observed(&self) -> &Position {
+        &self.observed
+    }
+
+    /// The input position of this view: the last commit's, and what the transaction has observed
+    /// since.
+    pub fn position(&self) -> Position {
+        let mut position = self.base.position().clone();
+        position.merge(&self.observed);
+        position
+    }
+
+    /// Whether nothing was staged.
+    pub fn is_empty(&self) -> bool {
+        let nothing_staged = self.buffers.iter().all(TableBuffer::is_empty) && !self.has_spilled();
+        nothing_staged && self.observed.is_empty() && !self.stores.iter().any(|store| store.changed)
+    }
+
+    /// Whether records of a table are staged.
+    pub(crate) fn is_staged(&self, table: Table) -> bool {
+        !self.buffers[table.number].is_empty()
+    }
+
+    /// Keys and values staged since it began, in bytes, plus one per record. It never falls.
+    pub(crate) fn staged_bytes(&self) -> u64 {
+        self.staged_bytes
+    }
+
+    /// Memory that a commit would free, overwritten values included, in bytes.
+    pub fn uncommitted_bytes(&self) -> usize {
+        self.buffers.iter().map(TableBuffer::bytes).sum()
+    }
+
+    /// The same for one table.
+    pub(crate) fn table_bytes(&self, table: Table) -> usize {
+        self.buffers[table.number].bytes()
+    }
+
+    /// Stages a put or (for `None`) a delete. Key and value come in parts, so that callers need not
+    /// join them.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a key or value of more than 1 GiB.
+    #[inline]
+    pub(crate) fn stage(
+        &mut self,
+        table: Table,
+        key: &[&[u8]],
+        value: Option<&[&[u8]]>,
+        newest: bool,
+    ) -> Result<()> {
+        let bytes = |parts: &[&[u8]]| parts.iter().map(|part| part.len()).sum::<usize>();
+        let (key_bytes, value_bytes) = (bytes(key), value.map_or(0, bytes));
+        check_size(key_bytes.max(value_bytes))?;
+        self.staged_bytes += (key_bytes + value_bytes) as u64 + 1;
+        self.buffers[table.number].push(key, value, newest);
+        Ok(())
+    }
+
+    /// Adds an encoded record to a batch.
+    pub(crate) fn push_encoded(batch: &mut Batch, record: &[u8]) {
+        batch.push_encoded(record);
+    }
+}
