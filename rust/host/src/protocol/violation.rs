@@ -17,8 +17,8 @@ pub enum Violation {
 
     /// A run began with an epoch that is committed.
     #[error(
-        "run {run_id} wants to compute epoch {epoch}, which Spark has already committed: another\
-          driver runs the same query and was faster. Stop this one"
+        "run {run_id} wants to compute epoch {epoch}, which Spark has already committed: another \
+         driver runs the same query and was faster. Stop this one"
     )]
     ClaimRefused {
         /// The epoch.
@@ -52,8 +52,8 @@ pub enum Violation {
 
     /// The checkpoint beside the state belongs to another query.
     #[error(
-        "the state belongs to query {expected}, but the checkpoint beside it (query/metadata) is\
-          of {}: one of the two was copied or deleted. Put the right checkpoint back, or start \
+        "the state belongs to query {expected}, but the checkpoint beside it (query/metadata) is \
+         of {}: one of the two was copied or deleted. Put the right checkpoint back, or start \
          with a new root; nothing was touched",
         .found.as_deref().map_or_else(|| "no query".to_owned(), |id| format!("query {id}"))
     )]
@@ -79,8 +79,8 @@ pub enum Violation {
     #[error(
         "Spark works on epoch {epoch}, but its commit log does not hold epoch {previous} \
          (query/commits/{previous}): the checkpoint was changed by hand, or the query runs with \
-         asynchronous progress tracking, which Holdfast cannot work with. Restore the file, or go\
-          back with `holdfast rewind <root> --epoch N` to an epoch N whose N - 1 it holds"
+         asynchronous progress tracking, which Holdfast cannot work with. Restore the file, or go \
+         back with `holdfast rewind <root> --epoch N` to an epoch N whose N - 1 it holds"
     )]
     PreviousNotCommitted {
         /// The epoch that Spark asks for.
@@ -173,8 +173,8 @@ pub enum Violation {
         "{object}, epoch {epoch}: an earlier run ({older}) computed all of this epoch, maybe as \
          far as the sink, and came to other results than this one (changed code, or results that \
          depend on clock, chance or row order). Either start the old code once, which completes \
-         the epoch, or, if its output reached no sink, remove it with `holdfast epoch drop <root>\
-          {epoch}`, or, if the sink may be given other rows than the state holds, start with \
+         the epoch, or, if its output reached no sink, remove it with `holdfast epoch drop <root> \
+         {epoch}`, or, if the sink may be given other rows than the state holds, start with \
          processing_guarantee=\"at_least_once\""
     )]
     NotReproduced {
@@ -201,8 +201,8 @@ pub enum Violation {
 
     /// An object that decides an epoch is not there.
     #[error(
-        "{object}, epoch {epoch}: the log object is missing. Restore `log/` from a backup, or go\
-          back with `holdfast rewind <root> --epoch {epoch}`"
+        "{object}, epoch {epoch}: the log object is missing. Restore `log/` from a backup, or go \
+         back with `holdfast rewind <root> --epoch {epoch}`"
     )]
     ObjectMissing {
         /// The object.
