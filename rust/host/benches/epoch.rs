@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use holdfast_host::host::Host;
-use holdfast_host::session::{Opening, Session};
+use holdfast_host::session::{Routed, Session};
 use support::{Root, batch, request};
 
 const EPOCHS: usize = 20;
@@ -34,7 +34,7 @@ fn main() {
             .collect();
         let request = request(&root, epoch);
         let mut clock = Clock::start();
-        let Opening::Here(mut session, _) = Session::open(&host, request.as_bytes()).unwrap()
+        let Routed::Local(mut session, _) = Session::open(&host, request.as_bytes()).unwrap()
         else {
             panic!("no other host")
         };

@@ -20,7 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use holdfast_host::host::Host;
-use holdfast_host::session::{Opening, Session};
+use holdfast_host::session::{Routed, Session};
 use serde_json::json;
 use support::{Root, batch_of, request_of};
 
@@ -117,7 +117,7 @@ fn load(root: &Path, time: Duration) {
 fn run(host: &Arc<Host>, root: &Path, epoch: usize, partition: usize) {
     let settings = json!({"memory": MEMORY, "snapshot_interval": 20_000_000, "retain_epochs": 5});
     let request = request_of(&Root::at(root), epoch, (partition, PARTITIONS), &settings);
-    let Opening::Here(mut session, _) = Session::open(host, request.as_bytes()).unwrap() else {
+    let Routed::Local(mut session, _) = Session::open(host, request.as_bytes()).unwrap() else {
         panic!("no other host")
     };
     let rows = |start: usize| batch_of(partition, epoch, start, ARROW_ROWS, true);

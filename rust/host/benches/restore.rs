@@ -26,7 +26,7 @@ use arrow_array::RecordBatch;
 use holdfast_host::host::Host;
 use holdfast_host::protocol::{OperatorName, PartitionId};
 use holdfast_host::root::{Root, StorageOptions};
-use holdfast_host::session::{Opening, Session};
+use holdfast_host::session::{Routed, Session};
 use serde_json::{Value, json};
 use support::{Root as Place, batch_of, request_of};
 
@@ -209,7 +209,7 @@ fn epoch(
         &json!({"snapshot_interval": interval}),
     );
     let started = Instant::now();
-    let Opening::Here(mut session, _) = Session::open(host, request.as_bytes()).unwrap() else {
+    let Routed::Local(mut session, _) = Session::open(host, request.as_bytes()).unwrap() else {
         panic!("no other host")
     };
     session.columns(&batches[0].schema()).unwrap();

@@ -1,5 +1,4 @@
-//! The executor whose state a host serves: a process, told from later ones of the same id by its
-//! start time.
+//! The executor that a host serves: a process, identified by its id and its start time.
 
 use std::fmt;
 use std::fs;
@@ -8,7 +7,7 @@ use std::str::FromStr;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// A process: its id and its start time (clock ticks since boot), since ids come again.
+/// A process: its id and its start time (clock ticks since boot), because the system reuses ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Executor {
     pid: i32,
@@ -16,37 +15,37 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// The process of an id, if it is alive.
+    /// Returns the process of an id, if it is alive.
     pub fn of(pid: i32) -> Option<Self> {
         start_time(pid).map(|start| Self { pid, start })
     }
 
-    /// Whether it runs: not ended, not a zombie, and not another process of the same id.
+    /// Whether the process runs: it is not a zombie and not a later process of the same id.
     pub fn is_alive(&self) -> bool {
         start_time(self.pid) == Some(self.start)
     }
 
-    /// Watches it: the watch is ready to read as soon as it ends.
-    pub fn watch(self) -> Watch {
+    /// Watches the process: the watch's descriptor becomes readable when the process ends.
+    pub fn watch(self) -> ExecutorWatch {
         let pidfd =
             Pid::from_raw(self.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        Watch {
+        ExecutorWatch {
             executor: self,
             pidfd,
         }
     }
 }
 
-/// A watched executor. Without pidfds (old kernels, some containers) [`Watch::is_alive`] must be
-/// asked.
+/// A watched executor. Without pidfds (old kernels, some containers) the caller must poll
+/// [`ExecutorWatch::is_alive`].
 #[derive(Debug)]
-pub struct Watch {
+pub struct ExecutorWatch {
     executor: Executor,
     pidfd: Option<OwnedFd>,
 }
 
-impl Watch {
-    /// What becomes ready to read when the executor ends.
+impl ExecutorWatch {
+    /// The descriptor that becomes readable when the executor ends.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.pidfd.as_ref().map(AsFd::as_fd)
     }
@@ -78,11 +77,11 @@ impl FromStr for Executor {
 /// The start time of a live process.
 fn start_time(pid: i32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name stands in brackets and may hold anything, brackets too.
+    // The name is in brackets and may itself contain brackets.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
     let state = fields.next()?;
-    // A zombie has ended; that its parent has not noticed yet is no life.
+    // A zombie has ended, although its parent has not reaped it yet.
     if matches!(state, "Z" | "X") {
         return None;
     }
@@ -96,21 +95,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_told_from_a_later_one_of_its_id() {
-        let own = Executor::of(std::process::id().cast_signed()).expect("this process is alive");
-        assert!(own.is_alive());
-        assert_eq!(own.to_string().parse(), Ok(own));
+    fn process_differs_from_a_later_one_of_its_id() {
+        let this = Executor::of(std::process::id().cast_signed()).expect("this process is alive");
+        assert!(this.is_alive());
+        assert_eq!(this.to_string().parse(), Ok(this));
         assert!(
             !Executor {
-                start: own.start + 1,
-                ..own
+                start: this.start + 1,
+                ..this
             }
             .is_alive()
         );
     }
 
     #[test]
-    fn a_zombie_is_dead() {
+    fn zombie_is_not_alive() {
         let mut child = Command::new("sleep")
             .arg("60")
             .spawn()

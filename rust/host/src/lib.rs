@@ -1,18 +1,25 @@
-//! The state host of a Spark executor: a server of stores that keeps its partitions' databases open
+//! The state host of a Spark executor: a server that keeps the databases of its partitions open
 //! between epochs.
 //!
-//! Where is …? Who decides an epoch, who is fenced, what is an error: [`protocol`], pure functions
-//! · the state's root, all of its files: [`root`] · what is in a log object: [`log`](mod@log) ·
-//! bytes between worker and host: [`frame`], [`wire`], [`message`] · the worker's end: [`client`],
-//! [`line`](mod@line), over a [`stream`] · the host's end: [`server`], [`connection`], [`session`]
-//! · what a host keeps between sessions: [`host`], [`tally`] · a partition's database, brought to
-//! the epoch before: [`partition`] · what is done with the rows: [`operator`] · keys and values as
-//! bytes: [`key`], [`row`], [`payload`].
+//! | Module | Content |
+//! | --- | --- |
+//! | [`protocol`] | which run decides, which host is fenced: pure functions |
+//! | [`log`](mod@log) | the format of the log's objects |
+//! | [`codec`] | keys, values and columns as bytes |
+//! | [`memory`] | a memory limit, shared by partitions |
+//! | [`net`] | frames, messages, batches and calls between worker and host |
+//! | [`root`] | the files of the state's root |
+//! | [`partition`] | a partition's database, restored to the epoch before |
+//! | [`operator`] | what is done with the rows |
+//! | [`host`] | what a host keeps between sessions |
+//! | [`session`] | one attempt at one partition of one epoch |
+//! | [`server`], [`client`] | the two ends of a connection |
+//! | [`executor`], [`logging`] | the process that a host serves; the host's log |
 //!
-//! What uses a partition's database may fail as [`holdfast_core`] says of all such calls, besides
-//! what `# Errors` say.
+//! Methods that use a partition's database may fail as [`holdfast_core`] describes, besides the
+//! errors that they list.
 //!
-//! One session, from the request to the staged object:
+//! A session, from the request to the staged epoch:
 //!
 //! ```no_run
 //! use std::{thread, time::Duration};
@@ -36,9 +43,9 @@
 //! client.push(&batch)?;
 //! let mut output = client.finish()?;
 //! for batch in &mut output {
-//!     println!("{} joined rows", batch?.num_rows());
+//!     println!("{} rows", batch?.num_rows());
 //! }
-//! println!("in the log: {:?}", output.staged());
+//! println!("staged: {:?}", output.staged());
 //! # Ok(())
 //! # }
 //! ```

@@ -1,4 +1,4 @@
-//! The host's log: lines on stderr, which whoever starts the host sends to a file.
+//! The host's log: lines on stderr, which the worker that starts the host redirects to a file.
 
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -26,16 +26,17 @@ impl Log for Stderr {
             record.level(),
             record.args()
         );
-        // One write a line, so that lines of several threads do not mix; a log that cannot be
-        // written stops nobody.
+        // One write per line, so that lines of threads do not mix. A failed write is ignored: the
+        // host works without its log.
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
     }
 
     fn flush(&self) {}
 }
 
-/// Sends log lines of this process to stderr, unless another logger is set already. `HOLDFAST_LOG`
-/// (`warn`, `debug`, …) sets the level; `info` if it is not set.
+/// Logs to stderr, unless the process has a logger already.
+///
+/// `HOLDFAST_LOG` (`warn`, `debug`, …) sets the level; the default is `info`.
 pub fn to_stderr() {
     let level = std::env::var("HOLDFAST_LOG")
         .ok()

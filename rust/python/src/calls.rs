@@ -9,7 +9,7 @@ use crate::run::{Owner, run};
 use arrow_array::RecordBatch;
 use holdfast_core::Result;
 use holdfast_host::client::Client;
-use holdfast_host::net::call::Message;
+use holdfast_host::net::call::CallMessage;
 use holdfast_host::operator::process::OutputDigest;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
@@ -25,7 +25,7 @@ struct Shared {
 }
 
 impl Shared {
-    fn call(&self, call: Message) -> Result<Message> {
+    fn call(&self, call: CallMessage) -> Result<CallMessage> {
         let closed = std::mem::take(&mut *self.closed.lock());
         let call = if closed.is_empty() {
             call
@@ -58,13 +58,18 @@ impl HostCalls {
         }
     }
 
-    fn ask(&self, py: Python<'_>, call: Message) -> PyResult<Message> {
+    fn ask(&self, py: Python<'_>, call: CallMessage) -> PyResult<CallMessage> {
         run(py, self.owner, || self.shared.call(call))
     }
 }
 
-fn message(py: Python<'_>, store: &str, method: &str, given: &[Argument<'_>]) -> PyResult<Message> {
-    Ok(Message::of(arguments(py, given)?)
+fn message(
+    py: Python<'_>,
+    store: &str,
+    method: &str,
+    given: &[Argument<'_>],
+) -> PyResult<CallMessage> {
+    Ok(CallMessage::of(arguments(py, given)?)
         .with("store", store)
         .with("method", method))
 }
@@ -72,16 +77,16 @@ fn message(py: Python<'_>, store: &str, method: &str, given: &[Argument<'_>]) ->
 #[pymethods]
 impl HostCalls {
     fn rows(&self, py: Python<'_>) -> PyResult<(ArrowBatch, Option<i64>)> {
-        let answer = self.ask(py, Message::empty().with("method", "rows"))?;
+        let answer = self.ask(py, CallMessage::empty().with("method", "rows"))?;
         let time = answer
-            .parsed_if_there("time")
+            .parsed_if_present("time")
             .map_err(|error| to_python(py, &error))?;
         Ok((ArrowBatch::new(answer.batch), time))
     }
 
     fn is_repeated(&self, py: Python<'_>) -> PyResult<bool> {
-        let answer = self.ask(py, Message::empty().with("method", "repeated"))?;
-        Ok(answer.word("repeated") == Some("true"))
+        let answer = self.ask(py, CallMessage::empty().with("method", "repeated"))?;
+        Ok(answer.attribute("repeated") == Some("true"))
     }
 
     /// Says what the last task came to, and hears the next one: its name, the function that it is
@@ -91,13 +96,15 @@ impl HostCalls {
         py: Python<'_>,
         given: Option<PyRecordBatch>,
     ) -> PyResult<(String, Option<usize>, ArrowBatch)> {
-        let call = given.map_or_else(Message::empty, |given| Message::of(given.into_inner()));
+        let call = given.map_or_else(CallMessage::empty, |given| {
+            CallMessage::of(given.into_inner())
+        });
         let answer = self.ask(py, call)?;
         let task = answer
             .parsed("task")
             .map_err(|error| to_python(py, &error))?;
         let aggregate = answer
-            .parsed_if_there("aggregate")
+            .parsed_if_present("aggregate")
             .map_err(|error| to_python(py, &error))?;
         Ok((task, aggregate, ArrowBatch::new(answer.batch)))
     }
@@ -139,7 +146,8 @@ impl HostCalls {
     fn done(&self, py: Python<'_>) -> PyResult<String> {
         run(py, self.owner, || {
             let client = self.shared.client.lock().take().ok_or_else(over)?;
-            client.done(&self.output.lock())
+            let output = self.output.lock();
+            client.done(output.rows(), &output.digest())
         })
     }
 
@@ -161,7 +169,7 @@ struct Pages {
 }
 
 impl Pages {
-    fn new(shared: Arc<Shared>, rows: usize, answer: Message) -> Self {
+    fn new(shared: Arc<Shared>, rows: usize, answer: CallMessage) -> Self {
         let mut pages = Self {
             shared,
             rows,
@@ -172,8 +180,8 @@ impl Pages {
         pages
     }
 
-    fn take(&mut self, answer: Message) {
-        self.cursor = answer.word("cursor").map(str::to_owned);
+    fn take(&mut self, answer: CallMessage) {
+        self.cursor = answer.attribute("cursor").map(str::to_owned);
         self.page = Some(answer.batch).filter(|page| page.num_rows() > 0);
     }
 
@@ -182,7 +190,7 @@ impl Pages {
             && let Some(cursor) = self.cursor.take()
         {
             let answer = self.shared.call(
-                Message::empty()
+                CallMessage::empty()
                     .with("method", "next")
                     .with("cursor", cursor)
                     .with("rows", self.rows),

@@ -5,7 +5,7 @@ use crate::error::to_python;
 use crate::export::ArrowBatch;
 use crate::run::{Owner, run};
 use holdfast_core::{Error, ErrorKind, Result};
-use holdfast_host::client::{Client, Output};
+use holdfast_host::client::{Client, SessionOutput};
 use holdfast_host::executor::Executor;
 use holdfast_host::logging;
 use holdfast_host::protocol::Epoch;
@@ -110,7 +110,7 @@ impl HostClient {
 #[pyclass(frozen, module = "holdfast._core")]
 pub struct HostOutput {
     owner: Owner,
-    output: Mutex<Output>,
+    output: Mutex<SessionOutput>,
 }
 
 #[pymethods]

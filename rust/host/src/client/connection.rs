@@ -1,9 +1,9 @@
-//! The worker's connection to one host: greeted, and watched while it waits.
+//! The worker's connection to one host, with a check that the host is alive while the worker waits.
 //!
-//! A host may take its time over a session; one that is stopped, or whose machine is gone, must not
-//! be waited for. So when nothing has come for a while, the worker greets the host over a second
-//! connection: a host that answers is at work, one that does not answer within the patience is
-//! gone.
+//! A session may take any time, but a worker must not wait for a host that is stopped or whose
+//! machine is down. If nothing arrives within the patience, the worker sends a greeting over a
+//! second connection. A host that answers is working; one that does not answer within the patience
+//! is unreachable.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::time::Duration;
@@ -11,25 +11,25 @@ use std::time::Duration;
 use holdfast_core::{Error, ErrorKind};
 
 use crate::net::frame::{MAX_GREETING, MAX_PAYLOAD};
-use crate::net::message::{self, Kind};
+use crate::net::message::{self, MessageKind};
 use crate::net::socket::{Endpoint, Stream};
 
-/// Both buffers: large columns pass them by, small ones gather.
+/// Size of the read and the write buffer. Large columns bypass them.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// A host, and how to come to it.
+/// A host and how to connect to it.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// Where it listens.
+    /// Where the host listens.
     pub endpoint: Endpoint,
-    /// What it wants to see.
+    /// The token that the host requires.
     pub token: String,
-    /// Within what time a live host answers a greeting.
+    /// How long a live host may take to answer a greeting.
     pub patience: Duration,
 }
 
 impl Peer {
-    /// A connection whose greeting was answered.
+    /// Connects and waits for the answer to the greeting.
     fn greet(&self) -> io::Result<Stream> {
         let Self {
             endpoint,
@@ -47,10 +47,10 @@ impl Peer {
         let timeout = Some((*patience).max(Duration::from_millis(1)));
         stream.set_read_timeout(timeout)?;
         stream.set_write_timeout(timeout)?;
-        message::send(&mut &stream, Kind::Hello, token.as_bytes()).map_err(late)?;
+        message::send(&mut &stream, MessageKind::Hello, token.as_bytes()).map_err(late)?;
         match message::receive(&mut &stream, MAX_GREETING).map_err(late)? {
-            Some((Kind::Welcome, _)) => Ok(stream),
-            Some((Kind::Error, payload)) => Err(io::Error::new(
+            Some((MessageKind::Welcome, _)) => Ok(stream),
+            Some((MessageKind::Error, payload)) => Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
                 message::decode_error(&payload).to_string(),
             )),
@@ -60,7 +60,7 @@ impl Peer {
                 );
                 Err(io::Error::new(io::ErrorKind::InvalidData, text))
             }
-            // A host that is about to end takes no new session: the same as none.
+            // A host that is ending takes no new session, like a host that does not run.
             None => Err(io::Error::new(
                 io::ErrorKind::ConnectionRefused,
                 format!("the state host at {endpoint} is ending"),
@@ -69,14 +69,18 @@ impl Peer {
     }
 }
 
-/// One handle of a stream whose peer is looked after while it keeps silent.
-struct Watched {
+/// One handle of a stream that checks its peer while it waits.
+struct WatchedStream {
     stream: Stream,
     peer: Peer,
 }
 
-impl Watched {
-    fn patiently<T>(&self, mut attempt: impl FnMut(&Stream) -> io::Result<T>) -> io::Result<T> {
+impl WatchedStream {
+    /// Repeats a read or write that timed out as long as the peer answers greetings.
+    fn retry_while_alive<T>(
+        &self,
+        mut attempt: impl FnMut(&Stream) -> io::Result<T>,
+    ) -> io::Result<T> {
         loop {
             match attempt(&self.stream) {
                 Err(error)
@@ -86,11 +90,11 @@ impl Watched {
                     ) =>
                 {
                     self.peer.greet().map_err(|error| {
-                        // Never an interruption or a timeout of its own: whoever reads would try
-                        // again.
+                        // Not the greeting's own kind: the caller retries interruptions and
+                        // timeouts.
                         io::Error::new(
                             io::ErrorKind::ConnectionAborted,
-                            format!("it keeps silent, and a second connection finds: {error}"),
+                            format!("it keeps silent, and a second connection fails: {error}"),
                         )
                     })?;
                 }
@@ -100,15 +104,15 @@ impl Watched {
     }
 }
 
-impl Read for Watched {
+impl Read for WatchedStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.patiently(|mut stream| stream.read(buffer))
+        self.retry_while_alive(|mut stream| stream.read(buffer))
     }
 }
 
-impl Write for Watched {
+impl Write for WatchedStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.patiently(|mut stream| stream.write(bytes))
+        self.retry_while_alive(|mut stream| stream.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -116,85 +120,92 @@ impl Write for Watched {
     }
 }
 
-/// Why a host did not answer.
+/// Why a host gave no answer.
 #[derive(Debug)]
-pub enum Failed {
-    /// It is gone: in words, how that was seen.
-    Gone(String),
-    /// It said why.
-    Said(Error),
+pub enum ConnectionError {
+    /// The host is unreachable; the text says how that was found.
+    Unreachable(String),
+    /// The host answered with an error.
+    Reported(Error),
 }
 
 /// A connection to a host.
-pub struct Line {
-    reader: BufReader<Watched>,
-    writer: BufWriter<Watched>,
+pub struct ClientConnection {
+    reader: BufReader<WatchedStream>,
+    writer: BufWriter<WatchedStream>,
 }
 
-impl Line {
-    /// Connects and shows the token.
+impl ClientConnection {
+    /// Connects and sends the token.
     ///
     /// # Errors
-    /// Plain I/O errors, since what to do about them is the caller's: `NotFound` and
-    /// `ConnectionRefused` mean that no host listens, `TimedOut` that it does not answer,
-    /// `PermissionDenied` that the token is wrong.
+    /// I/O errors, which the caller handles: `NotFound` and `ConnectionRefused` if no host listens,
+    /// `TimedOut` if the host does not answer, `PermissionDenied` if the token is wrong.
     pub fn connect(peer: Peer) -> io::Result<Self> {
         let stream = peer.greet()?;
-        let reader = Watched {
+        let reader = WatchedStream {
             stream: stream.try_clone()?,
             peer: peer.clone(),
         };
         Ok(Self {
             reader: BufReader::with_capacity(BUFFER_BYTES, reader),
-            writer: BufWriter::with_capacity(BUFFER_BYTES, Watched { stream, peer }),
+            writer: BufWriter::with_capacity(BUFFER_BYTES, WatchedStream { stream, peer }),
         })
     }
 
-    /// Who is at the other end.
+    /// The host at the other end.
     pub fn peer(&self) -> &Peer {
         &self.writer.get_ref().peer
     }
 
-    /// What is sent through; the sender flushes.
+    /// The stream to the host; the sender flushes it.
     pub fn writer(&mut self) -> &mut impl Write {
         &mut self.writer
     }
 
-    /// The next message of the host.
+    /// Receives the next message of the host.
     ///
     /// # Errors
-    /// `Failed::Said` for an `Error` message, with the error that it carries, and for one that is
-    /// unknown or too long; else `Failed::Gone`.
-    pub fn receive(&mut self) -> Result<(Kind, Vec<u8>), Failed> {
+    /// `Reported` for an `Error` message and for a message that is unknown or too long; otherwise
+    /// `Unreachable`.
+    pub fn receive(&mut self) -> Result<(MessageKind, Vec<u8>), ConnectionError> {
         match message::receive(&mut self.reader, MAX_PAYLOAD) {
-            Ok(Some((Kind::Error, payload))) => Err(Failed::Said(message::decode_error(&payload))),
+            Ok(Some((MessageKind::Error, payload))) => {
+                Err(ConnectionError::Reported(message::decode_error(&payload)))
+            }
             Ok(Some(message)) => Ok(message),
-            Ok(None) => Err(Failed::Gone("it closed the connection".into())),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(Failed::Said(
-                Error::new(ErrorKind::InvalidState, error.to_string()),
+            Ok(None) => Err(ConnectionError::Unreachable(
+                "it closed the connection".into(),
             )),
-            Err(error) => Err(Failed::Gone(error.to_string())),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(
+                ConnectionError::Reported(Error::new(ErrorKind::InvalidState, error.to_string())),
+            ),
+            Err(error) => Err(ConnectionError::Unreachable(error.to_string())),
         }
     }
 
-    /// What is behind a failed write: what the host said before it hung up, if it said something.
-    pub fn broken(&mut self, error: &io::Error) -> Failed {
+    /// Returns the cause of a failed write: the error that the host sent before it closed the
+    /// connection, if there is one.
+    pub fn write_failure(&mut self, error: &io::Error) -> ConnectionError {
         if error.kind() == io::ErrorKind::InvalidInput {
-            return Failed::Said(Error::new(ErrorKind::InvalidValue, error.to_string()));
+            return ConnectionError::Reported(Error::new(
+                ErrorKind::InvalidValue,
+                error.to_string(),
+            ));
         }
         while let Ok(Some((kind, payload))) = message::receive(&mut self.reader, MAX_PAYLOAD) {
-            if kind == Kind::Error {
-                return Failed::Said(message::decode_error(&payload));
+            if kind == MessageKind::Error {
+                return ConnectionError::Reported(message::decode_error(&payload));
             }
         }
-        Failed::Gone(error.to_string())
+        ConnectionError::Unreachable(error.to_string())
     }
 
-    /// A failure as the error for the user.
-    pub fn error(&self, failed: Failed) -> Error {
-        match failed {
-            Failed::Said(error) => error,
-            Failed::Gone(how) => Error::new(
+    /// Converts a failure to the error that the user sees.
+    pub fn user_error(&self, failure: ConnectionError) -> Error {
+        match failure {
+            ConnectionError::Reported(error) => error,
+            ConnectionError::Unreachable(how) => Error::new(
                 ErrorKind::InvalidState,
                 format!(
                     "the state host at {} is gone ({how}); nothing is lost: Spark retries the \
@@ -207,8 +218,8 @@ impl Line {
     }
 }
 
-impl Drop for Line {
-    /// An unsent rest in the buffer is of no use to anyone: the host drops the session when the
+impl Drop for ClientConnection {
+    /// Flushes the buffer. A failure only matters to the log: the host drops the session when the
     /// connection ends.
     fn drop(&mut self) {
         if let Err(error) = self.writer.flush() {
@@ -228,11 +239,11 @@ mod tests {
 
     use super::*;
 
-    /// Longer than anything here takes that goes as it should.
-    const LONG: Duration = Duration::from_secs(20);
+    /// A time that no step of a passing test takes.
+    const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-    /// Where a host would listen, and how a worker comes there.
-    fn place(folder: &tempfile::TempDir, patience: Duration) -> (UnixListener, Peer) {
+    /// A listener in place of a host, and how a worker connects to it.
+    fn listener_and_peer(folder: &tempfile::TempDir, patience: Duration) -> (UnixListener, Peer) {
         let socket = folder.path().join("host.sock");
         let listener = UnixListener::bind(&socket).expect("binds");
         (
@@ -245,7 +256,7 @@ mod tests {
         )
     }
 
-    /// Takes the next connection and answers its greeting.
+    /// Accepts the next connection and answers its greeting.
     fn welcome(listener: &UnixListener) -> UnixStream {
         let started = Instant::now();
         listener.set_nonblocking(true).expect("can be set");
@@ -253,7 +264,7 @@ mod tests {
             match listener.accept() {
                 Ok((stream, _)) => break stream,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    assert!(started.elapsed() < LONG, "nobody greets");
+                    assert!(started.elapsed() < TEST_TIMEOUT, "no greeting arrives");
                     thread::sleep(Duration::from_millis(2));
                 }
                 Err(error) => panic!("{error}"),
@@ -261,47 +272,55 @@ mod tests {
         };
         stream.set_nonblocking(false).expect("can be set");
         let greeting = message::receive(&mut stream, MAX_GREETING).expect("a message");
-        assert_eq!(greeting, Some((Kind::Hello, b"a token".to_vec())));
-        message::send(&mut stream, Kind::Welcome, b"").expect("is sent");
+        assert_eq!(greeting, Some((MessageKind::Hello, b"a token".to_vec())));
+        message::send(&mut stream, MessageKind::Welcome, b"").expect("is sent");
         stream
     }
 
     #[test]
-    fn a_host_that_is_silent_but_answers_greetings_is_waited_for() {
+    fn worker_waits_for_a_silent_host_that_answers_greetings() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (listener, peer) = place(&folder, Duration::from_millis(500));
+        let (listener, peer) = listener_and_peer(&folder, Duration::from_millis(500));
         let host = thread::spawn(move || {
             let mut session = welcome(&listener);
-            // The worker's patience ends twice before it has its answer.
+            // The worker's patience runs out twice before the answer.
             drop((welcome(&listener), welcome(&listener)));
-            message::send(&mut session, Kind::Answer, b"at last").expect("is sent");
+            message::send(&mut session, MessageKind::Answer, b"at last").expect("is sent");
         });
-        let mut line = Line::connect(peer).expect("a connection");
-        let answer = line.receive().expect("an answer");
-        assert_eq!(answer, (Kind::Answer, b"at last".to_vec()));
+        let mut connection = ClientConnection::connect(peer).expect("a connection");
+        let answer = connection.receive().expect("an answer");
+        assert_eq!(answer, (MessageKind::Answer, b"at last".to_vec()));
         host.join().expect("was greeted");
     }
 
     #[test]
-    fn a_host_that_answers_no_greeting_is_gone() {
+    fn host_that_answers_no_greeting_is_unreachable() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (listener, peer) = place(&folder, Duration::from_millis(100));
-        // It is stopped in mid-session: the kernel still takes connections, and nobody answers.
+        let (listener, peer) = listener_and_peer(&folder, Duration::from_millis(100));
+        // A host that is stopped within a session: the kernel accepts connections, and no process
+        // answers.
         let host = thread::spawn(move || {
             let mut session = welcome(&listener);
-            session.set_read_timeout(Some(LONG)).expect("can be set");
+            session
+                .set_read_timeout(Some(TEST_TIMEOUT))
+                .expect("can be set");
             session.read(&mut [0])
         });
-        let mut line = Line::connect(peer).expect("a connection");
-        let Err(failed) = line.receive() else {
+        let mut connection = ClientConnection::connect(peer).expect("a connection");
+        let Err(failure) = connection.receive() else {
             panic!("it was silent")
         };
-        let error = line.error(failed).to_string();
+        let error = connection.user_error(failure).to_string();
         assert!(
             error.contains("keeps silent") && error.contains("no answer within 0.1 s"),
             "{error}"
         );
-        drop(line);
-        assert_eq!(host.join().expect("ends").expect("the worker hangs up"), 0);
+        drop(connection);
+        assert_eq!(
+            host.join()
+                .expect("ends")
+                .expect("the worker closes the connection"),
+            0
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The worker's end of a session: a blocking client without threads and without a runtime, so that
-//! it works in a process that Spark's daemon has forked and will end with `_exit`.
+//! The worker's end of a session: a blocking client without threads and without a runtime. It works
+//! in a process that Spark's daemon has forked and will end with `_exit`.
 
 mod connection;
 
@@ -12,21 +12,21 @@ use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind, Result};
 use serde_json::Value;
 
-use crate::client::connection::{Failed, Line, Peer};
-use crate::net::call::Message;
-use crate::net::message::{self, BatchReceiver, BatchSender, Kind, SendError};
+use crate::client::connection::{ClientConnection, ConnectionError, Peer};
+use crate::net::batch_stream::{self, BatchReceiver, BatchSender, SendError};
+use crate::net::call::CallMessage;
+use crate::net::message::{self, MessageKind};
 use crate::net::socket::Endpoint;
-use crate::operator::process::OutputDigest;
-use crate::protocol::{HostId, Owner};
+use crate::protocol::{Digest, HostId, Owner};
 
-/// So many times a session's partition may turn out to be elsewhere again.
-const MOVES: usize = 16;
+/// How many times a session follows its partition to another host.
+const MAX_MOVES: usize = 16;
 
-/// One connection to a state host, which is one session. A session whose partition another host
-/// owns goes on there.
+/// One connection to a state host, which is one session. If another host owns the session's
+/// partition, the session continues there.
 ///
-/// Its calls fail with what the host says, by its kind, with `InvalidState` where the host is gone
-/// or of another version, and with `Serialization` for what cannot be sent or read.
+/// Methods fail with the host's error by its kind, with `InvalidState` if the host is unreachable
+/// or of another version, and with `Serialization` for data that cannot be sent or read.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -45,44 +45,49 @@ const MOVES: usize = 16;
 /// # }
 /// ```
 pub struct Client {
-    line: Line,
+    connection: ClientConnection,
     input: BatchSender,
     opened: bool,
-    /// The host knows the input's columns.
-    told: bool,
-    /// What has ended the session.
+    /// The columns of the input were sent.
+    columns_sent: bool,
+    /// The error that ended the session.
     ended: Option<Error>,
 }
 
 impl Client {
-    /// Connects and shows the token. A host that does not answer within `patience`, this one or
-    /// another that the session is sent to, is gone; a session itself may take any time.
+    /// Connects and sends the token.
+    ///
+    /// A host that does not answer a greeting within `patience` counts as unreachable. This holds
+    /// for this host and for another that the session moves to. A session itself may take any time.
     ///
     /// # Errors
-    /// Plain I/O errors, since what to do about them is the caller's: `NotFound` and
-    /// `ConnectionRefused` mean that no host listens (start one), `TimedOut` that it does not
-    /// answer, `PermissionDenied` that the token is wrong.
+    /// I/O errors, which the caller handles: `NotFound` and `ConnectionRefused` if no host listens
+    /// (start one), `TimedOut` if the host does not answer, `PermissionDenied` if the token is
+    /// wrong.
     pub fn connect(socket: &Path, token: &str, patience: Duration) -> io::Result<Self> {
-        let line = Line::connect(Peer {
+        let connection = ClientConnection::connect(Peer {
             endpoint: Endpoint::Unix(socket.to_owned()),
             token: token.to_owned(),
             patience,
         })?;
         Ok(Self {
-            line,
+            connection,
             input: BatchSender::default(),
             opened: false,
-            told: false,
+            columns_sent: false,
             ended: None,
         })
     }
 
-    /// Opens the session: the request and the answer are JSON (`crate::session::request::Request`,
-    /// `crate::session::request::Opened`). Where another host owns the partition, the session opens
-    /// there; where that one is gone, this host is told, and goes on.
+    /// Opens the session and returns the host's answer.
+    ///
+    /// The request and the answer are JSON (`crate::host::request::Request`,
+    /// `crate::host::request::Opened`). If another host owns the partition, the session opens
+    /// there. If that host is unreachable, the session opens here and this host takes the partition
+    /// over.
     ///
     /// # Errors
-    /// `InvalidState` also for a second call, and where the partition moves again and again.
+    /// `InvalidState` also for a second call, and if the partition keeps moving.
     pub fn open(&mut self, request: &str) -> Result<String> {
         if self.opened {
             return Err(Error::new(
@@ -91,193 +96,211 @@ impl Client {
             ));
         }
         self.opened = true;
-        let (mut asked, mut gone) = (request.to_owned(), HashMap::new());
-        for _ in 0..MOVES {
-            let owner = match ask(&mut self.line, &asked) {
-                Ok(Asked::Opened(answer)) => return Ok(answer),
-                Ok(Asked::Moved(owner)) => owner,
-                Err(failed) => return Err(self.line.error(failed)),
+        let (mut current, mut unreachable) = (request.to_owned(), HashMap::new());
+        for _ in 0..MAX_MOVES {
+            let owner = match send_open(&mut self.connection, &current) {
+                Ok(OpenReply::Opened(answer)) => return Ok(answer),
+                Ok(OpenReply::Moved(owner)) => owner,
+                Err(failure) => return Err(self.connection.user_error(failure)),
             };
-            match self.follow(&owner, &asked) {
-                Ok(Some((line, answer))) => {
-                    self.line = line;
+            match self.open_at(&owner, &current) {
+                Ok(Some((connection, answer))) => {
+                    self.connection = connection;
                     return Ok(answer);
                 }
-                // It has moved on since.
+                // The partition has moved again.
                 Ok(None) => {}
-                Err(Failed::Said(error)) => return Err(error),
-                Err(Failed::Gone(how)) => {
-                    gone.insert(owner.host, how);
-                    asked = with_gone(request, &gone)?;
+                Err(ConnectionError::Reported(error)) => return Err(error),
+                Err(ConnectionError::Unreachable(how)) => {
+                    unreachable.insert(owner.host, how);
+                    current = with_unreachable(request, &unreachable)?;
                 }
             }
         }
         Err(Error::new(
             ErrorKind::InvalidState,
             format!(
-                "the session's partition has moved {MOVES} times while it was followed \
-                 ({gone:?}); a retry of the task may find it"
+                "the session's partition has moved {MAX_MOVES} times while it was followed \
+                 ({unreachable:?}); a retry of the task may find it"
             ),
         ))
     }
 
-    /// Opens the session at another host; nothing if it is not there any more.
-    fn follow(
+    /// Opens the session at the owner; `None` if the partition has moved again.
+    fn open_at(
         &self,
         owner: &Owner,
         request: &str,
-    ) -> std::result::Result<Option<(Line, String)>, Failed> {
+    ) -> std::result::Result<Option<(ClientConnection, String)>, ConnectionError> {
         let address = owner
             .endpoint
             .clone()
-            .ok_or_else(|| Failed::Gone("it has no address".into()))?;
+            .ok_or_else(|| ConnectionError::Unreachable("it has no address".into()))?;
         let endpoint = Endpoint::Tcp(address);
-        let unreachable =
-            |how: &str| Failed::Gone(format!("host {} at {endpoint}: {how}", owner.host));
+        let unreachable = |how: &str| {
+            ConnectionError::Unreachable(format!("host {} at {endpoint}: {how}", owner.host))
+        };
         let peer = Peer {
             endpoint: endpoint.clone(),
             token: owner.token.clone(),
-            ..self.line.peer().clone()
+            ..self.connection.peer().clone()
         };
-        let mut line = Line::connect(peer).map_err(|error| unreachable(&error.to_string()))?;
-        match ask(&mut line, request) {
-            Ok(Asked::Opened(answer)) => Ok(Some((line, answer))),
-            // Ports are given out again, and an executor's hosts may have one token: an owner does
-            // not ask for itself.
-            Ok(Asked::Moved(next)) if next.host == owner.host => {
+        let mut connection =
+            ClientConnection::connect(peer).map_err(|error| unreachable(&error.to_string()))?;
+        match send_open(&mut connection, request) {
+            Ok(OpenReply::Opened(answer)) => Ok(Some((connection, answer))),
+            // The system reuses ports, and the hosts of an executor may share a token: an owner
+            // never names itself.
+            Ok(OpenReply::Moved(next)) if next.host == owner.host => {
                 Err(unreachable("another state host listens there now"))
             }
-            Ok(Asked::Moved(_)) => Ok(None),
-            Err(Failed::Gone(how)) => Err(unreachable(&how)),
-            Err(said) => Err(said),
+            Ok(OpenReply::Moved(_)) => Ok(None),
+            Err(ConnectionError::Unreachable(how)) => Err(unreachable(&how)),
+            Err(reported) => Err(reported),
         }
     }
 
-    /// Sends one batch of input. A session must be told its columns: push an empty batch if there
-    /// may be no other, or to have the host bring the state up while the first rows are still to
-    /// come.
+    /// Sends one batch of input.
+    ///
+    /// A session needs its columns: push an empty batch if there may be no other. Pushed first, an
+    /// empty batch also lets the host restore the state before the first rows arrive.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
-        let columns = if batch.num_rows() == 0 && !self.told {
-            message::send_columns(self.line.writer(), &batch.schema())
+        let columns = if batch.num_rows() == 0 && !self.columns_sent {
+            batch_stream::send_columns(self.connection.writer(), &batch.schema())
         } else {
             Ok(())
         };
-        self.told = true;
+        self.columns_sent = true;
         // Flushed at once: the host encodes this batch while the worker waits for the next.
-        let sent = columns.and_then(|()| self.input.send(self.line.writer(), Kind::Batch, batch));
-        let sent = sent.and_then(|()| self.line.writer().flush().map_err(SendError::Stream));
-        self.sent(sent)
+        let sent = columns.and_then(|()| {
+            self.input
+                .send(self.connection.writer(), MessageKind::Batch, batch)
+        });
+        let sent = sent.and_then(|()| self.connection.writer().flush().map_err(SendError::Stream));
+        self.check_sent(sent)
     }
 
-    /// Ends the input of an operator whose code runs here: from now on it calls.
+    /// Ends the input of an operator whose code runs in the worker; its calls follow.
     pub fn end_input(&mut self) -> Result<()> {
-        let ended = self.input.finish(self.line.writer(), Kind::End);
-        self.sent(ended)
+        let ended = self
+            .input
+            .finish(self.connection.writer(), MessageKind::End);
+        self.check_sent(ended)
     }
 
-    /// Asks the session something, and waits for the answer. What was wrong with a read's arguments
-    /// leaves the session as it was; any other error has ended it, and is said again by what is
-    /// asked after it.
-    pub fn call(&mut self, call: &Message) -> Result<Message> {
-        self.check_goes_on()?;
-        let sent = call.send(self.line.writer(), Kind::Call);
-        self.sent(sent)?;
+    /// Sends a call and waits for its answer.
+    ///
+    /// An invalid argument of a read leaves the session open. Any other error ends the session, and
+    /// later calls return the same error.
+    pub fn call(&mut self, call: &CallMessage) -> Result<CallMessage> {
+        self.check_open()?;
+        let sent = call.send(self.connection.writer(), MessageKind::Call);
+        self.check_sent(sent)?;
         match self.receive()? {
-            (Kind::Answer, payload) => Message::decode(payload),
-            (Kind::Refused, payload) => Err(message::decode_error(&payload)),
+            (MessageKind::Answer, payload) => CallMessage::decode(payload),
+            (MessageKind::Refused, payload) => Err(message::decode_error(&payload)),
             (kind, _) => Err(unexpected(kind, "a call")),
         }
     }
 
-    /// The last call: the code is done, and `output` is the digest of what it gave. Returns the
-    /// host's words about the stage (JSON, `crate::session::request::Staged`).
-    pub fn done(mut self, output: &OutputDigest) -> Result<String> {
-        self.check_goes_on()?;
-        let call = Message::empty()
+    /// Sends the last call, with the row count and the digest of the code's output. Returns the
+    /// host's report of the stage (JSON, `crate::host::request::StageReport`).
+    pub fn done(mut self, rows: u64, digest: &Digest) -> Result<String> {
+        self.check_open()?;
+        let call = CallMessage::empty()
             .with("method", "done")
-            .with("rows", output.rows())
-            .with("digest", output.digest());
-        let sent = call.send(self.line.writer(), Kind::Call);
-        self.sent(sent)?;
+            .with("rows", rows)
+            .with("digest", digest);
+        let sent = call.send(self.connection.writer(), MessageKind::Call);
+        self.check_sent(sent)?;
         match self.receive()? {
-            (Kind::Staged, payload) => text(payload),
+            (MessageKind::Staged, payload) => text(payload),
             (kind, _) => Err(unexpected(kind, "the last call")),
         }
     }
 
-    fn sent(&mut self, sent: std::result::Result<(), SendError>) -> Result<()> {
+    fn check_sent(&mut self, sent: std::result::Result<(), SendError>) -> Result<()> {
         sent.map_err(|error| match error {
-            // It may be of writes that have waited, and must not be done without.
+            // The batch may carry buffered writes, and the session cannot continue without them.
             SendError::Batch(error) => self.ended.insert(error).clone(),
             SendError::Stream(error) => {
-                let failed = self.line.broken(&error);
-                self.failed(failed)
+                let failure = self.connection.write_failure(&error);
+                self.end(failure)
             }
         })
     }
 
-    fn failed(&mut self, failed: Failed) -> Error {
-        self.ended.insert(self.line.error(failed)).clone()
+    fn end(&mut self, failure: ConnectionError) -> Error {
+        self.ended
+            .insert(self.connection.user_error(failure))
+            .clone()
     }
 
-    fn check_goes_on(&self) -> Result<()> {
+    fn check_open(&self) -> Result<()> {
         self.ended.clone().map_or(Ok(()), Err)
     }
 
-    /// Ends the input. The iterator ends only after the host has acknowledged the stage: output
-    /// that was taken in full is output whose state change is in the log.
-    pub fn finish(mut self) -> Result<Output> {
+    /// Ends the input and returns the output.
+    ///
+    /// The iterator ends only after the host has acknowledged the stage: once the output was read
+    /// whole, its state change is in the log.
+    pub fn finish(mut self) -> Result<SessionOutput> {
         self.end_input()?;
-        Ok(Output {
+        Ok(SessionOutput {
             client: self,
             batches: BatchReceiver::default(),
             ready: Vec::new().into_iter(),
-            end: End::Open,
+            state: OutputState::Open,
         })
     }
 
-    fn receive(&mut self) -> Result<(Kind, Vec<u8>)> {
-        self.line.receive().map_err(|failed| self.failed(failed))
+    fn receive(&mut self) -> Result<(MessageKind, Vec<u8>)> {
+        self.connection
+            .receive()
+            .map_err(|failure| self.end(failure))
     }
 }
 
-/// What a host says to a request.
-enum Asked {
+/// A host's answer to a request.
+enum OpenReply {
     Opened(String),
     Moved(Owner),
 }
 
-fn ask(line: &mut Line, request: &str) -> std::result::Result<Asked, Failed> {
-    if let Err(error) = message::send(line.writer(), Kind::Open, request.as_bytes()) {
-        return Err(line.broken(&error));
+fn send_open(
+    connection: &mut ClientConnection,
+    request: &str,
+) -> std::result::Result<OpenReply, ConnectionError> {
+    if let Err(error) = message::send(connection.writer(), MessageKind::Open, request.as_bytes()) {
+        return Err(connection.write_failure(&error));
     }
-    match line.receive()? {
-        (Kind::Opened, payload) => text(payload).map(Asked::Opened).map_err(Failed::Said),
-        (Kind::Moved, payload) => {
-            serde_json::from_slice(&payload)
-                .map(Asked::Moved)
-                .map_err(|error| {
-                    Failed::Said(Error::new(
-                        ErrorKind::Serialization,
-                        format!("the state host's answer names no owner: {error}"),
-                    ))
-                })
-        }
-        (kind, _) => Err(Failed::Said(unexpected(kind, "an open"))),
+    match connection.receive()? {
+        (MessageKind::Opened, payload) => text(payload)
+            .map(OpenReply::Opened)
+            .map_err(ConnectionError::Reported),
+        (MessageKind::Moved, payload) => serde_json::from_slice(&payload)
+            .map(OpenReply::Moved)
+            .map_err(|error| {
+                ConnectionError::Reported(Error::new(
+                    ErrorKind::Serialization,
+                    format!("the state host's answer names no owner: {error}"),
+                ))
+            }),
+        (kind, _) => Err(ConnectionError::Reported(unexpected(kind, "an open"))),
     }
 }
 
-/// The request with the hosts that did not answer.
-fn with_gone(request: &str, gone: &HashMap<HostId, String>) -> Result<String> {
+/// Adds the unreachable hosts to the request.
+fn with_unreachable(request: &str, unreachable: &HashMap<HostId, String>) -> Result<String> {
     let failed = |error: serde_json::Error| {
         Error::new(ErrorKind::InvalidValue, format!("session request: {error}"))
     };
     let mut request: Value = serde_json::from_str(request).map_err(failed)?;
-    request["gone"] = serde_json::to_value(gone).map_err(failed)?;
+    request["gone"] = serde_json::to_value(unreachable).map_err(failed)?;
     Ok(request.to_string())
 }
 
-fn unexpected(kind: Kind, after: &str) -> Error {
+fn unexpected(kind: MessageKind, after: &str) -> Error {
     Error::new(
         ErrorKind::InvalidState,
         format!(
@@ -296,28 +319,28 @@ fn text(payload: Vec<u8>) -> Result<String> {
     })
 }
 
-/// How far an output has been read.
-enum End {
+/// How far an output was read.
+enum OutputState {
     Open,
     Staged(String),
     Failed,
 }
 
-/// The output batches of a session, in order. After the last one the stage has been acknowledged.
-pub struct Output {
+/// The output batches of a session, in order. The stage is acknowledged after the last one.
+pub struct SessionOutput {
     client: Client,
     batches: BatchReceiver,
     ready: std::vec::IntoIter<RecordBatch>,
-    end: End,
+    state: OutputState,
 }
 
-impl Output {
-    /// The host's words about the stage (JSON, `crate::session::request::Staged`), once the
+impl SessionOutput {
+    /// The host's report of the stage (JSON, `crate::host::request::StageReport`), once the
     /// iterator has ended.
     pub fn staged(&self) -> Option<&str> {
-        match &self.end {
-            End::Staged(json) => Some(json),
-            End::Open | End::Failed => None,
+        match &self.state {
+            OutputState::Staged(json) => Some(json),
+            OutputState::Open | OutputState::Failed => None,
         }
     }
 
@@ -327,9 +350,11 @@ impl Output {
                 return Ok(Some(batch));
             }
             match self.client.receive()? {
-                (Kind::Output, payload) => self.ready = self.batches.receive(payload)?.into_iter(),
-                (Kind::Staged, payload) => {
-                    self.end = End::Staged(text(payload)?);
+                (MessageKind::Output, payload) => {
+                    self.ready = self.batches.receive(payload)?.into_iter();
+                }
+                (MessageKind::Staged, payload) => {
+                    self.state = OutputState::Staged(text(payload)?);
                     return Ok(None);
                 }
                 (kind, _) => return Err(unexpected(kind, "the end of the input")),
@@ -338,16 +363,16 @@ impl Output {
     }
 }
 
-impl Iterator for Output {
+impl Iterator for SessionOutput {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if !matches!(self.end, End::Open) {
+        if !matches!(self.state, OutputState::Open) {
             return None;
         }
         let next = self.advance();
         if next.is_err() {
-            self.end = End::Failed;
+            self.state = OutputState::Failed;
         }
         next.transpose()
     }

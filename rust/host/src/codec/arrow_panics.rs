@@ -5,25 +5,27 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow_schema::ArrowError;
 
-/// Does what Arrow may panic at: its readers of rows and of IPC trust that Arrow has written what
-/// they read, and what comes from a disk or a peer may be damaged.
+/// Runs Arrow code that may panic on damaged bytes, and returns the panic as an error.
+///
+/// Arrow's readers of rows and of IPC trust that Arrow wrote their input. Bytes from a disk or a
+/// peer may be damaged.
 ///
 /// # Errors
-/// Those of `work`, and one for a panic, with its words.
-pub fn caught<T>(work: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, ArrowError> {
+/// Those of `work`; `ParseError` with the panic's message.
+pub fn catch_panic<T>(work: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, ArrowError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         Err(ArrowError::ParseError(format!(
             "the bytes are damaged: {}",
-            words(&*panic)
+            panic_message(&*panic)
         )))
     })
 }
 
-/// What a panic said.
-pub fn words(panic: &(dyn Any + Send)) -> &str {
+/// The message of a panic.
+pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
     match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(words), _) => words,
-        (None, Some(words)) => words,
-        (None, None) => "a panic without words",
+        (Some(message), _) => message,
+        (None, Some(message)) => message,
+        (None, None) => "a panic without a message",
     }
 }

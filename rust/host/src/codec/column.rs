@@ -1,7 +1,7 @@
-//! Columns of an operator as the root remembers them, their types as text.
+//! Columns of an operator as the root stores them, with their types as text.
 //!
-//! What may be null is no part of it, also inside of a column: the encoding has room for nulls
-//! always, and Spark infers nullability anew from each plan.
+//! Nullability is not stored, neither of columns nor of the fields inside them: the encoding always
+//! has room for nulls, and Spark infers nullability from each plan.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef};
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A column of an operator's keys or values.
+/// A column of an operator's keys or values, as the root stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
-    /// Its name.
+    /// The column's name.
     pub name: String,
-    /// Its Arrow type, as Arrow writes it.
-    #[serde(rename = "type", deserialize_with = "kept_type")]
+    /// Its Arrow type in Arrow's text form.
+    #[serde(rename = "type", deserialize_with = "stored_type")]
     pub data_type: String,
 }
 
@@ -29,10 +29,10 @@ impl From<&Field> for Column {
 }
 
 impl Column {
-    /// The column as a field that may be null.
+    /// Returns the column as a nullable field.
     ///
     /// # Errors
-    /// `Restore` for a type that this version of Arrow does not know.
+    /// `Restore` if this version of Arrow cannot read the type.
     pub fn field(&self) -> Result<Field> {
         let data_type = parse(&self.data_type).map_err(|error| {
             let text = format!(
@@ -44,17 +44,18 @@ impl Column {
         Ok(Field::new(&self.name, data_type, true))
     }
 
-    /// Whether the type can be read back: Arrow writes names of inner fields that it cannot read.
+    /// Whether Arrow can read the type back. It writes names of inner fields that it cannot read.
     pub fn is_readable(&self) -> bool {
         parse(&self.data_type).is_ok()
     }
 }
 
-/// Damaged text must not exhaust the stack: Arrow reads what is inside of what by a recursion.
-const DEEPEST: usize = 64;
+/// The deepest nesting that is read. Arrow parses types recursively, and damaged text must not
+/// exhaust the stack.
+const MAX_DEPTH: usize = 64;
 
 fn parse(text: &str) -> std::result::Result<DataType, ArrowError> {
-    // Names may hold anything; where they end is Arrow's rule.
+    // Names may contain brackets; quotes and escapes are Arrow's.
     let (mut depth, mut deepest, mut quote, mut is_escaped) = (0_usize, 0, None, false);
     for byte in text.bytes() {
         match (quote, byte) {
@@ -68,21 +69,21 @@ fn parse(text: &str) -> std::result::Result<DataType, ArrowError> {
         }
         deepest = deepest.max(depth);
     }
-    if deepest > DEEPEST {
+    if deepest > MAX_DEPTH {
         return Err(ArrowError::ParseError(format!(
-            "it is {deepest} types deep, and at most {DEEPEST} can be read"
+            "it is {deepest} types deep, and at most {MAX_DEPTH} can be read"
         )));
     }
     text.parse()
 }
 
-/// A type as the root remembers it.
+/// Returns a type in the text form that the root stores.
 #[must_use]
 pub fn type_name(data_type: &DataType) -> String {
     nullable(data_type).to_string()
 }
 
-/// The type with inner fields that may be null, all but a map's keys.
+/// Makes all inner fields nullable, except a map's keys.
 fn nullable(data_type: &DataType) -> DataType {
     let inner =
         |field: &FieldRef| Arc::new(Field::new(field.name(), nullable(field.data_type()), true));
@@ -112,11 +113,11 @@ fn nullable(data_type: &DataType) -> DataType {
     }
 }
 
-/// A type that was written before nullability was left out of it: alone, or as what an aggregate is
-/// of (`max(…)`).
-fn kept_type<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<String, D::Error> {
+/// Reads a type, and removes the nullability that earlier versions wrote. The type stands alone or
+/// is the argument of an aggregate (`max(…)`).
+fn stored_type<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<String, D::Error> {
     let text = String::deserialize(text)?;
-    // Names of fields may be read otherwise than they were written.
+    // Arrow may read a field's name differently from how it was written; such text stays as it is.
     let read = |text: &str| parse(text).ok().filter(|read| read.to_string() == text);
     if let Some(data_type) = read(&text) {
         return Ok(type_name(&data_type));
@@ -131,17 +132,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_type_that_is_deeper_than_the_stack_is_an_error() {
+    fn type_nested_too_deeply_is_an_error() {
         let column = |depth: usize| Column {
             name: "c".to_owned(),
             data_type: format!("{}Int64{}", "List(".repeat(depth), ")".repeat(depth)),
         };
-        assert!(column(DEEPEST).is_readable());
+        assert!(column(MAX_DEPTH).is_readable());
         assert_eq!(
             column(1_000_000).field().expect_err("too deep").kind(),
             ErrorKind::Restore
         );
-        let inside = format!(
+        let quoted_brackets = format!(
             "{}Int64{}",
             "Struct(\")\": ".repeat(1_000_000),
             ")".repeat(1_000_000)
@@ -149,16 +150,16 @@ mod tests {
         assert_eq!(
             Column {
                 name: "c".to_owned(),
-                data_type: inside
+                data_type: quoted_brackets
             }
             .field()
             .expect_err("too deep")
             .kind(),
             ErrorKind::Restore
         );
-        let beside: Vec<Field> = (0..100)
+        let wide: Vec<Field> = (0..100)
             .map(|n| Field::new(format!("({n}\\\""), DataType::Int64, true))
             .collect();
-        assert!(parse(&DataType::Struct(beside.into()).to_string()).is_ok());
+        assert!(parse(&DataType::Struct(wide.into()).to_string()).is_ok());
     }
 }

@@ -1,12 +1,12 @@
-//! Stored payloads: rows whose columns may change from start to start.
+//! Stored payloads: rows whose columns may change when the query restarts.
 //!
 //! ```text
 //! payload   version of the columns (arrow-row of a UInt16: 01 | 2 bytes) | row of the columns
 //! ```
 //!
-//! The root remembers the columns of every version (`root/operators.rs`). A row of another version
-//! is read by name: a column that it does not have is null, one that is no longer wanted is left
-//! out. Its bytes stay as they are.
+//! The root stores the columns of every version. A row of another version is decoded by column
+//! name: a column that the row lacks is null, and a column that the query no longer has is dropped.
+//! The stored bytes do not change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::once;
@@ -19,23 +19,24 @@ use holdfast_core::{Error, ErrorKind, Result};
 
 use crate::codec::row::{EncodedRows, RowCodec};
 
-/// Encodes payloads of an operator's columns as they are now, and decodes those of all versions.
+/// Encodes payloads with an operator's current columns, and decodes those of all versions.
 pub struct PayloadCodec {
     version: u16,
     fields: Vec<Field>,
     codec: RowCodec,
-    others: BTreeMap<u16, Other>,
+    /// Versions other than the current one.
+    others: BTreeMap<u16, ColumnVersion>,
 }
 
-/// Columns of another version.
-struct Other {
+/// How rows of another version are decoded.
+struct ColumnVersion {
     codec: RowCodec,
-    /// Where each of our columns is among theirs.
-    places: Vec<Option<usize>>,
+    /// The index of each current column in that version's columns.
+    indices: Vec<Option<usize>>,
 }
 
 impl PayloadCodec {
-    /// A codec for columns of these fields, the only version so far.
+    /// A codec for columns of these fields, as version 0.
     ///
     /// # Errors
     /// `InvalidType` names the column whose type cannot be encoded.
@@ -48,8 +49,7 @@ impl PayloadCodec {
         })
     }
 
-    /// Takes the columns of all versions, by version; those of `version` are the ones that this
-    /// codec is for.
+    /// Sets the columns of all versions, indexed by version. `version` is the current one.
     ///
     /// # Errors
     /// `InvalidType` names the column whose type cannot be decoded.
@@ -57,7 +57,7 @@ impl PayloadCodec {
         self.version = version;
         self.others.clear();
         for (number, fields) in (0..).zip(versions).filter(|(number, _)| *number != version) {
-            let places = self
+            let indices = self
                 .fields
                 .iter()
                 .map(|ours| {
@@ -66,8 +66,8 @@ impl PayloadCodec {
                         .position(|theirs| theirs.name() == ours.name())
                 })
                 .collect();
-            // A column of one name has one type in all versions: ours is as Spark says it, theirs
-            // as it was read from text.
+            // A name has the same type in all versions. The current field comes from Spark and the
+            // other one from text, so the current one is used.
             let ours = |theirs: &Field| {
                 self.fields
                     .iter()
@@ -78,16 +78,16 @@ impl PayloadCodec {
             let fields: Vec<Field> = fields.iter().map(ours).collect();
             self.others.insert(
                 number,
-                Other {
+                ColumnVersion {
                     codec: versioned(&fields)?,
-                    places,
+                    indices,
                 },
             );
         }
         Ok(())
     }
 
-    /// Encodes the payloads of these columns.
+    /// Encodes payloads from these columns.
     ///
     /// # Errors
     /// `Serialization` if a column cannot be encoded.
@@ -97,10 +97,10 @@ impl PayloadCodec {
         self.codec.encode(&columns)
     }
 
-    /// Decodes payloads into columns, all at once. `None` is a row of nulls.
+    /// Decodes payloads into columns. `None` becomes a row of nulls.
     ///
     /// # Errors
-    /// `Serialization` if the bytes are no payloads of a version that the root remembers.
+    /// `Serialization` if the bytes are not payloads of a known version.
     pub fn decode<'a>(
         &'a self,
         rows: impl IntoIterator<Item = Option<&'a [u8]>>,
@@ -113,7 +113,7 @@ impl PayloadCodec {
         if versions.iter().all(|version| *version == self.version) {
             return self.decode_as(self.version, rows);
         }
-        // Each version's rows at once, then all of them back into their order.
+        // Decode the rows of each version together, then interleave them in their input order.
         let (mut decoded, mut places) = (Vec::new(), vec![(0, 0); rows.len()]);
         for (part, version) in versions
             .iter()
@@ -152,17 +152,17 @@ impl PayloadCodec {
         }
         let other = self.others.get(&version).ok_or_else(|| {
             let text = format!(
-                "a stored value has columns of version {version}, which the root does not remember"
+                "a stored value has columns of version {version}, which the root does not have"
             );
             Error::new(ErrorKind::Serialization, text)
         })?;
         let columns = other.codec.decode(rows)?.split_off(1);
-        let ours = self.fields.iter().zip(&other.places);
-        Ok(ours
-            .map(|(field, place)| {
-                place.map_or_else(
+        let current = self.fields.iter().zip(&other.indices);
+        Ok(current
+            .map(|(field, index)| {
+                index.map_or_else(
                     || new_null_array(field.data_type(), count),
-                    |place| columns[place].clone(),
+                    |index| columns[index].clone(),
                 )
             })
             .collect())
@@ -179,7 +179,7 @@ fn version_of(row: &[u8]) -> Result<u16> {
         [1, high, low, ..] => Ok(u16::from_be_bytes([*high, *low])),
         _ => Err(Error::new(
             ErrorKind::Serialization,
-            "a stored value does not say which columns it has: it is damaged",
+            "a stored value has no version of its columns: it is damaged",
         )),
     }
 }
@@ -194,7 +194,7 @@ mod tests {
         Field::new(name, data_type, true)
     }
 
-    /// A rate, then one with a source, then one whose rate is gone.
+    /// `rate`, then `source` and `rate`, then `source` alone.
     fn versions() -> Vec<Vec<Field>> {
         let (rate, source) = (
             field("rate", DataType::Int64),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_all_versions_are_read_by_name_in_their_order() {
+    fn rows_of_all_versions_are_decoded_by_name_in_input_order() {
         let old = codec(0)
             .encode(&[column(vec![Some(1), Some(2)])], 2)
             .expect("encodes");
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(&decoded[1], &column(vec![Some(2), None, Some(3), Some(1)]));
         let decoded = codec(2).decode(rows).expect("decodes");
         assert_eq!(decoded, [text(vec![None, None, Some("ecb"), None])]);
-        // The old code again: what the new one has written is read, too.
+        // An older version of the query reads rows of a newer one.
         assert_eq!(
             codec(0).decode(rows).expect("decodes"),
             [column(vec![Some(2), None, Some(3), Some(1)])]
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_payload_is_an_error() {
+    fn malformed_payload_is_an_error() {
         let future = codec(2).encode(&[text(vec![None])], 1).expect("encodes");
         let alone = PayloadCodec::new(&versions()[0]).expect("supported");
         for bytes in [&b""[..], b"\x00\x00\x00", b"\x01\x00", future.get(0)] {

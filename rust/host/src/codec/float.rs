@@ -1,8 +1,8 @@
-//! Floats as SQL compares them, wherever in a value they are: there is one NaN, which is greater
-//! than all numbers, and 0.0 is -0.0.
+//! Normalizes floats for SQL's comparisons, also inside lists, structs and maps: all NaNs are equal
+//! and greater than every number, and -0.0 equals 0.0.
 //!
-//! arrow-row orders floats by their bits. The NaN that x86 makes (0 / 0, ∞ - ∞) has the sign bit
-//! set, and would be the least.
+//! arrow-row orders floats by their bits. On x86 the NaN of 0 / 0 and ∞ - ∞ has the sign bit set
+//! and would sort first.
 
 use std::sync::Arc;
 
@@ -11,26 +11,30 @@ use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef, ListArray, MapArray, StructArray};
 use arrow_schema::{DataType, Field};
 
-/// The values with one NaN: what orders them by their bits orders them as SQL does (-0.0 right
-/// before 0.0).
-pub fn in_order(values: &ArrayRef) -> ArrayRef {
-    with_floats(values, Zeros::AsTheyAre)
+/// Replaces every NaN by one positive NaN: the order of the bits is then SQL's order, with -0.0
+/// directly before 0.0.
+pub fn for_ordering(values: &ArrayRef) -> ArrayRef {
+    normalized(values, ZeroSigns::Preserved)
 }
 
-/// The values with one NaN and one zero: what SQL calls equal has equal bits.
-pub fn told_apart(values: &ArrayRef) -> ArrayRef {
-    with_floats(values, Zeros::One)
+/// Replaces every NaN by one NaN and -0.0 by 0.0: values that SQL calls equal have equal bits.
+pub fn for_equality(values: &ArrayRef) -> ArrayRef {
+    normalized(values, ZeroSigns::Positive)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Zeros {
-    AsTheyAre,
-    One,
+enum ZeroSigns {
+    Preserved,
+    Positive,
 }
 
-fn with_floats(values: &ArrayRef, zeros: Zeros) -> ArrayRef {
+fn normalized(values: &ArrayRef, zeros: ZeroSigns) -> ArrayRef {
     // -0.0 + 0.0 is 0.0, and -0.0 + -0.0 is -0.0.
-    let zero = if zeros == Zeros::One { 0.0 } else { -0.0 };
+    let zero = if zeros == ZeroSigns::Positive {
+        0.0
+    } else {
+        -0.0
+    };
     match values.data_type() {
         data_type if !has_floats(data_type) => Arc::clone(values),
         DataType::Float32 => {
@@ -57,7 +61,7 @@ fn with_floats(values: &ArrayRef, zeros: Zeros) -> ArrayRef {
         }
         DataType::List(element) => {
             let list = values.as_list::<i32>();
-            let elements = with_floats(list.values(), zeros);
+            let elements = normalized(list.values(), zeros);
             Arc::new(ListArray::new(
                 Arc::clone(element),
                 list.offsets().clone(),
@@ -65,10 +69,10 @@ fn with_floats(values: &ArrayRef, zeros: Zeros) -> ArrayRef {
                 list.nulls().cloned(),
             ))
         }
-        DataType::Struct(_) => Arc::new(fields(values.as_struct(), zeros)),
+        DataType::Struct(_) => Arc::new(normalized_fields(values.as_struct(), zeros)),
         DataType::Map(entry, sorted) => {
             let map = values.as_map();
-            let entries = fields(map.entries(), zeros);
+            let entries = normalized_fields(map.entries(), zeros);
             Arc::new(MapArray::new(
                 Arc::clone(entry),
                 map.offsets().clone(),
@@ -81,21 +85,21 @@ fn with_floats(values: &ArrayRef, zeros: Zeros) -> ArrayRef {
     }
 }
 
-fn fields(values: &StructArray, zeros: Zeros) -> StructArray {
+fn normalized_fields(values: &StructArray, zeros: ZeroSigns) -> StructArray {
     let columns = values
         .columns()
         .iter()
-        .map(|column| with_floats(column, zeros))
+        .map(|column| normalized(column, zeros))
         .collect();
     StructArray::new(values.fields().clone(), columns, values.nulls().cloned())
 }
 
 fn has_floats(data_type: &DataType) -> bool {
-    let within = |field: &Arc<Field>| has_floats(field.data_type());
+    let inner_has_floats = |field: &Arc<Field>| has_floats(field.data_type());
     match data_type {
         DataType::Float32 | DataType::Float64 => true,
-        DataType::List(inner) | DataType::Map(inner, _) => within(inner),
-        DataType::Struct(fields) => fields.iter().any(within),
+        DataType::List(inner) | DataType::Map(inner, _) => inner_has_floats(inner),
+        DataType::Struct(fields) => fields.iter().any(inner_has_floats),
         _ => false,
     }
 }
@@ -139,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn nans_are_one_and_zeros_where_they_are_told_apart() {
+    fn nans_become_equal_and_zeros_only_for_equality() {
         let given = [
             -f64::NAN,
             f64::from_bits(0xfff8_0000_0000_0001),
@@ -147,21 +151,21 @@ mod tests {
             0.0,
             1.5,
         ];
-        for (given, ordered, apart) in nested(&doubles(&given))
+        for (given, ordered, equal) in nested(&doubles(&given))
             .into_iter()
             .zip(nested(&doubles(&[f64::NAN, f64::NAN, -0.0, 0.0, 1.5])))
             .zip(nested(&doubles(&[f64::NAN, f64::NAN, 0.0, 0.0, 1.5])))
-            .map(|((given, ordered), apart)| (given, ordered, apart))
+            .map(|((given, ordered), equal)| (given, ordered, equal))
         {
             assert_eq!(
-                in_order(&given).to_data(),
+                for_ordering(&given).to_data(),
                 ordered.to_data(),
                 "{}",
                 given.data_type()
             );
             assert_eq!(
-                told_apart(&given).to_data(),
-                apart.to_data(),
+                for_equality(&given).to_data(),
+                equal.to_data(),
                 "{}",
                 given.data_type()
             );
@@ -169,13 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn nulls_stay_and_other_types_are_not_touched() {
+    fn nulls_and_other_types_are_unchanged() {
         let floats: ArrayRef =
             Arc::new(Float32Array::from(vec![Some(-f32::NAN), None, Some(-0.0)]));
-        let apart = told_apart(&floats);
-        let bits = |n: usize| apart.as_primitive::<Float32Type>().value(n).to_bits();
-        assert!(apart.is_null(1) && (bits(0), bits(2)) == (f32::NAN.to_bits(), 0));
+        let equal = for_equality(&floats);
+        let bits = |n: usize| equal.as_primitive::<Float32Type>().value(n).to_bits();
+        assert!(equal.is_null(1) && (bits(0), bits(2)) == (f32::NAN.to_bits(), 0));
         let whole: ArrayRef = Arc::new(Int32Array::from(vec![1]));
-        assert_eq!(told_apart(&whole).as_primitive::<Int32Type>().value(0), 1);
+        assert_eq!(for_equality(&whole).as_primitive::<Int32Type>().value(0), 1);
     }
 }

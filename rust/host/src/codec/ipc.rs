@@ -1,8 +1,8 @@
-//! Arrow IPC streams from files and objects, which may be damaged: that is an error then, whatever
-//! lengths they claim.
+//! Reads Arrow IPC streams from files and objects, which may be damaged. Damage is an error,
+//! whatever lengths the stream claims.
 //!
-//! Arrow's own reader reserves what a length says before it looks whether so much is there. Where
-//! there is no such memory the process ends, and all sessions of the host with it.
+//! Arrow's reader reserves the memory that a length claims before it reads the bytes. A wrong
+//! length could exhaust memory and end the process with all sessions of the host.
 
 use std::io::Read;
 
@@ -12,41 +12,41 @@ use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::{Message, root_as_message};
 use arrow_schema::{ArrowError, SchemaRef};
 
-use crate::codec::arrow_panics::caught;
+use crate::codec::arrow_panics::catch_panic;
 
-/// A message's head: four bytes 255, and how long its metadata is.
-const HEAD: usize = 8;
+/// Bytes of a message's prefix: four bytes 255 and the length of the metadata.
+const PREFIX: usize = 8;
 
-/// So much of a part of a message is reserved before it is there.
-const AHEAD: u64 = 4 << 20;
+/// The most memory that is reserved before the bytes are read.
+const MAX_RESERVED: u64 = 4 << 20;
 
-/// lz4 makes no more of a byte.
+/// The most bytes that lz4 decompresses one byte to.
 const EXPANSION: i64 = 255;
 
-/// A stream's batches, in order.
+/// Reads the batches of a stream in order.
 pub struct IpcReader<R> {
-    from: R,
+    source: R,
     decoder: StreamDecoder,
-    /// What the decoder has not taken yet of the last message.
+    /// The part of the last message that the decoder has not read yet.
     rest: Buffer,
     ended: bool,
 }
 
 impl<R: Read> IpcReader<R> {
     /// Reads from the start of a stream.
-    pub fn new(from: R) -> Self {
+    pub fn new(source: R) -> Self {
         Self {
-            from,
+            source,
             decoder: StreamDecoder::new(),
             rest: Buffer::default(),
             ended: false,
         }
     }
 
-    /// The next batch; none at the end.
+    /// Returns the next batch; `None` at the end.
     ///
     /// # Errors
-    /// `IoError` for what the disk refuses, others for what is damaged.
+    /// `IoError` if reading fails; other errors if the stream is damaged.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         loop {
             if self.rest.is_empty() {
@@ -56,25 +56,25 @@ impl<R: Read> IpcReader<R> {
                 self.rest = Buffer::from_vec(message);
             }
             let Self { decoder, rest, .. } = self;
-            if let Some(batch) = caught(|| decoder.decode(rest))? {
+            if let Some(batch) = catch_panic(|| decoder.decode(rest))? {
                 return Ok(Some(batch));
             }
         }
     }
 
-    /// The stream's columns, once the message behind them was read.
+    /// The stream's columns, once the schema message was decoded.
     pub fn schema(&self) -> Option<SchemaRef> {
         self.decoder.schema()
     }
 
-    /// The next message as it lies there: head, metadata, body. The last one is the mark of the
-    /// end, a head alone.
+    /// Reads the next message whole: prefix, metadata, body. The last one marks the end and is a
+    /// prefix alone.
     fn message(&mut self) -> Result<Option<Vec<u8>>, ArrowError> {
         let mut bytes = Vec::new();
         if self.ended {
             return Ok(None);
         }
-        if self.append(HEAD as u64, &mut bytes)? == 0 {
+        if self.append(PREFIX as u64, &mut bytes)? == 0 {
             return Err(damaged("its end is missing"));
         }
         let &[0xff, 0xff, 0xff, 0xff, a, b, c, d] = bytes.as_slice() else {
@@ -86,21 +86,21 @@ impl<R: Read> IpcReader<R> {
             return Ok(Some(bytes));
         }
         self.append_all(length.into(), &mut bytes)?;
-        let body = bytes.len();
-        let length = metadata(&bytes[HEAD..])?.bodyLength();
+        let body_start = bytes.len();
+        let length = metadata(&bytes[PREFIX..])?.bodyLength();
         self.append_all(
             u64::try_from(length).map_err(|_| damaged("a length is negative"))?,
             &mut bytes,
         )?;
-        let (head, body) = bytes.split_at(body);
-        check_claims(&metadata(&head[HEAD..])?, body)?;
+        let (head, body) = bytes.split_at(body_start);
+        check_claims(&metadata(&head[PREFIX..])?, body)?;
         Ok(Some(bytes))
     }
 
-    /// Reads so many bytes, or what there is of them; returns how many.
+    /// Reads up to `length` bytes and returns how many there were.
     fn append(&mut self, length: u64, bytes: &mut Vec<u8>) -> Result<u64, ArrowError> {
-        bytes.reserve(length.min(AHEAD) as usize);
-        Ok(self.from.by_ref().take(length).read_to_end(bytes)? as u64)
+        bytes.reserve(length.min(MAX_RESERVED) as usize);
+        Ok(self.source.by_ref().take(length).read_to_end(bytes)? as u64)
     }
 
     fn append_all(&mut self, length: u64, bytes: &mut Vec<u8>) -> Result<(), ArrowError> {
@@ -116,8 +116,8 @@ fn metadata(bytes: &[u8]) -> Result<Message<'_>, ArrowError> {
     root_as_message(bytes).map_err(|error| damaged(&error.to_string()))
 }
 
-/// Refuses compressed buffers that were larger than lz4 can have made them, by what they say: so
-/// much would be reserved.
+/// Rejects compressed buffers that claim a size that lz4 cannot have compressed to their length:
+/// the decoder would reserve it.
 fn check_claims(message: &Message<'_>, body: &[u8]) -> Result<(), ArrowError> {
     let of_dictionary = || {
         message
@@ -133,7 +133,7 @@ fn check_claims(message: &Message<'_>, body: &[u8]) -> Result<(), ArrowError> {
         .into_iter()
         .flatten()
     {
-        // What lies outside of the body the decoder finds.
+        // The decoder rejects buffers outside the body.
         let (start, length) = (
             usize::try_from(buffer.offset()),
             usize::try_from(buffer.length()),
@@ -189,52 +189,52 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_is_a_lie_is_an_error_before_so_much_is_reserved() {
+    fn wrong_length_is_an_error_before_memory_is_reserved() {
         let bytes = stream();
         assert_eq!(rows(&bytes).expect("as it was written"), 1_000);
         assert!(
-            rows(&bytes[..bytes.len() - HEAD])
+            rows(&bytes[..bytes.len() - PREFIX])
                 .expect_err("no end")
                 .to_string()
                 .contains("end is missing")
         );
-        let lie = |at: usize, length: &[u8]| {
+        let damaged_at = |at: usize, length: &[u8]| {
             let mut bytes = bytes.clone();
             bytes[at..at + length.len()].copy_from_slice(length);
-            rows(&bytes).expect_err("a lie").to_string()
+            rows(&bytes).expect_err("a wrong length").to_string()
         };
         assert!(
-            lie(4, &i32::MAX.to_le_bytes()).contains("in the middle"),
+            damaged_at(4, &i32::MAX.to_le_bytes()).contains("in the middle"),
             "metadata"
         );
         let claim = bytes
             .windows(8)
             .position(|bytes| bytes == 8_000_i64.to_le_bytes())
-            .expect("what the zeros were");
+            .expect("the uncompressed length of the zeros");
         assert!(
-            lie(claim, &i64::MAX.to_le_bytes()).contains("claim"),
+            damaged_at(claim, &i64::MAX.to_le_bytes()).contains("claim"),
             "a column"
         );
         // The second message, which ends where the mark of the end begins.
         let length = |at: usize| {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize
         };
-        let second = HEAD + length(4);
-        let body = second + HEAD + length(second + 4);
-        let body_length = ((bytes.len() - HEAD - body) as i64).to_le_bytes();
+        let second = PREFIX + length(4);
+        let body = second + PREFIX + length(second + 4);
+        let body_length = ((bytes.len() - PREFIX - body) as i64).to_le_bytes();
         let place = second
             + bytes[second..body]
                 .windows(8)
                 .position(|bytes| bytes == body_length)
                 .expect("the body's length");
         assert!(
-            lie(place, &(i64::MAX >> 8).to_le_bytes()).contains("in the middle"),
+            damaged_at(place, &(i64::MAX >> 8).to_le_bytes()).contains("in the middle"),
             "a body"
         );
     }
 
     #[test]
-    fn a_stream_without_rows_has_columns() {
+    fn stream_without_rows_has_columns() {
         let column: ArrayRef = Arc::new(Int64Array::from(vec![0; 0]));
         let schema = RecordBatch::try_from_iter([("n", column)])
             .expect("a column")

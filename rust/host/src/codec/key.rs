@@ -1,5 +1,4 @@
-//! Keys as bytes: the arrow-row encoding of the key columns, whose byte order is SQL's order of the
-//! rows.
+//! Keys as bytes: the arrow-row encoding of the key columns. Byte order is SQL's order of the rows.
 
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
@@ -24,7 +23,7 @@ impl KeyCodec {
         })
     }
 
-    /// Encodes the keys of these columns.
+    /// Encodes keys from these columns.
     ///
     /// # Errors
     /// `Serialization` if a column cannot be encoded.
@@ -39,20 +38,20 @@ impl KeyCodec {
     /// Decodes keys into their columns.
     ///
     /// # Errors
-    /// `Serialization` if the bytes are no such keys.
+    /// `Serialization` if the bytes are not such keys.
     pub fn decode<'a>(&'a self, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<ArrayRef>> {
         self.rows.decode(keys.into_iter().map(Some))
     }
 }
 
-/// Keys as bytes.
+/// Encoded keys of a batch.
 pub struct Keys {
     rows: EncodedRows,
     nulls: Option<NullBuffer>,
 }
 
 impl Keys {
-    /// The key of a row; `None` where a key column is null, since null equals nothing.
+    /// Returns the key of a row; `None` if a key column is null, because null equals nothing.
     #[inline]
     pub fn get(&self, row: usize) -> Option<&[u8]> {
         match &self.nulls {
@@ -61,12 +60,12 @@ impl Keys {
         }
     }
 
-    /// All keys, nulls being values like others.
+    /// Returns the encoded rows, in which null is an ordinary value.
     pub fn rows(&self) -> &EncodedRows {
         &self.rows
     }
 
-    /// The key of a row, nulls being values like others: what groups are made by.
+    /// Returns the key of a row; null is an ordinary value, as in a GROUP BY.
     #[inline]
     pub fn with_nulls(&self, row: usize) -> &[u8] {
         self.rows.get(row)
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_null_in_any_column_is_no_key() {
+    fn key_with_a_null_is_none() {
         let keys = keys(
             vec![None, Some("a"), Some("a")],
             vec![Some(1), None, Some(1)],
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_order_as_rows_do() {
+    fn byte_order_is_row_order() {
         let sorted = keys(
             vec![Some(""), Some("a"), Some("a"), Some("ab")],
             vec![Some(9), Some(-9), Some(9), Some(-9)],

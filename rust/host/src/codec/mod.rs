@@ -1,4 +1,4 @@
-//! Keys and values as bytes.
+//! Keys, values and columns as bytes.
 
 pub mod arrow_panics;
 pub mod column;

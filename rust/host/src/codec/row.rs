@@ -1,26 +1,26 @@
 //! Values as bytes: the arrow-row encoding of a row's columns, and back.
 //!
-//! The bytes are part of the log's and the database's format, so the tests pin them: an Arrow
-//! release that writes other bytes fails here, and must come with a new format version.
+//! The bytes are part of the log's and the database's formats, and the tests pin them. An Arrow
+//! release that writes other bytes fails the tests and requires a new format version.
 
 use arrow_array::ArrayRef;
 use arrow_row::{RowConverter, RowParser, Rows, SortField};
 use arrow_schema::{ArrowError, DataType, Field};
 use holdfast_core::{Error, ErrorKind, Result};
 
-use crate::codec::arrow_panics::caught;
+use crate::codec::arrow_panics::catch_panic;
 
-/// Encodes rows of fixed column types, and decodes them. Equal rows have equal bytes; bytes order
-/// as SQL orders the rows, ascending, nulls first.
+/// Encodes and decodes rows of fixed column types. Equal rows have equal bytes. Byte order is SQL's
+/// ascending order of the rows, nulls first.
 pub struct RowCodec {
-    /// None for no columns at all, which arrow-row does not know: such a row has no bytes.
-    columns: Option<Columns>,
+    /// `None` for rows without columns, which arrow-row does not support; they have no bytes.
+    encoding: Option<RowEncoding>,
 }
 
-struct Columns {
+struct RowEncoding {
     converter: RowConverter,
     parser: RowParser,
-    /// A row of nulls only: what stands in for "no row".
+    /// A row of nulls, decoded in place of a missing row.
     null_row: Vec<u8>,
 }
 
@@ -48,10 +48,10 @@ impl RowCodec {
             sorts.push(sort);
         }
         if sorts.is_empty() {
-            return Ok(Self { columns: None });
+            return Ok(Self { encoding: None });
         }
-        // Types may be those that the root remembers.
-        let (converter, null_row) = caught(|| {
+        // Types that come from the root may be damaged.
+        let (converter, null_row) = catch_panic(|| {
             let converter = RowConverter::new(sorts)?;
             let nulls: Vec<ArrayRef> = types
                 .iter()
@@ -63,7 +63,7 @@ impl RowCodec {
         .map_err(|error| not_encoded(&error))?;
         let parser = converter.parser();
         Ok(Self {
-            columns: Some(Columns {
+            encoding: Some(RowEncoding {
                 converter,
                 parser,
                 null_row,
@@ -71,36 +71,36 @@ impl RowCodec {
         })
     }
 
-    /// Encodes the rows of these columns.
+    /// Encodes rows from these columns.
     ///
     /// # Errors
     /// `Serialization` if a column cannot be encoded.
     pub fn encode(&self, columns: &[ArrayRef]) -> Result<EncodedRows> {
         let rows = self
-            .columns
+            .encoding
             .as_ref()
-            .map(|codec| codec.converter.convert_columns(columns))
+            .map(|encoding| encoding.converter.convert_columns(columns))
             .transpose();
         Ok(EncodedRows {
             rows: rows.map_err(|error| not_encoded(&error))?,
         })
     }
 
-    /// Decodes rows into columns, all at once. `None` is a row of nulls.
+    /// Decodes rows into columns. `None` becomes a row of nulls.
     ///
     /// # Errors
-    /// `Serialization` if the bytes hold no such rows.
+    /// `Serialization` if the bytes are not such rows.
     pub fn decode<'a>(
         &'a self,
         rows: impl IntoIterator<Item = Option<&'a [u8]>>,
     ) -> Result<Vec<ArrayRef>> {
-        let Some(codec) = &self.columns else {
+        let Some(encoding) = &self.encoding else {
             return Ok(Vec::new());
         };
         let rows = rows
             .into_iter()
-            .map(|row| codec.parser.parse(row.unwrap_or(&codec.null_row)));
-        caught(|| codec.converter.convert_rows(rows)).map_err(|error| {
+            .map(|row| encoding.parser.parse(row.unwrap_or(&encoding.null_row)));
+        catch_panic(|| encoding.converter.convert_rows(rows)).map_err(|error| {
             Error::new(
                 ErrorKind::Serialization,
                 format!("a stored value cannot be read with the query's columns: {error}"),
@@ -109,20 +109,20 @@ impl RowCodec {
     }
 }
 
-/// Rows as bytes, end to end.
+/// Encoded rows of a batch, stored end to end.
 #[derive(Default)]
 pub struct EncodedRows {
     rows: Option<Rows>,
 }
 
 impl EncodedRows {
-    /// The bytes of a row.
+    /// Returns the bytes of a row.
     #[inline]
     pub fn get(&self, row: usize) -> &[u8] {
         self.rows.as_ref().map_or(&[], |rows| rows.row(row).data())
     }
 
-    /// How much memory they take, in bytes.
+    /// Returns the memory that the rows take, in bytes.
     pub fn bytes(&self) -> usize {
         self.rows.as_ref().map_or(0, Rows::size)
     }
@@ -173,8 +173,8 @@ mod tests {
         ]
     }
 
-    /// The stored format. A failure after an update of Arrow is a change of format, not a wrong
-    /// test.
+    /// Pins the stored format. A failure after an update of Arrow is a change of the format, not a
+    /// wrong test.
     #[test]
     fn golden_bytes_of_every_kind_of_column() {
         let columns = columns();
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// Strings come in mini blocks of 8, then blocks of 32 bytes: pin one that needs both.
+    /// Arrow encodes strings in blocks of 8, then of 32 bytes; this one needs both.
     #[test]
     fn golden_bytes_of_a_long_string() {
         let column: ArrayRef = Arc::new(StringArray::from(vec![
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_back_as_they_went_in_and_none_as_nulls() {
+    fn rows_round_trip_and_none_decodes_as_nulls() {
         let columns = columns();
         let codec = codec(&columns);
         let rows = codec.encode(&columns).expect("encoded");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_without_columns_has_no_bytes() {
+    fn row_without_columns_has_no_bytes() {
         let codec = RowCodec::new([]).expect("no columns");
         let rows = codec.encode(&[]).expect("encoded");
         assert!(rows.get(0).is_empty());

@@ -1,13 +1,13 @@
-//! Memory of a host that its sessions and partitions share.
+//! A memory limit that the sessions and partitions of a host share.
 //!
-//! Whoever holds memory has a share. It may use what the others leave, and at least its fair part,
-//! one of as many as there are shares; whoever is above that when more is wanted goes to disk. So
-//! what is held stays near the limit, whoever comes first, and one partition alone has all of it.
+//! Each holder has a share. It may use what the other shares leave, and always at least its fair
+//! part: limit / number of shares. A holder above that spills to disk when it needs more. The total
+//! therefore stays near the limit, and a single partition may use all of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What may be held together, and what is.
+/// A memory limit, and how much of it is in use.
 #[derive(Debug)]
 pub struct Budget {
     limit: AtomicUsize,
@@ -16,7 +16,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget of which nothing is held.
+    /// A budget with nothing in use.
     #[must_use]
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -31,13 +31,13 @@ impl Budget {
         self.limit.store(bytes, Ordering::Relaxed);
     }
 
-    /// What is held, in bytes.
+    /// The bytes in use.
     #[must_use]
     pub fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// A share that holds nothing yet.
+    /// Returns a new, empty share.
     #[must_use]
     pub fn share(self: &Arc<Self>) -> Share {
         self.shares.fetch_add(1, Ordering::Relaxed);
@@ -48,7 +48,7 @@ impl Budget {
     }
 }
 
-/// One holder's part; given back when it is dropped.
+/// One holder's part of a budget; dropping it returns the memory.
 #[derive(Debug)]
 pub struct Share {
     budget: Arc<Budget>,
@@ -56,7 +56,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// What this holder may hold now, in bytes.
+    /// How many bytes this holder may use now.
     #[must_use]
     pub fn room(&self) -> usize {
         let limit = self.budget.limit.load(Ordering::Relaxed);
@@ -65,20 +65,20 @@ impl Share {
         fair.max(limit.saturating_sub(others))
     }
 
-    /// Whether all together hold more than they may.
+    /// Whether all shares together exceed the limit.
     #[must_use]
     pub fn is_exceeded(&self) -> bool {
         self.budget.held() > self.budget.limit.load(Ordering::Relaxed)
     }
 
-    /// Holds so many bytes instead of what it held.
+    /// Sets the bytes that this holder uses.
     pub fn set(&mut self, bytes: usize) {
         self.budget.held.fetch_add(bytes, Ordering::Relaxed);
         self.budget.held.fetch_sub(self.held, Ordering::Relaxed);
         self.held = bytes;
     }
 
-    /// Holds so many bytes more; returns whether that is above what it may.
+    /// Adds to the bytes that this holder uses; returns whether it exceeds its room.
     pub fn add(&mut self, bytes: usize) -> bool {
         self.set(self.held + bytes);
         self.held > self.room()
@@ -97,19 +97,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_holder_has_all_and_several_have_what_is_fair() {
+    fn one_share_has_all_and_several_have_at_least_their_fair_part() {
         let budget = Budget::new(100);
         let mut first = budget.share();
-        assert!(!first.add(90), "nobody else wants any");
+        assert!(!first.add(90), "there is no other share");
         let mut second = budget.share();
-        assert_eq!(second.room(), 50, "its fair part, whatever the first has");
+        assert_eq!(
+            second.room(),
+            50,
+            "its fair part, although the first has more"
+        );
         assert!(!second.add(50) && second.add(1));
         assert!(
             first.add(1),
-            "above its fair part while the second has its own"
+            "above its fair part while the second uses its own"
         );
         second.set(5);
-        assert_eq!(first.room(), 95, "what the second leaves");
+        assert_eq!(first.room(), 95, "all but what the second uses");
         second.set(60);
         assert!(second.is_exceeded());
         second.set(5);

@@ -1,3 +1,4 @@
-//! A host's memory, shared by its partitions.
+//! A host's memory, shared by its partitions and sessions.
 
 pub mod budget;
+pub mod split;

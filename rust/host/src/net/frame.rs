@@ -4,36 +4,35 @@
 //! | kind: u8 | length: u32 LE | payload: `length` bytes |
 //! ```
 //!
-//! A frame knows nothing of what it carries ([`crate::net::message`] does). A stream that ends
-//! between two frames is a clean end; one that ends inside a frame is
-//! [`std::io::ErrorKind::UnexpectedEof`].
+//! [`crate::net::message`] defines the kinds. A stream that ends between two frames has ended
+//! cleanly; one that ends inside a frame fails with [`std::io::ErrorKind::UnexpectedEof`].
 
 use std::io::{self, Read, Write};
 
 use arrow_buffer::Buffer;
 
-/// The largest payload of any frame: more than a batch that a sane job sends, less than what could
-/// be a lie.
+/// The largest payload of a frame. No sensible batch is as large; longer lengths are treated as
+/// corruption.
 pub const MAX_PAYLOAD: u32 = 1 << 30;
 
-/// The largest payload before the peer has shown its token: nobody may make the host allocate more
-/// than this.
+/// The largest payload before the peer has sent its token: an unknown peer cannot make the host
+/// allocate more.
 pub const MAX_GREETING: u32 = 4 << 10;
 
-/// One frame as it came in.
+/// A received frame.
 #[derive(Debug)]
 pub struct Frame {
-    /// What the payload is; meaning in [`crate::net::message`].
+    /// The kind of the payload; see [`crate::net::message`].
     pub kind: u8,
-    /// The payload, owned.
+    /// The payload.
     pub payload: Vec<u8>,
 }
 
-/// Reads one frame, or `None` where the stream ends cleanly between two frames.
+/// Reads one frame; `None` if the stream has ended between two frames.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidData`] for a length above `limit`, found before anything is allocated;
-/// `UnexpectedEof` for a stream that ends inside the frame; the stream's own.
+/// [`io::ErrorKind::InvalidData`] for a length above `limit`, checked before anything is
+/// allocated; `UnexpectedEof` if the stream ends inside the frame; otherwise the stream's.
 pub fn read(stream: &mut impl Read, limit: u32) -> io::Result<Option<Frame>> {
     let mut kind = [0_u8; 1];
     loop {
@@ -67,18 +66,17 @@ pub fn read(stream: &mut impl Read, limit: u32) -> io::Result<Option<Frame>> {
     }))
 }
 
-/// Writes one frame from one piece of memory. The caller flushes.
+/// Writes one frame from one buffer. The caller flushes.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidInput`] for more than [`MAX_PAYLOAD`] bytes, of which nothing is
-/// written; the stream's own.
+/// [`io::ErrorKind::InvalidInput`] for more than [`MAX_PAYLOAD`] bytes, and nothing is written;
+/// otherwise the stream's.
 pub fn write(stream: &mut impl Write, kind: u8, payload: &[u8]) -> io::Result<()> {
     header(stream, kind, payload.len())?;
     stream.write_all(payload)
 }
 
-/// Writes one frame whose payload lies in several buffers, as Arrow hands them out: no copy into
-/// one.
+/// Writes one frame from several buffers, without a copy into one.
 ///
 /// # Errors
 /// As [`write()`].
@@ -118,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_back_in_order_and_the_end_is_clean() {
+    fn frames_arrive_in_order_and_the_end_is_clean() {
         let mut bytes = framed(7, b"abc");
         write_buffers(
             &mut bytes,
@@ -148,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_cut_anywhere_inside_a_frame_is_an_error() {
+    fn stream_that_ends_inside_a_frame_is_an_error() {
         let bytes = framed(7, b"abc");
         for cut in 1..bytes.len() {
             let error = read(&mut &bytes[..cut], MAX_PAYLOAD).expect_err("cut inside the frame");
@@ -157,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_above_the_limit_is_refused() {
+    fn length_above_the_limit_is_refused() {
         let bytes = framed(7, &[0; 65]);
         let error = read(&mut bytes.as_slice(), 64).expect_err("above the limit");
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);

@@ -1,5 +1,6 @@
-//! What goes over a socket between a worker and a host: frames, messages, calls.
+//! The wire between a worker and a host: frames, messages, batches, calls.
 
+pub mod batch_stream;
 pub mod call;
 pub mod frame;
 pub mod message;

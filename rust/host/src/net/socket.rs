@@ -1,4 +1,4 @@
-//! A blocking stream between worker and host: a Unix socket within a machine, TCP between two.
+//! A blocking stream between worker and host: a Unix socket on one machine, TCP between machines.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
 
-/// A peer whose machine is gone says nothing; after this silence the kernel asks …
+/// How long a TCP connection is idle before the kernel probes whether the peer's machine is up.
 const KEEPALIVE: Duration = Duration::from_secs(10);
-/// … so many times, this far apart, and then ends the connection.
+/// How many unanswered probes end the connection.
 const KEEPALIVE_TRIES: u32 = 4;
+/// The time between two probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Where a host listens.
@@ -20,7 +21,7 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 pub enum Endpoint {
     /// On the same machine.
     Unix(PathBuf),
-    /// Anywhere: `name:port`.
+    /// On any machine: `name:port`.
     Tcp(String),
 }
 
@@ -28,7 +29,7 @@ impl Endpoint {
     /// Connects within `timeout`.
     ///
     /// # Errors
-    /// The operating system's; `NotFound` for a name that has no address.
+    /// The operating system's; `NotFound` for a name without an address.
     pub fn connect(&self, timeout: Duration) -> io::Result<Stream> {
         match self {
             Self::Unix(path) => UnixStream::connect(path).map(Stream::Unix),
@@ -37,7 +38,7 @@ impl Endpoint {
                 let mut failed =
                     io::Error::new(io::ErrorKind::NotFound, format!("{address} has no address"));
                 for address in address.to_socket_addrs()? {
-                    // Zero is refused as a timeout.
+                    // The standard library rejects a timeout of zero.
                     let left = until
                         .saturating_duration_since(Instant::now())
                         .max(Duration::from_millis(1));
@@ -61,18 +62,18 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A connection. Its calls fail as the operating system's do.
+/// A connection. Its methods fail as the operating system's calls do.
 #[derive(Debug)]
 pub enum Stream {
-    /// Within the machine.
+    /// On the same machine.
     Unix(UnixStream),
-    /// From anywhere.
+    /// From any machine.
     Tcp(TcpStream),
 }
 
 impl Stream {
-    /// A TCP connection as it is used here: a message goes out at once, and a peer whose machine is
-    /// gone is noticed.
+    /// Sets up a TCP connection: messages are sent without delay, and the kernel detects a peer
+    /// whose machine is down.
     pub fn tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         sockopt::set_socket_keepalive(&stream, true)?;
@@ -82,7 +83,7 @@ impl Stream {
         Ok(Self::Tcp(stream))
     }
 
-    /// Another handle of the same connection.
+    /// Returns another handle of the same connection.
     pub fn try_clone(&self) -> io::Result<Self> {
         match self {
             Self::Unix(stream) => stream.try_clone().map(Self::Unix),
@@ -90,7 +91,7 @@ impl Stream {
         }
     }
 
-    /// How long a read waits, on all handles.
+    /// Sets how long a read waits, on all handles.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match self {
             Self::Unix(stream) => stream.set_read_timeout(timeout),
@@ -98,7 +99,7 @@ impl Stream {
         }
     }
 
-    /// How long a write waits, on all handles.
+    /// Sets how long a write waits, on all handles.
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match self {
             Self::Unix(stream) => stream.set_write_timeout(timeout),
@@ -106,7 +107,7 @@ impl Stream {
         }
     }
 
-    /// Whether reads and writes return at once, on all handles.
+    /// Sets whether reads and writes return at once, on all handles.
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         match self {
             Self::Unix(stream) => stream.set_nonblocking(nonblocking),
@@ -114,7 +115,7 @@ impl Stream {
         }
     }
 
-    /// Hangs up, on all handles.
+    /// Shuts the connection down, on all handles.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         match self {
             Self::Unix(stream) => stream.shutdown(how),

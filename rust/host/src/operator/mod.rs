@@ -21,7 +21,7 @@ use arrow_schema::Schema;
 use holdfast_core::{Database, Error, ErrorKind, Result, StoreKind, StoreSpec, Transaction};
 use serde::{Deserialize, Serialize};
 
-use crate::net::call::Message;
+use crate::net::call::CallMessage;
 use crate::protocol::{Digest, Epoch, OperatorName};
 use crate::root::OperatorMeta;
 use output::Output;
@@ -209,13 +209,13 @@ pub trait Worker {
     /// # Errors
     /// `InvalidState` if the worker is gone or says something else, `Serialization` for what cannot
     /// be read.
-    fn call(&mut self) -> Result<Message>;
+    fn call(&mut self) -> Result<CallMessage>;
 
     /// Answers the call.
     ///
     /// # Errors
     /// `InvalidState` if the worker is gone.
-    fn answer(&mut self, answer: &Message) -> Result<()>;
+    fn answer(&mut self, answer: &CallMessage) -> Result<()>;
 
     /// Answers the call with what is wrong with it; the session goes on.
     ///
@@ -236,14 +236,14 @@ impl<F: FnMut(RecordBatch) -> Result<()>> Worker for F {
         self(batch)
     }
 
-    fn call(&mut self) -> Result<Message> {
+    fn call(&mut self) -> Result<CallMessage> {
         Err(Error::new(
             ErrorKind::UnsupportedOperation,
             "this worker has no code of its own",
         ))
     }
 
-    fn answer(&mut self, _: &Message) -> Result<()> {
+    fn answer(&mut self, _: &CallMessage) -> Result<()> {
         self.call().map(|_| ())
     }
 

@@ -1,4 +1,4 @@
-//! The host's end of a connection: greeting, one session, an answer or an error.
+//! The host's end of a connection: a greeting, one session, and its result or error.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::net::Shutdown;
@@ -9,76 +9,78 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind};
 
-use crate::codec::arrow_panics::words;
+use crate::codec::arrow_panics::panic_message;
 use crate::host::Host;
-use crate::net::call::Message;
+use crate::net::batch_stream::{self, BatchReceiver, BatchSender, SendError};
+use crate::net::call::CallMessage;
 use crate::net::frame::{MAX_GREETING, MAX_PAYLOAD};
-use crate::net::message::{self, BatchReceiver, BatchSender, Kind, SendError};
+use crate::net::message::{self, MessageKind};
 use crate::net::socket::Stream;
 use crate::operator::Worker;
-use crate::session::{Opening, Session};
+use crate::session::{Routed, Session};
 
 const BUFFER_BYTES: usize = 64 << 10;
-/// A peer that connects must say who it is within this time.
+/// How long a new peer may take to send its token.
 const GREETING: Duration = Duration::from_secs(10);
-/// A worker that is still sending when its session has failed gets this long to read why.
+/// How long a worker that is still sending may take to read the error of its session.
 const DRAIN: Duration = Duration::from_secs(30);
 
 /// Why a session ended early.
 #[derive(Debug)]
-enum Ended {
-    /// The worker is gone: nobody to tell.
-    Gone(io::Error),
-    /// It failed: the worker is told.
+enum SessionError {
+    /// The connection to the worker failed, and no error can be sent.
+    WorkerGone(io::Error),
+    /// The session failed; the error is sent to the worker.
     Failed(Error),
 }
 
-impl From<io::Error> for Ended {
+impl From<io::Error> for SessionError {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::InvalidData {
             return Self::Failed(Error::new(ErrorKind::InvalidState, error.to_string()));
         }
-        Self::Gone(error)
+        Self::WorkerGone(error)
     }
 }
 
-impl From<Error> for Ended {
+impl From<Error> for SessionError {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
 }
 
-/// Serves one connection to its end. Never panics: a panic of the session becomes its error.
+/// Serves one connection to its end. A panic of the session becomes its error.
 pub fn serve(stream: Stream, host: &Arc<Host>, token: &str) {
     let result = catch_unwind(AssertUnwindSafe(|| {
-        Connection::new(stream.try_clone()?)?.run(host, token)
+        ServerConnection::new(stream.try_clone()?)?.run(host, token)
     }));
     let error = match result {
         Ok(Ok(())) => return,
-        Ok(Err(Ended::Gone(error))) => {
-            log::debug!("a worker is gone, its session leaves nothing: {error}");
+        Ok(Err(SessionError::WorkerGone(error))) => {
+            log::debug!("a worker has disconnected, its session leaves nothing: {error}");
             return;
         }
-        Ok(Err(Ended::Failed(error))) => error,
+        Ok(Err(SessionError::Failed(error))) => error,
         Err(panic) => Error::new(
             ErrorKind::InvalidState,
             format!(
                 "this is a bug in Holdfast's state host, please report it; a retry of the task \
                  may pass: {}",
-                words(&*panic)
+                panic_message(&*panic)
             ),
         ),
     };
     log::warn!("a session failed: {error}");
-    if let Err(error) = answer(&stream, &error) {
-        log::debug!("a worker has not heard why its session failed: {error}");
+    if let Err(error) = send_failure(&stream, &error) {
+        log::debug!("the error of a session was not delivered: {error}");
     }
 }
 
-/// Tells the worker, which may still be sending: hanging up on unread data could lose the answer.
-fn answer(mut stream: &Stream, error: &Error) -> io::Result<()> {
+/// Sends the error to the worker and reads what the worker still sends: closing a connection with
+/// unread data could lose the error.
+fn send_failure(mut stream: &Stream, error: &Error) -> io::Result<()> {
     stream.set_write_timeout(Some(DRAIN))?;
-    message::send_error(&mut stream, Kind::Error, error)?;
+    message::send_error(&mut stream, MessageKind::Error, error)?;
     stream.shutdown(Shutdown::Write)?;
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
     let (started, mut sink) = (Instant::now(), vec![0; BUFFER_BYTES]);
@@ -97,98 +99,110 @@ fn answer(mut stream: &Stream, error: &Error) -> io::Result<()> {
     Ok(())
 }
 
-struct Connection {
+/// A connection to a worker.
+struct ServerConnection {
     reader: BufReader<Stream>,
     writer: BufWriter<Stream>,
 }
 
-impl Connection {
-    fn new(stream: Stream) -> Result<Self, Ended> {
+impl ServerConnection {
+    fn new(stream: Stream) -> Result<Self, SessionError> {
         Ok(Self {
             reader: BufReader::with_capacity(BUFFER_BYTES, stream.try_clone()?),
             writer: BufWriter::with_capacity(BUFFER_BYTES, stream),
         })
     }
 
-    fn run(&mut self, host: &Arc<Host>, token: &str) -> Result<(), Ended> {
+    fn run(&mut self, host: &Arc<Host>, token: &str) -> Result<(), SessionError> {
         self.greet(token)?;
         let mut session = self.open(host)?;
         let mut batches = BatchReceiver::default();
         loop {
             let (kind, payload) = self.receive()?;
             match kind {
-                Kind::Columns => {
-                    session.columns(&*message::decode_columns(payload)?)?;
+                MessageKind::Columns => {
+                    session.columns(&*batch_stream::decode_columns(payload)?)?;
                     continue;
                 }
-                Kind::Batch | Kind::End => {}
+                MessageKind::Batch | MessageKind::End => {}
                 _ => return Err(unexpected(kind, "Columns, Batch or End")),
             }
             for batch in batches
                 .receive(payload)
-                .map_err(|error| session.told(error))?
+                .map_err(|error| session.with_context(error))?
             {
                 session.push(batch)?;
             }
-            if kind == Kind::End {
+            if kind == MessageKind::End {
                 break;
             }
         }
         let schema = batches.schema();
-        let mut worker = Serving {
+        let mut worker = RemoteWorker {
             connection: self,
             output: BatchSender::default(),
-            gone: None,
+            failure: None,
         };
         let staged = session.finish(schema.as_deref(), &mut worker);
-        let Serving {
-            connection, gone, ..
+        let RemoteWorker {
+            connection,
+            failure,
+            ..
         } = worker;
-        match (gone, staged) {
-            (Some(error), _) => Err(Ended::Gone(error)),
-            (None, staged) => Ok(connection.send_json(Kind::Staged, &staged?)?),
+        match (failure, staged) {
+            (Some(error), _) => Err(SessionError::WorkerGone(error)),
+            (None, staged) => Ok(connection.send_json(MessageKind::Staged, &staged?)?),
         }
     }
 
-    /// The worker comes back to this connection if it is sent elsewhere in vain.
-    fn open(&mut self, host: &Arc<Host>) -> Result<Session, Ended> {
+    /// Opens the session. The worker may return to this connection if the owner it was sent to is
+    /// unreachable.
+    fn open(&mut self, host: &Arc<Host>) -> Result<Session, SessionError> {
         loop {
             let (kind, payload) = self.receive()?;
-            if kind != Kind::Open {
+            if kind != MessageKind::Open {
                 return Err(unexpected(kind, "Open"));
             }
             match Session::open(host, &payload)? {
-                Opening::Here(session, opened) => {
-                    self.send_json(Kind::Opened, &opened)?;
+                Routed::Local(session, opened) => {
+                    self.send_json(MessageKind::Opened, &opened)?;
                     return Ok(*session);
                 }
-                Opening::Elsewhere(owner) => self.send_json(Kind::Moved, &owner)?,
+                Routed::Remote(owner) => self.send_json(MessageKind::Moved, &owner)?,
             }
         }
     }
 
-    /// A peer that does not know the token learns nothing and may send next to nothing.
-    fn greet(&mut self, token: &str) -> Result<(), Ended> {
+    /// Checks the token. A peer without it gets no information and can send only a few bytes.
+    fn greet(&mut self, token: &str) -> Result<(), SessionError> {
         self.reader.get_ref().set_read_timeout(Some(GREETING))?;
-        let shown = match message::receive(&mut self.reader, MAX_GREETING)? {
-            Some((Kind::Hello, shown)) => shown,
+        let received = match message::receive(&mut self.reader, MAX_GREETING)? {
+            Some((MessageKind::Hello, received)) => received,
             Some((kind, _)) => return Err(unexpected(kind, "Hello")),
-            None => return Err(Ended::Gone(io::ErrorKind::UnexpectedEof.into())),
+            None => {
+                return Err(SessionError::WorkerGone(
+                    io::ErrorKind::UnexpectedEof.into(),
+                ));
+            }
         };
-        if !same(&shown, token.as_bytes()) {
+        if !constant_time_eq(&received, token.as_bytes()) {
             let text = "the state host has another token: this worker belongs to another executor";
             return Err(Error::new(ErrorKind::InvalidState, text).into());
         }
         self.reader.get_ref().set_read_timeout(None)?;
-        Ok(message::send(&mut self.writer, Kind::Welcome, &[])?)
+        Ok(message::send(&mut self.writer, MessageKind::Welcome, &[])?)
     }
 
-    fn receive(&mut self) -> Result<(Kind, Vec<u8>), Ended> {
+    fn receive(&mut self) -> Result<(MessageKind, Vec<u8>), SessionError> {
         message::receive(&mut self.reader, MAX_PAYLOAD)?
-            .ok_or_else(|| Ended::Gone(io::ErrorKind::UnexpectedEof.into()))
+            .ok_or_else(|| SessionError::WorkerGone(io::ErrorKind::UnexpectedEof.into()))
     }
 
-    fn send_json(&mut self, kind: Kind, message: &impl serde::Serialize) -> Result<(), Ended> {
+    fn send_json(
+        &mut self,
+        kind: MessageKind,
+        message: &impl serde::Serialize,
+    ) -> Result<(), SessionError> {
         let json = serde_json::to_vec(message).map_err(|error| {
             Error::new(
                 ErrorKind::Serialization,
@@ -199,85 +213,85 @@ impl Connection {
     }
 }
 
-/// A worker whose input has ended.
-struct Serving<'a> {
-    connection: &'a mut Connection,
+/// A worker at the other end of a connection, whose input has ended.
+struct RemoteWorker<'a> {
+    connection: &'a mut ServerConnection,
     output: BatchSender,
-    /// Why it is not there any more.
-    gone: Option<io::Error>,
+    /// The failure of the connection.
+    failure: Option<io::Error>,
 }
 
-impl Serving<'_> {
-    fn hung_up(&mut self, error: io::Error) -> Error {
-        let told = Error::new(
-            ErrorKind::InvalidState,
-            format!("the worker is gone: {error}"),
-        );
-        self.gone = Some(error);
-        told
+impl RemoteWorker<'_> {
+    /// Notes that the connection failed, and returns the error for the session.
+    fn disconnected(&mut self, error: io::Error) -> Error {
+        let disconnected = worker_gone(&error);
+        self.failure = Some(error);
+        disconnected
     }
 
-    fn sent(&mut self, sent: Result<(), SendError>) -> holdfast_core::Result<()> {
+    fn check_sent(&mut self, sent: Result<(), SendError>) -> holdfast_core::Result<()> {
         sent.map_err(|error| match error {
             SendError::Batch(error) => error,
-            SendError::Stream(error) => self.hung_up(error),
+            SendError::Stream(error) => self.disconnected(error),
         })
     }
 }
 
-impl Worker for Serving<'_> {
+impl Worker for RemoteWorker<'_> {
     fn emit(&mut self, batch: RecordBatch) -> holdfast_core::Result<()> {
         let writer = &mut self.connection.writer;
         let sent = self
             .output
-            .send(writer, Kind::Output, &batch)
+            .send(writer, MessageKind::Output, &batch)
             .and_then(|()| writer.flush().map_err(SendError::Stream));
-        self.sent(sent)
+        self.check_sent(sent)
     }
 
-    fn call(&mut self) -> holdfast_core::Result<Message> {
+    fn call(&mut self) -> holdfast_core::Result<CallMessage> {
         match self.connection.receive() {
-            Ok((Kind::Call, payload)) => Message::decode(payload),
+            Ok((MessageKind::Call, payload)) => CallMessage::decode(payload),
             Ok((kind, _)) => match unexpected(kind, "Call") {
-                Ended::Failed(error) => Err(error),
-                Ended::Gone(error) => Err(self.hung_up(error)),
+                SessionError::Failed(error) => Err(error),
+                SessionError::WorkerGone(error) => Err(self.disconnected(error)),
             },
-            Err(Ended::Failed(error)) => Err(error),
-            Err(Ended::Gone(error)) => Err(self.hung_up(error)),
+            Err(SessionError::Failed(error)) => Err(error),
+            Err(SessionError::WorkerGone(error)) => Err(self.disconnected(error)),
         }
     }
 
-    fn answer(&mut self, answer: &Message) -> holdfast_core::Result<()> {
-        let sent = answer.send(&mut self.connection.writer, Kind::Answer);
-        self.sent(sent)
+    fn answer(&mut self, answer: &CallMessage) -> holdfast_core::Result<()> {
+        let sent = answer.send(&mut self.connection.writer, MessageKind::Answer);
+        self.check_sent(sent)
     }
 
     fn refuse(&mut self, error: &Error) -> holdfast_core::Result<()> {
-        message::send_error(&mut self.connection.writer, Kind::Refused, error)
-            .map_err(|error| self.hung_up(error))
+        message::send_error(&mut self.connection.writer, MessageKind::Refused, error)
+            .map_err(|error| self.disconnected(error))
     }
 
     fn check_alive(&mut self) -> holdfast_core::Result<()> {
-        still_there(&mut self.connection.reader).map_err(|error| {
-            Error::new(
-                ErrorKind::InvalidState,
-                format!("the worker is gone: {error}"),
-            )
-        })
+        check_waiting(&mut self.connection.reader).map_err(|error| worker_gone(&error))
     }
 }
 
-fn unexpected(kind: Kind, wanted: &str) -> Ended {
+fn worker_gone(error: &io::Error) -> Error {
+    Error::new(
+        ErrorKind::InvalidState,
+        format!("the worker is gone: {error}"),
+    )
+}
+
+fn unexpected(kind: MessageKind, wanted: &str) -> SessionError {
     let text = format!(
         "the worker sent {kind:?} where {wanted} belongs: worker and host are of different \
          versions"
     );
-    Ended::Failed(Error::new(ErrorKind::InvalidState, text))
+    SessionError::Failed(Error::new(ErrorKind::InvalidState, text))
 }
 
-/// Whether the worker still waits for its answer: it has nothing more to say, so anything but
-/// silence is its end.
-fn still_there(reader: &mut BufReader<Stream>) -> io::Result<()> {
+/// Checks that the worker still waits for its answer. It sends nothing while it waits, so data or
+/// an end of the stream means that it does not.
+fn check_waiting(reader: &mut BufReader<Stream>) -> io::Result<()> {
     reader.get_ref().set_nonblocking(true)?;
     let read = reader.read(&mut [0]);
     reader.get_ref().set_nonblocking(false)?;
@@ -289,7 +303,7 @@ fn still_there(reader: &mut BufReader<Stream>) -> io::Result<()> {
     }
 }
 
-/// Compares in a time that says nothing about where the first difference is.
-fn same(a: &[u8], b: &[u8]) -> bool {
+/// Compares in a time that does not depend on where the first difference is.
+fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }

@@ -1,75 +1,54 @@
 //! A session: one attempt at one partition of one epoch, from its request to its staged object.
 //!
-//! A session is a private buffer over a pinned snapshot: none sees or stops another, and one that
-//! ends early leaves nothing.
+//! A session is a private buffer over a pinned view. Sessions do not see or block each other, and a
+//! session that ends early leaves nothing.
 
-pub mod request;
-pub mod row_counts;
+mod error_context;
+mod pipeline;
+mod staging;
+mod state;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
-use holdfast_core::{Database, Error, ErrorKind, Result, StoreSpec};
-use tempfile::TempDir;
+use holdfast_core::{Error, ErrorKind, Result};
 
 use crate::host::Host;
-use crate::log::{HeadHeader, RecordsWriter};
-use crate::operator::rows::{Aside, Gate, Intake};
-use crate::operator::{Operator, Outcome, Worker};
-use crate::partition::{self, Prepared, View, Wanted, apply_object};
-use crate::protocol::{Digest, Epoch, ObjectId, OperatorName, Owner, PartitionId, RunNumber};
-use crate::root::{self, ChunkName, Head, Ownership, Root};
-use crate::session::request::{Opened, Place, Request, Staged};
+use crate::host::request::{Opened, Request, StageReport};
+use crate::operator::Worker;
+use crate::partition::apply_object;
+use crate::protocol::Owner;
+use crate::root::Ownership;
+use crate::session::error_context::with_context;
+use crate::session::pipeline::SessionPipeline;
+use crate::session::staging::{find_repeated, stage, store_far_future_rows};
+use crate::session::state::{PersistentState, SessionState};
 
 /// A session.
 pub struct Session {
     host: Arc<Host>,
     request: Request,
-    home: Home,
-    work: Option<Work>,
+    state: SessionState,
+    /// `None` until the columns are known.
+    pipeline: Option<SessionPipeline>,
 }
 
-/// What becomes of a request.
-pub enum Opening {
-    /// A session.
-    Here(Box<Session>, Opened),
-    /// The partition is another host's: the session belongs there.
-    Elsewhere(Owner),
-}
-
-/// Where a session's state comes from and goes to.
-enum Home {
-    /// Nowhere: a database in a temporary folder.
-    Scratch,
-    /// A root.
-    Kept {
-        root: Arc<Root>,
-        run: RunNumber,
-        place: Place,
-    },
-}
-
-/// What a session has once it knows its columns.
-struct Work {
-    operator: Box<dyn Operator>,
-    gate: Gate,
-    stores: Vec<StoreSpec>,
-    view: View,
-    partition: Option<Arc<partition::PartitionState>>,
-    intake: Intake,
-    /// The scratch database's folder; removed behind the database, so it comes last.
-    _scratch: Option<TempDir>,
+/// Where a session runs.
+pub enum Routed {
+    /// On this host.
+    Local(Box<Session>, Opened),
+    /// On the host that owns the partition.
+    Remote(Owner),
 }
 
 impl Session {
-    /// Opens a session: the root must be the query's, the run must be the newest, and the partition
-    /// this host's.
+    /// Opens a session: the root must be the query's, the run the newest, and the partition this
+    /// host's.
     ///
     /// # Errors
-    /// `InvalidValue` for a request that cannot be; the root's and the protocol's own.
-    pub fn open(host: &Arc<Host>, json: &[u8]) -> Result<Opening> {
+    /// `InvalidValue` for an invalid request; otherwise those of the root and the protocol.
+    pub fn open(host: &Arc<Host>, json: &[u8]) -> Result<Routed> {
         let request = Request::parse(json)?;
         let partition = request.partition;
         let mut opened = Opened {
@@ -78,133 +57,137 @@ impl Session {
             run: None,
             partition,
         };
-        let home = match request.place()? {
-            None => Home::Scratch,
-            Some(place) => {
-                let root = host.root(&place.root, &request.storage_options)?;
-                // Nothing is touched before it is clear that the root is this query's.
+        let state = match request.query_epoch()? {
+            None => SessionState::Scratch,
+            Some(query) => {
+                let root = host.root(&query.root, &request.storage_options)?;
+                // Nothing is written before the root is known to be this query's.
                 root.check_query(
-                    &place.query_id,
-                    &place.run_id,
+                    &query.query_id,
+                    &query.run_id,
                     request.partitions,
-                    place.epoch,
+                    query.epoch,
                 )?;
-                // The claim comes before anything of the epoch is listed.
-                let run = root.claim(&place.query_id, &place.run_id, place.epoch)?;
+                // The run is claimed before anything of the epoch is listed.
+                let run = root.claim(&query.query_id, &query.run_id, query.epoch)?;
                 if let Ownership::Elsewhere(owner) =
-                    host.own(&request, &root, run, &place.query_id)?
+                    host.own(&request, &root, run, &query.query_id)?
                 {
-                    return Ok(Opening::Elsewhere(owner));
+                    return Ok(Routed::Remote(owner));
                 }
-                host.check_in(&root, &request, run, place.epoch)?;
+                host.register_call(&root, &request, run, query.epoch)?;
                 opened = Opened {
-                    epoch: Some(place.epoch),
-                    state_epoch: place.epoch.previous(),
+                    epoch: Some(query.epoch),
+                    state_epoch: query.epoch.previous(),
                     run: Some(run),
                     partition,
                 };
-                Home::Kept { root, run, place }
+                SessionState::Persistent(PersistentState { root, run, query })
             }
         };
-        Ok(Opening::Here(
-            Box::new(Self {
-                host: Arc::clone(host),
-                request,
-                home,
-                work: None,
-            }),
-            opened,
-        ))
+        let session = Self {
+            host: Arc::clone(host),
+            request,
+            state,
+            pipeline: None,
+        };
+        Ok(Routed::Local(Box::new(session), opened))
     }
 
-    /// Takes the input's columns, and brings the state to the epoch before. It may take a while (a
-    /// restart replays what the last flush missed), so it is best done while the first rows are
-    /// still to come.
+    /// Sets the input's columns and restores the state of the epoch before.
+    ///
+    /// The restore may take a while: a restart replays what the last flush missed. Call this before
+    /// the first rows arrive.
     ///
     /// # Errors
-    /// The operator's for columns that do not fit, the partition's for a state that cannot be
-    /// brought there.
+    /// The operator's for columns that do not fit; the partition's if the state cannot be restored.
     pub fn columns(&mut self, schema: &Schema) -> Result<()> {
-        self.work(schema)
+        self.pipeline(schema)
             .map(|_| ())
-            .map_err(|error| self.told(error))
+            .map_err(|error| self.with_context(error))
     }
 
-    /// Takes a batch of input; of the first one also the columns, unless they are known.
+    /// Takes a batch of input. The first batch also sets the columns, if they are not known.
     ///
     /// # Errors
     /// The operator's for rows that do not fit, and those of [`Session::columns`].
     pub fn push(&mut self, batch: RecordBatch) -> Result<()> {
-        self.take(batch).map_err(|error| self.told(error))
+        self.push_batch(batch)
+            .map_err(|error| self.with_context(error))
     }
 
-    fn take(&mut self, batch: RecordBatch) -> Result<()> {
-        let work = self.work(&batch.schema())?;
-        let taken = work
-            .gate
-            .admit(batch)
-            .and_then(|batch| work.operator.push(batch, &work.intake));
-        taken.inspect_err(|error| discard_damaged(work.database(), error))
+    fn push_batch(&mut self, batch: RecordBatch) -> Result<()> {
+        let pipeline = self.pipeline(&batch.schema())?;
+        pipeline.push(batch).inspect_err(|error| {
+            if let Some(database) = pipeline.database() {
+                database.discard_if_damaged(error);
+            }
+        })
     }
 
-    /// Ends the input: runs the operator, hands its output on, stages what it changed.
+    /// Ends the input: runs the operator, sends its output, stages its changes.
     ///
-    /// `schema`: the input's columns. A session whose worker is gone leaves nothing.
+    /// `schema`: the input's columns. If the worker is gone, the session leaves nothing.
     ///
     /// # Errors
-    /// The store's, the worker's, and the protocol's.
-    pub fn finish(self, schema: Option<&Schema>, worker: &mut dyn Worker) -> Result<Staged> {
+    /// Those of the store, the worker and the protocol.
+    pub fn finish(self, schema: Option<&Schema>, worker: &mut dyn Worker) -> Result<StageReport> {
         let (operator, partition) = (self.request.operator.name.clone(), self.request.partition);
         self.run(schema, worker)
-            .map_err(|error| told(error, &operator, partition))
+            .map_err(|error| with_context(error, &operator, partition))
     }
 
-    fn run(mut self, schema: Option<&Schema>, worker: &mut dyn Worker) -> Result<Staged> {
+    fn run(mut self, schema: Option<&Schema>, worker: &mut dyn Worker) -> Result<StageReport> {
         let schema = schema.ok_or_else(|| {
             let text = "the session's input had no columns: push a batch, an empty one if there \
                         are no rows";
             Error::new(ErrorKind::InvalidValue, text)
         })?;
-        self.work(schema)?;
-        let Some(work) = self.work.take() else {
+        self.pipeline(schema)?;
+        let Some(pipeline) = self.pipeline.take() else {
             return Err(Error::new(
                 ErrorKind::InvalidState,
-                "the session has no work",
+                "the session has no operator",
             ));
         };
-        let database = work.database();
-        self.end(work, worker)
-            .inspect_err(|error| discard_damaged(database, error))
+        let database = pipeline.database();
+        self.run_and_stage(pipeline, worker).inspect_err(|error| {
+            if let Some(database) = database {
+                database.discard_if_damaged(error);
+            }
+        })
     }
 
-    fn end(self, mut work: Work, worker: &mut dyn Worker) -> Result<Staged> {
+    fn run_and_stage(
+        self,
+        mut pipeline: SessionPipeline,
+        worker: &mut dyn Worker,
+    ) -> Result<StageReport> {
         let Self {
             host,
             request,
-            home,
+            state,
             ..
         } = self;
-        work.operator.rows().heartbeat = work.gate.heartbeat();
-        if let (Some(input), Home::Kept { root, run, place }) = (work.operator.repeats(), &home)
-            && let Some(head) = earlier(
-                root,
-                &request,
-                *run,
-                place.epoch,
-                work.gate.digest(input),
-                work.view.base,
-            )?
+        pipeline.operator.rows().heartbeat = pipeline.gate.heartbeat();
+        if let (Some(input), SessionState::Persistent(state)) =
+            (pipeline.operator.repeats(), &state)
         {
-            apply_object(root, &work.view.db, &mut work.view.transaction, &head)?;
-            work.operator.set_repeated();
+            let input = pipeline.gate.digest(input);
+            if let Some(head) = find_repeated(&request, state, input, pipeline.view.base)? {
+                let view = &mut pipeline.view;
+                apply_object(&state.root, &view.db, &mut view.transaction, &head)?;
+                pipeline.operator.set_repeated();
+            }
         }
-        let mut outcome = work
+        let view = &mut pipeline.view;
+        let mut outcome = pipeline
             .operator
-            .run(&work.view.db, &mut work.view.transaction, worker)?;
-        outcome.input = work.gate.digest(outcome.input);
-        outcome.counts.ahead = work.gate.ahead();
-        let Home::Kept { root, run, place } = home else {
-            return Ok(Staged {
+            .run(&view.db, &mut view.transaction, worker)?;
+        outcome.input = pipeline.gate.digest(outcome.input);
+        outcome.counts.ahead = pipeline.gate.ahead();
+        let SessionState::Persistent(state) = state else {
+            return Ok(StageReport {
                 epoch: None,
                 digest: None,
                 adopted: false,
@@ -213,315 +196,30 @@ impl Session {
             });
         };
         worker.check_alive()?;
-        host.count(&root, &request.operator.name, place.epoch, outcome.counts);
-        if let Some(aside) = work.gate.take_aside() {
-            set_aside(&request, &root, place.epoch, aside)?;
+        host.count_rows(
+            &state.root,
+            &request.operator.name,
+            state.query.epoch,
+            outcome.counts,
+        );
+        if let Some(rows) = pipeline.gate.take_aside() {
+            store_far_future_rows(&request, &state, rows)?;
         }
-        stage(&host, &request, &root, run, place.epoch, work, &outcome)
+        stage(&host, &request, &state, pipeline, &outcome)
     }
 
-    /// An error of this session, with operator and partition.
-    pub(crate) fn told(&self, error: Error) -> Error {
-        told(error, &self.request.operator.name, self.request.partition)
+    /// Adds the session's operator and partition to an error.
+    pub(crate) fn with_context(&self, error: Error) -> Error {
+        with_context(error, &self.request.operator.name, self.request.partition)
     }
 
-    fn work(&mut self, schema: &Schema) -> Result<&mut Work> {
-        let work = match self.work.take() {
-            Some(work) => work,
-            None => self.start(schema)?,
+    fn pipeline(&mut self, schema: &Schema) -> Result<&mut SessionPipeline> {
+        let pipeline = match self.pipeline.take() {
+            Some(pipeline) => pipeline,
+            None => SessionPipeline::start(&self.host, &self.request, &self.state, schema)?,
         };
-        Ok(self.work.insert(work))
+        Ok(self.pipeline.insert(pipeline))
     }
-
-    fn start(&self, schema: &Schema) -> Result<Work> {
-        let mut operator = self.request.operator.kind.start(schema)?;
-        let stores = self.request.operator.stores();
-        let options = self.request.settings.database_options();
-        self.request.settings.apply_memory(&self.host);
-        let intake = |partition, folder| Intake {
-            partition,
-            memory: Arc::clone(&self.host.sorting),
-            folder,
-        };
-        match &self.home {
-            Home::Scratch => {
-                let folder = tempfile::Builder::new()
-                    .prefix("holdfast-scratch-")
-                    .tempdir()
-                    .map_err(|error| {
-                        Error::new(
-                            ErrorKind::Io,
-                            format!(
-                                "no temporary folder for a scratch state ({error}): set TMPDIR to \
-                                 one that can be written"
-                            ),
-                        )
-                    })?;
-                let db = Database::open(folder.path(), &stores, options)?;
-                let view = View::new(db, &self.host.uncommitted)?;
-                let intake = intake(None, folder.path().to_owned());
-                // A static frame has no time of its own to go by.
-                Ok(Work {
-                    operator,
-                    gate: Gate::default(),
-                    stores,
-                    view,
-                    partition: None,
-                    intake,
-                    _scratch: Some(folder),
-                })
-            }
-            Home::Kept { root, run, place } => {
-                let meta = self.request.operator.meta(&*operator, place.epoch);
-                let kept = root.operator(
-                    &self.request.operator.name,
-                    &meta,
-                    *run,
-                    self.request.partitions,
-                )?;
-                operator.rows().layout_mut()?.set_kept(&kept)?;
-                let partition = self.host.partition(&self.request, root, &place.query_id);
-                let view = partition.view(&Wanted {
-                    run: *run,
-                    epoch: place.epoch,
-                    first_epoch: kept.first_epoch,
-                    partitions: self.request.partitions,
-                    stores: &stores,
-                    options: &options,
-                    executor: self.host.executor(),
-                    snapshots: self.request.settings.snapshots(),
-                    memory: &self.host.uncommitted,
-                })?;
-                let ahead = self.request.operator.max_ahead;
-                let latest = ahead
-                    .map(|ahead| {
-                        root.batch_time(place.epoch)
-                            .map(|now| now.saturating_add(ahead))
-                    })
-                    .transpose()?;
-                let aside = Aside::new(
-                    self.request.operator.kind.rows().named(schema),
-                    partition.home().to_owned(),
-                );
-                let intake = intake(Some(self.request.partition.0), partition.home().to_owned());
-                Ok(Work {
-                    operator,
-                    gate: Gate::new(latest.zip(Some(aside))),
-                    stores,
-                    view,
-                    partition: Some(partition),
-                    intake,
-                    _scratch: None,
-                })
-            }
-        }
-    }
-}
-
-impl Work {
-    /// The partition's database as this session has it open; none of a static frame's.
-    fn database(&self) -> Option<(Arc<partition::PartitionState>, Arc<Database>)> {
-        self.partition
-            .as_ref()
-            .map(|partition| (Arc::clone(partition), Arc::clone(&self.view.db)))
-    }
-}
-
-/// Where a session has met damage in its database, the retry is to find another: RocksDB looks at
-/// few bytes when it opens one.
-fn discard_damaged(
-    database: Option<(Arc<partition::PartitionState>, Arc<Database>)>,
-    error: &Error,
-) {
-    if let Some((partition, db)) = database.filter(|_| error.kind() == ErrorKind::StoreCorrupted) {
-        partition.discard(&db);
-    }
-}
-
-/// What the disk refused, or what rows cannot be, for whoever sees a Spark task fail: whose state
-/// it was, and what becomes of it.
-fn told(error: Error, operator: &OperatorName, partition: PartitionId) -> Error {
-    match error.kind() {
-        ErrorKind::Io => {}
-        ErrorKind::StoreCorrupted => {
-            let text = format!(
-                "operator {operator}, partition {partition}: {error}. It is the executor's copy \
-                 of the state, which is made anew for the task's retry: nothing that was \
-                 committed is lost"
-            );
-            return Error::new(ErrorKind::StoreCorrupted, text);
-        }
-        ErrorKind::Serialization => {
-            return error.about(&format!("operator {operator}, partition {partition}"));
-        }
-        _ => return error,
-    }
-    let text = error.to_string();
-    let kept = "nothing that was committed is lost";
-    let goes_on = if text.contains(kept) {
-        String::new()
-    } else {
-        format!(". The Spark task may be retried then: {kept}")
-    };
-    Error::new(
-        ErrorKind::Io,
-        format!("operator {operator}, partition {partition}: {text}{goes_on}"),
-    )
-}
-
-/// What a session of this run, or of the newest before it that has an object, came to with the same
-/// input and on the same state.
-fn earlier(
-    root: &Root,
-    request: &Request,
-    run: RunNumber,
-    epoch: Epoch,
-    input: Digest,
-    base: Digest,
-) -> Result<Option<Head>> {
-    let operator = &request.operator.name;
-    let mut objects = root.objects(Some(operator), epoch)?;
-    objects.retain(|object| object.partition == request.partition && object.run <= run);
-    objects.sort_unstable_by_key(|object| std::cmp::Reverse(object.run));
-    for object in objects {
-        let header = root.head_header(epoch, &object)?;
-        if header.is_some_and(|header| (header.input, header.base) == (input, base)) {
-            return root.head(operator, epoch, object.partition, object.run);
-        }
-    }
-    Ok(None)
-}
-
-/// Keeps rows that were dated too far ahead where people find them, and says so.
-fn set_aside(request: &Request, root: &Root, epoch: Epoch, aside: Aside) -> Result<()> {
-    let count = aside.rows();
-    let Some(rows) = aside.finish()? else {
-        return Ok(());
-    };
-    let operator = &request.operator.name;
-    let place = root.put_aside(operator, epoch, request.partition, rows)?;
-    log::warn!(
-        "operator {operator}, partition {}, epoch {epoch}: {count} rows are dated more than \
-         max_ahead past the micro-batch; they are set aside in {place}",
-        request.partition
-    );
-    Ok(())
-}
-
-/// Writes a session's changes into the log and keeps them prepared. Once this returns, the task may
-/// be acknowledged.
-fn stage(
-    host: &Host,
-    request: &Request,
-    root: &Root,
-    run: RunNumber,
-    epoch: Epoch,
-    work: Work,
-    outcome: &Outcome,
-) -> Result<Staged> {
-    let Work {
-        stores,
-        view:
-            View {
-                db,
-                mut transaction,
-                memory,
-                base,
-            },
-        partition,
-        ..
-    } = work;
-    let object = ObjectId {
-        operator: request.operator.name.clone(),
-        partition: request.partition,
-        run,
-    };
-    let nonce = host.nonce();
-    let mut chunks: Vec<String> = Vec::new();
-    let mut put_chunk = |payload: &[u8]| -> Result<()> {
-        let index = chunks.len() as u32;
-        let name = ChunkName {
-            epoch,
-            object: object.clone(),
-            attempt: request.attempt,
-            nonce: nonce.clone(),
-            index,
-        };
-        root.put_chunk(&name, payload)?;
-        chunks.push(name.to_string());
-        Ok(())
-    };
-    let mut writer = RecordsWriter::new()?;
-    let mut stream_times = BTreeMap::new();
-    for store in &stores {
-        let timed = store.kind.restores_with_times();
-        db.for_each_change(&store.name, &mut transaction, &mut |row| {
-            writer.push(
-                &store.name,
-                row.key,
-                row.value,
-                timed.then_some(row.timestamp),
-            )?;
-            writer
-                .sealed()
-                .iter()
-                .try_for_each(|payload| put_chunk(payload))
-        })?;
-        if let Some(time) = db.stream_time(&store.name, &transaction)? {
-            stream_times.insert(store.name.clone(), time.0);
-        }
-    }
-    let collected = writer.finish(&stream_times, outcome.output)?;
-    collected
-        .chunks
-        .iter()
-        .try_for_each(|payload| put_chunk(payload))?;
-    let header = HeadHeader {
-        operator: object.operator.clone(),
-        epoch,
-        partition: object.partition,
-        run,
-        attempt: request.attempt,
-        base,
-        digest: collected.digest,
-        input: outcome.input,
-        input_rows: outcome.counts.input_rows,
-        output_rows: outcome.counts.output_rows,
-        stream_times,
-        records: collected.records,
-        chunks,
-    };
-    root.fsync_spark(run, epoch)?;
-    let staged = root.stage(
-        &header,
-        &collected.payload,
-        request.partitions,
-        request.settings.processing_guarantee,
-    )?;
-    let digest = match staged {
-        root::Staged::Written | root::Staged::Adopted => {
-            if let Some(partition) = partition {
-                partition.keep(Prepared {
-                    epoch,
-                    run,
-                    base,
-                    digest: collected.digest,
-                    transaction,
-                    memory,
-                });
-            }
-            collected.digest
-        }
-        // What was staged is other than what this session changed: it is read from the log.
-        root::Staged::Differing(digest) => digest,
-    };
-    Ok(Staged {
-        epoch: Some(epoch),
-        digest: Some(digest),
-        adopted: staged != root::Staged::Written,
-        records: collected.records,
-        counts: outcome.counts,
-    })
 }
 
 #[cfg(test)]
@@ -536,6 +234,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::root::Root;
     use crate::root::careless::{Careless, Fault};
 
     fn rate(epoch: i64) -> RecordBatch {
@@ -555,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_micro_batch_asks_an_object_store_nine_times() {
+    fn micro_batch_sends_nine_requests_to_an_object_store() {
         let (objects, local) = (
             Arc::new(Careless::new(Fault::None)),
             tempfile::tempdir().expect("a folder"),
@@ -592,7 +291,7 @@ mod tests {
                     "output": [{"name": "currency", "from": "key", "index": 0}],
                 },
             });
-            let Ok(Opening::Here(mut session, _)) =
+            let Ok(Routed::Local(mut session, _)) =
                 Session::open(&host, request.to_string().as_bytes())
             else {
                 panic!("it opens here")
@@ -603,14 +302,14 @@ mod tests {
             session
                 .finish(Some(&schema), &mut |_| Ok(()))
                 .expect("stages");
-            let asked = objects.requests() - before;
+            let count = objects.requests() - before;
             put(format!("query/commits/{epoch}"), "v1");
-            asked
+            count
         };
-        let asked: Vec<usize> = (0..4).map(requests).collect();
+        let counts: Vec<usize> = (0..4).map(requests).collect();
         // Newer runs, the next owner; Spark's offsets and two commits at once; the epoch before;
-        // what is staged already; the object; newer runs again. Each is a wait of milliseconds, for
-        // every partition of every micro-batch.
-        assert_eq!(asked[2..], [9, 9], "{asked:?}");
+        // what is already staged; the object; newer runs again. Each takes milliseconds, for every
+        // partition of every micro-batch.
+        assert_eq!(counts[2..], [9, 9], "{counts:?}");
     }
 }

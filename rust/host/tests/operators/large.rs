@@ -10,7 +10,7 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use holdfast_core::{Commit, Database, DatabaseOptions, Error, Result};
 use holdfast_host::memory::budget::Budget;
-use holdfast_host::net::call::Message;
+use holdfast_host::net::call::CallMessage;
 use holdfast_host::operator::process::OutputDigest;
 use holdfast_host::operator::rows::{Intake, Layout, Order, Place, Rows, RowsSpec};
 use holdfast_host::operator::{Counts, OperatorKind, Worker};
@@ -274,7 +274,7 @@ fn of_rows_on_disk_only_keys_and_times_are_in_memory_until_they_come_in_parts() 
 struct Documents {
     /// How many states its next task is about.
     states: usize,
-    answer: Option<Message>,
+    answer: Option<CallMessage>,
     /// What it was asked, and with how many bytes.
     asked: Vec<(String, usize)>,
 }
@@ -284,24 +284,23 @@ impl Worker for Documents {
         Ok(())
     }
 
-    fn call(&mut self) -> Result<Message> {
+    fn call(&mut self) -> Result<CallMessage> {
         let kept = || -> ArrayRef {
             Arc::new(StructArray::new_null(
                 Fields::from(vec![Field::new("document", DataType::Utf8, true)]),
                 0,
             ))
         };
-        Ok(self
-            .answer
-            .take()
-            .unwrap_or_else(|| Message::of(RecordBatch::try_from_iter([("a", kept())]).unwrap())))
+        Ok(self.answer.take().unwrap_or_else(|| {
+            CallMessage::of(RecordBatch::try_from_iter([("a", kept())]).unwrap())
+        }))
     }
 
-    fn answer(&mut self, asked: &Message) -> Result<()> {
-        let (task, rows) = (asked.word("task").unwrap(), asked.batch.num_rows());
+    fn answer(&mut self, asked: &CallMessage) -> Result<()> {
+        let (task, rows) = (asked.attribute("task").unwrap(), asked.batch.num_rows());
         self.asked.push((task.to_owned(), bytes(&asked.batch)));
         let column = |name: &str, column: ArrayRef| {
-            Message::of(RecordBatch::try_from_iter([(name, column)]).unwrap())
+            CallMessage::of(RecordBatch::try_from_iter([(name, column)]).unwrap())
         };
         self.answer = Some(match task {
             "update" | "merge" => column(
@@ -309,8 +308,8 @@ impl Worker for Documents {
                 Arc::new(StringArray::from(vec!["x".repeat(LARGE); self.states])),
             ),
             "result" => column("a", Arc::new(Int64Array::from(vec![0; rows]))),
-            "end" => Message::empty().with("digest", OutputDigest::default().digest()),
-            _ => Message::empty(),
+            "end" => CallMessage::empty().with("digest", OutputDigest::default().digest()),
+            _ => CallMessage::empty(),
         });
         if task == "states" {
             self.states = rows;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use holdfast_host::session::{Opening, Session};
+use holdfast_host::session::{Routed, Session};
 
 use crate::support::{Database, Done, Host, Spark, batch, left, matched, right, schema};
 
@@ -93,7 +93,7 @@ fn a_run_that_wakes_after_the_older_ones_commit_changes_nothing() {
     let host = Arc::new(holdfast_host::host::Host::new(None, None));
     let open = |run, rate| {
         let request = db(&spark, run, 0, 1).request.to_string();
-        let Opening::Here(mut session, _) = Session::open(&host, request.as_bytes()).unwrap()
+        let Routed::Local(mut session, _) = Session::open(&host, request.as_bytes()).unwrap()
         else {
             panic!("no other host")
         };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_host::host::Host;
-use holdfast_host::session::{Opening, Session};
+use holdfast_host::session::{Routed, Session};
 use serde_json::json;
 
 use crate::support::{Database, HostProcess, Spark, batch, left, right, schema};
@@ -48,7 +48,7 @@ fn run(host: &Arc<Host>, spark: &Spark, epoch: i64) {
         .attempt(epoch)
         .request
         .to_string();
-    let Opening::Here(mut session, _) = Session::open(host, request.as_bytes()).unwrap() else {
+    let Routed::Local(mut session, _) = Session::open(host, request.as_bytes()).unwrap() else {
         panic!("no other host")
     };
     // The same keys over and over, and a history of 50 epochs: the state stays as large as it is.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use holdfast_core::ErrorKind;
-use holdfast_host::session::{Opening, Session};
+use holdfast_host::session::{Routed, Session};
 
 use crate::support::{
     Database, Host, Spark, batch, joined, left, matched, refused, right, schema, unmatched,
@@ -95,7 +95,7 @@ fn twin_sessions_do_not_see_each_other() {
             .attempt(attempt)
             .request
             .to_string();
-        let Opening::Here(mut session, _) = Session::open(&host, request.as_bytes()).unwrap()
+        let Routed::Local(mut session, _) = Session::open(&host, request.as_bytes()).unwrap()
         else {
             panic!("no other host")
         };

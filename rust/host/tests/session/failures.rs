@@ -6,9 +6,9 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind, Result};
 use holdfast_host::client::Client;
-use holdfast_host::net::call::Message;
+use holdfast_host::net::call::CallMessage;
 use holdfast_host::operator::Worker;
-use holdfast_host::session::{Opening, Session};
+use holdfast_host::session::{Routed, Session};
 
 use crate::support::{
     Database, Host, HostProcess, Spark, TOKEN, batch, damage_tables, deleted, left, matched,
@@ -98,11 +98,11 @@ impl Worker for Gone {
         Ok(())
     }
 
-    fn call(&mut self) -> Result<Message> {
-        self.check_alive().map(|()| Message::empty())
+    fn call(&mut self) -> Result<CallMessage> {
+        self.check_alive().map(|()| CallMessage::empty())
     }
 
-    fn answer(&mut self, _: &Message) -> Result<()> {
+    fn answer(&mut self, _: &CallMessage) -> Result<()> {
         self.check_alive()
     }
 
@@ -121,7 +121,7 @@ fn a_session_whose_worker_is_gone_stages_nothing() {
     spark.begin(0);
     let host = Arc::new(holdfast_host::host::Host::new(None, None));
     let request = Database::new(&spark, "a", 0).request.to_string();
-    let Opening::Here(mut session, _) = Session::open(&host, request.as_bytes()).unwrap() else {
+    let Routed::Local(mut session, _) = Session::open(&host, request.as_bytes()).unwrap() else {
         panic!("no other host")
     };
     session.push(batch(0, &[right("EUR", 10, 100)])).unwrap();

@@ -10,9 +10,9 @@ use arrow_schema::{DataType, Field};
 use holdfast_core::serde::Serde;
 use holdfast_core::{ErrorKind, Result};
 use holdfast_host::client::Client;
-use holdfast_host::net::call::Message;
+use holdfast_host::host::request::StageReport;
+use holdfast_host::net::call::CallMessage;
 use holdfast_host::operator::process::OutputDigest;
-use holdfast_host::session::request::Staged;
 use serde_json::{Value, json};
 
 use crate::support::{Database, Host, Row, Spark, left, refused};
@@ -49,13 +49,13 @@ fn ask(
     store: &str,
     method: &str,
     columns: &[(&str, ArrayRef)],
-) -> Result<Message> {
+) -> Result<CallMessage> {
     let batch = match columns {
-        [] => Message::empty().batch,
+        [] => CallMessage::empty().batch,
         columns => RecordBatch::try_from_iter(columns.iter().cloned()).unwrap(),
     };
     client.call(
-        &Message::of(batch)
+        &CallMessage::of(batch)
             .with("store", store)
             .with("method", method)
             .with("rows", 2),
@@ -86,7 +86,7 @@ fn get(client: &mut Client, keys: &[&str]) -> Vec<Option<String>> {
     words(&answer, "value")
 }
 
-fn words(message: &Message, column: &str) -> Vec<Option<String>> {
+fn words(message: &CallMessage, column: &str) -> Vec<Option<String>> {
     let found = message.batch[column].as_binary::<i32>();
     found
         .iter()
@@ -96,19 +96,25 @@ fn words(message: &Message, column: &str) -> Vec<Option<String>> {
 
 fn ids(client: &mut Client) -> (Vec<i64>, Option<i64>) {
     let rows = client
-        .call(&Message::empty().with("method", "rows"))
+        .call(&CallMessage::empty().with("method", "rows"))
         .unwrap();
     (
         rows.batch["id"]
             .as_primitive::<Int64Type>()
             .values()
             .to_vec(),
-        rows.word("time").map(|time| time.parse().unwrap()),
+        rows.attribute("time").map(|time| time.parse().unwrap()),
     )
 }
 
-fn done(client: Client) -> Staged {
-    serde_json::from_str(&client.done(&OutputDigest::default()).unwrap()).unwrap()
+/// Ends the session of a processor without output.
+fn done_empty(client: Client) -> Result<String> {
+    let output = OutputDigest::default();
+    client.done(output.rows(), &output.digest())
+}
+
+fn done(client: Client) -> StageReport {
+    serde_json::from_str(&done_empty(client).unwrap()).unwrap()
 }
 
 #[test]
@@ -258,7 +264,7 @@ fn what_has_ended_a_session_is_said_again() {
             (first.kind(), first.to_string())
         );
     }
-    let again = refused(client.done(&OutputDigest::default()));
+    let again = refused(done_empty(client));
     assert_eq!(again.to_string(), first.to_string());
     assert!(spark.objects(0).is_empty());
 }
@@ -279,10 +285,7 @@ fn a_call_that_no_frame_takes_says_so_and_ends_the_session() {
     assert_eq!(first.kind(), ErrorKind::Serialization, "{first}");
     assert!(first.to_string().contains("fewer rows at once"), "{first}");
     // Writes that have waited are gone with it: nothing may be staged without them.
-    assert_eq!(
-        refused(client.done(&OutputDigest::default())).to_string(),
-        first.to_string()
-    );
+    assert_eq!(refused(done_empty(client)).to_string(), first.to_string());
     assert!(spark.objects(0).is_empty());
 }
 
@@ -305,21 +308,21 @@ fn a_scan_comes_in_pages_and_does_not_see_later_writes() {
     assert_eq!(words(&first, "key"), [Some("a".into()), Some("b".into())]);
     put(&mut client, &["c", "d"], &["9", "9"]);
     let next = |cursor: &str| {
-        Message::empty()
+        CallMessage::empty()
             .with("method", "next")
             .with("cursor", cursor)
             .with("rows", 2)
     };
-    let cursor = first.word("cursor").expect("there is more").to_owned();
+    let cursor = first.attribute("cursor").expect("there is more").to_owned();
     let second = client.call(&next(&cursor)).unwrap();
     assert_eq!(words(&second, "value"), [Some("3".into())]);
     let last = client
-        .call(&next(second.word("cursor").expect("not the end yet")))
+        .call(&next(second.attribute("cursor").expect("not the end yet")))
         .unwrap();
-    assert_eq!((last.batch.num_rows(), last.word("cursor")), (0, None));
+    assert_eq!((last.batch.num_rows(), last.attribute("cursor")), (0, None));
     // One that is closed has nothing more.
     let other = ask(&mut client, "hits", "range", &range).unwrap();
-    let cursor = other.word("cursor").expect("there is more");
+    let cursor = other.attribute("cursor").expect("there is more");
     let error = refused(client.call(&next(cursor).with("close", cursor)));
     assert!(error.to_string().contains("this scan is closed"), "{error}");
 }
@@ -354,10 +357,10 @@ fn attempts_that_do_the_same_adopt_and_others_are_refused() {
             &[left("EUR", 10, 1)],
         );
         put(&mut client, &["EUR"], &[value]);
-        client.done(&OutputDigest::default())
+        done_empty(client)
     };
     attempt(1, "1").unwrap();
-    let second: Staged = serde_json::from_str(&attempt(2, "1").unwrap()).unwrap();
+    let second: StageReport = serde_json::from_str(&attempt(2, "1").unwrap()).unwrap();
     assert!(second.adopted);
     let error = refused(attempt(3, "other"));
     assert!(error.to_string().contains("not repeatable"), "{error}");
@@ -382,17 +385,13 @@ fn what_is_not_repeatable_is_given_again_for_the_same_input() {
             rows,
         );
         let answer = client
-            .call(&Message::empty().with("method", "repeated"))
+            .call(&CallMessage::empty().with("method", "repeated"))
             .unwrap();
         let repeated: bool = answer.parsed("repeated").unwrap();
         if !repeated {
             put(&mut client, &["EUR"], &[value]);
         }
-        (
-            repeated,
-            get(&mut client, &["EUR"]),
-            client.done(&OutputDigest::default()),
-        )
+        (repeated, get(&mut client, &["EUR"]), done_empty(client))
     };
     let (rows, others) = ([left("EUR", 10, 1)], [left("EUR", 10, 2)]);
     let (repeated, _, staged) = attempt("a", 1, &rows, "1");
@@ -469,7 +468,7 @@ fn another_set_of_stores_is_refused_under_the_same_name() {
     );
     let error = refused(other.pushed(host.connect(), &[]).and_then(|mut client| {
         client.end_input()?;
-        client.call(&Message::empty().with("method", "rows"))
+        client.call(&CallMessage::empty().with("method", "rows"))
     }));
     assert!(error.to_string().contains("store hits"), "{error}");
 }
@@ -515,7 +514,7 @@ fn another_serde_of_a_store_is_refused_under_the_same_name() {
         spark.begin(epoch);
         let mut client = db.pushed(host.connect(), &[])?;
         client.end_input()?;
-        client.done(&OutputDigest::default())?;
+        done_empty(client)?;
         spark.commit(epoch);
         epoch += 1;
         Ok(())

@@ -16,8 +16,8 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use holdfast_core::{Error, Result};
 use holdfast_host::client::Client;
 use holdfast_host::executor::Executor;
+use holdfast_host::host::request::StageReport;
 use holdfast_host::server::{ServerOptions, TcpPlace, serve};
-use holdfast_host::session::request::Staged;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -624,7 +624,7 @@ impl Database {
 pub struct Done {
     pub rows: Vec<Joined>,
     pub batches: Vec<RecordBatch>,
-    pub staged: Staged,
+    pub staged: StageReport,
 }
 
 pub fn operator(how: &str, retention: i64) -> Value {

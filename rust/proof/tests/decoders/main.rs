@@ -23,11 +23,11 @@ use holdfast_core::{
     Database, DatabaseOptions, Durability, SessionQuery, Step, StoreKind, StoreSpec, Timestamp,
     read_offsets,
 };
+use holdfast_host::host::request::Request;
 use holdfast_host::log;
 use holdfast_host::log::{HeadHeader, Record, RecordsWriter};
 use holdfast_host::net::{frame, message};
 use holdfast_host::protocol::{Attempt, Digest, Epoch, OperatorName, PartitionId, RunNumber};
-use holdfast_host::session::request::Request;
 use holdfast_proof::{directory, generator, rounds, subject};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -188,7 +188,7 @@ fn requests_and_errors() {
     Request::parse(&example).expect("what is mutated is a request");
     feed("request", times(5_000), |bytes| {
         if let Ok(request) = Request::parse(bytes) {
-            let _ = (request.settings.database_options(), request.place());
+            let _ = (request.settings.database_options(), request.query_epoch());
         }
     });
     feed("error", times(5_000), |bytes| {

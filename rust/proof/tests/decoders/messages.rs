@@ -6,9 +6,10 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BinaryArray, BooleanArray, Int64Array, RecordBatch};
 use fastrand::Rng;
 use holdfast_core::{Database, DatabaseOptions, Error, ErrorKind, Result};
-use holdfast_host::net::call::Message;
+use holdfast_host::net::batch_stream::{self, BatchReceiver, BatchSender};
+use holdfast_host::net::call::CallMessage;
 use holdfast_host::net::frame;
-use holdfast_host::net::message::{self, BatchReceiver, BatchSender, Kind};
+use holdfast_host::net::message::{self, MessageKind};
 use holdfast_host::operator::{OperatorKind, Worker};
 
 use crate::{bytes, columns, feed_made, rng, state, times};
@@ -30,9 +31,11 @@ fn batches() {
     let (mut frames, mut sender) = (Vec::new(), BatchSender::default());
     let sent = [batch.clone(), batch.slice(3, 5)];
     for batch in &sent {
-        sender.send(&mut frames, Kind::Batch, batch).expect("sent");
+        sender
+            .send(&mut frames, MessageKind::Batch, batch)
+            .expect("sent");
     }
-    sender.finish(&mut frames, Kind::End).expect("sent");
+    sender.finish(&mut frames, MessageKind::End).expect("sent");
     let made = carried(&frames);
     assert_eq!(
         BatchReceiver::default()
@@ -48,20 +51,20 @@ fn batches() {
 #[test]
 fn columns_of_an_input() {
     let (batch, mut frames) = (columns::batch(&mut rng(5)), Vec::new());
-    message::send_columns(&mut frames, batch.schema_ref()).expect("sent");
+    batch_stream::send_columns(&mut frames, batch.schema_ref()).expect("sent");
     let made = carried(&frames);
     assert_eq!(
-        message::decode_columns(made.clone()).expect("readable"),
+        batch_stream::decode_columns(made.clone()).expect("readable"),
         batch.schema()
     );
     feed_made("columns", vec![made], times(5_000), |bytes| {
-        let Ok(schema) = message::decode_columns(bytes.to_vec()) else {
+        let Ok(schema) = batch_stream::decode_columns(bytes.to_vec()) else {
             return;
         };
         let again = |schema| {
             let mut frames = Vec::new();
-            message::send_columns(&mut frames, schema).expect("sent again");
-            message::decode_columns(carried(&frames)).expect("readable again")
+            batch_stream::send_columns(&mut frames, schema).expect("sent again");
+            batch_stream::decode_columns(carried(&frames)).expect("readable again")
         };
         // Not the first one: Arrow reads a zone of no letters as one, and writes none.
         let sent = again(&schema);
@@ -148,38 +151,40 @@ fn argument(name: &str, rng: &mut Rng, rows: usize) -> ArrayRef {
     }
 }
 
-fn call(rng: &mut Rng, store: &str) -> Message {
+fn call(rng: &mut Rng, store: &str) -> CallMessage {
     let rows = rng.usize(..4);
     let arguments = ARGUMENTS.map(|name| (name, argument(name, rng, rows), true));
-    Message::of(RecordBatch::try_from_iter_with_nullable(arguments).expect("columns of one length"))
-        .with("method", METHODS[rng.usize(..METHODS.len())])
-        .with("store", store)
-        .with("rows", rng.usize(..5))
-        .with("cursor", rng.usize(..3))
-        .with("close", "7,x")
+    CallMessage::of(
+        RecordBatch::try_from_iter_with_nullable(arguments).expect("columns of one length"),
+    )
+    .with("method", METHODS[rng.usize(..METHODS.len())])
+    .with("store", store)
+    .with("rows", rng.usize(..5))
+    .with("cursor", rng.usize(..3))
+    .with("close", "7,x")
 }
 
-fn sent(message: &Message) -> Vec<u8> {
+fn sent(message: &CallMessage) -> Vec<u8> {
     let mut frames = Vec::new();
-    message.send(&mut frames, Kind::Call).expect("sent");
+    message.send(&mut frames, MessageKind::Call).expect("sent");
     carried(&frames)
 }
 
 /// A worker that makes one call.
-struct Calls(Option<Message>);
+struct Calls(Option<CallMessage>);
 
 impl Worker for Calls {
     fn emit(&mut self, _: RecordBatch) -> Result<()> {
         Ok(())
     }
 
-    fn call(&mut self) -> Result<Message> {
+    fn call(&mut self) -> Result<CallMessage> {
         self.0
             .take()
             .ok_or_else(|| Error::new(ErrorKind::InvalidState, "it has nothing more to say"))
     }
 
-    fn answer(&mut self, _: &Message) -> Result<()> {
+    fn answer(&mut self, _: &CallMessage) -> Result<()> {
         Ok(())
     }
 
@@ -201,22 +206,22 @@ fn calls() {
     let made = (0..200).map(|n| {
         let message = call(&mut rng, &stores[n % stores.len()].name);
         let bytes = sent(&message);
-        let read = Message::decode(bytes.clone()).expect("readable");
+        let read = CallMessage::decode(bytes.clone()).expect("readable");
         assert_eq!(
-            (&read.words, read.batch.columns()),
-            (&message.words, message.batch.columns())
+            (&read.attributes, read.batch.columns()),
+            (&message.attributes, message.batch.columns())
         );
         bytes
     });
     feed_made("message", made.collect(), times(3_000), |bytes| {
-        let Ok(message) = Message::decode(bytes.to_vec()) else {
+        let Ok(message) = CallMessage::decode(bytes.to_vec()) else {
             return;
         };
         // Columns without bytes may claim any number of rows, which nobody believes; to be sent
         // again, they would need some.
         if message.batch.num_rows() <= 8 * bytes.len() {
             assert_eq!(
-                Message::decode(sent(&message)).expect("readable again"),
+                CallMessage::decode(sent(&message)).expect("readable again"),
                 message
             );
         }

@@ -181,9 +181,9 @@ impl Items {
     /// The values as they are told apart, or (of a list) put in order.
     fn values(&self, values: &ArrayRef) -> ArrayRef {
         if self.kind == Kind::List {
-            float::in_order(values)
+            float::for_ordering(values)
         } else {
-            float::told_apart(values)
+            float::for_equality(values)
         }
     }
 }

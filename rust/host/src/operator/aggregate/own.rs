@@ -24,7 +24,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::accumulator::{Access, Accumulator, Assigned, Merge, unreadable};
-use crate::net::call::Message;
+use crate::net::call::CallMessage;
 use crate::operator::batch::{Filling, ranges};
 use crate::operator::output::{Output, Right};
 use crate::operator::rows::{Layout, Place, Rows};
@@ -52,7 +52,7 @@ pub fn emit(worker: &mut dyn Worker, batch: RecordBatch) -> Result<()> {
 /// # Errors
 /// The worker's; `InvalidState` for one that says something else.
 pub fn end(worker: &mut dyn Worker) -> Result<Digest> {
-    worker.answer(&Message::empty().with("task", "end"))?;
+    worker.answer(&CallMessage::empty().with("task", "end"))?;
     let digest: String = worker.call()?.parsed("digest")?;
     Digest::try_from(digest)
         .map_err(|error| Error::new(ErrorKind::InvalidState, format!("the last call: {error}")))
@@ -81,7 +81,7 @@ fn ask(
     aggregate: Option<usize>,
     batch: RecordBatch,
 ) -> Result<RecordBatch> {
-    let message = Message::of(batch).with("task", task);
+    let message = CallMessage::of(batch).with("task", task);
     worker.answer(&match aggregate {
         Some(number) => message.with("aggregate", number),
         None => message,

@@ -110,7 +110,7 @@ impl Accumulator for Pick {
         let inputs = &input.inputs;
         let values = || column(input, self.column);
         let encoded = values()
-            .map(|values| self.codec.encode(&[float::in_order(values)]))
+            .map(|values| self.codec.encode(&[float::for_ordering(values)]))
             .collect::<Result<Vec<_>>>()?;
         let nulls: Vec<_> = values().map(|values| values.logical_nulls()).collect();
         let by_time = self.is_by_time();

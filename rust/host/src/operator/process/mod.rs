@@ -20,7 +20,7 @@ use super::batch::Filling;
 use super::output::Right;
 use super::rows::{self, Order, Place, Rows, Sides};
 use super::{Counts, Operator, Outcome, Output, Worker};
-use crate::net::call::Message;
+use crate::net::call::CallMessage;
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;
 use calls::Stores;
@@ -55,10 +55,10 @@ impl Process {
 
     /// The next rows in order, and the greatest time of all rows so far; no rows at the end, and
     /// the heartbeat's time. `part`: places of the current part that are still to come, last first.
-    fn next_rows(&mut self, part: &mut Vec<Place>) -> Result<Message> {
+    fn next_rows(&mut self, part: &mut Vec<Place>) -> Result<CallMessage> {
         while part.is_empty() {
             let Some(mut next) = self.rows.next_part(Order::Matchable, &mut self.counts)? else {
-                let end = Message::of(RecordBatch::new_empty(self.columns.schema()));
+                let end = CallMessage::of(RecordBatch::new_empty(self.columns.schema()));
                 return Ok(match self.rows.heartbeat {
                     Some(time) => end.with("time", time),
                     None => end,
@@ -75,10 +75,11 @@ impl Process {
             .count();
         let mut places = part.split_off(part.len() - count);
         places.reverse();
-        let message = Message::of(
-            self.columns
-                .of_places(&self.rows, &places, &Right::none())?,
-        );
+        let message = CallMessage::of(self.columns.of_places(
+            &self.rows,
+            &places,
+            &Right::none(),
+        )?);
         // Rows are in the order of their times: the last one's is the greatest.
         let time = places
             .last()
@@ -124,9 +125,9 @@ impl Operator for Process {
         let mut stores = Stores::new(db);
         loop {
             let call = worker.call()?;
-            let answer = match call.word("method") {
+            let answer = match call.attribute("method") {
                 Some("rows") => self.next_rows(&mut part)?,
-                Some("repeated") => Message::empty().with("repeated", self.is_repeated),
+                Some("repeated") => CallMessage::empty().with("repeated", self.is_repeated),
                 Some("done") => {
                     self.counts.output_rows = call.parsed("rows")?;
                     let output =
@@ -149,7 +150,7 @@ impl Operator for Process {
             };
             worker
                 .answer(&answer)
-                .map_err(|error| match call.word("store") {
+                .map_err(|error| match call.attribute("store") {
                     Some(store) => error.store(store),
                     None => error,
                 })?;
@@ -160,14 +161,14 @@ impl Operator for Process {
 /// Whether an error is of a read's arguments, so that the code may catch it. A write that fails
 /// ends the session: it may be done in part, and one that waited for the end of its batch fails in
 /// another call than its own.
-fn is_refused(call: &Message, error: &Error) -> bool {
+fn is_refused(call: &CallMessage, error: &Error) -> bool {
     let is_argument = matches!(
         error.kind(),
         ErrorKind::InvalidValue | ErrorKind::InvalidType | ErrorKind::UnsupportedOperation
     );
     is_argument
         && !matches!(
-            call.word("method"),
+            call.attribute("method"),
             Some("put" | "delete" | "delete_range" | "apply")
         )
 }

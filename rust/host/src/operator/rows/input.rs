@@ -51,7 +51,7 @@ impl Input {
         let picked = |places: &[usize]| {
             places
                 .iter()
-                .map(|place| float::in_order(&columns[*place]))
+                .map(|place| float::for_ordering(&columns[*place]))
                 .collect::<Vec<_>>()
         };
         let content = layout.content_codec.encode(&columns[SIDE..])?;

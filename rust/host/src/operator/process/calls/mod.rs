@@ -21,7 +21,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use holdfast_core::column::batch;
 use holdfast_core::{Database, Error, ErrorKind, Result, StoreKind, Timestamp, Transaction};
 
-use crate::net::call::Message;
+use crate::net::call::CallMessage;
 use arguments::Arguments;
 
 /// Rows of a scan, page by page.
@@ -94,9 +94,9 @@ impl<'a> Stores<'a> {
     ///
     /// # Errors
     /// `InvalidState` for a call that another version must have made; the store's own.
-    pub fn call(&mut self, tx: &mut Transaction, call: &Message) -> Result<Message> {
+    pub fn call(&mut self, tx: &mut Transaction, call: &CallMessage) -> Result<CallMessage> {
         for cursor in call
-            .word("close")
+            .attribute("close")
             .into_iter()
             .flat_map(|cursors| cursors.split(','))
         {
@@ -114,19 +114,19 @@ impl<'a> Stores<'a> {
         }
         let name: String = call.parsed("store")?;
         match self.reply(tx, &name, &method, &Arguments::new(&call.batch))? {
-            Reply::Batch(batch) => Ok(Message::of(batch)),
+            Reply::Batch(batch) => Ok(CallMessage::of(batch)),
             Reply::Pages(pages) => self.page(pages, call),
         }
     }
 
-    fn page(&mut self, mut pages: Pages, call: &Message) -> Result<Message> {
+    fn page(&mut self, mut pages: Pages, call: &CallMessage) -> Result<CallMessage> {
         let page = (pages.next)(call.parsed("rows")?)?;
         Ok(match page {
-            None => Message::of(RecordBatch::new_empty(pages.schema)),
+            None => CallMessage::of(RecordBatch::new_empty(pages.schema)),
             Some(page) => {
                 self.scans += 1;
                 self.open.insert(self.scans, pages);
-                Message::of(page).with("cursor", self.scans)
+                CallMessage::of(page).with("cursor", self.scans)
             }
         })
     }

@@ -1,34 +1,29 @@
-//! What a worker asks of a session and hears back, as JSON.
+//! The request that opens a session, and the answers, as JSON.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use holdfast_core::rocks::{SharedMemory, configure_shared_memory, shared_memory};
 use holdfast_core::{DatabaseOptions, Durability, Error, ErrorKind, ProcessingGuarantee, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::host::Host;
 use crate::operator::{Counts, OperatorSpec};
 use crate::partition::SnapshotPolicy;
 use crate::protocol::{Attempt, Digest, Epoch, HostId, PartitionId, RunNumber};
 use crate::root::StorageOptions;
 
-/// A cache below this helps nobody.
-const MIN_CACHE: usize = 8 << 20;
-
-/// A session's request.
+/// The request of a session.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Request {
-    /// The state's root; none for a scratch session.
+    /// The state's root; `None` for a scratch session.
     pub root: Option<String>,
-    /// How the root's object store is reached. Not in files: it may hold secrets.
+    /// How to connect to the root's object store. Never written to files: it may hold secrets.
     #[serde(default)]
     pub storage_options: StorageOptions,
-    /// Where local databases lie, in a folder for each query; [`crate::root::Root::local_dir`] if
-    /// not given.
+    /// Where local databases are, in a folder for each query; by default
+    /// [`crate::root::Root::local_dir`].
     pub local_dir: Option<PathBuf>,
-    /// Nothing is kept: the session begins with empty state and stages nothing.
+    /// The session begins with empty state and stages nothing.
     #[serde(default)]
     pub scratch: bool,
     /// Spark's query id.
@@ -37,24 +32,24 @@ pub struct Request {
     pub run_id: Option<String>,
     /// The epoch.
     pub epoch: Option<Epoch>,
-    /// Of which partition.
+    /// The partition of the session.
     pub partition: PartitionId,
     /// How many partitions the state has.
     pub partitions: u32,
-    /// Which attempt at the task.
+    /// The attempt at the Spark task.
     pub attempt: Attempt,
-    /// The Spark application; none where there is only one executor.
+    /// The Spark application; `None` if there is only one executor.
     #[serde(default)]
     pub application: Option<String>,
-    /// Hosts that did not answer when the session was sent there, and how that was seen.
-    #[serde(default)]
-    pub gone: HashMap<HostId, String>,
-    /// Which call of the operator: two calls of one name would mix their state.
+    /// Hosts that did not answer when the session was sent there, with the reason.
+    #[serde(default, rename = "gone")]
+    pub unreachable: HashMap<HostId, String>,
+    /// The call of the operator: two calls of one name would mix their state.
     pub instance: String,
     /// Settings of the state.
     #[serde(default)]
     pub settings: Settings,
-    /// What is to be done.
+    /// The operator to run.
     pub operator: OperatorSpec,
 }
 
@@ -62,16 +57,16 @@ pub struct Request {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Memory of a host for what is staged and not committed, in bytes; what is above it goes to
-    /// disk. -1: without a limit.
+    /// Memory of a host for changes that are staged and not committed, in bytes. Larger changes
+    /// spill to disk. -1: no limit.
     pub uncommitted_max_bytes: i64,
     /// Memory of a host, in bytes.
     pub memory: i64,
-    /// The least time between two snapshots of a partition: microseconds.
+    /// The minimum time between two snapshots of a partition, in microseconds.
     pub snapshot_interval: u64,
-    /// Epochs of the log that stay, whatever snapshots there are.
+    /// The number of newest epochs whose log is retained despite snapshots.
     pub retain_epochs: i64,
-    /// Whether an epoch that is computed again must come to the same.
+    /// Whether a recomputed epoch must have the same results.
     pub processing_guarantee: ProcessingGuarantee,
 }
 
@@ -88,24 +83,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Divides the host's memory: a quarter each for blocks of files, for rows that are not in
-    /// files yet, and for rows that are being put in order; what is left, for what is staged and
-    /// what a session works with. The last request wins; queries of one executor share one host.
-    pub(crate) fn apply_memory(&self, host: &Host) {
-        let quarter = usize::try_from(self.memory / 4).unwrap_or(0);
-        let wanted = SharedMemory {
-            block_cache: quarter.max(MIN_CACHE),
-            write_buffers: quarter.max(MIN_CACHE),
-        };
-        if shared_memory() != wanted {
-            configure_shared_memory(wanted);
-        }
-        host.sorting.set_limit(quarter);
-        host.uncommitted
-            .set_limit(usize::try_from(self.uncommitted_max_bytes).unwrap_or(usize::MAX));
-    }
-
-    /// When snapshots are taken, and how much log is kept.
+    /// When snapshots are taken, and how much log is retained.
     pub fn snapshots(&self) -> SnapshotPolicy {
         SnapshotPolicy {
             interval: Duration::from_micros(self.snapshot_interval),
@@ -113,8 +91,8 @@ impl Settings {
         }
     }
 
-    /// How the databases are opened: without a log of their own, since the state's log brings back
-    /// what a crash loses.
+    /// How databases are opened: without a write-ahead log, because the state's log restores what a
+    /// crash loses.
     pub fn database_options(&self) -> DatabaseOptions {
         DatabaseOptions {
             durability: Durability::Changelog,
@@ -124,9 +102,9 @@ impl Settings {
     }
 }
 
-/// Which epoch of which query a persistent session belongs to.
+/// The epoch of a query that a persistent session belongs to.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct QueryEpoch {
     /// The state's root.
     pub root: String,
     /// Spark's query id.
@@ -138,18 +116,18 @@ pub struct Place {
 }
 
 impl Request {
-    /// Reads a request.
+    /// Parses a request.
     ///
     /// # Errors
-    /// `InvalidValue` says what is missing or wrong.
+    /// `InvalidValue` names the field that is missing or wrong.
     pub fn parse(json: &[u8]) -> Result<Self> {
-        let wrong =
+        let invalid =
             |what: String| Error::new(ErrorKind::InvalidValue, format!("session request: {what}"));
         let request: Self =
-            serde_json::from_slice(json).map_err(|error| wrong(error.to_string()))?;
+            serde_json::from_slice(json).map_err(|error| invalid(error.to_string()))?;
         let partition = u32::try_from(request.partition.0).ok();
         if partition.is_none_or(|partition| partition >= request.partitions) {
-            return Err(wrong(format!(
+            return Err(invalid(format!(
                 "partition {} of {} partitions",
                 request.partition, request.partitions
             )));
@@ -157,12 +135,12 @@ impl Request {
         Ok(request)
     }
 
-    /// Where the session's state belongs; none for a scratch session.
+    /// The epoch of the session; `None` for a scratch session.
     ///
     /// # Errors
-    /// `InvalidValue` names what is missing: a persistent state without an epoch is never silently
-    /// an empty one.
-    pub fn place(&self) -> Result<Option<Place>> {
+    /// `InvalidValue` names a missing field: a persistent session without an epoch never runs on
+    /// empty state instead.
+    pub fn query_epoch(&self) -> Result<Option<QueryEpoch>> {
         if self.scratch {
             return Ok(None);
         }
@@ -172,7 +150,7 @@ impl Request {
                 format!("session request: a persistent state needs {what}"),
             )
         };
-        Ok(Some(Place {
+        Ok(Some(QueryEpoch {
             root: self.root.clone().ok_or_else(|| missing("a root"))?,
             query_id: self.query_id.clone().ok_or_else(|| missing("a query_id"))?,
             run_id: self.run_id.clone().ok_or_else(|| missing("a run_id"))?,
@@ -187,30 +165,30 @@ impl Request {
 /// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {
-    /// The epoch; none in a scratch session.
+    /// The epoch; `None` in a scratch session.
     pub epoch: Option<Epoch>,
-    /// The epoch that the session stands on; none before the first one. It is made final by the
-    /// time the input has ended.
+    /// The epoch before, whose state the session reads; `None` before the first one. It is final
+    /// once the input has ended.
     pub state_epoch: Option<Epoch>,
-    /// The run's number; none in a scratch session.
+    /// The run's number; `None` in a scratch session.
     pub run: Option<RunNumber>,
     /// The partition.
     pub partition: PartitionId,
 }
 
-/// What became of a session.
+/// The result of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Staged {
-    /// The epoch; none in a scratch session.
+pub struct StageReport {
+    /// The epoch; `None` in a scratch session.
     pub epoch: Option<Epoch>,
-    /// The digest of the changes and output that are staged; none in a scratch session.
+    /// The digest of the staged changes and output; `None` in a scratch session.
     pub digest: Option<Digest>,
-    /// An earlier session had staged before; under at-least-once it may have come to other results,
-    /// which then count.
+    /// An earlier session had already staged. Under at-least-once its results may differ, and they
+    /// are the ones that count.
     pub adopted: bool,
-    /// Records in the log object.
+    /// The number of records in the log object.
     pub records: u64,
-    /// Rows by what became of them.
+    /// Row counts.
     #[serde(flatten)]
     pub counts: Counts,
 }

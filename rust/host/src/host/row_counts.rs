@@ -1,6 +1,7 @@
-//! Rows that came to nothing, summed up for the host's log: a line an operator at most once a
-//! minute, however many partitions and epochs have some, since nobody rotates the log of a host
-//! that lives for months.
+//! Counts of rows without a result, for the host's log.
+//!
+//! An operator has at most one line per minute, however many partitions and epochs have such rows:
+//! the log of a host that runs for months is not rotated.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,28 +12,28 @@ use parking_lot::Mutex;
 use crate::operator::Counts;
 use crate::protocol::{Epoch, OperatorName};
 
-/// From one line of an operator to its next one.
+/// The minimum time between two lines of an operator.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// The sums of a host.
+/// Row counts of all operators of a host.
 #[derive(Default)]
-pub struct Tally {
-    operators: Mutex<HashMap<(PathBuf, OperatorName), Sums>>,
+pub struct RowCounts {
+    operators: Mutex<HashMap<(PathBuf, OperatorName), PendingCounts>>,
 }
 
-/// What has come together since the operator's last line.
-struct Sums {
+/// Counts since the operator's last line.
+struct PendingCounts {
     first: Epoch,
     last: Epoch,
     late: u64,
     dropped: u64,
     ahead: u64,
-    /// When the last line was.
-    said: Option<Instant>,
+    /// When the last line was logged.
+    logged: Option<Instant>,
 }
 
-impl Sums {
-    fn line(&mut self, operator: &OperatorName, now: Instant) -> String {
+impl PendingCounts {
+    fn take_line(&mut self, operator: &OperatorName, now: Instant) -> String {
         let Self {
             first,
             last,
@@ -50,7 +51,7 @@ impl Sums {
             late: 0,
             dropped: 0,
             ahead: 0,
-            said: Some(now),
+            logged: Some(now),
             ..*self
         };
         format!(
@@ -64,8 +65,8 @@ impl Sums {
     }
 }
 
-impl Tally {
-    /// Adds what a session has counted.
+impl RowCounts {
+    /// Adds the counts of a session.
     pub fn add(&self, root: &Path, operator: &OperatorName, epoch: Epoch, counts: Counts) {
         let Counts {
             late,
@@ -77,41 +78,42 @@ impl Tally {
             return;
         }
         let mut operators = self.operators.lock();
-        let none = || Sums {
+        let empty = || PendingCounts {
             first: epoch,
             last: epoch,
             late: 0,
             dropped: 0,
             ahead: 0,
-            said: None,
+            logged: None,
         };
-        let sums = operators
+        let pending = operators
             .entry((root.to_owned(), operator.clone()))
-            .or_insert_with(none);
-        if sums.is_empty() {
-            (sums.first, sums.last) = (epoch, epoch);
+            .or_insert_with(empty);
+        if pending.is_empty() {
+            (pending.first, pending.last) = (epoch, epoch);
         }
-        (sums.first, sums.last) = (sums.first.min(epoch), sums.last.max(epoch));
-        sums.late += late;
-        sums.dropped += dropped;
-        sums.ahead += ahead;
+        (pending.first, pending.last) = (pending.first.min(epoch), pending.last.max(epoch));
+        pending.late += late;
+        pending.dropped += dropped;
+        pending.ahead += ahead;
     }
 
-    /// The lines that are due; `all`: those of operators whose last one was just now, too.
+    /// Returns the lines that are due and resets their counts. `all` includes operators whose last
+    /// line was less than a minute ago.
     #[must_use]
-    pub fn lines(&self, now: Instant, all: bool) -> Vec<String> {
+    pub fn take_lines(&self, now: Instant, all: bool) -> Vec<String> {
         let mut operators = self.operators.lock();
-        let due = |sums: &Sums| {
-            !sums.is_empty()
+        let is_due = |pending: &PendingCounts| {
+            !pending.is_empty()
                 && (all
-                    || sums
-                        .said
-                        .is_none_or(|said| now.duration_since(said) >= INTERVAL))
+                    || pending
+                        .logged
+                        .is_none_or(|logged| now.duration_since(logged) >= INTERVAL))
         };
         operators
             .iter_mut()
-            .filter(|(_, sums)| due(sums))
-            .map(|((_, operator), sums)| sums.line(operator, now))
+            .filter(|(_, pending)| is_due(pending))
+            .map(|((_, operator), pending)| pending.take_line(operator, now))
             .collect()
     }
 }
@@ -121,14 +123,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_operator_has_one_line_a_minute_with_the_sums() {
-        let (tally, name) = (Tally::default(), OperatorName::new("join").expect("a name"));
+    fn operator_has_one_line_a_minute_with_the_sums() {
+        let (row_counts, name) = (
+            RowCounts::default(),
+            OperatorName::new("join").expect("a name"),
+        );
         let counts = Counts {
             late: 2,
             dropped: 1,
             ..Counts::default()
         };
-        let add = |epoch| tally.add(Path::new("/r"), &name, Epoch(epoch), counts);
+        let add = |epoch| row_counts.add(Path::new("/r"), &name, Epoch(epoch), counts);
         let start = Instant::now();
         let line = |epochs: &str, late: u64, dropped: u64| {
             vec![format!(
@@ -136,27 +141,34 @@ mod tests {
                  time, 0 were set aside"
             )]
         };
-        tally.add(Path::new("/r"), &name, Epoch(0), Counts::default());
-        assert!(tally.lines(start, true).is_empty(), "nothing to say");
+        row_counts.add(Path::new("/r"), &name, Epoch(0), Counts::default());
+        assert!(
+            row_counts.take_lines(start, true).is_empty(),
+            "nothing to say"
+        );
         add(1);
         assert_eq!(
-            tally.lines(start, false),
+            row_counts.take_lines(start, false),
             line("epoch 1", 2, 1),
             "the first at once"
         );
         // Four partitions of a hundred epochs.
         for epoch in 2..102 {
             (0..4).for_each(|_| add(epoch));
-            assert!(tally.lines(start + INTERVAL / 2, false).is_empty());
+            assert!(
+                row_counts
+                    .take_lines(start + INTERVAL / 2, false)
+                    .is_empty()
+            );
         }
         assert_eq!(
-            tally.lines(start + INTERVAL, false),
+            row_counts.take_lines(start + INTERVAL, false),
             line("epochs 2 to 101", 800, 400)
         );
         add(102);
-        assert!(tally.lines(start + INTERVAL, false).is_empty());
+        assert!(row_counts.take_lines(start + INTERVAL, false).is_empty());
         assert_eq!(
-            tally.lines(start + INTERVAL, true),
+            row_counts.take_lines(start + INTERVAL, true),
             line("epoch 102", 2, 1),
             "the last ones at the end"
         );

@@ -1,0 +1,117 @@
+//! The partitions that a host has open, and when each was last used.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::host::request::Request;
+use crate::partition::PartitionState;
+use crate::protocol::{OperatorName, PartitionId};
+use crate::root::Root;
+
+/// The partitions of a host whose databases are open, or open with their next view.
+#[derive(Default)]
+pub struct OpenPartitions {
+    partitions: Mutex<HashMap<PartitionKey, OpenPartition>>,
+}
+
+/// A partition of an operator of a query, below one local folder.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PartitionKey {
+    root: PathBuf,
+    local_dir: PathBuf,
+    query_id: String,
+    operator: OperatorName,
+    partition: PartitionId,
+}
+
+impl PartitionKey {
+    /// The key of the partition that a request names.
+    pub fn of(request: &Request, root: &Root, query_id: &str) -> Self {
+        Self {
+            root: root.path().to_owned(),
+            local_dir: request.local_dir.as_ref().map_or_else(
+                || root.local_dir(),
+                |shared| shared.join(query_folder(query_id)),
+            ),
+            query_id: query_id.to_owned(),
+            operator: request.operator.name.clone(),
+            partition: request.partition,
+        }
+    }
+}
+
+/// The folder of a query's databases below a `local_dir`, which queries may share. Spark's query
+/// ids need no replacement.
+fn query_folder(query_id: &str) -> String {
+    query_id
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '-' {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect()
+}
+
+struct OpenPartition {
+    state: Arc<PartitionState>,
+    last_used: Instant,
+}
+
+impl OpenPartitions {
+    /// Returns the partition, and creates it if it is not open.
+    pub fn get_or_create(&self, key: PartitionKey, root: &Arc<Root>) -> Arc<PartitionState> {
+        let mut partitions = self.partitions.lock();
+        let open = partitions.entry(key).or_insert_with_key(|key| {
+            let state = PartitionState::new(
+                Arc::clone(root),
+                &key.query_id,
+                key.operator.clone(),
+                key.partition,
+                &key.local_dir,
+            );
+            OpenPartition {
+                state: Arc::new(state),
+                last_used: Instant::now(),
+            }
+        });
+        open.last_used = Instant::now();
+        Arc::clone(&open.state)
+    }
+
+    /// Removes the partition, if it is open.
+    pub fn remove(&self, key: &PartitionKey) -> Option<Arc<PartitionState>> {
+        let removed = self.partitions.lock().remove(key);
+        removed.map(|open| open.state)
+    }
+
+    /// Removes the partitions that no session has used for longer than `idle`.
+    pub fn remove_unused(&self, idle: Duration) -> Vec<Arc<PartitionState>> {
+        let mut partitions = self.partitions.lock();
+        let unused = partitions.extract_if(|_, open| {
+            open.last_used.elapsed() > idle && Arc::strong_count(&open.state) == 1
+        });
+        unused.map(|(_, open)| open.state).collect()
+    }
+
+    /// Removes all partitions.
+    pub fn remove_all(&self) -> Vec<Arc<PartitionState>> {
+        let mut partitions = self.partitions.lock();
+        partitions.drain().map(|(_, open)| open.state).collect()
+    }
+
+    /// Returns all partitions.
+    pub fn all(&self) -> Vec<Arc<PartitionState>> {
+        let partitions = self.partitions.lock();
+        partitions
+            .values()
+            .map(|open| Arc::clone(&open.state))
+            .collect()
+    }
+}

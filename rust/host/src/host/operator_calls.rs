@@ -1,0 +1,89 @@
+//! Which call of an operator serves an epoch, and which task attempts have opened a session.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use holdfast_core::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+
+use crate::host::request::Request;
+use crate::protocol::{Attempt, Epoch, OperatorName, PartitionId, RunNumber};
+
+/// The newest call of each operator of each root.
+#[derive(Default)]
+pub struct OperatorCalls {
+    newest: Mutex<HashMap<(PathBuf, OperatorName), OperatorCall>>,
+}
+
+/// A call of an operator in one epoch, and the attempts that have opened a session of it.
+struct OperatorCall {
+    run: RunNumber,
+    epoch: Epoch,
+    id: String,
+    attempts: HashSet<(PartitionId, Attempt)>,
+}
+
+impl OperatorCall {
+    fn new(request: &Request, run: RunNumber, epoch: Epoch) -> Self {
+        Self {
+            run,
+            epoch,
+            id: request.instance.clone(),
+            attempts: HashSet::new(),
+        }
+    }
+}
+
+impl OperatorCalls {
+    /// Checks that only one call of an operator serves an epoch, and that each task attempt opens
+    /// at most one session per partition.
+    ///
+    /// Two calls of one name would overwrite each other's objects. A task that opens two sessions
+    /// also computes another task's partition, and would take its own object for that task's.
+    ///
+    /// # Errors
+    /// `InvalidState` names the operator and the remedy.
+    pub fn register(
+        &self,
+        root: &Path,
+        request: &Request,
+        run: RunNumber,
+        epoch: Epoch,
+    ) -> Result<()> {
+        let mut calls = self.newest.lock();
+        let (operator, partition, attempt) =
+            (&request.operator.name, request.partition, request.attempt);
+        let newest = calls
+            .entry((root.to_owned(), operator.clone()))
+            .or_insert_with(|| OperatorCall::new(request, run, epoch));
+        if (newest.run, newest.epoch) > (run, epoch) {
+            // A stale task of an older epoch must not replace the newest epoch's call.
+            return Ok(());
+        }
+        if (newest.run, newest.epoch) < (run, epoch) {
+            *newest = OperatorCall::new(request, run, epoch);
+        }
+        if newest.id != request.instance {
+            return Err(Error::new(
+                ErrorKind::InvalidState,
+                format!(
+                    "two operators of this query are named {operator}, so epoch {epoch} would mix \
+                     their state: give each its own name=..., and call an operator once in an \
+                     epoch (keep its DataFrame to use it twice)"
+                ),
+            ));
+        }
+        if !newest.attempts.insert((partition, attempt)) {
+            return Err(Error::new(
+                ErrorKind::InvalidState,
+                format!(
+                    "operator {operator}, epoch {epoch}: one task (attempt {attempt}) computes \
+                     partition {partition} twice, so another partition is not computed: a \
+                     coalesce above the operator runs several of its tasks in one. Use \
+                     repartition() instead, or put one between them"
+                ),
+            ));
+        }
+        Ok(())
+    }
+}

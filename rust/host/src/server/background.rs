@@ -1,0 +1,65 @@
+//! Maintenance in a thread beside the accepting of connections.
+
+use std::thread::{self, JoinHandle};
+
+/// Runs at most one task at a time in a thread.
+///
+/// A host that does not accept connections for long counts as unreachable, so slow work does not
+/// run in the accepting thread. Dropping this waits for the running task.
+#[derive(Default)]
+pub struct BackgroundTask(Option<JoinHandle<()>>);
+
+impl BackgroundTask {
+    /// Starts the task, unless the previous one still runs.
+    pub fn start(&mut self, work: impl FnOnce() + Send + 'static) {
+        if self
+            .0
+            .as_ref()
+            .is_some_and(|running| !running.is_finished())
+        {
+            return;
+        }
+        match thread::Builder::new()
+            .name("maintenance".to_owned())
+            .spawn(work)
+        {
+            Ok(running) => self.0 = Some(running),
+            Err(error) => log::warn!("unused partitions stay open for now: {error}"),
+        }
+    }
+}
+
+impl Drop for BackgroundTask {
+    fn drop(&mut self) {
+        if self.0.take().is_some_and(|running| running.join().is_err()) {
+            log::warn!("closing unused partitions panicked");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn task_runs_in_the_background_and_one_at_a_time() {
+        let mut background = BackgroundTask::default();
+        let ((go, waits), (report, reports)) = (channel(), channel());
+        let first = report.clone();
+        background.start(move || {
+            // The sender drops or sends only after the task has started.
+            let released =
+                waits.recv_timeout(Duration::from_secs(20)) != Err(RecvTimeoutError::Timeout);
+            first.send(released).expect("the test receives");
+        });
+        let second = report.clone();
+        background.start(move || second.send(false).expect("the test receives"));
+        go.send(()).expect("the first task runs");
+        drop(background);
+        drop(report);
+        assert_eq!(reports.iter().collect::<Vec<_>>(), [true]);
+    }
+}

@@ -1,0 +1,95 @@
+//! The sessions that a host serves, each in its own thread.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use holdfast_core::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+
+use crate::host::Host;
+use crate::net::socket::Stream;
+use crate::server::connection;
+
+/// How long the host waits for its sessions when it ends.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// The open sessions, with their streams, which are shut down when the host ends.
+#[derive(Default, Clone)]
+pub struct Sessions {
+    streams: Arc<Mutex<SessionStreams>>,
+}
+
+#[derive(Default)]
+struct SessionStreams {
+    last_number: u64,
+    by_number: HashMap<u64, Stream>,
+}
+
+impl Sessions {
+    /// Serves a connection in a new thread.
+    ///
+    /// # Errors
+    /// `Io` if the thread or a handle of the stream cannot be created.
+    pub fn start(&self, stream: Stream, host: &Arc<Host>, token: &str) -> Result<()> {
+        let failed = |error: &io::Error| {
+            Error::new(
+                ErrorKind::Io,
+                format!("a connection cannot be served: {error}"),
+            )
+        };
+        stream
+            .set_nonblocking(false)
+            .map_err(|error| failed(&error))?;
+        let handle = stream.try_clone().map_err(|error| failed(&error))?;
+        let number = {
+            let mut streams = self.streams.lock();
+            streams.last_number += 1;
+            let number = streams.last_number;
+            streams.by_number.insert(number, handle);
+            number
+        };
+        let (host, token, sessions) = (Arc::clone(host), token.to_owned(), self.clone());
+        let work = move || {
+            connection::serve(stream, &host, &token);
+            // The thread's reference to the host goes before the session is removed: with no
+            // session left, the host can close its databases.
+            drop(host);
+            sessions.streams.lock().by_number.remove(&number);
+        };
+        thread::Builder::new()
+            .name(format!("session-{number}"))
+            .spawn(work)
+            .map(drop)
+            .map_err(|error| {
+                self.streams.lock().by_number.remove(&number);
+                failed(&error)
+            })
+    }
+
+    /// Whether a session is open.
+    pub fn any(&self) -> bool {
+        !self.streams.lock().by_number.is_empty()
+    }
+
+    /// Closes all connections and waits up to [`FAREWELL`] for their threads.
+    pub fn end(&self) {
+        for stream in self.streams.lock().by_number.values() {
+            if let Err(error) = stream.shutdown(Shutdown::Both) {
+                log::debug!("closing the connection of a session: {error}");
+            }
+        }
+        wait_until(|| !self.any());
+    }
+}
+
+/// Polls until the condition holds, up to [`FAREWELL`].
+pub fn wait_until(condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() && started.elapsed() < FAREWELL {
+        thread::sleep(Duration::from_millis(5));
+    }
+}

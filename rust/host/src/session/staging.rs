@@ -1,0 +1,178 @@
+//! What a session does with the log: staging its changes, repeating an earlier session's, and
+//! storing far-future rows.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use holdfast_core::Result;
+
+use crate::host::Host;
+use crate::host::request::{Request, StageReport};
+use crate::log::{HeadHeader, RecordsWriter};
+use crate::operator::Outcome;
+use crate::operator::rows::Aside;
+use crate::partition::{Prepared, View};
+use crate::protocol::{Digest, ObjectId};
+use crate::root::{self, ChunkName, Head};
+use crate::session::pipeline::SessionPipeline;
+use crate::session::state::PersistentState;
+
+/// Finds an earlier session's object with equal input and base: of this run, or of the newest run
+/// before it that has one.
+pub fn find_repeated(
+    request: &Request,
+    state: &PersistentState,
+    input: Digest,
+    base: Digest,
+) -> Result<Option<Head>> {
+    let PersistentState { root, run, query } = state;
+    let operator = &request.operator.name;
+    let mut objects = root.objects(Some(operator), query.epoch)?;
+    objects.retain(|object| object.partition == request.partition && object.run <= *run);
+    objects.sort_unstable_by_key(|object| Reverse(object.run));
+    for object in objects {
+        let header = root.head_header(query.epoch, &object)?;
+        if header.is_some_and(|header| (header.input, header.base) == (input, base)) {
+            return root.head(operator, query.epoch, object.partition, object.run);
+        }
+    }
+    Ok(None)
+}
+
+/// Stores far-future rows in the root, and logs where.
+pub fn store_far_future_rows(
+    request: &Request,
+    state: &PersistentState,
+    rows: Aside,
+) -> Result<()> {
+    let count = rows.rows();
+    let Some(file) = rows.finish()? else {
+        return Ok(());
+    };
+    let (operator, epoch) = (&request.operator.name, state.query.epoch);
+    let path = state
+        .root
+        .put_aside(operator, epoch, request.partition, file)?;
+    log::warn!(
+        "operator {operator}, partition {}, epoch {epoch}: {count} rows are dated more than \
+         max_ahead past the micro-batch; they are set aside in {path}",
+        request.partition
+    );
+    Ok(())
+}
+
+/// Writes a session's changes to the log and keeps them in memory for the next epoch. Once this
+/// returns, the task may be acknowledged.
+pub fn stage(
+    host: &Host,
+    request: &Request,
+    state: &PersistentState,
+    pipeline: SessionPipeline,
+    outcome: &Outcome,
+) -> Result<StageReport> {
+    let PersistentState { root, run, query } = state;
+    let (run, epoch) = (*run, query.epoch);
+    let SessionPipeline {
+        stores,
+        view:
+            View {
+                db,
+                mut transaction,
+                memory,
+                base,
+            },
+        partition,
+        ..
+    } = pipeline;
+    let object = ObjectId {
+        operator: request.operator.name.clone(),
+        partition: request.partition,
+        run,
+    };
+    let nonce = host.nonce();
+    let mut chunks: Vec<String> = Vec::new();
+    let mut put_chunk = |payload: &[u8]| -> Result<()> {
+        let index = chunks.len() as u32;
+        let name = ChunkName {
+            epoch,
+            object: object.clone(),
+            attempt: request.attempt,
+            nonce: nonce.clone(),
+            index,
+        };
+        root.put_chunk(&name, payload)?;
+        chunks.push(name.to_string());
+        Ok(())
+    };
+    let mut writer = RecordsWriter::new()?;
+    let mut stream_times = BTreeMap::new();
+    for store in &stores {
+        let timed = store.kind.restores_with_times();
+        db.for_each_change(&store.name, &mut transaction, &mut |row| {
+            writer.push(
+                &store.name,
+                row.key,
+                row.value,
+                timed.then_some(row.timestamp),
+            )?;
+            writer
+                .sealed()
+                .iter()
+                .try_for_each(|payload| put_chunk(payload))
+        })?;
+        if let Some(time) = db.stream_time(&store.name, &transaction)? {
+            stream_times.insert(store.name.clone(), time.0);
+        }
+    }
+    let collected = writer.finish(&stream_times, outcome.output)?;
+    collected
+        .chunks
+        .iter()
+        .try_for_each(|payload| put_chunk(payload))?;
+    let header = HeadHeader {
+        operator: object.operator.clone(),
+        epoch,
+        partition: object.partition,
+        run,
+        attempt: request.attempt,
+        base,
+        digest: collected.digest,
+        input: outcome.input,
+        input_rows: outcome.counts.input_rows,
+        output_rows: outcome.counts.output_rows,
+        stream_times,
+        records: collected.records,
+        chunks,
+    };
+    root.fsync_spark(run, epoch)?;
+    let staged = root.stage(
+        &header,
+        &collected.payload,
+        request.partitions,
+        request.settings.processing_guarantee,
+    )?;
+    let digest = match staged {
+        root::Staged::Written | root::Staged::Adopted => {
+            if let Some(partition) = partition {
+                partition.keep(Prepared {
+                    epoch,
+                    run,
+                    base,
+                    digest: collected.digest,
+                    transaction,
+                    memory,
+                });
+            }
+            collected.digest
+        }
+        // An earlier session staged other changes; the partition reads them from the log.
+        root::Staged::Differing(digest) => digest,
+    };
+    Ok(StageReport {
+        epoch: Some(epoch),
+        digest: Some(digest),
+        adopted: staged != root::Staged::Written,
+        records: collected.records,
+        counts: outcome.counts,
+    })
+}

@@ -1,0 +1,22 @@
+//! Where the state of a session comes from and goes to.
+
+use std::sync::Arc;
+
+use crate::host::request::QueryEpoch;
+use crate::protocol::RunNumber;
+use crate::root::Root;
+
+/// Where the state of a session comes from and goes to.
+pub enum SessionState {
+    /// A database in a temporary folder, which is removed with the session.
+    Scratch,
+    /// A root.
+    Persistent(PersistentState),
+}
+
+/// The epoch of a root that a session stages, and the run that stages it.
+pub struct PersistentState {
+    pub root: Arc<Root>,
+    pub run: RunNumber,
+    pub query: QueryEpoch,
+}
