@@ -398,7 +398,7 @@ def test_serdes(open_database):
 @pytest.mark.parametrize(
     ("make", "arguments", "named"),
     [
-        (hf.stores.window, {"retention": -1, "window_size": 0}, "retention is -1"),
+        (hf.stores.window, {"retention": -1, "window_size": 0}, r"retention is negative \(-1\)"),
         (hf.stores.window, {"retention": 5, "window_size": -1}, "window_size is -1"),
         (hf.stores.window, {"retention": 5, "window_size": 6}, "window_size is 6"),
         (
@@ -416,7 +416,7 @@ def test_serdes(open_database):
             {"retention": 5, "window_size": timedelta(1)},
             "window_size is",
         ),
-        (hf.stores.session, {"retention": -1}, "retention is -1"),
+        (hf.stores.session, {"retention": -1}, r"retention is negative \(-1\)"),
         (hf.stores.session, {"retention": 2**63}, "retention is"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from holdfast._time import micros
+from holdfast._time import timestamp_micros
 
 if TYPE_CHECKING:
     from holdfast._time import Timestamp
@@ -32,12 +32,16 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
     @staticmethod
     def make(value: V | None, timestamp: Timestamp) -> ValueAndTimestamp[V] | None:
         """The pair; None for no value."""
-        return None if value is None else ValueAndTimestamp(value, micros(timestamp, "timestamp"))
+        return (
+            None
+            if value is None
+            else ValueAndTimestamp(value, timestamp_micros(timestamp, "timestamp"))
+        )
 
     @staticmethod
     def make_allow_nullable(value: V | None, timestamp: Timestamp) -> ValueAndTimestamp[V]:
         """The pair, also for no value."""
-        return ValueAndTimestamp(value, micros(timestamp, "timestamp"))
+        return ValueAndTimestamp(value, timestamp_micros(timestamp, "timestamp"))
 
 
 class WindowedKey(NamedTuple, Generic[K]):

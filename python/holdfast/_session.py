@@ -24,7 +24,7 @@ from holdfast._bounds import key_bounds
 from holdfast._iterator import StoreIterator
 from holdfast._records import WindowedKey
 from holdfast._store import Serdes, StateStore
-from holdfast._time import Timestamp, micros
+from holdfast._time import Timestamp, timestamp_micros
 
 if TYPE_CHECKING:
     from holdfast import _core
@@ -59,7 +59,9 @@ class ReadOnlySessionStore(Generic[K, V]):
     def fetch_session(self, key: K, start: Timestamp, end: Timestamp) -> V | None:
         """The value of the session from `start` to `end`, None if there is none."""
         data = self._core.fetch_session(
-            found := self._serdes.to_key(key), micros(start, "start"), micros(end, "end")
+            found := self._serdes.to_key(key),
+            timestamp_micros(start, "start"),
+            timestamp_micros(end, "end"),
         )
         return None if data is None else self._serdes.from_value(data, found)
 
@@ -132,7 +134,10 @@ class ReadOnlySessionStore(Generic[K, V]):
         *,
         reverse: bool,
     ) -> _core._Selection:
-        end, start = micros(earliest_end, "earliest_end"), micros(latest_start, "latest_start")
+        end, start = (
+            timestamp_micros(earliest_end, "earliest_end"),
+            timestamp_micros(latest_start, "latest_start"),
+        )
         if isinstance(key_to, str) and key_to == "same":
             key = self._serdes.to_key(key_from)  # type: ignore[arg-type]  # None is an error
             return (key, key, end, start, reverse)
@@ -187,7 +192,7 @@ class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
     def put(self, session: WindowedKey[K], value: V | None) -> None:
         """Sets a session's value; None removes the session."""
         key, start, end = session
-        times = micros(start, "start"), micros(end, "end")
+        times = timestamp_micros(start, "start"), timestamp_micros(end, "end")
         self._core.put(self._serdes.to_key(key), *times, self._serdes.to_value(value))
 
     def remove(self, session: WindowedKey[K]) -> None:

@@ -18,7 +18,7 @@ from holdfast._bounds import key_bounds, prefix_bounds
 from holdfast._iterator import StoreIterator
 from holdfast._records import ValueAndTimestamp
 from holdfast._store import Serdes, StateStore
-from holdfast._time import Timestamp, micros
+from holdfast._time import Timestamp, timestamp_micros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -114,14 +114,16 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
     def put(self, key: K, value: V | None, timestamp: Timestamp) -> None:
         """Sets the key's value and its timestamp; None deletes the key."""
         self._core.put(
-            self._serdes.to_key(key), self._serdes.to_value(value), micros(timestamp, "timestamp")
+            self._serdes.to_key(key),
+            self._serdes.to_value(value),
+            timestamp_micros(timestamp, "timestamp"),
         )
 
     def put_if_absent(
         self, key: K, value: V | None, timestamp: Timestamp
     ) -> ValueAndTimestamp[V] | None:
         """What the key has, and nothing changes; else None, and `value` is set."""
-        data, at = self._serdes.to_key(key), micros(timestamp, "timestamp")
+        data, at = self._serdes.to_key(key), timestamp_micros(timestamp, "timestamp")
         return self._record(data, self._core.put_if_absent(data, self._serdes.to_value(value), at))
 
     def put_all(self, entries: Iterable[tuple[K, V | None, Timestamp]]) -> None:
@@ -130,7 +132,10 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
         """
         to_key, to_value = self._serdes.to_key, self._serdes.to_value
         self._core.put_all(
-            [(to_key(key), to_value(value), micros(at, "timestamp")) for key, value, at in entries]
+            [
+                (to_key(key), to_value(value), timestamp_micros(at, "timestamp"))
+                for key, value, at in entries
+            ]
         )
 
     def delete(self, key: K) -> ValueAndTimestamp[V] | None:

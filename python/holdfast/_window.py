@@ -27,7 +27,7 @@ from holdfast._bounds import key_bounds
 from holdfast._iterator import StoreIterator
 from holdfast._records import ValueAndTimestamp, WindowedKey
 from holdfast._store import Serdes, StateStore
-from holdfast._time import Timestamp, micros
+from holdfast._time import Timestamp, timestamp_micros
 
 if TYPE_CHECKING:
     from holdfast import _core
@@ -84,9 +84,11 @@ class _WindowReads(ABC, Generic[K, V, R]):
         """
         low = self._serdes.to_key(key)
         if end is None:
-            found = self._core.fetch(low, micros(start, "start"))
+            found = self._core.fetch(low, timestamp_micros(start, "start"))
             return None if found is None else self._result(*found, low)
-        return self._iterator((low, low, micros(start, "start"), micros(end, "end"), reverse))
+        return self._iterator(
+            (low, low, timestamp_micros(start, "start"), timestamp_micros(end, "end"), reverse)
+        )
 
     def fetch_range(
         self,
@@ -166,7 +168,7 @@ class _WindowReads(ABC, Generic[K, V, R]):
         reverse: bool,
     ) -> _core._Selection:
         low, high = key_bounds(self._serdes, key_from, key_to)
-        return (low, high, micros(start, "start"), micros(end, "end"), reverse)
+        return (low, high, timestamp_micros(start, "start"), timestamp_micros(end, "end"), reverse)
 
     def _batches(self, wanted: _core._Selection, batch_rows: int) -> _core.ArrowReader:
         return self._serdes.decode_reader(
@@ -237,7 +239,7 @@ class WindowStore(_WindowStore, ReadOnlyWindowStore[K, V]):
         """Sets the key's value in a window; None deletes it. Where duplicates are kept, None is
         passed over.
         """
-        at = micros(window_start, "window_start")
+        at = timestamp_micros(window_start, "window_start")
         self._core.put(self._serdes.to_key(key), self._serdes.to_value(value), at, None)
 
     def put_batch(self, keys: Any, values: Any, window_starts: Any) -> None:
@@ -289,7 +291,10 @@ class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V])
         """Sets the key's value and its timestamp in a window; None deletes it, or is passed over
         (duplicates).
         """
-        start, at = micros(window_start, "window_start"), micros(timestamp, "timestamp")
+        start, at = (
+            timestamp_micros(window_start, "window_start"),
+            timestamp_micros(timestamp, "timestamp"),
+        )
         self._core.put(self._serdes.to_key(key), self._serdes.to_value(value), start, at)
 
     def put_batch(self, keys: Any, values: Any, window_starts: Any, timestamps: Any) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from holdfast import _core, serde
-from holdfast._time import Span, not_negative, span
+from holdfast._time import StoreDuration, store_duration_micros
 
 __all__ = [
     "StoreBuilder",
@@ -126,8 +126,8 @@ def timestamped_key_value(
 def versioned(
     name: str,
     *,
-    history_retention: Span,
-    segment_interval: Span | None = None,
+    history_retention: StoreDuration,
+    segment_interval: StoreDuration | None = None,
     key: serde.Serde[Any] = serde.BYTES,
     value: serde.Serde[Any] = serde.BYTES,
     persistent: bool = True,
@@ -139,11 +139,11 @@ def versioned(
     old history is dropped: its only effect is speed; `ValueError` where it is not above zero.
     """
     _check(name)
-    retention = not_negative(history_retention, "history_retention")
+    retention = store_duration_micros(history_retention, "history_retention")
     if segment_interval is None:
         interval = _core.default_segment_interval(retention)
     else:
-        interval = span(segment_interval, "segment_interval")
+        interval = store_duration_micros(segment_interval, "segment_interval")
         if interval <= 0:
             raise ValueError(f"segment_interval is {interval} microseconds; it must be positive")
     return StoreBuilder(
@@ -161,8 +161,8 @@ def versioned(
 def window(
     name: str,
     *,
-    retention: Span,
-    window_size: Span,
+    retention: StoreDuration,
+    window_size: StoreDuration,
     retain_duplicates: bool = False,
     key: serde.Serde[Any] = serde.BYTES,
     value: serde.Serde[Any] = serde.BYTES,
@@ -193,8 +193,8 @@ def window(
 def timestamped_window(
     name: str,
     *,
-    retention: Span,
-    window_size: Span,
+    retention: StoreDuration,
+    window_size: StoreDuration,
     retain_duplicates: bool = False,
     key: serde.Serde[Any] = serde.BYTES,
     value: serde.Serde[Any] = serde.BYTES,
@@ -224,7 +224,7 @@ def timestamped_window(
 def session(
     name: str,
     *,
-    retention: Span,
+    retention: StoreDuration,
     key: serde.Serde[Any] = serde.BYTES,
     value: serde.Serde[Any] = serde.BYTES,
     persistent: bool = True,
@@ -236,7 +236,7 @@ def session(
     and counted.
     """
     _check(name)
-    kept = not_negative(retention, "retention")
+    kept = store_duration_micros(retention, "retention")
     return StoreBuilder(
         name=name,
         kind="session",
@@ -248,8 +248,11 @@ def session(
     )
 
 
-def _window_durations(retention: Span, window_size: Span) -> tuple[int, int]:
-    kept, size = not_negative(retention, "retention"), not_negative(window_size, "window_size")
+def _window_durations(retention: StoreDuration, window_size: StoreDuration) -> tuple[int, int]:
+    kept, size = (
+        store_duration_micros(retention, "retention"),
+        store_duration_micros(window_size, "window_size"),
+    )
     if size > kept:
         raise ValueError(
             f"window_size is {size} microseconds, more than retention, which is {kept}; a window "
