@@ -399,12 +399,12 @@ def test_serdes(open_database):
     ("make", "arguments", "named"),
     [
         (hf.stores.window, {"retention": -1, "window_size": 0}, r"retention is negative \(-1\)"),
-        (hf.stores.window, {"retention": 5, "window_size": -1}, "window_size is -1"),
+        (hf.stores.window, {"retention": 5, "window_size": -1}, r"window_size is negative \(-1\)"),
         (hf.stores.window, {"retention": 5, "window_size": 6}, "window_size is 6"),
         (
             hf.stores.window,
             {"retention": 2**63, "window_size": 6},
-            "retention is 9223372036854775808",
+            r"retention is too long \(9223372036854775808\)",
         ),
         (
             hf.stores.timestamped_window,
