@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast._iterator import StoreIterator
-from holdfast._records import PutResult, VersionedRecord
-from holdfast._store import Serdes, StateStore
+from holdfast._stores.base import StateStore, StoreReads
+from holdfast._stores.iterator import StoreIterator
+from holdfast._stores.records import PutResult, VersionedRecord
+from holdfast._stores.serdes import Serdes
 from holdfast._time import Timestamp, timestamp_micros
 
 if TYPE_CHECKING:
     from holdfast import _core
-    from holdfast._database import Database
     from holdfast._options import IsolationLevel
     from holdfast._position import PositionBound
+    from holdfast._stores.owner import StoreOwner
     from holdfast.stores import StoreBuilder
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
+class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueStore"]):
     """A versioned store's reads at one isolation level, from any thread; what they raise says
     `StateStore`.
     """
-
-    def __init__(self, core: _core.VersionedKeyValueStore, serdes: Serdes[K, V]) -> None:
-        """Made by `VersionedKeyValueStore.read_only`."""
-        self._core = core
-        self._serdes = serdes
 
     @property
     def stream_time(self) -> int | None:
@@ -134,10 +130,10 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
     """
 
     def __init__(
-        self, db: Database, builder: StoreBuilder, core: _core.VersionedKeyValueStore
+        self, owner: StoreOwner, builder: StoreBuilder, core: _core.VersionedKeyValueStore
     ) -> None:
-        """Made by the database."""
-        StateStore.__init__(self, db, builder)
+        """Made by the owner."""
+        StateStore.__init__(self, owner, builder)
         ReadOnlyVersionedKeyValueStore.__init__(self, core, Serdes(builder))
 
     @property
@@ -200,12 +196,7 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
         *,
         position_bound: PositionBound | None = None,
     ) -> ReadOnlyVersionedKeyValueStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the database's default
-        level.
-
-        With a `position_bound` each read raises `NotUpToBoundError` until the database's position
-        at that level reaches it.
-        """
+        """Returns the reads at an isolation level, as `StateStore.read_only` describes."""
         return ReadOnlyVersionedKeyValueStore(
             self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes
         )

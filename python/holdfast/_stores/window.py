@@ -23,37 +23,31 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from holdfast._bounds import key_bounds
-from holdfast._iterator import StoreIterator
-from holdfast._records import ValueAndTimestamp, WindowedKey
-from holdfast._store import Serdes, StateStore
+from holdfast._stores.base import StateStore, StoreReads
+from holdfast._stores.bounds import MAX_TIME, MIN_TIME, key_bounds
+from holdfast._stores.iterator import StoreIterator
+from holdfast._stores.records import ValueAndTimestamp, WindowedKey
+from holdfast._stores.serdes import Serdes
 from holdfast._time import Timestamp, timestamp_micros
 
 if TYPE_CHECKING:
     from holdfast import _core
-    from holdfast._database import Database
     from holdfast._options import IsolationLevel
     from holdfast._position import PositionBound
+    from holdfast._stores.owner import StoreOwner
     from holdfast.stores import StoreBuilder
 
 K = TypeVar("K")
 V = TypeVar("V")
 R = TypeVar("R")
 
-_MIN, _MAX = -(2**63), 2**63 - 1
 
-
-class _WindowReads(ABC, Generic[K, V, R]):
+class _WindowReads(StoreReads[K, V, "_core.WindowStore"], ABC, Generic[K, V, R]):
     """What the reads of both kinds have in common; R is what they return: V, or V with its
     timestamp.
     """
 
     _timestamps: bool
-
-    def __init__(self, core: _core.WindowStore, serdes: Serdes[K, V]) -> None:
-        """Made by the stores."""
-        self._core = core
-        self._serdes = serdes
 
     @abstractmethod
     def _result(self, value: bytes, timestamp: int, key: bytes) -> R: ...
@@ -108,7 +102,7 @@ class _WindowReads(ABC, Generic[K, V, R]):
 
     def all(self, *, reverse: bool = False) -> StoreIterator[WindowedKey[K], R]:
         """All windows, by (start, key)."""
-        return self._iterator((None, None, _MIN, _MAX, reverse))
+        return self._iterator((None, None, MIN_TIME, MAX_TIME, reverse))
 
     @overload
     def fetch_batch(self, keys: Any, window_starts: Any, window_starts_to: None = None) -> Any: ...
@@ -156,7 +150,7 @@ class _WindowReads(ABC, Generic[K, V, R]):
 
     def all_batches(self, *, reverse: bool = False, batch_rows: int = 10_000) -> _core.ArrowReader:
         """As `all`, in batches of `key`, `window_start`, `window_end`, `value`, `timestamp`."""
-        return self._batches((None, None, _MIN, _MAX, reverse), batch_rows)
+        return self._batches((None, None, MIN_TIME, MAX_TIME, reverse), batch_rows)
 
     def _wanted(
         self,
@@ -230,9 +224,9 @@ class WindowStore(_WindowStore, ReadOnlyWindowStore[K, V]):
     counted (`dropped-records-total`).
     """
 
-    def __init__(self, db: Database, builder: StoreBuilder, core: _core.WindowStore) -> None:
-        """Made by the database."""
-        StateStore.__init__(self, db, builder)
+    def __init__(self, owner: StoreOwner, builder: StoreBuilder, core: _core.WindowStore) -> None:
+        """Made by the owner."""
+        StateStore.__init__(self, owner, builder)
         ReadOnlyWindowStore.__init__(self, core, Serdes(builder))
 
     def put(self, key: K, value: V | None, window_start: Timestamp) -> None:
@@ -254,12 +248,7 @@ class WindowStore(_WindowStore, ReadOnlyWindowStore[K, V]):
         *,
         position_bound: PositionBound | None = None,
     ) -> ReadOnlyWindowStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the database's default
-        level.
-
-        With a `position_bound` each read raises `NotUpToBoundError` until the database's position
-        at that level reaches it.
-        """
+        """Returns the reads at an isolation level, as `StateStore.read_only` describes."""
         return ReadOnlyWindowStore(
             self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes
         )
@@ -282,9 +271,9 @@ class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V])
     A value that was written when the store had no timestamps has timestamp -1.
     """
 
-    def __init__(self, db: Database, builder: StoreBuilder, core: _core.WindowStore) -> None:
-        """Made by the database."""
-        StateStore.__init__(self, db, builder)
+    def __init__(self, owner: StoreOwner, builder: StoreBuilder, core: _core.WindowStore) -> None:
+        """Made by the owner."""
+        StateStore.__init__(self, owner, builder)
         ReadOnlyTimestampedWindowStore.__init__(self, core, Serdes(builder))
 
     def put(self, key: K, value: V | None, window_start: Timestamp, timestamp: Timestamp) -> None:
@@ -310,12 +299,7 @@ class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V])
         *,
         position_bound: PositionBound | None = None,
     ) -> ReadOnlyTimestampedWindowStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the database's default
-        level.
-
-        With a `position_bound` each read raises `NotUpToBoundError` until the database's position
-        at that level reaches it.
-        """
+        """Returns the reads at an isolation level, as `StateStore.read_only` describes."""
         return ReadOnlyTimestampedWindowStore(
             self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes
         )
