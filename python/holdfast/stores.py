@@ -113,8 +113,8 @@ def timestamped_key_value(
 ) -> StoreBuilder:
     """A store of values with a timestamp each, by key.
 
-    It can be opened on the rows of a key-value store of the same name: those have timestamp -1 until
-    they are written again. A store cannot be changed back.
+    It can be opened on the rows of a key-value store of the same name: those have timestamp -1
+    until they are written again. A store cannot be changed back.
     """
     return _build(
         "timestamped_key_value",
@@ -203,8 +203,8 @@ def timestamped_window(
 ) -> StoreBuilder:
     """As `window`, with a timestamp for each value.
 
-    It can be opened on the rows of a window store of the same name: those have timestamp -1 until
-    they are written again. A store cannot be changed back.
+    It can be opened on the rows of a window store of the same name: those have timestamp -1
+    until they are written again. A store cannot be changed back.
     """
     return _build(
         "timestamped_window",
