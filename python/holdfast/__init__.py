@@ -1,7 +1,7 @@
-"""Transactional, versioned, queryable state: an embedded store for any Python process.
+"""Transactional, versioned, queryable state: an embedded database for any Python process.
 
-A database is one database with many stores and one transaction. Here is a table of exchange rates
-that knows what each rate was at any time, with a key-value store beside it, both in one commit:
+A database has many stores and one transaction. This one has a versioned table of exchange rates,
+which can be read as of any time, and a key-value store; both commit together:
 
 >>> from datetime import UTC, datetime, timedelta
 >>> import holdfast as hf
@@ -21,23 +21,26 @@ that knows what each rate was at any time, with a key-value store beside it, bot
 ...     db.commit({("orders", 3): 41})
 b'1.0921'
 
-Another process, or the same after a crash, finds the last commit:
+Another process, or the same one after a crash, reads the last commit:
 
 >>> with hf.open(path, stores) as db:
 ...     db["rates"].get(b"USD").value, db["totals"].get(b"customer 7")
 ...     db.committed_offset(("orders", 3))
 (b'1.0898', b'120.50', 41)
 
-`stores` builders · `open`, `Database` · `KeyValueStore`, `TimestampedKeyValueStore`,
-`VersionedKeyValueStore`, `WindowStore`, `TimestampedWindowStore`, `SessionStore` · `serde` ·
-`errors` · `metrics` · `holdfast.spark` for PySpark jobs.
+- `stores`: builders of stores
+- `open` and `Database`
+- `KeyValueStore`, `TimestampedKeyValueStore`, `VersionedKeyValueStore`, `WindowStore`,
+  `TimestampedWindowStore`, `SessionStore`, and the `UserStateStore` interface
+- `serde`: typed keys and values
+- `errors`, `metrics`
+- `holdfast.spark`: operators for PySpark jobs
 """
 
 from holdfast import errors, metrics, serde, stores
 from holdfast._core import __version__
 from holdfast._database import Database, open  # noqa: A004
-from holdfast._iterator import StoreIterator
-from holdfast._key_value import KeyValueStore, ReadOnlyKeyValueStore
+from holdfast._offsets import TopicPartition
 from holdfast._options import (
     Durability,
     IsolationLevel,
@@ -46,24 +49,23 @@ from holdfast._options import (
     TransactionMechanism,
 )
 from holdfast._position import Position, PositionBound
-from holdfast._records import (
-    PutResult,
-    TopicPartition,
-    ValueAndTimestamp,
-    VersionedRecord,
-    WindowedKey,
+from holdfast._stores.base import StateStore
+from holdfast._stores.iterator import StoreIterator
+from holdfast._stores.key_value import KeyValueStore, ReadOnlyKeyValueStore
+from holdfast._stores.records import PutResult, ValueAndTimestamp, VersionedRecord, WindowedKey
+from holdfast._stores.session import ReadOnlySessionStore, SessionStore
+from holdfast._stores.timestamped import (
+    ReadOnlyTimestampedKeyValueStore,
+    TimestampedKeyValueStore,
 )
-from holdfast._session import ReadOnlySessionStore, SessionStore
-from holdfast._store import StateStore
-from holdfast._timestamped import ReadOnlyTimestampedKeyValueStore, TimestampedKeyValueStore
-from holdfast._user_store import UserStateStore
-from holdfast._versioned import ReadOnlyVersionedKeyValueStore, VersionedKeyValueStore
-from holdfast._window import (
+from holdfast._stores.versioned import ReadOnlyVersionedKeyValueStore, VersionedKeyValueStore
+from holdfast._stores.window import (
     ReadOnlyTimestampedWindowStore,
     ReadOnlyWindowStore,
     TimestampedWindowStore,
     WindowStore,
 )
+from holdfast._user_store.protocol import UserStateStore
 from holdfast.serde import Serde
 from holdfast.stores import StoreBuilder
 

@@ -1,31 +1,34 @@
-"""A database: one database, many stores, one transaction."""
+"""Opening a database, and the open database."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from html import escape
 from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast import _core
-from holdfast._arguments import check_bits, check_choice, offset_rows, option_rows, partition_of
-from holdfast._key_value import KeyValueStore
+from holdfast._offsets import TopicPartition, check_bits, offset_rows, topic_partition
 from holdfast._options import (
     Durability,
     IsolationLevel,
     MetricsLevel,
     ProcessingGuarantee,
     TransactionMechanism,
+    check_choice,
+    rocksdb_option_rows,
 )
 from holdfast._position import Position
-from holdfast._records import TopicPartition
-from holdfast._session import SessionStore
-from holdfast._timestamped import TimestampedKeyValueStore
-from holdfast._user_store import Attached, UserStateStore, check_name, is_user_store
-from holdfast._versioned import VersionedKeyValueStore
-from holdfast._window import TimestampedWindowStore, WindowStore
+from holdfast._stores.key_value import KeyValueStore
+from holdfast._stores.session import SessionStore
+from holdfast._stores.timestamped import TimestampedKeyValueStore
+from holdfast._stores.versioned import VersionedKeyValueStore
+from holdfast._stores.window import TimestampedWindowStore, WindowStore
+from holdfast._user_store.attached import AttachedStore
+from holdfast._user_store.protocol import UserStateStore, check_name, is_user_store
 from holdfast.serde import TypedSerde
 from holdfast.stores import StoreBuilder
 
@@ -33,10 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from os import PathLike
 
-    from holdfast.metrics import DatabaseMetrics
+    from holdfast._metric_names import DatabaseMetrics
 
 _INT64_MAX = 2**63 - 1
-# Versions of Kafka Streams with the offsets in text files, as its own `upgrade.from` names them.
+# The versions of Kafka Streams that have offsets in text files, as its `upgrade.from` names them.
 _OLDER_LAYOUTS = (
     *("0.10.0", "0.10.1", "0.10.2", "0.11.0", "1.0", "1.1"),
     *(f"2.{minor}" for minor in range(9)),
@@ -58,32 +61,37 @@ def open(  # noqa: A001
     upgrade_from: str | None = None,
     rocksdb_options: Mapping[str, str] | None = None,
 ) -> Database:
-    """Opens the database in the directory `path`, or makes it. None: the database is all in memory
-    and gone when closed.
+    """Opens the database in the directory `path`, or creates it.
 
-    A store is what `holdfast.stores` builds, or an object of the user's own (`UserStateStore`).
-    Offsets and positions in the text files of older layouts (`.checkpoint`, `<store>.position`) are
-    moved into the database. With `upgrade_from`, the version of Kafka Streams whose layout is to be
-    able to open the directory again ("0.10.0" to "4.2"), a close writes them back and leaves a
-    database of the stores' column families alone; the next open brings back all that was in the
-    others.
+    With `path` None the database is in memory, and lost when it is closed. A store is built by
+    `holdfast.stores`, or is a user store (`UserStateStore`).
 
-    `uncommitted_max_bytes` is the memory of the open transaction at which it goes on in files
-    beside the stores (by `transaction_mechanism`, unless that is INDEXED_BATCH) and
-    `Database.commit_requested` turns true; -1: no limit. `rocksdb_options` are RocksDB's own names
-    and values, of the database or of all column families
-    (`{"max_open_files": "2000", "write_buffer_size": "33554432"}`); those that the stores' promises
-    rest on are refused. What `metrics_level` adds to `Database.metrics` is in `docs/metrics.md`.
-    The default isolation level of queries is READ_COMMITTED under exactly-once, else
-    READ_UNCOMMITTED.
+    - `uncommitted_max_bytes`: the memory of the open transaction at which it continues in files
+      beside the stores (by `transaction_mechanism`, unless that is INDEXED_BATCH) and
+      `Database.commit_requested` becomes true; -1: no limit.
+    - `default_isolation_level`: of queries; READ_COMMITTED under exactly-once, else
+      READ_UNCOMMITTED.
+    - `metrics_level`: what it adds to `Database.metrics` is in `docs/metrics.md`.
+    - `rocksdb_options`: RocksDB's own names and values, of the database or of all column families
+      (`{"max_open_files": "2000", "write_buffer_size": "33554432"}`). Options that the stores'
+      guarantees depend on are refused.
+    - `upgrade_from`: the version of Kafka Streams ("0.10.0" to "4.2") whose layout must be able to
+      open the directory again. Offsets and positions in the text files of older layouts
+      (`.checkpoint`, `<store>.position`) always move into the database. With `upgrade_from` a close
+      writes them back and leaves only the stores' column families in the database; the next open
+      restores the others.
 
-    Raises `StoreLockedError` if somebody else has it open, `FormatVersionError` or
-    `StoreCorruptedError` if it cannot be read, `ValueError` or `TypeError` for arguments that
-    cannot be, `ValueError` for stores, a serde or a durability other than it was made with, and
-    with an `upgrade_from` for a topic with white space, which text files have no place for;
-    `SerializationError` for columns of a value that do not fit those it was written with;
-    `StateMismatchError` under exactly-once for a state that an unclean stop left in doubt; whatever
-    `init` of a store of the user's own raises.
+    Raises
+    ------
+    - `StoreLockedError` if another process or database has it open,
+    - `FormatVersionError` or `StoreCorruptedError` if it cannot be read,
+    - `StateMismatchError` under exactly-once for a state that an unclean stop left undefined,
+    - `SerializationError` if a value's columns do not fit those it was written with,
+    - `TypeError` or `ValueError` for invalid arguments; `ValueError` also for other stores, serdes
+      or another durability than the database was created with, and with `upgrade_from` for a topic
+      with white space, which the text files cannot contain,
+    - the errors of a user store's `init`.
+
     """
     if upgrade_from is not None and upgrade_from not in _OLDER_LAYOUTS:
         raise ValueError(
@@ -95,23 +103,8 @@ def open(  # noqa: A001
     check_choice("metrics_level", metrics_level, MetricsLevel)
     if default_isolation_level is not None:
         check_choice("default_isolation_level", default_isolation_level, IsolationLevel)
-    built, own = _sorted_out(stores)
-    names = [store.name for store in built] + [store.name for store in own]
-    if len(set(names)) < len(names):
-        raise ValueError(
-            "stores has two of one name: "
-            f"{sorted({name for name in names if names.count(name) > 1})}"
-        )
-    if not isinstance(uncommitted_max_bytes, int) or isinstance(uncommitted_max_bytes, bool):
-        raise TypeError(
-            f"uncommitted_max_bytes is {uncommitted_max_bytes!r}; wanted: a number of bytes, or -1 "
-            "for no limit"
-        )
-    if not -1 <= uncommitted_max_bytes <= _INT64_MAX:
-        raise ValueError(
-            f"uncommitted_max_bytes is {uncommitted_max_bytes}; wanted: a number of bytes, or -1 "
-            "for no limit"
-        )
+    built, user_stores = _sort_stores(stores)
+    _check_uncommitted_max_bytes(uncommitted_max_bytes)
     if default_isolation_level is None:
         exactly_once = processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE
         default_isolation_level = (
@@ -133,118 +126,147 @@ def open(  # noqa: A001
             "uncommitted_max_bytes": uncommitted_max_bytes,
             "metrics_level": metrics_level.value,
             "older_layout": upgrade_from is not None,
-            "rocksdb_options": option_rows(rocksdb_options),
+            "rocksdb_options": rocksdb_option_rows(rocksdb_options),
         },
     )
-    sides = (
-        (store.name, as_key, serde)
-        for store in built
-        for as_key, serde in ((True, store.key), (False, store.value))
-    )
     try:
-        core.keep_serdes(
-            [
-                (name, as_key, serde.core)
-                for name, as_key, serde in sides
-                if isinstance(serde, TypedSerde)
-            ]
-        )
-        place = None if directory is None else Path(core.path())
-        by_name: dict[str, StoreBuilder | Attached] = {store.name: store for store in built}
-        by_name |= {store.name: Attached(store, place, processing_guarantee) for store in own}
+        core.keep_serdes(_typed_serdes(built))
+        directory = None if directory is None else Path(core.path())
+        by_name: dict[str, StoreBuilder | AttachedStore] = {store.name: store for store in built}
+        for user_store in user_stores:
+            by_name[user_store.name] = AttachedStore(user_store, directory, processing_guarantee)
         older_layout = upgrade_from is not None and directory is not None
-        return Database(core, by_name, default_isolation_level, place, older_layout)
+        return Database(core, by_name, default_isolation_level, directory, older_layout)
     except BaseException:
         core.close()
         raise
 
 
-def _sorted_out(
+def _sort_stores(
     stores: Iterable[StoreBuilder | UserStateStore],
 ) -> tuple[list[StoreBuilder], list[UserStateStore]]:
+    """Returns the builders and the user stores, all of different names."""
     if not isinstance(stores, Iterable):
         raise TypeError(
             f"stores is a {type(stores).__name__}; wanted: a sequence of what holdfast.stores "
             "builds"
         )
     built: list[StoreBuilder] = []
-    own: list[UserStateStore] = []
+    user_stores: list[UserStateStore] = []
     for store in stores:
         if isinstance(store, StoreBuilder):
             built.append(store)
         elif is_user_store(store):
             check_name(store.name)
-            own.append(store)
+            user_stores.append(store)
         else:
             raise TypeError(
                 f"a store is a {type(store).__name__}; wanted: what holdfast.stores builds, or an "
-                "object with the "
-                "methods of holdfast.UserStateStore"
+                "object with the members of holdfast.UserStateStore"
             )
-    return built, own
+    names = [store.name for store in built] + [store.name for store in user_stores]
+    if len(set(names)) < len(names):
+        raise ValueError(
+            "stores has two of one name: "
+            f"{sorted({name for name in names if names.count(name) > 1})}"
+        )
+    return built, user_stores
+
+
+def _check_uncommitted_max_bytes(given: object) -> None:
+    wanted = "wanted: a number of bytes, or -1 for no limit"
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise TypeError(f"uncommitted_max_bytes is {given!r}; {wanted}")
+    if not -1 <= given <= _INT64_MAX:
+        raise ValueError(f"uncommitted_max_bytes is {given}; {wanted}")
+
+
+def _typed_serdes(stores: Iterable[StoreBuilder]) -> list[tuple[str, bool, _core.Serde]]:
+    """Returns (store, whether it is the key's, serde) of the serdes that the extension knows."""
+    return [
+        (store.name, is_key, serde.core)
+        for store in stores
+        for is_key, serde in ((True, store.key), (False, store.value))
+        if isinstance(serde, TypedSerde)
+    ]
 
 
 class Database(AbstractContextManager["Database"]):
-    """An open database. `with` closes it; what was not committed is gone.
+    """An open database. `with` closes it; uncommitted writes are lost then.
 
-    One thread writes at a time (writes and commits are serialised); any number read through
-    `read_only` views. `db[name]` is a store; `KeyError` for one that the database was not opened
-    with.
+    One thread writes at a time: writes and commits are serialised. Any number of threads read
+    through `read_only` views. `db[name]` is a store; a name that the database was not opened with
+    raises `KeyError`.
 
-    Methods raise `TypeError` for an argument of another type; those that note or look up offsets
-    `ValueError` for a partition beyond 32 bits or an offset beyond 64 and, all but `recover`, for a
-    topic with a NUL character in it.
+    Methods raise `TypeError` for an argument of another type. Methods that take offsets or
+    partitions raise `ValueError` for a partition beyond 32 bits, for an offset beyond 64 and,
+    except `recover`, for a topic that contains a NUL character.
+
+    >>> import holdfast as hf
+    >>> visits = hf.stores.session("visits", retention=5)
+    >>> db = hf.open(None, [hf.stores.key_value("totals"), visits])
+    >>> db
+    <Database in memory, open: totals (key_value), visits (session)>
+    >>> db["totals"]
+    <KeyValueStore 'totals' of database in memory, open>
+    >>> db["totals"].read_only()
+    <ReadOnlyKeyValueStore 'totals'>
+    >>> db.close()
+    >>> db
+    <Database in memory, closed: totals (key_value), visits (session)>
     """
 
     def __init__(
         self,
         core: _core.Database,
-        stores: Mapping[str, StoreBuilder | Attached],
+        stores: Mapping[str, StoreBuilder | AttachedStore],
         default_isolation_level: IsolationLevel,
-        place: Path | None,
+        directory: Path | None,
         older_layout: bool,
     ) -> None:
         """Made by `open`."""
         self._core = core
-        self._place = place
+        self._directory = directory
         self._default_isolation_level = default_isolation_level
         self._stores: dict[str, Any] = {}
-        self._attached: dict[str, Attached] = {}
+        self._kinds: dict[str, str] = {}
+        self._attached: dict[str, AttachedStore] = {}
         for name, store in stores.items():
-            if isinstance(store, Attached):
+            if isinstance(store, AttachedStore):
                 self._attached[name] = store
+                self._kinds[name] = type(store.store).__name__
             else:
                 self._stores[name] = self._store(name, store)
+                self._kinds[name] = store.kind
         self._older_layout = older_layout
         self._topics_in_files = older_layout or any(
-            own.keeps_file for own in self._attached.values()
+            attached.keeps_file for attached in self._attached.values()
         )
-        inited: list[Attached] = []
+        initialised: list[AttachedStore] = []
         try:
-            for name, own in self._attached.items():
-                self._stores[name] = own.store
-                own.store.init(self)
-                inited.append(own)
-            # Not before all are open: if one of them fails, the last stop still was a clean one.
-            for own in self._attached.values():
-                own.begin()
+            for name, attached in self._attached.items():
+                self._stores[name] = attached.store
+                attached.store.init(self)
+                initialised.append(attached)
+            # Only after all are open: if one fails, the last stop still counts as clean.
+            for attached in self._attached.values():
+                attached.begin()
         except BaseException as error:
-            for closing in _close_all(inited):
+            for closing in _close_all(initialised):
                 error.add_note(f"and then: {closing!r}")
             raise
 
     def directory(self, store: str) -> Path | None:
-        """Where a store of the user's own keeps its files: made when it is first asked for; None
-        for a database in memory.
+        """Returns the folder for the files of a user store, created on first use.
 
-        Raises `KeyError` for a store that the database does not have, `OSError` where the folder
-        cannot be made.
+        None for a database in memory. Raises `KeyError` for a store that the database does not
+        have, `OSError` if the folder cannot be created.
         """
         self[store]
-        if self._place is None:
+        if self._directory is None:
             return None
-        (self._place / store).mkdir(exist_ok=True)
-        return self._place / store
+        (self._directory / store).mkdir(exist_ok=True)
+        return self._directory / store
 
     def _store(self, name: str, builder: StoreBuilder) -> Any:
         match builder.kind:
@@ -272,7 +294,7 @@ class Database(AbstractContextManager["Database"]):
             ) from None
 
     def store_names(self) -> list[str]:
-        """The stores that the database was opened with."""
+        """Returns the names of the stores that the database was opened with."""
         return list(self._stores)
 
     @property
@@ -281,65 +303,63 @@ class Database(AbstractContextManager["Database"]):
         return self._core.is_open()
 
     def observe(self, topic: str, partition: int, offset: int) -> None:
-        """Notes the input record that the following writes come from; committed and rolled back
-        with them.
+        """Records the input record that the following writes come from.
 
-        With `upgrade_from` raises `ValueError` also for a topic that is empty or has white space in
-        it.
+        It is committed and rolled back with them. With `upgrade_from` a topic that is empty or
+        contains white space raises `ValueError`, too.
         """
         if self._older_layout:
             _core.check_topic(topic)
         try:
             self._core.observe(topic, partition, offset)
         except (OverflowError, TypeError):
-            # Looked at no sooner, since records are many.
+            # Checked only on failure, since there is a call a record.
             check_bits("partition", partition, 32)
             check_bits("offset", offset, 64)
             raise
 
     def position(self, isolation_level: IsolationLevel | None = None) -> Position:
-        """The input position that readers at a level see; None: the database's default level."""
+        """Returns the input position at an isolation level; None: the database's default."""
         return Position.of_rows(self._core.position(self.isolation(isolation_level)))
 
     def commit(self, changelog_offsets: Mapping[tuple[str, int], int | None] | None = None) -> None:
-        """Makes everything since the last commit permanent, in all stores at once, together with
-        the offsets.
+        """Makes all writes since the last commit permanent, atomically, with the offsets.
 
-        None keeps the committed offsets as they are, `{}` forgets them all, `{tp: None}` forgets
-        that one. A failed commit leaves the stores as they were; the open transaction then only
-        takes `rollback`. Only a transaction that outgrew its memory can fail half-way: then the
-        error says so, and `rollback` or `recover` ends it. A `ValueError` for offsets changes
-        nothing; where they go into text files (with `upgrade_from`, or a store of the user's own
-        that does not manage them) there is one also for a topic that is empty or has white space in
-        it. `HoldfastError` after a write or a commit that failed, until `rollback`.
+        Offsets of None keep the committed offsets, `{}` removes them all, `{partition: None}`
+        removes one. A failed commit leaves the stores as they were, and the open transaction then
+        only accepts `rollback`. Only a transaction that outgrew its memory can fail half-way: the
+        error says so, and `rollback` or `recover` ends it.
+
+        Raises `ValueError` for invalid offsets, before anything is changed. If offsets are written
+        to text files (with `upgrade_from`, or for a user store that does not manage them), that
+        includes a topic that is empty or contains white space. Raises `HoldfastError` after a write
+        or a commit that failed, until `rollback`.
         """
         offsets = offset_rows(changelog_offsets)
         if self._attached or self._topics_in_files:
-            # Before any store of the user's own commits, and writes what cannot be taken back.
+            # Before any user store commits, since that cannot be undone.
             self._core.check_commit(offsets, self._topics_in_files)
-        for own in self._attached.values():
-            own.commit(changelog_offsets)
+        for attached in self._attached.values():
+            attached.commit(changelog_offsets)
         self._core.commit(offsets)
 
     def rollback(self) -> None:
-        """Drops everything since the last commit; ends a commit that was interrupted, as `recover`
-        does.
+        """Drops all writes since the last commit.
 
-        Raises `HoldfastError` or `StoreCorruptedError` where it cannot be ended; it can be called
-        again.
+        A commit that was interrupted is ended as `recover` does. If it cannot be ended, raises
+        `HoldfastError` or `StoreCorruptedError`, and can be called again.
         """
         self._core.rollback()
 
     def recover(
         self, changelog_offsets: Mapping[tuple[str, int], int]
     ) -> dict[TopicPartition, int]:
-        """Drops the open transaction and returns the offsets, of those asked for, that the state
-        now stands at.
+        """Drops the open transaction and returns the committed offsets of the given partitions.
 
-        A commit that was interrupted is ended first: forward if its commit file had been written
-        (transactions that outgrew their memory have one), and else back. So the offsets returned
-        are those asked for or older ones, or newer ones. `rollback` and the next `open` do the
-        same. Raises as `rollback` does.
+        An interrupted commit is ended first: it is completed if its commit file was written
+        (transactions that outgrew their memory have one), else undone. So the returned offsets may
+        be older or newer than the given ones. `rollback` and the next `open` do the same. Raises as
+        `rollback` does.
         """
         wanted = {
             TopicPartition(topic, number)
@@ -360,12 +380,12 @@ class Database(AbstractContextManager["Database"]):
         timestamps: Any,
         changelog_offsets: Mapping[tuple[str, int], int],
     ) -> None:
-        """Applies changelog records past the transaction: visible at once, with their offsets.
+        """Applies changelog records outside the transaction: visible at once, with their offsets.
 
-        The records come in the order in which they were written; the result is the same however
-        they are cut into batches. One that was older than the store's retention when it was written
-        is passed over, so those of several partitions come merged by the order in which they were
-        written. What a record is, by the store's kind:
+        The records must be in the order in which they were written, and those of several partitions
+        merged by that order: a record that was older than the store's retention when it was written
+        is skipped. How they are divided into batches does not change the result. The record of each
+        kind of store:
 
         - key-value: key and value, `timestamps` None
         - timestamped key-value: key, value and its timestamp
@@ -375,46 +395,43 @@ class Database(AbstractContextManager["Database"]):
         - session: a key that is followed by the session's end and start in 8 bytes each,
           big-endian, as Kafka Streams writes it; value; `timestamps` None
 
-        With offsets `{}` the store's stay as they are. `HoldfastError` while the database has
-        uncommitted writes or observed offsets, whichever store they are of: commit or roll back
-        first. `KeyError` for an unknown store; `ValueError` for one of the user's own, for
-        `timestamps` where the kind takes none or none where it needs them, with `upgrade_from` for
-        a topic that is empty or has white space in it, and, with the row, for what is no record of
-        the kind; columns as in `StateStore`. Nothing is applied then.
+        With offsets `{}` the store's offsets do not change.
+
+        Nothing is applied if it raises: `HoldfastError` while the database has uncommitted writes
+        or observed offsets in any store (commit or roll back first); `KeyError` for an unknown
+        store; `ValueError` for a user store, for `timestamps` that the kind does not take, for
+        missing ones that it needs, with `upgrade_from` for a topic that is empty or contains white
+        space, and for a row that is not a record of the kind; errors of columns as in `StateStore`.
         """
-        self[store]  # an unknown name is a KeyError that lists the known ones
+        self[store]  # the KeyError of an unknown name lists the known ones
         offsets = offset_rows(changelog_offsets) or []
         for topic, *_ in offsets if self._older_layout else ():
             _core.check_topic(topic)
         self._core.restore_batch(store, keys, values, timestamps, offsets)
 
     def committed_offset(self, partition: tuple[str, int]) -> int | None:
-        """The least committed offset of (topic, partition) among the stores that have one.
+        """Returns the least committed offset of (topic, partition) among the stores that have one.
 
-        None if none has, if a store has lost what it had, or if a store of the user's own says
-        None.
+        None if no store has one, if a store has lost its offset, or if a user store has none.
         """
-        found = self._core.committed_offset(*partition_of(partition))
-        for own in self._attached.values():
-            offset = own.committed_offset(partition)
+        found = self._core.committed_offset(*topic_partition(partition))
+        for attached in self._attached.values():
+            offset = attached.committed_offset(partition)
             found = None if offset is None or found is None else min(found, offset)
         return found
 
     def store_offset(self, store: str, partition: tuple[str, int]) -> int | None:
-        """The committed offset of (topic, partition) that one store stands at, None if there is
-        none.
+        """Returns one store's committed offset of (topic, partition), None without one.
 
         Raises `ValueError` for an unknown store.
         """
-        own = self._attached.get(store)
-        return (
-            self._core.store_offset(store, *partition_of(partition))
-            if own is None
-            else own.committed_offset(partition)
-        )
+        attached = self._attached.get(store)
+        if attached is not None:
+            return attached.committed_offset(partition)
+        return self._core.store_offset(store, *topic_partition(partition))
 
     def committed_offsets(self) -> dict[TopicPartition, int]:
-        """`committed_offset` of each topic and partition that has one."""
+        """Returns the `committed_offset` of each topic and partition that has one."""
         partitions = [
             TopicPartition(topic, number) for topic, number, _ in self._core.committed_offsets()
         ]
@@ -422,12 +439,13 @@ class Database(AbstractContextManager["Database"]):
         return {partition: offset for partition, offset in offsets if offset is not None}
 
     def checkpoint(self, directory: str | PathLike[str]) -> None:
-        """Makes a consistent copy of the last commit in a new directory, hard-linked where the file
-        system can.
+        """Creates a consistent copy of the last commit in a new directory.
 
-        Folders above the directory are made. Of a store without transactions the copy may hold
-        more, so it is opened as after an unclean stop. Stores of the user's own are not in it.
-        Raises `ValueError` for a directory that exists or lies below a file,
+        Files are hard-linked if the file system supports it. Folders above the directory are
+        created. The copy of a store without transactions may be newer than the last commit, so it
+        opens as after an unclean stop. User stores are not copied.
+
+        Raises `ValueError` for a directory that exists or is below a file,
         `UnsupportedOperationError` for a database in memory, `HoldfastError` after a commit that
         was interrupted.
         """
@@ -435,29 +453,28 @@ class Database(AbstractContextManager["Database"]):
 
     @property
     def approximate_num_uncommitted_bytes(self) -> int:
-        """Bytes of memory that a commit would free: it grows with every write, also of one key. Not
-        what is in files.
+        """The bytes of memory that a commit would free; data in files is not included.
+
+        It grows with every write, also of the same key.
         """
         return self._core.uncommitted_bytes()
 
     @property
     def commit_requested(self) -> bool:
-        """Memory has reached `uncommitted_max_bytes` since the last commit, or would with as much
-        again as the last record.
+        """Whether a commit is due: memory has reached `uncommitted_max_bytes` since the last one.
 
-        What counts as a record, or as a batch, is what was written between two reads of this
-        property: read it after each.
+        Also true if another record like the last would reach it. A record, or a batch of them, is
+        what was written between two reads of this property: read it after each.
         """
         return self._core.commit_requested()
 
     def metrics(self) -> DatabaseMetrics:
-        """Figures by name, those of each store under `stores`: rates a second, times in seconds,
-        sizes in bytes.
+        """Returns metrics by name, those of each store under `stores`.
 
-        What each of them says: `docs/metrics.md`. Rates, means and greatest values are of a window
-        that ends now and is 30 to 60 s long for who asks oftener than that, else reaches back to
-        the last call but one. Sizes and `-total` counts are exact. `holdfast.metrics.prometheus`
-        has them as text.
+        Rates are per second, times in seconds, sizes in bytes; `docs/metrics.md` describes each
+        metric. Rates, means and maxima cover a window that ends now. It is 30 to 60 s long if this
+        method is called more often than that, else it begins at the call before the last one. Sizes
+        and `-total` counts are exact. `holdfast.metrics.prometheus` returns the metrics as text.
         """
         figures, stores = self._core.metrics()
         by_store = {
@@ -468,11 +485,11 @@ class Database(AbstractContextManager["Database"]):
         )
 
     def close(self) -> None:
-        """Drops the open transaction, writes the last commit to files and closes. Again: nothing.
+        """Drops the open transaction, flushes the last commit to files and closes.
 
-        Where stores of the user's own fail, all others are closed all the same; then the first
-        error is raised. Where the disk refuses, the database is closed all the same, and the error
-        says what its files hold.
+        A second call does nothing. If a user store fails, all others are still closed, then the
+        first error is raised. If a write to disk fails, the database is still closed, and the error
+        says what its files contain.
         """
         errors = _close_all(self._attached.values()) if self.is_open else []
         try:
@@ -487,7 +504,7 @@ class Database(AbstractContextManager["Database"]):
             raise errors[0]
 
     def isolation(self, level: IsolationLevel | None) -> str:
-        """A level's name for the extension; None is the database's default."""
+        """Returns the extension's name of a level; None: the database's default."""
         if level is None:
             return self._default_isolation_level.value
         check_choice("isolation_level", level, IsolationLevel)
@@ -496,16 +513,37 @@ class Database(AbstractContextManager["Database"]):
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def __str__(self) -> str:
+        return f"database {self._location()}"
+
     def __repr__(self) -> str:
-        return f"<Database {self._core.path()!r}{'' if self.is_open else ', closed'}>"
+        stores = ", ".join(f"{name} ({kind})" for name, kind in self._kinds.items())
+        return f"<Database {self._location()}, {self._state()}: {stores or 'no stores'}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(name)}</td><td>{escape(kind)}</td></tr>"
+            for name, kind in self._kinds.items()
+        )
+        caption = escape(f"{self}, {self._state()}")
+        return (
+            f"<table><caption>{caption}</caption><thead><tr><th>store</th><th>kind</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table>"
+        )
+
+    def _location(self) -> str:
+        return "in memory" if self._directory is None else repr(str(self._directory))
+
+    def _state(self) -> str:
+        return "open" if self.is_open else "closed"
 
 
-def _close_all(stores: Iterable[Attached]) -> list[BaseException]:
-    """Closes all of them, and returns what they raised."""
+def _close_all(stores: Iterable[AttachedStore]) -> list[BaseException]:
+    """Closes all of them, and returns the errors."""
     errors: list[BaseException] = []
-    for own in stores:
+    for attached in stores:
         try:
-            own.close()
+            attached.close()
         except BaseException as error:  # noqa: BLE001  # the caller raises it, once all are closed
             errors.append(error)
     return errors

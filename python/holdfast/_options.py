@@ -1,5 +1,6 @@
-"""The choices that a database is opened with and queries are made with."""
+"""The options of a database and of its queries, and their checks."""
 
+from collections.abc import Mapping
 from enum import Enum
 
 
@@ -7,57 +8,82 @@ class IsolationLevel(Enum):
     """What a query sees of the open transaction."""
 
     READ_UNCOMMITTED = "read_uncommitted"
-    """All of it, as the writer does. A read waits for a write call of one record; of a longer one
-    and of a commit it shows what was there before.
+    """All of it, as the writer does.
+
+    A read waits for a running write of one record. It does not wait for a longer write or a commit:
+    it returns the state before that call.
     """
     READ_COMMITTED = "read_committed"
-    """Nothing of it: the last commit. A read waits for nobody."""
+    """None of it: the query reads the last commit, and never waits."""
 
 
 class ProcessingGuarantee(Enum):
-    """What a record may do to the state after a failure; decides the default isolation level of
-    queries.
+    """How often a record may be applied to the state when the process fails.
+
+    It decides the default isolation level of queries.
     """
 
     AT_LEAST_ONCE = "at_least_once"
-    """A record may be applied twice; queries read READ_UNCOMMITTED unless they say otherwise."""
+    """A record may be applied twice; queries read READ_UNCOMMITTED by default."""
     EXACTLY_ONCE = "exactly_once"
-    """Every record is applied once; queries read READ_COMMITTED unless they say otherwise."""
+    """Every record is applied once; queries read READ_COMMITTED by default."""
 
 
 class Durability(Enum):
-    """What brings a commit back after a crash. Fixed when the database is made."""
+    """What restores a commit after a crash. Fixed when the database is created."""
 
     CHANGELOG = "changelog"
-    """A changelog that the caller keeps: no write-ahead log, a crash falls back to some earlier
-    commit as a whole.
+    """A changelog that the caller keeps.
+
+    There is no write-ahead log: a crash takes the whole database back to an earlier commit.
     """
     SYNC = "sync"
-    """The database itself: write-ahead log, fsync at every commit."""
+    """The database itself: a write-ahead log, with an fsync at every commit."""
 
 
 class MetricsLevel(Enum):
     """How much `Database.metrics` measures."""
 
     INFO = "info"
-    """Counts of everything, and times of what takes long: commits, batches, how long iterators are
-    open.
-    """
+    """Counts of everything, and times of long operations: commits, batches, open iterators."""
     DEBUG = "debug"
-    """Also the time of each call for one record, and RocksDB's own counts."""
+    """Also the time of each call for one record, and RocksDB's own statistics."""
 
 
 class TransactionMechanism(Enum):
-    """Where uncommitted writes are kept."""
+    """Where uncommitted writes are held."""
 
     AUTO = "auto"
-    """In memory, and from `uncommitted_max_bytes` on in sorted files beside the stores, so a
-    transaction may be larger than memory. `Database.commit_requested` tells when that point is
+    """In memory up to `uncommitted_max_bytes`, then in sorted files beside the stores.
+
+    A transaction may be larger than memory. `Database.commit_requested` is true when the limit is
     near.
     """
     INDEXED_BATCH = "indexed_batch"
-    """In memory, however much it is."""
+    """In memory, without a limit."""
     SECONDARY_STORE = "secondary_store"
-    """In sorted files beside the stores, but for a buffer of 1 MiB. A commit of files is slower
-    than one from memory: rows are merged into files that the database then takes in.
+    """In sorted files beside the stores, except for a buffer of 1 MiB.
+
+    Committing files is slower than committing memory: their rows are merged into new files, which
+    the database then ingests.
     """
+
+
+def check_choice(argument: str, given: object, choices: type[Enum]) -> None:
+    """Raises `TypeError` for a value that is not a member of the enum."""
+    if not isinstance(given, choices):
+        wanted = ", ".join(f"{choices.__name__}.{name}" for name in choices.__members__)
+        raise TypeError(f"{argument} is {given!r:.80}; wanted: one of {wanted}")
+
+
+def rocksdb_option_rows(options: Mapping[str, str] | None) -> list[tuple[str, str]]:
+    """Returns `rocksdb_options` as (name, value) rows; `TypeError` for what are not strings."""
+    if options is None:
+        return []
+    if not isinstance(options, Mapping) or not all(
+        isinstance(text, str) for option in options.items() for text in option
+    ):
+        raise TypeError(
+            f"rocksdb_options is {options!r:.80}; wanted: a mapping of names to values, both str"
+        )
+    return list(options.items())

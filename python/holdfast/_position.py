@@ -1,22 +1,20 @@
-"""Input positions: how far the input had been read when a state was written, and bounds that
-queries ask for.
-"""
+"""Positions in the input: how much of it a state contains, and how much a query requires."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from holdfast._arguments import check_bits, check_kind
+from holdfast._offsets import check_bits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
 class Position:
-    """For each input topic and partition the greatest offset whose writes a state holds.
+    """The greatest offset that a state contains, for each topic and partition of the input.
 
-    Raises `TypeError` for offsets that are no mapping of mappings of integers, `ValueError` for a
+    Raises `TypeError` if the offsets are not a mapping of mappings of integers, `ValueError` for a
     partition beyond 32 bits or an offset beyond 64.
 
     >>> seen = Position({"orders": {0: 41}})
@@ -25,7 +23,7 @@ class Position:
     """
 
     def __init__(self, offsets: Mapping[str, Mapping[int, int]] | None = None) -> None:
-        """Offsets by topic and partition; nothing is the position of an empty state."""
+        """Offsets by topic, then partition; without them, the position of an empty state."""
         if offsets is not None and not (
             isinstance(offsets, Mapping) and all(isinstance(of, Mapping) for of in offsets.values())
         ):
@@ -43,14 +41,14 @@ class Position:
 
     @classmethod
     def of_rows(cls, rows: Iterable[tuple[str, int, int]]) -> Position:
-        """The position of (topic, partition, offset) rows."""
+        """Returns the position of (topic, partition, offset) rows."""
         position = cls()
         for topic, partition, offset in rows:
             position._offsets.setdefault(topic, {})[partition] = offset
         return position
 
     def rows(self) -> list[tuple[str, int, int]]:
-        """The same as (topic, partition, offset) rows."""
+        """Returns the position as (topic, partition, offset) rows."""
         return [
             (topic, number, offset)
             for topic, numbers in self._offsets.items()
@@ -58,15 +56,15 @@ class Position:
         ]
 
     def offsets(self) -> dict[str, dict[int, int]]:
-        """The offsets by topic and partition."""
+        """Returns the offsets by topic, then partition."""
         return {topic: dict(partitions) for topic, partitions in self._offsets.items()}
 
     def merge(self, other: Position) -> Position:
-        """The position that has seen what both have seen: of each partition the greater offset.
+        """Returns the position with the greater offset of each partition.
 
-        Raises `TypeError` for what is no `Position`.
+        Raises `TypeError` if `other` is not a `Position`.
         """
-        check_kind("other", other, Position)
+        _check_kind("other", other, Position)
         merged = self.offsets()
         for topic, number, offset in other.rows():
             partitions = merged.setdefault(topic, {})
@@ -84,11 +82,15 @@ class Position:
 
 
 class PositionBound:
-    """What a query's state must have read at least; else the query raises `NotUpToBoundError`.
+    """The least position that a query accepts; below it the query raises `NotUpToBoundError`.
 
-    A store that began empty beside what the database had read (it is in memory, was discarded after
-    an unclean stop, or was added later), or that was left out of an open in which the database read
-    on, meets no bound until `Database.restore_batch` has restored it.
+    A store can lack input that its database has read: a store in memory after an open, one that was
+    discarded after an unclean stop, one that was added later, or one that an earlier open left out
+    while the database read on. Such a store meets no bound until `Database.restore_batch` has
+    restored it.
+
+    >>> PositionBound.at(Position({"orders": {0: 41}}))
+    PositionBound.at(Position({'orders': {0: 41}}))
     """
 
     def __init__(self, position: Position | None) -> None:
@@ -97,20 +99,20 @@ class PositionBound:
 
     @staticmethod
     def unbounded() -> PositionBound:
-        """Any state will do."""
+        """Returns the bound that every state meets."""
         return PositionBound(None)
 
     @staticmethod
     def at(position: Position) -> PositionBound:
-        """The state has read at least as far, in every partition that `position` names.
+        """Returns the bound that a state meets if it has read each partition of `position` so far.
 
-        Raises `TypeError` for what is no `Position`.
+        Raises `TypeError` if `position` is not a `Position`.
         """
-        check_kind("position", position, Position)
+        _check_kind("position", position, Position)
         return PositionBound(position)
 
     def rows(self) -> list[tuple[str, int, int]] | None:
-        """(topic, partition, offset) rows, None for no bound."""
+        """Returns (topic, partition, offset) rows; None if unbounded."""
         return None if self._position is None else self._position.rows()
 
     def __repr__(self) -> str:
@@ -119,3 +121,19 @@ class PositionBound:
             if self._position is None
             else f"PositionBound.at({self._position!r})"
         )
+
+
+def bound_rows(position_bound: PositionBound | None) -> list[tuple[str, int, int]] | None:
+    """Returns the rows of a query's bound; None without one.
+
+    Raises `TypeError` if it is not a `PositionBound`.
+    """
+    if position_bound is None:
+        return None
+    _check_kind("position_bound", position_bound, PositionBound)
+    return position_bound.rows()
+
+
+def _check_kind(argument: str, given: object, kind: type) -> None:
+    if not isinstance(given, kind):
+        raise TypeError(f"{argument} is a {type(given).__name__}; wanted: a {kind.__name__}")

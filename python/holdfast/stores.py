@@ -1,8 +1,14 @@
-"""Builders: which stores a database has.
+"""Builders of the stores that a database is opened with.
 
-Durations are timedeltas, or microseconds. Builders raise `ValueError` or `TypeError` for a name, a
-duration, a flag or a serde that cannot be: a name is 1 to 200 ASCII letters, digits, `_`, `-` or
-`.`, a duration is not negative and fits 64 bits.
+All builders take a name of 1 to 200 ASCII letters, digits, `_`, `-` or `.`, and
+
+- `key`, `value`: the serdes of keys and values; bytes by default,
+- `persistent`: False holds the store in memory, where it is empty after each open and is restored
+  from its changelog,
+- `transactional`: False makes each write visible at once.
+
+Durations are timedeltas or microseconds. Builders raise `ValueError` or `TypeError` for an invalid
+name, duration, flag or serde.
 
 >>> from datetime import timedelta
 >>> import holdfast as hf
@@ -15,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from holdfast import _core, serde
-from holdfast._time import Span, not_negative, span
+from holdfast._time import StoreDuration, store_duration_micros
 
 __all__ = [
     "StoreBuilder",
@@ -28,23 +34,23 @@ __all__ = [
 ]
 
 
-Kind = Literal[
+StoreKind = Literal[
     "key_value", "timestamped_key_value", "versioned", "window", "timestamped_window", "session"
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoreBuilder:
-    """The description of a store; `open` makes it."""
+    """The description of a store, from which `open` creates or opens it."""
 
     name: str
-    kind: Kind
+    kind: StoreKind
     key: serde.Serde[Any] = serde.BYTES
     value: serde.Serde[Any] = serde.BYTES
     transactional: bool = True
-    """False: each write call goes straight through and is visible to all at once."""
+    """Whether writes wait for the commit; if not, each write is visible at once."""
     persistent: bool = True
-    """False: in memory, empty after each open; its changelog brings it back."""
+    """Whether the store is in files; in memory it is empty after each open."""
     history_retention: int | None = None
     """Microseconds; None for a store without history."""
     segment_interval: int | None = None
@@ -54,14 +60,13 @@ class StoreBuilder:
     window_size: int | None = None
     """Microseconds; None for a store without windows."""
     retain_duplicates: bool = False
-    """Every put of a window is kept."""
+    """Whether every put of the same key and window is retained."""
 
     def __post_init__(self) -> None:
-        """Raises `TypeError` that names the field: no serde, one that cannot be a key's, a flag
-        that is no bool.
-        """
+        """Raises `TypeError` for a flag that is not a bool, or a serde that is invalid."""
         for what, flag in (
-            *(("transactional", self.transactional), ("persistent", self.persistent)),
+            ("transactional", self.transactional),
+            ("persistent", self.persistent),
             ("retain_duplicates", self.retain_duplicates),
         ):
             if not isinstance(flag, bool):
@@ -87,11 +92,10 @@ def key_value(
     persistent: bool = True,
     transactional: bool = True,
 ) -> StoreBuilder:
-    """A store of key and value."""
-    _check(name)
-    return StoreBuilder(
-        name=name,
-        kind="key_value",
+    """A store of values by key."""
+    return _build(
+        "key_value",
+        name,
         key=key,
         value=value,
         persistent=persistent,
@@ -107,158 +111,152 @@ def timestamped_key_value(
     persistent: bool = True,
     transactional: bool = True,
 ) -> StoreBuilder:
-    """A store of key and value with a timestamp a value.
+    """A store of values with a timestamp each, by key.
 
-    It can be opened on the rows of a key-value store of the same name: they have timestamp -1 until
-    they are written again. There is no way back.
+    It can be opened on the rows of a key-value store of the same name: those have timestamp -1
+    until they are written again. A store cannot be changed back.
     """
-    _check(name)
-    return StoreBuilder(
-        name=name,
-        kind="timestamped_key_value",
-        persistent=persistent,
-        transactional=transactional,
+    return _build(
+        "timestamped_key_value",
+        name,
         key=key,
         value=value,
+        persistent=persistent,
+        transactional=transactional,
     )
 
 
 def versioned(
     name: str,
     *,
-    history_retention: Span,
-    segment_interval: Span | None = None,
+    history_retention: StoreDuration,
+    segment_interval: StoreDuration | None = None,
     key: serde.Serde[Any] = serde.BYTES,
     value: serde.Serde[Any] = serde.BYTES,
     persistent: bool = True,
     transactional: bool = True,
 ) -> StoreBuilder:
-    """A store of values in force from a time on, with the history of the last `history_retention`.
+    """A store of values that are valid from a time on, with their history.
 
-    `history_retention` is also the grace for late writes. `segment_interval` is the unit in which
-    old history is dropped: its only effect is speed; `ValueError` where it is not above zero.
+    History reaches back `history_retention`, which is also the grace for late writes.
+    `segment_interval` is the unit in which old history is dropped: it affects speed alone, and must
+    be positive.
     """
-    _check(name)
-    retention = not_negative(history_retention, "history_retention")
+    retention = store_duration_micros(history_retention, "history_retention")
     if segment_interval is None:
         interval = _core.default_segment_interval(retention)
     else:
-        interval = span(segment_interval, "segment_interval")
-        if interval <= 0:
-            raise ValueError(f"segment_interval is {interval} microseconds; it must be positive")
-    return StoreBuilder(
-        name=name,
-        kind="versioned",
+        interval = store_duration_micros(segment_interval, "segment_interval")
+        if interval == 0:
+            raise ValueError("segment_interval is 0 microseconds; it must be positive")
+    return _build(
+        "versioned",
+        name,
+        history_retention=retention,
+        segment_interval=interval,
         key=key,
         value=value,
         persistent=persistent,
         transactional=transactional,
-        history_retention=retention,
-        segment_interval=interval,
     )
 
 
 def window(
     name: str,
     *,
-    retention: Span,
-    window_size: Span,
+    retention: StoreDuration,
+    window_size: StoreDuration,
     retain_duplicates: bool = False,
     key: serde.Serde[Any] = serde.BYTES,
     value: serde.Serde[Any] = serde.BYTES,
     persistent: bool = True,
     transactional: bool = True,
 ) -> StoreBuilder:
-    """A store of values by key and window, which ends `window_size` after its start.
+    """A store of values by key and window; a window ends `window_size` after its start.
 
-    Windows that start `retention` or more before the latest start are gone, and puts of them
-    dropped and counted. With `retain_duplicates` every put of a key and start is kept; that is
-    fixed when the store is made. `ValueError` for a `window_size` above `retention`.
+    Windows that start `retention` or more before the latest start are dropped; puts into them are
+    skipped and counted. `retain_duplicates` retains every put of a key and start; it is fixed when
+    the store is created. `window_size` must not exceed `retention`.
     """
-    _check(name)
-    kept, size = _window_durations(retention, window_size)
-    return StoreBuilder(
-        name=name,
-        kind="window",
-        persistent=persistent,
-        transactional=transactional,
+    return _build(
+        "window",
+        name,
+        **_window_durations(retention, window_size),
+        retain_duplicates=retain_duplicates,
         key=key,
         value=value,
-        retention=kept,
-        window_size=size,
-        retain_duplicates=retain_duplicates,
+        persistent=persistent,
+        transactional=transactional,
     )
 
 
 def timestamped_window(
     name: str,
     *,
-    retention: Span,
-    window_size: Span,
+    retention: StoreDuration,
+    window_size: StoreDuration,
     retain_duplicates: bool = False,
     key: serde.Serde[Any] = serde.BYTES,
     value: serde.Serde[Any] = serde.BYTES,
     persistent: bool = True,
     transactional: bool = True,
 ) -> StoreBuilder:
-    """As `window`, with a timestamp a value.
+    """As `window`, with a timestamp for each value.
 
-    It can be opened on the rows of a window store of the same name: they have timestamp -1 until
-    they are written again. There is no way back.
+    It can be opened on the rows of a window store of the same name: those have timestamp -1
+    until they are written again. A store cannot be changed back.
     """
-    _check(name)
-    kept, size = _window_durations(retention, window_size)
-    return StoreBuilder(
-        name=name,
-        kind="timestamped_window",
-        persistent=persistent,
-        transactional=transactional,
+    return _build(
+        "timestamped_window",
+        name,
+        **_window_durations(retention, window_size),
+        retain_duplicates=retain_duplicates,
         key=key,
         value=value,
-        retention=kept,
-        window_size=size,
-        retain_duplicates=retain_duplicates,
+        persistent=persistent,
+        transactional=transactional,
     )
 
 
 def session(
     name: str,
     *,
-    retention: Span,
+    retention: StoreDuration,
     key: serde.Serde[Any] = serde.BYTES,
     value: serde.Serde[Any] = serde.BYTES,
     persistent: bool = True,
     transactional: bool = True,
 ) -> StoreBuilder:
-    """A store of values by key and session, a time from its start to its end, both included.
+    """A store of values by key and session, a time from a start to an end, both included.
 
-    Sessions that end `retention` or more before the latest end are gone, and puts of them dropped
-    and counted.
+    Sessions that end `retention` or more before the latest end are dropped; puts of them are
+    skipped and counted.
     """
-    _check(name)
-    kept = not_negative(retention, "retention")
-    return StoreBuilder(
-        name=name,
-        kind="session",
-        persistent=persistent,
-        transactional=transactional,
+    return _build(
+        "session",
+        name,
+        retention=store_duration_micros(retention, "retention"),
         key=key,
         value=value,
-        retention=kept,
+        persistent=persistent,
+        transactional=transactional,
     )
 
 
-def _window_durations(retention: Span, window_size: Span) -> tuple[int, int]:
-    kept, size = not_negative(retention, "retention"), not_negative(window_size, "window_size")
-    if size > kept:
-        raise ValueError(
-            f"window_size is {size} microseconds, more than retention, which is {kept}; a window "
-            "must be kept until it ends"
-        )
-    return kept, size
-
-
-def _check(name: str) -> None:
+def _build(kind: StoreKind, name: str, **fields: Any) -> StoreBuilder:
     if not isinstance(name, str):
         raise TypeError(f"name is a {type(name).__name__}; wanted: str")
     _core.check_store_name(name)
+    return StoreBuilder(name=name, kind=kind, **fields)
+
+
+def _window_durations(retention: StoreDuration, window_size: StoreDuration) -> dict[str, int]:
+    """Returns the checked durations of a window store as fields of its builder."""
+    retained = store_duration_micros(retention, "retention")
+    size = store_duration_micros(window_size, "window_size")
+    if size > retained:
+        raise ValueError(
+            f"window_size is {size} microseconds, more than retention, which is {retained}; a "
+            "window must be retained until it ends"
+        )
+    return {"retention": retained, "window_size": size}

@@ -13,7 +13,7 @@
 `docs/metrics.md`.
 """
 
-from holdfast.metrics._names import DatabaseMetrics, StoreMetrics
+from holdfast._metric_names import DatabaseMetrics, StoreMetrics
 from holdfast.metrics._prometheus import Collector, prometheus
 
 __all__ = ["Collector", "DatabaseMetrics", "StoreMetrics", "prometheus"]

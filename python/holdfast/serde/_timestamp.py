@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from holdfast._time import Timestamp, micros
+from holdfast._time import Timestamp, timestamp_micros
 from holdfast.serde._typed import NamedSerde
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -15,7 +15,7 @@ class TimestampSerde(NamedSerde[datetime]):
 
     def serialize(self, value: Timestamp, /) -> bytes:
         """The bytes of a moment."""
-        return self.core.serialize(micros(value, "moment"), True)
+        return self.core.serialize(timestamp_micros(value, "moment"), True)
 
     def serialize_value(self, value: Timestamp, /) -> bytes:
         """The same."""

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 
-from holdfast._key_value import KeyValueStore
-from holdfast._serdes import Serdes
-from holdfast._session import SessionStore
-from holdfast._timestamped import TimestampedKeyValueStore
-from holdfast._versioned import VersionedKeyValueStore
-from holdfast._window import TimestampedWindowStore, WindowStore
+from holdfast._stores.key_value import KeyValueStore
+from holdfast._stores.serdes import Serdes
+from holdfast._stores.session import SessionStore
+from holdfast._stores.timestamped import TimestampedKeyValueStore
+from holdfast._stores.versioned import VersionedKeyValueStore
+from holdfast._stores.window import TimestampedWindowStore, WindowStore
 from holdfast.errors import HoldfastError, UnsupportedOperationError
 from holdfast.serde import BYTES, TypedSerde
 from holdfast.serde._struct import StructSerde

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from holdfast import serde
-from holdfast._time import Timestamp, micros
+from holdfast._time import Timestamp, timestamp_micros
 from holdfast.spark.processor.key_value import KeyValue
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Timers:
             raise type(error)(
                 f"set_timer: the key {key!r} is none of the columns by, {columns}: {error}"
             ) from error
-        row = _bytes(micros(at, "at")) + encoded
+        row = _bytes(timestamp_micros(at, "at")) + encoded
         if self._last is None or row > self._last:
             self.store.put(row, b"")
         elif row not in self._waiting:

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast._bounds import key_bounds, prefix_bounds
-from holdfast._iterator import StoreIterator
-from holdfast._store import Serdes, StateStore
+from holdfast._stores.base import StateStore, StoreReads
+from holdfast._stores.bounds import key_bounds, prefix_bounds
+from holdfast._stores.iterator import StoreIterator
+from holdfast._stores.serdes import Serdes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from holdfast import _core
-    from holdfast._database import Database
     from holdfast._options import IsolationLevel
     from holdfast._position import PositionBound
+    from holdfast._stores.owner import StoreOwner
     from holdfast.stores import StoreBuilder
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class ReadOnlyKeyValueStore(Generic[K, V]):
+class ReadOnlyKeyValueStore(StoreReads[K, V, "_core.KeyValueStore"]):
     """A key-value store's reads at one isolation level, from any thread; what they raise says
     `StateStore`.
     """
-
-    def __init__(self, core: _core.KeyValueStore, serdes: Serdes[K, V]) -> None:
-        """Made by `KeyValueStore.read_only`."""
-        self._core = core
-        self._serdes = serdes
 
     def get(self, key: K) -> V | None:
         """The key's value, None if there is none."""
@@ -87,9 +83,9 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
     value.
     """
 
-    def __init__(self, db: Database, builder: StoreBuilder, core: _core.KeyValueStore) -> None:
-        """Made by the database."""
-        StateStore.__init__(self, db, builder)
+    def __init__(self, owner: StoreOwner, builder: StoreBuilder, core: _core.KeyValueStore) -> None:
+        """Made by the owner."""
+        StateStore.__init__(self, owner, builder)
         ReadOnlyKeyValueStore.__init__(self, core, Serdes(builder))
 
     def put(self, key: K, value: V | None) -> None:
@@ -140,12 +136,7 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
         *,
         position_bound: PositionBound | None = None,
     ) -> ReadOnlyKeyValueStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the database's default
-        level.
-
-        With a `position_bound` each read raises `NotUpToBoundError` until the database's position
-        at that level reaches it.
-        """
+        """Returns the reads at an isolation level, as `StateStore.read_only` describes."""
         return ReadOnlyKeyValueStore(
             self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes
         )

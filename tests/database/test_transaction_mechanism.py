@@ -205,7 +205,8 @@ def test_recover_drops_what_was_spilled(memory_path, mechanism):
 
 
 CHILD = """
-    sys.path[:0] = [sys.argv[1]]
+    folder = sys.argv[1]
+    sys.path[:0] = [folder, os.path.dirname(folder)]
     from pathlib import Path
     from test_transaction_mechanism import MANY, NAMES, is_spilled, opened, write
     path, mechanism = Path(sys.argv[2]), hf.TransactionMechanism(sys.argv[3])

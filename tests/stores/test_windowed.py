@@ -398,13 +398,13 @@ def test_serdes(open_database):
 @pytest.mark.parametrize(
     ("make", "arguments", "named"),
     [
-        (hf.stores.window, {"retention": -1, "window_size": 0}, "retention is -1"),
-        (hf.stores.window, {"retention": 5, "window_size": -1}, "window_size is -1"),
+        (hf.stores.window, {"retention": -1, "window_size": 0}, r"retention is negative \(-1\)"),
+        (hf.stores.window, {"retention": 5, "window_size": -1}, r"window_size is negative \(-1\)"),
         (hf.stores.window, {"retention": 5, "window_size": 6}, "window_size is 6"),
         (
             hf.stores.window,
             {"retention": 2**63, "window_size": 6},
-            "retention is 9223372036854775808",
+            r"retention is too long \(9223372036854775808\)",
         ),
         (
             hf.stores.timestamped_window,
@@ -416,7 +416,7 @@ def test_serdes(open_database):
             {"retention": 5, "window_size": timedelta(1)},
             "window_size is",
         ),
-        (hf.stores.session, {"retention": -1}, "retention is -1"),
+        (hf.stores.session, {"retention": -1}, r"retention is negative \(-1\)"),
         (hf.stores.session, {"retention": 2**63}, "retention is"),
     ],
 )

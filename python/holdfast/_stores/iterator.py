@@ -1,4 +1,4 @@
-"""Scans: a snapshot of the moment in which they were opened."""
+"""Scans, each over the state at the moment it was opened."""
 
 from __future__ import annotations
 
@@ -12,35 +12,33 @@ Row = TypeVar("Row", covariant=True)
 
 
 class RowIterator(Protocol[Row]):
-    """What the extension's iterators offer."""
+    """The interface of the extension's iterators."""
 
     def __iter__(self) -> Iterator[Row]:
-        """The iterator itself."""
+        """Returns the iterator itself."""
         ...
 
     def __next__(self) -> Row:
-        """The next row."""
+        """Returns the next row."""
         ...
 
     def peek_next_key(self) -> Any:
-        """The key of the next row, which stays where it is: bytes, or a tuple of bytes and two
-        times.
-        """
+        """Returns the key of the next row without advancing: bytes, or bytes with two times."""
         ...
 
     def close(self) -> None:
-        """Lets the snapshot go."""
+        """Releases the pinned view."""
         ...
 
 
 class StoreIterator(Iterator[tuple[K, V]], AbstractContextManager[Any], Generic[K, V]):
-    """Rows in the order of their keys' bytes, unchanged by any commit, rollback or write after it
-    was opened.
+    """Rows in the order of their keys' bytes, as they were when the iterator was opened.
 
-    Close it, use it in `with`, or read it to its end: until then it holds a snapshot. It is closed
-    with its store.
+    Later writes, commits and rollbacks do not change them. The iterator pins a view of the database
+    until it is exhausted or closed: close it, or use it in `with`. Closing the store closes it,
+    too.
 
-    Raises, as it is read, `SerializationError` for a row that the store's serdes cannot convert.
+    Iteration raises `SerializationError` for a row that the store's serdes cannot convert.
     """
 
     def __init__(
@@ -49,13 +47,13 @@ class StoreIterator(Iterator[tuple[K, V]], AbstractContextManager[Any], Generic[
         key: Callable[[Any], K],
         record: Callable[[Any], tuple[K, V]] | None,
     ) -> None:
-        """Made by the stores; without a `record`, rows are what the extension makes of them."""
+        """Made by the stores; without `record`, the extension's rows are returned as they are."""
         self._rows = rows
         self._key = key
         self._record = record
 
     def __iter__(self) -> Iterator[tuple[K, V]]:  # noqa: PYI034
-        # Not itself but what it reads, so that a loop calls no method of Python's for each row.
+        # Returns the rows instead of itself: a loop then calls no Python method a row.
         return iter(self._rows) if self._record is None else map(self._record, self._rows)
 
     def __next__(self) -> tuple[K, V]:
@@ -63,11 +61,11 @@ class StoreIterator(Iterator[tuple[K, V]], AbstractContextManager[Any], Generic[
         return row if self._record is None else self._record(row)
 
     def peek_next_key(self) -> K:
-        """The key that `next` would return; StopIteration at the end."""
+        """Returns the key of the next row without advancing; `StopIteration` at the end."""
         return self._key(self._rows.peek_next_key())
 
     def close(self) -> None:
-        """Lets the snapshot go; using the iterator afterwards raises `StoreClosedError`."""
+        """Releases the pinned view; using the iterator afterwards raises `StoreClosedError`."""
         self._rows.close()
 
     def __exit__(self, *exc: object) -> None:

@@ -128,7 +128,7 @@ def test_an_open_that_fails_is_no_unclean_stop(tmp_path):
 @pytest.mark.parametrize("name", ["", ".", "..", "../precious", "a/b", "+commit", "a\\b", "a\0", 7])
 def test_a_name_that_is_no_folders_is_refused(tmp_path, name):
     (tmp_path / "precious").mkdir()
-    with pytest.raises(ValueError, match="a store's name is"):
+    with pytest.raises(ValueError, match="a user store's name is"):
         opened(tmp_path / "db", Totals(name))
     assert (tmp_path / "precious").is_dir()
 
@@ -310,7 +310,7 @@ def test_a_topic_with_white_space_is_refused_before_anything_is_written(tmp_path
 def test_a_name_of_the_databases_own_files_is_refused(tmp_path, name):
     with pytest.raises(
         ValueError,
-        match=r"a store's name is .*, and the database has a file of that name beside it",
+        match=r"a user store's name is .*, and the database has a file of that name beside it",
     ):
         opened(tmp_path / "db", Totals(name))
     assert not (tmp_path / "db").exists()

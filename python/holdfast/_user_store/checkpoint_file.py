@@ -1,8 +1,9 @@
-"""The text files of older layouts that hold offsets: here `.checkpoint_<store>` of a store of the
-user's own.
+"""The file `.checkpoint_<store>` with the offsets of a user store.
 
-0                               the format's version
-2                               how many lines follow
+Its format is that of the text files in older layouts:
+
+0                               format version
+2                               number of lines below
 rates-changelog 0 41            topic, partition, offset
 rates-changelog 1 7
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast import _core
-from holdfast._records import TopicPartition
+from holdfast._offsets import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,11 +21,10 @@ if TYPE_CHECKING:
 
 
 def read(path: Path) -> dict[TopicPartition, int] | None:
-    """The offsets in a file, None if there is no file; negative ones, which stand for "not known",
-    are left out.
+    """Returns the offsets in a file, None if there is no file.
 
-    Raises `StoreCorruptedError` with the number of the line that is malformed; the file stays where
-    it is.
+    Negative offsets, which stand for "not known", are left out. A malformed line raises
+    `StoreCorruptedError` with its number; the file stays as it is.
     """
     offsets = _core.read_offsets(path)
     return (
@@ -35,15 +35,14 @@ def read(path: Path) -> dict[TopicPartition, int] | None:
 
 
 def remove(path: Path) -> None:
-    """Removes the file, for good when it returns: after a power loss it must not be there again,
-    with offsets of before.
-    """
+    """Removes the file durably: after a power loss it does not return with older offsets."""
     _core.remove_offsets(path)
 
 
 def write(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
-    """Writes the offsets, all or nothing, on disk when it returns; also none: the file says that a
-    close was clean.
+    """Writes the offsets atomically and durably.
+
+    The file is written even without offsets, since its presence means that the stop was clean.
     """
     _core.write_offsets(
         path, [(topic, number, offset) for (topic, number), offset in offsets.items()]

@@ -18,36 +18,30 @@ A click at 25 with a gap of 10 meets the session that ended at 20, and both beco
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from holdfast._bounds import key_bounds
-from holdfast._iterator import StoreIterator
-from holdfast._records import WindowedKey
-from holdfast._store import Serdes, StateStore
-from holdfast._time import Timestamp, micros
+from holdfast._stores.base import StateStore, StoreReads
+from holdfast._stores.bounds import MAX_TIME, MIN_TIME, key_bounds
+from holdfast._stores.iterator import StoreIterator
+from holdfast._stores.records import WindowedKey
+from holdfast._stores.serdes import Serdes
+from holdfast._time import Timestamp, timestamp_micros
 
 if TYPE_CHECKING:
     from holdfast import _core
-    from holdfast._database import Database
     from holdfast._options import IsolationLevel
     from holdfast._position import PositionBound
+    from holdfast._stores.owner import StoreOwner
     from holdfast.stores import StoreBuilder
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-_MIN, _MAX = -(2**63), 2**63 - 1
 
-
-class ReadOnlySessionStore(Generic[K, V]):
+class ReadOnlySessionStore(StoreReads[K, V, "_core.SessionStore"]):
     """A session store's reads at one isolation level, from any thread; what they raise says
     `StateStore`.
     """
-
-    def __init__(self, core: _core.SessionStore, serdes: Serdes[K, V]) -> None:
-        """Made by `SessionStore.read_only`."""
-        self._core = core
-        self._serdes = serdes
 
     @property
     def stream_time(self) -> int | None:
@@ -59,7 +53,9 @@ class ReadOnlySessionStore(Generic[K, V]):
     def fetch_session(self, key: K, start: Timestamp, end: Timestamp) -> V | None:
         """The value of the session from `start` to `end`, None if there is none."""
         data = self._core.fetch_session(
-            found := self._serdes.to_key(key), micros(start, "start"), micros(end, "end")
+            found := self._serdes.to_key(key),
+            timestamp_micros(start, "start"),
+            timestamp_micros(end, "end"),
         )
         return None if data is None else self._serdes.from_value(data, found)
 
@@ -71,7 +67,7 @@ class ReadOnlySessionStore(Generic[K, V]):
         """
         self._serdes.to_key(key_from)  # a range that is open below is `find_sessions`
         to = key_from if key_to is None else key_to
-        return self._iterator(self._wanted(key_from, to, _MIN, _MAX, reverse=reverse))
+        return self._iterator(self._wanted(key_from, to, MIN_TIME, MAX_TIME, reverse=reverse))
 
     def find_sessions(
         self,
@@ -132,7 +128,10 @@ class ReadOnlySessionStore(Generic[K, V]):
         *,
         reverse: bool,
     ) -> _core._Selection:
-        end, start = micros(earliest_end, "earliest_end"), micros(latest_start, "latest_start")
+        end, start = (
+            timestamp_micros(earliest_end, "earliest_end"),
+            timestamp_micros(latest_start, "latest_start"),
+        )
         if isinstance(key_to, str) and key_to == "same":
             key = self._serdes.to_key(key_from)  # type: ignore[arg-type]  # None is an error
             return (key, key, end, start, reverse)
@@ -172,9 +171,9 @@ class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
     `ValueError`.
     """
 
-    def __init__(self, db: Database, builder: StoreBuilder, core: _core.SessionStore) -> None:
-        """Made by the database."""
-        StateStore.__init__(self, db, builder)
+    def __init__(self, owner: StoreOwner, builder: StoreBuilder, core: _core.SessionStore) -> None:
+        """Made by the owner."""
+        StateStore.__init__(self, owner, builder)
         ReadOnlySessionStore.__init__(self, core, Serdes(builder))
 
     @property
@@ -187,7 +186,7 @@ class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
     def put(self, session: WindowedKey[K], value: V | None) -> None:
         """Sets a session's value; None removes the session."""
         key, start, end = session
-        times = micros(start, "start"), micros(end, "end")
+        times = timestamp_micros(start, "start"), timestamp_micros(end, "end")
         self._core.put(self._serdes.to_key(key), *times, self._serdes.to_value(value))
 
     def remove(self, session: WindowedKey[K]) -> None:
@@ -210,12 +209,7 @@ class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
         *,
         position_bound: PositionBound | None = None,
     ) -> ReadOnlySessionStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the database's default
-        level.
-
-        With a `position_bound` each read raises `NotUpToBoundError` until the database's position
-        at that level reaches it.
-        """
+        """Returns the reads at an isolation level, as `StateStore.read_only` describes."""
         return ReadOnlySessionStore(
             self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes
         )

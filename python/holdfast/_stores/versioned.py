@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast._iterator import StoreIterator
-from holdfast._records import PutResult, VersionedRecord
-from holdfast._store import Serdes, StateStore
-from holdfast._time import Timestamp, micros
+from holdfast._stores.base import StateStore, StoreReads
+from holdfast._stores.iterator import StoreIterator
+from holdfast._stores.records import PutResult, VersionedRecord
+from holdfast._stores.serdes import Serdes
+from holdfast._time import Timestamp, timestamp_micros
 
 if TYPE_CHECKING:
     from holdfast import _core
-    from holdfast._database import Database
     from holdfast._options import IsolationLevel
     from holdfast._position import PositionBound
+    from holdfast._stores.owner import StoreOwner
     from holdfast.stores import StoreBuilder
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
+class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueStore"]):
     """A versioned store's reads at one isolation level, from any thread; what they raise says
     `StateStore`.
     """
-
-    def __init__(self, core: _core.VersionedKeyValueStore, serdes: Serdes[K, V]) -> None:
-        """Made by `VersionedKeyValueStore.read_only`."""
-        self._core = core
-        self._serdes = serdes
 
     @property
     def stream_time(self) -> int | None:
@@ -44,7 +40,7 @@ class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
         A time before `stream_time - history_retention` is answered only if the newest version was
         in force then.
         """
-        at = None if as_of is None else micros(as_of, "as_of")
+        at = None if as_of is None else timestamp_micros(as_of, "as_of")
         data = self._serdes.to_key(key)
         return self._record(data, self._core.get(data, at))
 
@@ -54,7 +50,7 @@ class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
         """Every version of a key whose time in force meets `[start, end]`, newest first; no
         tombstones.
         """
-        span = micros(start, "start"), micros(end, "end")
+        span = timestamp_micros(start, "start"), timestamp_micros(end, "end")
         return self._iterator(self._core.versions(self._serdes.to_key(key), *span, descending))
 
     def versions_range(
@@ -65,12 +61,16 @@ class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
         """
         bounds = self._serdes.to_bound(key_from), self._serdes.to_bound(key_to)
         return self._iterator(
-            self._core.versions_range(*bounds, micros(start, "start"), micros(end, "end"))
+            self._core.versions_range(
+                *bounds, timestamp_micros(start, "start"), timestamp_micros(end, "end")
+            )
         )
 
     def scan(self, as_of: Timestamp | None = None) -> StoreIterator[K, VersionedRecord[V]]:
         """The whole table as it is, or as it was at `as_of`, in key order."""
-        return self._iterator(self._core.scan(None if as_of is None else micros(as_of, "as_of")))
+        return self._iterator(
+            self._core.scan(None if as_of is None else timestamp_micros(as_of, "as_of"))
+        )
 
     def get_batch(self, keys: Any, as_of: Any = None) -> _core.ArrowBatch:
         """A row a key: `value`, `timestamp`, `valid_to`, all null where nothing was in force at its
@@ -90,14 +90,14 @@ class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
     ) -> _core.ArrowReader:
         """As `versions_range`, in batches of `key`, `value`, `timestamp`, `valid_to`."""
         bounds = self._serdes.to_bound(key_from), self._serdes.to_bound(key_to)
-        span = micros(start, "start"), micros(end, "end")
+        span = timestamp_micros(start, "start"), timestamp_micros(end, "end")
         return self._serdes.decode_reader(self._core.versions_batches(*bounds, *span, batch_rows))
 
     def scan_batches(
         self, as_of: Timestamp | None = None, *, batch_rows: int = 10_000
     ) -> _core.ArrowReader:
         """As `scan`, in batches of `key`, `value`, `timestamp`, `valid_to`."""
-        at = None if as_of is None else micros(as_of, "as_of")
+        at = None if as_of is None else timestamp_micros(as_of, "as_of")
         return self._serdes.decode_reader(self._core.scan_batches(at, batch_rows))
 
     def _record(
@@ -130,10 +130,10 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
     """
 
     def __init__(
-        self, db: Database, builder: StoreBuilder, core: _core.VersionedKeyValueStore
+        self, owner: StoreOwner, builder: StoreBuilder, core: _core.VersionedKeyValueStore
     ) -> None:
-        """Made by the database."""
-        StateStore.__init__(self, db, builder)
+        """Made by the owner."""
+        StateStore.__init__(self, owner, builder)
         ReadOnlyVersionedKeyValueStore.__init__(self, core, Serdes(builder))
 
     @property
@@ -154,7 +154,7 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
         """Sets the value in force from `timestamp` on, up to the key's next version; None is a
         tombstone.
         """
-        at = micros(timestamp, "timestamp")
+        at = timestamp_micros(timestamp, "timestamp")
         return PutResult(
             *self._core.put(self._serdes.to_key(key), self._serdes.to_value(value), at)
         )
@@ -165,7 +165,7 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
 
         One whose value cannot be converted stays.
         """
-        data, at = self._serdes.to_key(key), micros(timestamp, "timestamp")
+        data, at = self._serdes.to_key(key), timestamp_micros(timestamp, "timestamp")
         if not self._serdes.values_are_bytes:
             self._record(data, self._core.get(data, at))  # what cannot be returned is not deleted
         return self._record(data, self._core.delete(data, at))
@@ -196,12 +196,7 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
         *,
         position_bound: PositionBound | None = None,
     ) -> ReadOnlyVersionedKeyValueStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the database's default
-        level.
-
-        With a `position_bound` each read raises `NotUpToBoundError` until the database's position
-        at that level reaches it.
-        """
+        """Returns the reads at an isolation level, as `StateStore.read_only` describes."""
         return ReadOnlyVersionedKeyValueStore(
             self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes
         )

@@ -11,8 +11,6 @@ from typing import Any
 import hypothesis.strategies as st
 import pyarrow as pa
 from hypothesis.stateful import invariant, rule
-
-import holdfast as hf
 from test_store_models import (
     BOUNDS,
     KEYS,
@@ -26,6 +24,8 @@ from test_store_models import (
     rows,
     table,
 )
+
+import holdfast as hf
 
 RECORD = hf.VersionedRecord
 FIRST, LAST = -(2**63), 2**63 - 1

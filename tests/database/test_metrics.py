@@ -16,7 +16,7 @@ import holdfast as hf
 from holdfast.metrics import DatabaseMetrics, StoreMetrics
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
-PAGE = (Path(__file__).parents[1] / "docs/metrics.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/metrics.md").read_text()
 BUILDERS = [
     hf.stores.key_value("kv"),
     hf.stores.timestamped_key_value("stamped"),

@@ -12,7 +12,7 @@ import pytest
 
 import holdfast as hf
 
-KAFKA = Path(__file__).parent / "fixtures" / "kafka_streams"
+KAFKA = Path(__file__).parents[1] / "fixtures" / "kafka_streams"
 OFFSETS = {
     ("app-totals-changelog", 0): 41,
     ("app-totals-changelog", 1): 0,

@@ -23,37 +23,31 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from holdfast._bounds import key_bounds
-from holdfast._iterator import StoreIterator
-from holdfast._records import ValueAndTimestamp, WindowedKey
-from holdfast._store import Serdes, StateStore
-from holdfast._time import Timestamp, micros
+from holdfast._stores.base import StateStore, StoreReads
+from holdfast._stores.bounds import MAX_TIME, MIN_TIME, key_bounds
+from holdfast._stores.iterator import StoreIterator
+from holdfast._stores.records import ValueAndTimestamp, WindowedKey
+from holdfast._stores.serdes import Serdes
+from holdfast._time import Timestamp, timestamp_micros
 
 if TYPE_CHECKING:
     from holdfast import _core
-    from holdfast._database import Database
     from holdfast._options import IsolationLevel
     from holdfast._position import PositionBound
+    from holdfast._stores.owner import StoreOwner
     from holdfast.stores import StoreBuilder
 
 K = TypeVar("K")
 V = TypeVar("V")
 R = TypeVar("R")
 
-_MIN, _MAX = -(2**63), 2**63 - 1
 
-
-class _WindowReads(ABC, Generic[K, V, R]):
+class _WindowReads(StoreReads[K, V, "_core.WindowStore"], ABC, Generic[K, V, R]):
     """What the reads of both kinds have in common; R is what they return: V, or V with its
     timestamp.
     """
 
     _timestamps: bool
-
-    def __init__(self, core: _core.WindowStore, serdes: Serdes[K, V]) -> None:
-        """Made by the stores."""
-        self._core = core
-        self._serdes = serdes
 
     @abstractmethod
     def _result(self, value: bytes, timestamp: int, key: bytes) -> R: ...
@@ -84,9 +78,11 @@ class _WindowReads(ABC, Generic[K, V, R]):
         """
         low = self._serdes.to_key(key)
         if end is None:
-            found = self._core.fetch(low, micros(start, "start"))
+            found = self._core.fetch(low, timestamp_micros(start, "start"))
             return None if found is None else self._result(*found, low)
-        return self._iterator((low, low, micros(start, "start"), micros(end, "end"), reverse))
+        return self._iterator(
+            (low, low, timestamp_micros(start, "start"), timestamp_micros(end, "end"), reverse)
+        )
 
     def fetch_range(
         self,
@@ -106,7 +102,7 @@ class _WindowReads(ABC, Generic[K, V, R]):
 
     def all(self, *, reverse: bool = False) -> StoreIterator[WindowedKey[K], R]:
         """All windows, by (start, key)."""
-        return self._iterator((None, None, _MIN, _MAX, reverse))
+        return self._iterator((None, None, MIN_TIME, MAX_TIME, reverse))
 
     @overload
     def fetch_batch(self, keys: Any, window_starts: Any, window_starts_to: None = None) -> Any: ...
@@ -154,7 +150,7 @@ class _WindowReads(ABC, Generic[K, V, R]):
 
     def all_batches(self, *, reverse: bool = False, batch_rows: int = 10_000) -> _core.ArrowReader:
         """As `all`, in batches of `key`, `window_start`, `window_end`, `value`, `timestamp`."""
-        return self._batches((None, None, _MIN, _MAX, reverse), batch_rows)
+        return self._batches((None, None, MIN_TIME, MAX_TIME, reverse), batch_rows)
 
     def _wanted(
         self,
@@ -166,7 +162,7 @@ class _WindowReads(ABC, Generic[K, V, R]):
         reverse: bool,
     ) -> _core._Selection:
         low, high = key_bounds(self._serdes, key_from, key_to)
-        return (low, high, micros(start, "start"), micros(end, "end"), reverse)
+        return (low, high, timestamp_micros(start, "start"), timestamp_micros(end, "end"), reverse)
 
     def _batches(self, wanted: _core._Selection, batch_rows: int) -> _core.ArrowReader:
         return self._serdes.decode_reader(
@@ -228,16 +224,16 @@ class WindowStore(_WindowStore, ReadOnlyWindowStore[K, V]):
     counted (`dropped-records-total`).
     """
 
-    def __init__(self, db: Database, builder: StoreBuilder, core: _core.WindowStore) -> None:
-        """Made by the database."""
-        StateStore.__init__(self, db, builder)
+    def __init__(self, owner: StoreOwner, builder: StoreBuilder, core: _core.WindowStore) -> None:
+        """Made by the owner."""
+        StateStore.__init__(self, owner, builder)
         ReadOnlyWindowStore.__init__(self, core, Serdes(builder))
 
     def put(self, key: K, value: V | None, window_start: Timestamp) -> None:
         """Sets the key's value in a window; None deletes it. Where duplicates are kept, None is
         passed over.
         """
-        at = micros(window_start, "window_start")
+        at = timestamp_micros(window_start, "window_start")
         self._core.put(self._serdes.to_key(key), self._serdes.to_value(value), at, None)
 
     def put_batch(self, keys: Any, values: Any, window_starts: Any) -> None:
@@ -252,12 +248,7 @@ class WindowStore(_WindowStore, ReadOnlyWindowStore[K, V]):
         *,
         position_bound: PositionBound | None = None,
     ) -> ReadOnlyWindowStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the database's default
-        level.
-
-        With a `position_bound` each read raises `NotUpToBoundError` until the database's position
-        at that level reaches it.
-        """
+        """Returns the reads at an isolation level, as `StateStore.read_only` describes."""
         return ReadOnlyWindowStore(
             self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes
         )
@@ -280,16 +271,19 @@ class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V])
     A value that was written when the store had no timestamps has timestamp -1.
     """
 
-    def __init__(self, db: Database, builder: StoreBuilder, core: _core.WindowStore) -> None:
-        """Made by the database."""
-        StateStore.__init__(self, db, builder)
+    def __init__(self, owner: StoreOwner, builder: StoreBuilder, core: _core.WindowStore) -> None:
+        """Made by the owner."""
+        StateStore.__init__(self, owner, builder)
         ReadOnlyTimestampedWindowStore.__init__(self, core, Serdes(builder))
 
     def put(self, key: K, value: V | None, window_start: Timestamp, timestamp: Timestamp) -> None:
         """Sets the key's value and its timestamp in a window; None deletes it, or is passed over
         (duplicates).
         """
-        start, at = micros(window_start, "window_start"), micros(timestamp, "timestamp")
+        start, at = (
+            timestamp_micros(window_start, "window_start"),
+            timestamp_micros(timestamp, "timestamp"),
+        )
         self._core.put(self._serdes.to_key(key), self._serdes.to_value(value), start, at)
 
     def put_batch(self, keys: Any, values: Any, window_starts: Any, timestamps: Any) -> None:
@@ -305,12 +299,7 @@ class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V])
         *,
         position_bound: PositionBound | None = None,
     ) -> ReadOnlyTimestampedWindowStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the database's default
-        level.
-
-        With a `position_bound` each read raises `NotUpToBoundError` until the database's position
-        at that level reaches it.
-        """
+        """Returns the reads at an isolation level, as `StateStore.read_only` describes."""
         return ReadOnlyTimestampedWindowStore(
             self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes
         )

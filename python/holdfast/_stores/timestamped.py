@@ -12,36 +12,32 @@ ValueAndTimestamp(value=b'120.50', timestamp=1000000)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast._bounds import key_bounds, prefix_bounds
-from holdfast._iterator import StoreIterator
-from holdfast._records import ValueAndTimestamp
-from holdfast._store import Serdes, StateStore
-from holdfast._time import Timestamp, micros
+from holdfast._stores.base import StateStore, StoreReads
+from holdfast._stores.bounds import key_bounds, prefix_bounds
+from holdfast._stores.iterator import StoreIterator
+from holdfast._stores.records import ValueAndTimestamp
+from holdfast._stores.serdes import Serdes
+from holdfast._time import Timestamp, timestamp_micros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from holdfast import _core
-    from holdfast._database import Database
     from holdfast._options import IsolationLevel
     from holdfast._position import PositionBound
+    from holdfast._stores.owner import StoreOwner
     from holdfast.stores import StoreBuilder
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class ReadOnlyTimestampedKeyValueStore(Generic[K, V]):
+class ReadOnlyTimestampedKeyValueStore(StoreReads[K, V, "_core.TimestampedKeyValueStore"]):
     """A timestamped key-value store's reads at one isolation level, from any thread; what they
     raise says `StateStore`.
     """
-
-    def __init__(self, core: _core.TimestampedKeyValueStore, serdes: Serdes[K, V]) -> None:
-        """Made by `TimestampedKeyValueStore.read_only`."""
-        self._core = core
-        self._serdes = serdes
 
     def get(self, key: K) -> ValueAndTimestamp[V] | None:
         """The key's value and timestamp, None if there is none."""
@@ -105,23 +101,25 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
     """
 
     def __init__(
-        self, db: Database, builder: StoreBuilder, core: _core.TimestampedKeyValueStore
+        self, owner: StoreOwner, builder: StoreBuilder, core: _core.TimestampedKeyValueStore
     ) -> None:
-        """Made by the database."""
-        StateStore.__init__(self, db, builder)
+        """Made by the owner."""
+        StateStore.__init__(self, owner, builder)
         ReadOnlyTimestampedKeyValueStore.__init__(self, core, Serdes(builder))
 
     def put(self, key: K, value: V | None, timestamp: Timestamp) -> None:
         """Sets the key's value and its timestamp; None deletes the key."""
         self._core.put(
-            self._serdes.to_key(key), self._serdes.to_value(value), micros(timestamp, "timestamp")
+            self._serdes.to_key(key),
+            self._serdes.to_value(value),
+            timestamp_micros(timestamp, "timestamp"),
         )
 
     def put_if_absent(
         self, key: K, value: V | None, timestamp: Timestamp
     ) -> ValueAndTimestamp[V] | None:
         """What the key has, and nothing changes; else None, and `value` is set."""
-        data, at = self._serdes.to_key(key), micros(timestamp, "timestamp")
+        data, at = self._serdes.to_key(key), timestamp_micros(timestamp, "timestamp")
         return self._record(data, self._core.put_if_absent(data, self._serdes.to_value(value), at))
 
     def put_all(self, entries: Iterable[tuple[K, V | None, Timestamp]]) -> None:
@@ -130,7 +128,10 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
         """
         to_key, to_value = self._serdes.to_key, self._serdes.to_value
         self._core.put_all(
-            [(to_key(key), to_value(value), micros(at, "timestamp")) for key, value, at in entries]
+            [
+                (to_key(key), to_value(value), timestamp_micros(at, "timestamp"))
+                for key, value, at in entries
+            ]
         )
 
     def delete(self, key: K) -> ValueAndTimestamp[V] | None:
@@ -170,12 +171,7 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
         *,
         position_bound: PositionBound | None = None,
     ) -> ReadOnlyTimestampedKeyValueStore[K, V]:
-        """The store's reads at an isolation level, from any thread; None: the database's default
-        level.
-
-        With a `position_bound` each read raises `NotUpToBoundError` until the database's position
-        at that level reaches it.
-        """
+        """Returns the reads at an isolation level, as `StateStore.read_only` describes."""
         return ReadOnlyTimestampedKeyValueStore(
             self._core.read_only(*self._view(isolation_level, position_bound)), self._serdes
         )

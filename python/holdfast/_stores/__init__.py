@@ -1,0 +1,1 @@
+"""The store classes: a file a kind, on `base`, over the extension's handles."""
