@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from holdfast.spark.rows import Rows
+    from holdfast.spark.plan.input import Rows
 
 DAY = 86_400_000_000
 LEFT = "k long, t timestamp, x long, note string"
@@ -122,7 +122,7 @@ def same_plan(rows: Rows, metrics: Mapping[str, str], function: Any = same) -> D
 
 def same_join(spark: SparkSession, base: Path, function: Any = same) -> DataFrame:
     """`same_plan` of `join_asof` over the folder's two sides."""
-    from holdfast.spark.two_sides import METRICS, TwoSides
+    from holdfast.spark.plan.output_columns import METRICS, TwoSides
 
     left, right = source(spark, base / "left", LEFT), source(spark, base / "right", RIGHT)
     return same_plan(

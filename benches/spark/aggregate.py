@@ -155,8 +155,8 @@ def _mean(spark: SparkSession, base: Path, root: str, how: Any) -> DataFrame:
 
 def _identity(spark: SparkSession, base: Path) -> DataFrame:
     """What `Operator.over` plans for `aggregate`, with a function that hands every batch back."""
-    from holdfast.spark.rows import Input, Rows, keys_of
-    from holdfast.spark.schema import Side
+    from holdfast.spark.plan.input import Input, Rows, keys_of
+    from holdfast.spark.plan.schema import Side
 
     side = Side("input", source(spark, base / "left", LEFT))
     rows = Rows(Input(side, keys_of(side, "k"), side.time("t", "on"), [side.find("x", "aggs")]))

@@ -16,8 +16,8 @@ import numpy as np
 from _streams import LEFT, left_file, middle, session, source
 from figure import Figure
 
-from holdfast.spark.executor import Executor
-from holdfast.spark.task import OperatorTask
+from holdfast.spark.worker.state_host import Executor
+from holdfast.spark.worker.task import OperatorTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,7 +122,7 @@ def figures(*, quick: bool) -> list[Figure]:
 
 def _placed(build: Any) -> Any:
     """What `build` plans, with tasks that write down where they run."""
-    from holdfast.spark import plan
+    from holdfast.spark.plan import operator as plan
 
     usual = plan.Operator.__init__
 

@@ -197,7 +197,7 @@ def _run(base: Path, plan: str, times: Path) -> None:
 
 
 def _join(spark: SparkSession, base: Path) -> DataFrame:
-    from holdfast.spark.plan import Operator
+    from holdfast.spark.plan.operator import Operator
 
     # The operator's task by default, which its plan is made with.
     defaults = Operator.__init__.__kwdefaults__

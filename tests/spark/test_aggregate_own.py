@@ -12,7 +12,7 @@ from test_aggregate import ROWS, rows_of
 
 import holdfast.spark as hfs
 from holdfast.errors import UnsupportedOperationError
-from holdfast.spark.aggregator import Declared, Own
+from holdfast.spark.worker.aggregator import Declared, Own
 
 WINDOWS = {
     "by key": None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import functions as F
 
-from holdfast.spark.hashed import members, murmur3
+from holdfast.spark.plan.murmur3 import members, murmur3
 
 
 def test_the_hash_is_sparks(spark):

@@ -20,18 +20,16 @@ What a call raises says its docstring. An error in a task ends the query: Spark'
 about each.
 """
 
-from holdfast.spark.aggregate import aggregate
-from holdfast.spark.aggregator import Aggregator
-from holdfast.spark.drop_duplicates import drop_duplicates
 from holdfast.spark.epoch import foreach_batch
 from holdfast.spark.heartbeat import heartbeat
-from holdfast.spark.join_asof import join_asof
-from holdfast.spark.join_table import join_table
-from holdfast.spark.join_window import join_window
-from holdfast.spark.materialize import materialize
 from holdfast.spark.materialized import Materialized
-from holdfast.spark.process import Processor, process
-from holdfast.spark.processor.context import ProcessorContext
+from holdfast.spark.operators.aggregate import aggregate
+from holdfast.spark.operators.drop_duplicates import drop_duplicates
+from holdfast.spark.operators.join_asof import join_asof
+from holdfast.spark.operators.join_table import join_table
+from holdfast.spark.operators.join_window import join_window
+from holdfast.spark.operators.materialize import materialize
+from holdfast.spark.operators.process import Processor, process
 from holdfast.spark.span import Span
 from holdfast.spark.state import State
 from holdfast.spark.window import (
@@ -42,6 +40,8 @@ from holdfast.spark.window import (
     sliding_window,
     window,
 )
+from holdfast.spark.worker.aggregator import Aggregator
+from holdfast.spark.worker.processor.context import ProcessorContext
 
 __all__ = [
     "Aggregator",

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from holdfast.spark.processor.remote import Remote, Rows, column, columns
-from holdfast.spark.processor.window import selection
+from holdfast.spark.worker.processor.remote import Remote, Rows, column, columns
+from holdfast.spark.worker.processor.window import selection
 
 if TYPE_CHECKING:
     from holdfast import _core

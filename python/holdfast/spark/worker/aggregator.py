@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pyarrow as pa
 from pyspark import cloudpickle
 
-from holdfast.spark.cast import cast
-from holdfast.spark.schema import arrow_type, parsed_ddl
-from holdfast.spark.task import OperatorTask
+from holdfast.spark.plan.schema import arrow_type, parsed_ddl
+from holdfast.spark.worker.cast import cast
+from holdfast.spark.worker.task import OperatorTask
 
 if TYPE_CHECKING:
     from holdfast import _core

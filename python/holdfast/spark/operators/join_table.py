@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from holdfast.spark.foreign_key import ForeignKey, by_foreign_key
 from holdfast.spark.materialized import Materialized, history_of, operator_name
-from holdfast.spark.plan import Operator, check_call
+from holdfast.spark.operators.foreign_key import ForeignKey, by_foreign_key
+from holdfast.spark.plan.operator import Operator, check_call
+from holdfast.spark.plan.output_columns import METRICS, TwoSides, check_both_stream
 from holdfast.spark.span import Span, micros
 from holdfast.spark.state import State
-from holdfast.spark.two_sides import METRICS, TwoSides, check_both_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,16 +14,16 @@ from holdfast._window import TimestampedWindowStore, WindowStore
 from holdfast.errors import HoldfastError, UnsupportedOperationError
 from holdfast.serde import BYTES, TypedSerde
 from holdfast.serde._struct import StructSerde
-from holdfast.spark.processor.key_value import KeyValue, TimestampedKeyValue
-from holdfast.spark.processor.session import Session
-from holdfast.spark.processor.versioned import Versioned
-from holdfast.spark.processor.window import Window
+from holdfast.spark.worker.processor.key_value import KeyValue, TimestampedKeyValue
+from holdfast.spark.worker.processor.session import Session
+from holdfast.spark.worker.processor.versioned import Versioned
+from holdfast.spark.worker.processor.window import Window
 
 if TYPE_CHECKING:
     from holdfast import _core
     from holdfast._database import Database
     from holdfast._options import IsolationLevel
-    from holdfast.spark.processor.remote import Remote
+    from holdfast.spark.worker.processor.remote import Remote
     from holdfast.stores import StoreBuilder
 
 _KINDS: Final[dict[str, tuple[Any, Any]]] = {

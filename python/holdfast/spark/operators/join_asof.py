@@ -9,10 +9,10 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql import types as sql
 
 from holdfast.spark.materialized import Materialized, history_of, operator_name
-from holdfast.spark.plan import Operator, check_call
+from holdfast.spark.plan.operator import Operator, check_call
+from holdfast.spark.plan.output_columns import METRICS, TwoSides, check_both_stream
 from holdfast.spark.span import Span, micros
 from holdfast.spark.state import State
-from holdfast.spark.two_sides import METRICS, TwoSides, check_both_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

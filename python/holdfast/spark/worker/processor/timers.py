@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from holdfast import serde
 from holdfast._time import Timestamp, micros
-from holdfast.spark.processor.key_value import KeyValue
+from holdfast.spark.worker.processor.key_value import KeyValue
 
 if TYPE_CHECKING:
     from holdfast import _core

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types as sql
 
-from holdfast.spark import schema
-from holdfast.spark.rows import Input, Rows, check_order, keys_of
-from holdfast.spark.schema import Side
+from holdfast.spark.plan import schema
+from holdfast.spark.plan.input import Input, Rows, check_order, keys_of
+from holdfast.spark.plan.schema import Side
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from holdfast.spark.processor.remote import Remote, Rows, column, columns
+from holdfast.spark.worker.processor.remote import Remote, Rows, column, columns
 
 if TYPE_CHECKING:
     from holdfast import _core

@@ -8,10 +8,10 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql import types as sql
 
-from holdfast.spark import schema
 from holdfast.spark.epoch import is_connect
 from holdfast.spark.heartbeat import HEARTBEAT
-from holdfast.spark.schema import Side
+from holdfast.spark.plan import schema
+from holdfast.spark.plan.schema import Side
 from holdfast.spark.state import State
 
 if TYPE_CHECKING:

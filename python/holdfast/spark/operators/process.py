@@ -10,20 +10,20 @@ from pyspark import cloudpickle
 from holdfast.errors import UnsupportedOperationError
 from holdfast.serde import TypedSerde
 from holdfast.spark.materialized import Materialized, history_of, operator_name
-from holdfast.spark.one_side import METRICS, OneSide
-from holdfast.spark.plan import Operator, check_call
-from holdfast.spark.processor.output import NAME as OUTPUT
-from holdfast.spark.processor.task import ProcessTask
-from holdfast.spark.processor.timers import NAME as TIMERS
-from holdfast.spark.schema import parsed_ddl
+from holdfast.spark.plan.one_side import METRICS, OneSide
+from holdfast.spark.plan.operator import Operator, check_call
+from holdfast.spark.plan.schema import parsed_ddl
 from holdfast.spark.span import Span
 from holdfast.spark.state import State
+from holdfast.spark.worker.processor.output import NAME as OUTPUT
+from holdfast.spark.worker.processor.task import ProcessTask
+from holdfast.spark.worker.processor.timers import NAME as TIMERS
 from holdfast.stores import StoreBuilder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from holdfast.spark.processor.context import ProcessorContext
+    from holdfast.spark.worker.processor.context import ProcessorContext
 
 
 class Processor(Protocol):

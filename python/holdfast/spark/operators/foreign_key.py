@@ -7,14 +7,14 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql import types as sql
 
 from holdfast.errors import UnsupportedOperationError
-from holdfast.spark import schema
 from holdfast.spark.materialized import Materialized, operator_name
-from holdfast.spark.plan import Operator, check_call
-from holdfast.spark.rows import Input, Rows, keys_of
-from holdfast.spark.schema import Side
+from holdfast.spark.plan import schema
+from holdfast.spark.plan.input import Input, Rows, keys_of
+from holdfast.spark.plan.operator import Operator, check_call
+from holdfast.spark.plan.output_columns import METRICS, check_both_stream, taken_names
+from holdfast.spark.plan.schema import Side
 from holdfast.spark.span import Span
 from holdfast.spark.state import State
-from holdfast.spark.two_sides import METRICS, check_both_stream, taken_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

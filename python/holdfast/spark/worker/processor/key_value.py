@@ -7,7 +7,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.spark.processor.remote import BYTES, WRITES, Remote, Rows, column, columns, tuples
+from holdfast.spark.worker.processor.remote import (
+    BYTES,
+    WRITES,
+    Remote,
+    Rows,
+    column,
+    columns,
+    tuples,
+)
 
 if TYPE_CHECKING:
     from holdfast import _core

@@ -10,13 +10,13 @@ from pyspark.sql import types as sql
 
 from holdfast.errors import HoldfastError, UnsupportedOperationError
 from holdfast.spark.epoch import Epoch, current_epoch
-from holdfast.spark.hashed import members
 from holdfast.spark.materialized import Materialized
-from holdfast.spark.rows import OBSERVED
-from holdfast.spark.schema import arrow_type, instant, is_on, nullable
+from holdfast.spark.plan.input import OBSERVED
+from holdfast.spark.plan.murmur3 import members
+from holdfast.spark.plan.schema import arrow_type, instant, is_on, nullable
 from holdfast.spark.span import Span, micros
 from holdfast.spark.state import State
-from holdfast.spark.task import OperatorTask
+from holdfast.spark.worker.task import OperatorTask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

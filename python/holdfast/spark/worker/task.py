@@ -38,7 +38,7 @@ class OperatorTask:
         # Imported here: the driver pickles this class and needs no way to a state host.
         from pyspark import TaskContext
 
-        from holdfast.spark.executor import connect
+        from holdfast.spark.worker.state_host import connect
 
         context = TaskContext.get()
         if context is None:

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from holdfast.spark.processor.stores import Stores
-from holdfast.spark.processor.timers import Timers
+from holdfast.spark.worker.processor.stores import Stores
+from holdfast.spark.worker.processor.timers import Timers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,16 +9,16 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql import types as sql
 
-from holdfast.spark import schema
-from holdfast.spark.aggregator import AggregatorTask, Declared
 from holdfast.spark.materialized import Materialized, history_of, operator_name
-from holdfast.spark.one_side import METRICS, OneSide
-from holdfast.spark.plan import Operator, check_call
-from holdfast.spark.rows import Input, Rows
+from holdfast.spark.plan import schema
+from holdfast.spark.plan.input import Input, Rows
+from holdfast.spark.plan.one_side import METRICS, OneSide
+from holdfast.spark.plan.operator import Operator, check_call
 from holdfast.spark.span import Span, micros
 from holdfast.spark.state import State
-from holdfast.spark.task import OperatorTask
 from holdfast.spark.window import AnyWindow
+from holdfast.spark.worker.aggregator import AggregatorTask, Declared
+from holdfast.spark.worker.task import OperatorTask
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.spark.materialized import Materialized, history_of, operator_name
-from holdfast.spark.one_side import METRICS, OneSide
-from holdfast.spark.plan import Operator, check_call
+from holdfast.spark.plan.one_side import METRICS, OneSide
+from holdfast.spark.plan.operator import Operator, check_call
 from holdfast.spark.span import Span, micros
 from holdfast.spark.state import State
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from holdfast.spark.cast import cast
-from holdfast.spark.task import OperatorTask
+from holdfast.spark.worker.cast import cast
+from holdfast.spark.worker.task import OperatorTask
 
 if TYPE_CHECKING:
     from holdfast import _core
@@ -41,7 +41,7 @@ class ProcessTask(OperatorTask):
     def _results(
         self, client: "_core.HostClient", request: dict[str, Any]
     ) -> Iterator[pa.RecordBatch]:
-        from holdfast.spark.processor.output import Output
+        from holdfast.spark.worker.processor.output import Output
 
         calls = client.end_input()
         try:
@@ -56,7 +56,7 @@ class ProcessTask(OperatorTask):
 
     def _given(self, calls: "_core.HostCalls", request: dict[str, Any]) -> Iterator[pa.RecordBatch]:
         """What the processor gives."""
-        from holdfast.spark.processor.context import ProcessorContext
+        from holdfast.spark.worker.processor.context import ProcessorContext
 
         processor = pickle.loads(self.processor)  # noqa: S301 - our own driver pickled it
         on_timer = getattr(processor, "on_timer", None)

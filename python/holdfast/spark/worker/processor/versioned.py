@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from holdfast._core import decode_batch
-from holdfast.spark.processor.remote import Remote, Rows, columns, tuples
+from holdfast.spark.worker.processor.remote import Remote, Rows, columns, tuples
 
 if TYPE_CHECKING:
     from holdfast import _core

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from holdfast.spark.processor.key_value import KeyValue
+from holdfast.spark.worker.processor.key_value import KeyValue
 
 if TYPE_CHECKING:
     from holdfast import _core

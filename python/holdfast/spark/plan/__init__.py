@@ -1,0 +1,1 @@
+"""From an operator's call to a plan of Spark's."""
