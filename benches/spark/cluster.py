@@ -122,18 +122,18 @@ def figures(*, quick: bool) -> list[Figure]:
 
 def _placed(build: Any) -> Any:
     """What `build` plans, with tasks that write down where they run."""
-    from holdfast.spark.plan import operator as plan
+    from holdfast.spark.plan.operator import Operator
 
-    usual = plan.Operator.__init__
+    usual = Operator.__init__
 
-    def placed(self: Any, **options: Any) -> None:
-        usual(self, **{**options, "task": PlacedTask})
+    def placed(self: Any, *arguments: Any, **options: Any) -> None:
+        usual(self, *arguments, **{**options, "task": PlacedTask})
 
-    plan.Operator.__init__ = placed  # type: ignore[method-assign]
+    Operator.__init__ = placed  # type: ignore[method-assign]
     try:
         return build()
     finally:
-        plan.Operator.__init__ = usual  # type: ignore[method-assign]
+        Operator.__init__ = usual  # type: ignore[method-assign]
 
 
 def _home(folder: Path) -> Path:

@@ -1,12 +1,14 @@
-"""Rows of which no like came before."""
+"""Drops rows whose key came before within a time."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.spark.materialized import Materialized, history_of, operator_name
-from holdfast.spark.plan.one_side import METRICS, OneSide
-from holdfast.spark.plan.operator import Operator, check_call
-from holdfast.spark.span import Span, micros
+from holdfast._time import Duration, duration_micros
+from holdfast.spark.materialized import Materialized
+from holdfast.spark.plan.call import refuse_history
+from holdfast.spark.plan.input import OneInput
+from holdfast.spark.plan.operator import run_operator
+from holdfast.spark.plan.output_columns import frame_columns
 from holdfast.spark.state import State
 
 if TYPE_CHECKING:
@@ -18,50 +20,46 @@ def drop_duplicates(
     *,
     by: str | Sequence[str],
     on: str,
-    within: Span,
+    within: Duration,
     state: State,
-    max_ahead: Span | None = None,
+    max_ahead: Duration | None = None,
     materialized: Materialized | None = None,
     name: str | None = None,
 ) -> "DataFrame":
-    """Each row of which no row with the same key came before within `within` of its own time, to
-    either side.
+    """Returns the rows that have no earlier row of their key within `within` of their own time.
 
-    Rows come in the order of their micro-batches and within one in that of event time (`on`), then
-    of content. A row that is dropped counts as one that came before, too: a key that repeats at
-    least every `within` goes out once. Rows whose times never go backwards give the same however
-    they are cut into micro-batches. Late rows: up to `within` behind the newest time of their
-    partition they are compared like all others; older ones are dropped and counted.
+    A row is earlier if its micro-batch is, or, within a micro-batch, if its event time (`on`) is,
+    or, at equal times, if its content sorts first. Its time may be smaller or greater. A dropped
+    row counts as an earlier row, too: a key that repeats at least every `within` is returned once.
+    If times never decrease, the result does not depend on how rows are divided into micro-batches.
+    Late rows are compared like all others up to `within` behind the newest time of their
+    partition; older ones are dropped and counted.
 
-    Null equals null among keys; rows whose time is null are dropped. `name` is the operator's name
-    in the state, which keeps one time a key, for `2 * within`.
+    Null keys are equal to each other; rows whose time is null are dropped. `name` is the operator's
+    name in the state, which has one time per key, for `2 * within`.
 
-    `max_ahead` sets rows aside that are dated further than that past their micro-batch's own time
-    (`docs/spark/README.md`); `materialized` says how the state is kept.
+    `max_ahead` sets aside rows that are dated further than that past their micro-batch's own time
+    (`docs/spark/README.md`); `materialized` says how the state is stored.
 
     Returns the frame's columns.
 
-    Raises, before any job runs, `ValueError` or `TypeError` that names the wrong column, type or
+    Raises, before any job runs, `ValueError` or `TypeError` naming the wrong column, type or
     option, `UnsupportedOperationError` for a frame, a column's type or an option that this state or
-    operator cannot serve, `HoldfastError` for a static frame outside of a micro-batch.
+    operator does not support, `HoldfastError` for a static frame outside of a micro-batch.
     """
     if not isinstance(on, str):
         raise TypeError(f"on is a {type(on).__name__}: name the rows' timestamp column")
-    rows = OneSide(df, by, on)
-    near = micros(within, "within")
-    history_of(None, materialized, kept="one time a key is kept")
-    epoch = check_call(state, df, df)
-    operator = Operator(
-        kind="drop_duplicates",
-        name=operator_name(name, materialized, f"drop_duplicates_{rows.rows.default_name}"),
+    rows = OneInput.of(df, by, on)
+    distance = duration_micros(within, "within")
+    refuse_history(materialized, "one time a key is kept")
+    output = frame_columns(rows.left)
+    return run_operator(
+        "drop_duplicates",
+        rows,
         state=state,
-        epoch=epoch,
-        layout=rows.rows.layout,
-        output=rows.output,
-        max_ahead=max_ahead,
+        name=name,
         materialized=materialized,
-        request={"within": near, **rows.request},
+        max_ahead=max_ahead,
+        output=output.schema,
+        settings={"within": distance, "output": output.request},
     )
-    frame = rows.rows.frame(state)
-    operator.claim()
-    return operator.over(frame, keys=len(rows.keys), metrics=METRICS)

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from holdfast.spark.materialized import Materialized, history_of, operator_name
-from holdfast.spark.plan.operator import Operator, check_call
-from holdfast.spark.plan.output_columns import METRICS, TwoSides, check_both_stream
-from holdfast.spark.span import Span, micros
+from holdfast._time import Duration, duration_micros
+from holdfast.spark.materialized import Materialized
+from holdfast.spark.plan.call import refuse_history
+from holdfast.spark.plan.column_checks import check_both_stream
+from holdfast.spark.plan.input import TwoInputs
+from holdfast.spark.plan.operator import run_operator
+from holdfast.spark.plan.output_columns import joined_columns
 from holdfast.spark.state import State
 
 if TYPE_CHECKING:
@@ -20,66 +23,66 @@ def join_window(
     by: str | Sequence[str],
     left_on: str,
     right_on: str,
-    before: Span,
-    after: Span,
+    before: Duration,
+    after: Duration,
     state: State,
     how: Literal["inner", "left", "right", "outer"] = "inner",
-    grace: Span | None = None,
-    max_ahead: Span | None = None,
+    grace: Duration | None = None,
+    max_ahead: Duration | None = None,
     materialized: Materialized | None = None,
     name: str | None = None,
 ) -> "DataFrame":
-    """Each left row with each right row of the same key whose time is in [left time - `before`,
-    left time + `after`].
+    """Joins left rows with right rows of their key whose times are near.
 
-    Pairs go out with the later of their rows. A row without a match goes out, if `how` keeps its
-    side, with nulls for the other one, once its window has closed: when the stream time of its
-    partition (of both sides together) is more than `grace` past the last time at which it could be
-    matched. Until then it is kept in `state`; of a static frame with `State.scratch()` everything
-    closes at the end.
+    A right row matches if its time is in [left time - `before`, left time + `after`]. A pair is
+    returned with the later of its rows. A row without a match is returned, with nulls for the other
+    side, if `how` includes its side, after its window has closed: when the stream time of its
+    partition (of both sides together) is more than `grace` past the last time of a possible match.
+    Until then it is stored in `state`. For a static frame with `State.scratch()` all windows close
+    at the end.
 
-    A row more than `grace` (default: nothing) behind its partition's stream time is late: it is
-    dropped and counted, whatever `how` is. For rows that are not, the result is that of the join of
-    all rows at once, however they are cut into micro-batches.
+    A row more than `grace` (default: zero) behind its partition's stream time is late: it is
+    dropped and counted, whatever `how` is. Without late rows the result is that of the join of all
+    rows at once, however they are divided into micro-batches.
 
-    `max_ahead` sets rows aside that are dated further than that past their micro-batch's own time
-    (`docs/spark/README.md`); `materialized` says how the state is kept.
+    `max_ahead` sets aside rows that are dated further than that past their micro-batch's own time
+    (`docs/spark/README.md`); `materialized` says how the state is stored.
 
     Returns the left frame's columns, then the right frame's without `by`; where a name is taken,
     `_right` is added. The key of a right row without a match is in the left frame's columns. Rows
     whose key or time is null match nothing. Both frames are streams, or both are static. `name` is
-    the operator's name in the state. Raises, before any job runs, `ValueError` or `TypeError` that
-    names the wrong column, type or option, `UnsupportedOperationError` for a frame, a column's type
-    or an option that this state or operator cannot serve, `HoldfastError` for a static frame
-    outside of a micro-batch.
+    the operator's name in the state.
+
+    Raises, before any job runs, `ValueError` or `TypeError` naming the wrong column, type or
+    option, `UnsupportedOperationError` for a frame, a column's type or an option that this state or
+    operator does not support, `HoldfastError` for a static frame outside of a micro-batch.
     """
     if how not in ("inner", "left", "right", "outer"):
         raise ValueError(f"how={how!r}: there are 'inner', 'left', 'right' and 'outer'")
-    join = TwoSides(
+    rows = TwoInputs.of(
         left,
         right,
         by=by,
         left_on=left_on,
         right_on=right_on,
-        left_only=how in ("inner", "left"),
-        waits=True,
+        returns_left_keys=how in ("inner", "left"),
     )
-    spans = {"before": micros(before, "before"), "after": micros(after, "after")}
-    spans["grace"] = 0 if grace is None else micros(grace, "grace")
+    output = joined_columns(rows.left, rows.right)
+    durations = {
+        "before": duration_micros(before, "before"),
+        "after": duration_micros(after, "after"),
+    }
+    durations["grace"] = 0 if grace is None else duration_micros(grace, "grace")
     check_both_stream(left, right, "join all its rows again")
-    history_of(None, materialized, kept="rows wait as long as they can be matched")
-    epoch = check_call(state, left, right)
-    operator = Operator(
-        kind="join_window",
-        name=operator_name(name, materialized, f"join_window_{join.rows.default_name}"),
+    refuse_history(materialized, "rows wait as long as they can be matched")
+    return run_operator(
+        "join_window",
+        rows,
         state=state,
-        epoch=epoch,
-        layout=join.rows.layout,
-        output=join.output,
-        max_ahead=max_ahead,
+        name=name,
         materialized=materialized,
-        request={"how": how, "last": state.is_scratch, **spans, **join.request},
+        max_ahead=max_ahead,
+        output=output.schema,
+        settings={"how": how, **durations, "output": output.request},
+        closes_at_end=True,
     )
-    rows = join.rows.frame(state)
-    operator.claim()
-    return operator.over(rows, keys=len(join.keys), metrics=METRICS)

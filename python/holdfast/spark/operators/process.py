@@ -1,4 +1,4 @@
-"""The user's own stateful code: a processor."""
+"""The operator for stateful code of the user's: a processor."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 from pyspark import cloudpickle
 
+from holdfast._time import Duration
 from holdfast.errors import UnsupportedOperationError
 from holdfast.serde import TypedSerde
-from holdfast.spark.materialized import Materialized, history_of, operator_name
-from holdfast.spark.plan.one_side import METRICS, OneSide
-from holdfast.spark.plan.operator import Operator, check_call
+from holdfast.spark.materialized import Materialized
+from holdfast.spark.plan.call import refuse_history
+from holdfast.spark.plan.input import OneInput
+from holdfast.spark.plan.operator import run_operator
+from holdfast.spark.plan.output_columns import frame_columns
 from holdfast.spark.plan.schema import parsed_ddl
-from holdfast.spark.span import Span
 from holdfast.spark.state import State
-from holdfast.spark.worker.processor.output import NAME as OUTPUT
-from holdfast.spark.worker.processor.task import ProcessTask
-from holdfast.spark.worker.processor.timers import NAME as TIMERS
 from holdfast.stores import StoreBuilder
 
 if TYPE_CHECKING:
@@ -27,20 +26,18 @@ if TYPE_CHECKING:
 
 
 class Processor(Protocol):
-    """Stateful code over the rows of a partition; a class of this form, with `on_timer` if it sets
-    timers.
+    """Stateful code over the rows of a partition: a class of this form.
 
-    What a method raises ends the task; so do a `TypeError` for what is no batch, and a `ValueError`
-    for other columns or types than those of `schema`.
+    If it sets timers it also has a method `on_timer(key, at, ctx)`. An exception in a method fails
+    the task. So does a `TypeError` for a result that is no batch, and a `ValueError` for columns or
+    types other than those of `schema`.
     """
 
     stores: Sequence[StoreBuilder]
-    """What it keeps: builders of `holdfast.stores`."""
+    """Its stores: builders of `holdfast.stores`."""
 
     def process(self, batch: pa.RecordBatch, ctx: "ProcessorContext") -> Iterable[pa.RecordBatch]:
-        """Takes up to 10,000 rows in the order of their times, and yields batches with the columns
-        of `schema`.
-        """
+        """Takes up to 10,000 rows ordered by time, yields batches with the columns of `schema`."""
         ...
 
 
@@ -53,61 +50,62 @@ def process(
     schema: str,
     on: str | None = None,
     deterministic: bool = True,
-    max_ahead: Span | None = None,
+    max_ahead: Duration | None = None,
     materialized: Materialized | None = None,
     name: str | None = None,
 ) -> "DataFrame":
-    """Rows through code of your own, which keeps its state in stores that are as exactly-once as
-    any operator's.
+    """Runs your own stateful code over the rows; its stores are as exactly-once as any operator's.
 
-    All rows with the same `by` reach the same partition. A partition's rows come in the order of
-    event time (`on`), then of content, in batches of at most 10,000 rows and 16 MiB;
-    `processor.process(batch, ctx)` yields batches with the columns of `schema` (SQL's way of
-    writing it: "key string, hits bigint"). `ctx["hits"]` is a store, with the methods that it has
-    in `holdfast`; `ctx.set_timer(key, at)` has `processor.on_timer(key, at, ctx)` called after the
-    batch with which the greatest event time of the partition reached `at`.
+    All rows with the same `by` go to the same partition. A partition's rows are ordered by event
+    time (`on`), then by content, in batches of at most 10,000 rows and 16 MiB.
+    `processor.process(batch, ctx)` yields batches with the columns of `schema` (written as in SQL:
+    "key string, hits bigint"). `ctx["hits"]` is a store, with the methods that it has in
+    `holdfast`. `ctx.set_timer(key, at)` requests a call of `processor.on_timer(key, at, ctx)` after
+    the batch in which the greatest event time of the partition reaches `at`.
 
-    The processor is pickled when this is called, and each task has a copy of its own: what it keeps
-    outside of its stores is gone after its micro-batch's partition. Given the same rows it must do
-    the same, since Spark may run a task twice; of one that cannot (it asks a service, or the clock)
-    say `deterministic=False`: then its output is kept with the state, and a second run of a task
-    gives what the first one gave.
+    The processor is pickled by this call, and each task has a copy: attributes that it sets are
+    lost after its partition of the micro-batch. With the same rows it must do the same, since Spark
+    may run a task twice. For one that cannot (it calls a service, or reads the clock) give
+    `deterministic=False`: its output is then stored with the state, and a second run of a task
+    returns the output of the first.
 
-    `max_ahead` sets rows aside that are dated further than that past their micro-batch's own time
-    (`docs/spark/README.md`); `materialized` says how the state is kept.
+    `max_ahead` sets aside rows that are dated further than that past their micro-batch's own time
+    (`docs/spark/README.md`); `materialized` says how the state is stored.
 
-    Returns a frame with the columns of `schema`; a processor that gives a null in one that is NOT
-    NULL ends its task. Raises, before any job runs, `ValueError` or `TypeError` that names the
-    wrong column, store or option, `UnsupportedOperationError` for a frame, a column's type or an
-    option that this state or operator cannot serve, `HoldfastError` for a static frame outside of a
-    micro-batch.
+    Returns a frame with the columns of `schema`. A null in a column that is NOT NULL fails the
+    task.
+
+    Raises, before any job runs, `ValueError` or `TypeError` naming the wrong column, store or
+    option, `UnsupportedOperationError` for a frame, a column's type or an option that this state or
+    operator does not support, `HoldfastError` for a static frame outside of a micro-batch.
     """
+    # Imported here: the plan depends on nothing that runs in workers.
+    from holdfast.spark.worker.processor.task import ProcessTask
+
     if not isinstance(deterministic, bool):
         raise TypeError(f"deterministic={deterministic!r}: give True or False")
-    rows = OneSide(df, by, on)
-    builders = _stores(processor, timed=on is not None, deterministic=deterministic)
-    output = parsed_ddl(schema, "schema", rows.side.fold)
-    history_of(
-        None, materialized, kept="a processor's stores say themselves how far back they reach"
-    )
-    epoch = check_call(state, df, df)
-    layout = rows.rows.layout
+    rows = OneInput.of(df, by, on)
+    builders = _builders(processor, timed=on is not None, deterministic=deterministic)
+    output = parsed_ddl(schema, "schema", rows.left.fold)
+    refuse_history(materialized, "a processor's stores say themselves how far back they reach")
+    layout = rows.layout
     keys = pa.schema(
-        [pa.field(key.name, layout.field(f"k{index}").type) for index, key in enumerate(rows.keys)]
+        [
+            pa.field(key.name, layout.field(f"k{index}").type)
+            for index, key in enumerate(rows.left.keys)
+        ]
     )
-    operator = Operator(
-        kind="process",
-        name=operator_name(name, materialized, f"process_{rows.rows.default_name}"),
+    return run_operator(
+        "process",
+        rows,
         state=state,
-        epoch=epoch,
-        layout=layout,
-        output=output,
-        timed=on is not None,
-        max_ahead=max_ahead,
+        name=name,
         materialized=materialized,
-        request={
-            **rows.request,
-            "stores": [_described(builder) for builder in builders],
+        max_ahead=max_ahead,
+        output=output,
+        settings={
+            "output": frame_columns(rows.left).request,
+            "stores": [_store_request(builder) for builder in builders],
             "deterministic": deterministic,
         },
         task=partial(
@@ -118,12 +116,13 @@ def process(
             required=frozenset(field.name for field in output if not field.nullable),
         ),
     )
-    frame = rows.rows.frame(state)
-    operator.claim()
-    return operator.over(frame, keys=len(rows.keys), metrics=METRICS)
 
 
-def _stores(processor: Any, *, timed: bool, deterministic: bool) -> list[StoreBuilder]:
+def _builders(processor: Any, *, timed: bool, deterministic: bool) -> list[StoreBuilder]:
+    """The processor's stores, checked, and those that the operator adds."""
+    from holdfast.spark.worker.processor.output import OUTPUT_STORE
+    from holdfast.spark.worker.processor.timers import TIMER_STORE
+
     if isinstance(processor, type):
         raise TypeError(f"processor is the class {processor.__name__}: give an object of it")
     kind = type(processor).__name__
@@ -149,9 +148,8 @@ def _stores(processor: Any, *, timed: bool, deterministic: bool) -> list[StoreBu
         if not builder.transactional or not builder.persistent:
             raise UnsupportedOperationError(
                 f"{kind}.stores: {builder.name!r} is not transactional or not persistent: a retry "
-                "must find it unchanged, "
-                "so a processor's stores are both; materialized=hfs.Materialized(persistent=False) "
-                "has all of them in memory"
+                "must find it unchanged, so a processor's stores are both; "
+                "materialized=hfs.Materialized(persistent=False) has all of them in memory"
             )
     names = [builder.name for builder in builders]
     if len(set(names)) < len(names):
@@ -160,13 +158,13 @@ def _stores(processor: Any, *, timed: bool, deterministic: bool) -> list[StoreBu
             f"{sorted({name for name in names if names.count(name) > 1})}"
         )
     if timed:
-        builders.append(StoreBuilder(name=TIMERS, kind="key_value"))
+        builders.append(StoreBuilder(name=TIMER_STORE, kind="key_value"))
     if not deterministic:
-        builders.append(StoreBuilder(name=OUTPUT, kind="key_value"))
+        builders.append(StoreBuilder(name=OUTPUT_STORE, kind="key_value"))
     return builders
 
 
-def _described(builder: StoreBuilder) -> dict[str, Any]:
+def _store_request(builder: StoreBuilder) -> dict[str, Any]:
     """A store as the state host reads it."""
     settings: dict[str, Any] = {
         "history_retention": builder.history_retention,
@@ -175,8 +173,8 @@ def _described(builder: StoreBuilder) -> dict[str, Any]:
         "window_size": builder.window_size,
     }
     found = {name: value for name, value in settings.items() if value is not None}
-    # Without one, or with one of the user's own, the store is bytes: the host has nothing to
-    # compare.
+    # Without a serde, or with the user's own, the store's entries are bytes, which the host cannot
+    # check.
     sides = {"key_serde": builder.key, "value_serde": builder.value}
     serdes = {
         side: serde.core.descriptor().hex()

@@ -1,4 +1,4 @@
-"""Numbers that Spark's `repartition` sends to a partition of one's choice."""
+"""The hash behind Spark's `repartition`, to choose a row's partition."""
 
 from functools import lru_cache
 from typing import Final
@@ -8,8 +8,8 @@ _MASK: Final = (1 << 32) - 1
 
 
 @lru_cache(maxsize=8)
-def members(partitions: int) -> tuple[int, ...]:
-    """For each partition p the least number n >= 0 for which `repartition(partitions, n)` is p."""
+def numbers_by_partition(partitions: int) -> tuple[int, ...]:
+    """For each partition p the least n >= 0 that `repartition(partitions, n)` sends to p."""
     found: dict[int, int] = {}
     number = 0
     while len(found) < partitions:
@@ -24,7 +24,7 @@ def murmur3(number: int) -> int:
     k = ((k << 15 | k >> 17) * 0x1B873593) & _MASK
     h = _SEED ^ k
     h = ((h << 13 | h >> 19) * 5 + 0xE6546B64) & _MASK
-    h ^= 4  # its length
+    h ^= 4  # the length in bytes
     h = ((h ^ h >> 16) * 0x85EBCA6B) & _MASK
     h = ((h ^ h >> 13) * 0xC2B2AE35) & _MASK
     h ^= h >> 16

@@ -1,21 +1,19 @@
-"""Spark's columns and types: found, checked, and as Arrow has them."""
+"""Types of Spark's columns, and the Arrow types that they are sent as."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyspark.sql.types as sql
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from holdfast.errors import UnsupportedOperationError
-from holdfast.spark.heartbeat import HEARTBEAT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-# Times cross as UTC whatever the session's zone is, so that a query restarted in another zone finds
+# Times are sent as UTC whatever the session's zone is, so a query restarted in another zone finds
 # its state.
 _ARROW: Final[dict[type[sql.DataType], pa.DataType]] = {
     sql.BooleanType: pa.bool_(),
@@ -32,133 +30,10 @@ _ARROW: Final[dict[type[sql.DataType], pa.DataType]] = {
     sql.TimestampNTZType: pa.timestamp("us"),
     sql.DayTimeIntervalType: pa.duration("us"),
 }
-_KEYS: Final = (
-    sql.BooleanType,
-    sql.ByteType,
-    sql.ShortType,
-    sql.IntegerType,
-    sql.LongType,
-    sql.FloatType,
-    sql.DoubleType,
-    sql.DecimalType,
-    sql.StringType,
-    sql.BinaryType,
-    sql.DateType,
-    sql.TimestampType,
-    sql.TimestampNTZType,
-)
 
 
-class Side:
-    """One input of an operator, with the name that the user knows it by."""
-
-    def __init__(self, name: str, frame: DataFrame) -> None:
-        """`name` is `left`, `right`, or `given` where there is one."""
-        if not isinstance(frame, DataFrame):
-            kind = type(frame)
-            given = (
-                kind.__qualname__
-                if kind.__module__ == "builtins"
-                else f"{kind.__module__}.{kind.__qualname__}"
-            )
-            raise TypeError(
-                f"{'df' if name == 'given' else name} is a {given}: give a DataFrame of Spark"
-            )
-        self.name: Final = name
-        self.frame: Final = frame
-        self.fields: Final = [field for field in frame.schema.fields if field.name != HEARTBEAT]
-        self.has_heartbeats: Final = len(self.fields) < len(frame.schema.fields)
-        self._any_case: Final = not is_on(frame, "spark.sql.caseSensitive", default="false")
-        seen: set[str] = set()
-        for field in self.fields:
-            if self.fold(field.name) in seen:
-                raise ValueError(
-                    f"the {name} frame has two columns named {field.name!r}: rename one"
-                )
-            seen.add(self.fold(field.name))
-
-    def fold(self, column: str) -> str:
-        """The name as Spark compares it."""
-        return column.lower() if self._any_case else column
-
-    def find(self, column: str, argument: str) -> sql.StructField:
-        """The field of that name; `argument` says who asks for it.
-
-        Raises `TypeError` for what is no name, `ValueError` for one that the frame does not have.
-        """
-        if not isinstance(column, str):
-            raise TypeError(f"{argument} takes the name of a column, not a {type(column).__name__}")
-        for field in self.fields:
-            if self.fold(field.name) == self.fold(column):
-                return field
-        there = ", ".join(field.name for field in self.fields)
-        raise ValueError(
-            f"{argument}: the {self.name} frame has no column {column!r}; it has {there}"
-        )
-
-    def time(self, column: str, argument: str) -> sql.StructField:
-        """The field of that name, which must be a timestamp, else `ValueError`."""
-        field = self.find(column, argument)
-        if type(field.dataType) not in (sql.TimestampType, sql.TimestampNTZType):
-            raise ValueError(
-                f"{argument}: column {field.name!r} of the {self.name} frame is "
-                f"{field.dataType.simpleString()}, "
-                f"not a timestamp; cast it: .withColumn({field.name!r}, "
-                f"F.col({field.name!r}).cast('timestamp'))"
-            )
-        return field
-
-    def column(self, field: sql.StructField) -> "Column":
-        """The column of a field, whatever characters its name has."""
-        quoted = field.name.replace("`", "``")
-        return F.col(f"`{quoted}`")
-
-
-def is_on(frame: DataFrame, setting: str, *, default: str) -> bool:
-    """Whether a setting of the frame's session is true, in Spark's ways of writing that."""
-    return str(frame.sparkSession.conf.get(setting, default)).strip().lower() == "true"
-
-
-def check_same_key(left: sql.StructField, right: sql.StructField) -> None:
-    """Refuse two key columns that cannot be compared with each other."""
-    if left.dataType != right.dataType:
-        raise ValueError(
-            f"by: key column {left.name!r} is {left.dataType.simpleString()} in the left frame and "
-            f"{right.dataType.simpleString()} in the right one; cast one of them"
-        )
-
-
-def check_same_time(left: sql.StructField, right: sql.StructField) -> None:
-    """Refuse times of two kinds."""
-    if left.dataType != right.dataType:
-        raise ValueError(
-            f"left_on {left.name!r} is {left.dataType.simpleString()} and right_on "
-            f"{right.name!r} is {right.dataType.simpleString()}: cast one to the other's type"
-        )
-
-
-def check_time_is_no_key(
-    argument: str, time: sql.StructField, keys: Sequence[sql.StructField]
-) -> None:
-    """Refuse a time, named by `argument`, that is one of the keys, too."""
-    if time in keys:
-        raise ValueError(
-            f"{argument}: column {time.name!r} is a key, too; a key and a time are two columns"
-        )
-
-
-def check_key_type(column: sql.StructField, argument: str = "by") -> None:
-    """Refuse keys whose equal values may look different, or that have no order."""
-    if type(column.dataType) not in _KEYS or is_collated(column.dataType):
-        raise ValueError(
-            f"{argument}: column {column.name!r} is {column.dataType.simpleString()}, which cannot "
-            "be a key: take a "
-            "number, a string (UTF8_BINARY), a binary, a boolean, a date or a timestamp"
-        )
-
-
-def contains(data_type: sql.DataType, is_wanted: Callable[[sql.DataType], bool]) -> bool:
-    """Whether a type is one that is wanted, or has one in it."""
+def contains(data_type: sql.DataType, condition: Callable[[sql.DataType], bool]) -> bool:
+    """Whether a type, or one nested in it, satisfies a condition."""
     match data_type:
         case sql.ArrayType():
             inner = [data_type.elementType]
@@ -168,7 +43,7 @@ def contains(data_type: sql.DataType, is_wanted: Callable[[sql.DataType], bool])
             inner = [field.dataType for field in data_type]
         case _:
             inner = []
-    return is_wanted(data_type) or any(contains(found, is_wanted) for found in inner)
+    return condition(data_type) or any(contains(found, condition) for found in inner)
 
 
 def is_collated(data_type: sql.DataType) -> bool:
@@ -182,7 +57,7 @@ def is_floating(field: sql.StructField) -> bool:
 
 
 def as_key(column: "Column", field: sql.StructField) -> "Column":
-    """The column with one spelling a value: 0.0 for -0.0 too, one NaN."""
+    """The column with one bit pattern for equal values: 0.0 for -0.0, one NaN."""
     if not is_floating(field):
         return column
     zero, nan = (F.lit(value).cast(field.dataType) for value in (0.0, float("nan")))
@@ -190,11 +65,10 @@ def as_key(column: "Column", field: sql.StructField) -> "Column":
 
 
 def parsed_ddl(text: str, argument: str, fold: Callable[[str], str] = str) -> sql.StructType:
-    """Columns as SQL writes them; `argument` names the text in errors, `fold` gives names that are
-    one the same form.
+    """Parses a list of columns as SQL writes it; `argument` names the text in errors.
 
-    Raises `TypeError` for what is no text, `ValueError` for one that is none of columns, or has two
-    of one name.
+    `fold` maps names that Spark considers equal to one form. Raises `TypeError` if the text is no
+    string, `ValueError` if it is no list of columns or has two columns of one name.
     """
     example = 'write it as SQL does, "key string, hits bigint"'
     if not isinstance(text, str):
@@ -212,11 +86,11 @@ def parsed_ddl(text: str, argument: str, fold: Callable[[str], str] = str) -> sq
 
 
 def instant(column: "Column", time_type: sql.DataType) -> "Column":
-    """A moment as a time of that type; without a zone, it is UTC's."""
+    """Converts a timestamp to a time of that type; a type without a zone gets UTC's time."""
     if not isinstance(time_type, sql.TimestampNTZType):
         return column
-    # Not convert_timezone: that goes by the session zone's clock, which shows an hour twice where
-    # summer time ends.
+    # Not convert_timezone: it uses the local time of the session's zone, in which one hour occurs
+    # twice when summer time ends.
     seconds = F.unix_micros(column) / F.expr("1000000BD")
     return F.expr("timestamp_ntz'1970-01-01 00:00:00'") + F.make_dt_interval(
         F.lit(0), F.lit(0), F.lit(0), seconds
@@ -224,8 +98,9 @@ def instant(column: "Column", time_type: sql.DataType) -> "Column":
 
 
 def arrow_type(data_type: sql.DataType, column: str) -> pa.DataType:
-    """The Arrow type that a Spark type crosses as; for one that cannot an
-    `UnsupportedOperationError` names the `column`.
+    """Returns the Arrow type that a Spark type is sent as.
+
+    Raises `UnsupportedOperationError`, which names the `column`, if there is none.
     """
     if isinstance(data_type, sql.DecimalType):
         return pa.decimal128(data_type.precision, data_type.scale)
@@ -260,8 +135,9 @@ def arrow_type(data_type: sql.DataType, column: str) -> pa.DataType:
 
 
 def nullable(data_type: sql.DataType) -> sql.DataType:
-    """The type with inner values that may be null, all but a map's keys: what a plan has stored is
-    read by later ones.
+    """The type with all nested values nullable, except a map's keys.
+
+    Later plans of the query, whose columns may be nullable, read what this one stores.
     """
     match data_type:
         case sql.ArrayType():

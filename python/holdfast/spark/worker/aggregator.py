@@ -1,13 +1,11 @@
-"""The user's own aggregation: what it must have, and how it runs in Spark's Python worker."""
+"""A user's own aggregation in Spark's Python worker."""
 
 import pickle
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyspark import cloudpickle
 
-from holdfast.spark.plan.schema import arrow_type, parsed_ddl
 from holdfast.spark.worker.cast import cast
 from holdfast.spark.worker.task import OperatorTask
 
@@ -15,100 +13,18 @@ if TYPE_CHECKING:
     from holdfast import _core
 
 
-class Aggregator(Protocol):
-    """An aggregation of your own, in Arrow batches; a class of this form, which can be pickled.
-
-    Given the same it must give the same, since Spark may run a task twice. What a method raises
-    ends the task; so do a `TypeError` for what is no batch or array, and a `ValueError` for other
-    columns, types or numbers of rows than declared.
-    """
-
-    state_schema: str
-    """What is kept of a group: columns in SQL's way of writing them, `"total double, rows bigint"`.
-    """
-    result_type: str
-    """The type of the result, likewise: `"double"`."""
-
-    def update(
-        self, states: pa.RecordBatch, groups: pa.Array, batch: pa.RecordBatch
-    ) -> pa.RecordBatch:
-        """The states with some rows added.
-
-        `states` has a row a group, all of it null for a new one; `batch` has up to 10,000 rows with
-        all columns of the frame, in the order of time; `groups` (int64) has for each of them the
-        row of its group in `states`. Returns as many states, in their order.
-        """
-        ...
-
-    def merge(self, states: pa.RecordBatch, others: pa.RecordBatch) -> pa.RecordBatch:
-        """The states, each joined with the one in the same row of `others`, whose rows of the frame
-        are the later ones.
-        """
-        ...
-
-    def result(self, states: pa.RecordBatch) -> pa.Array:
-        """The results, one a state."""
-        ...
-
-
-class Declared:
-    """An aggregator with what it says of itself, checked."""
-
-    def __init__(self, name: str, aggregator: Any) -> None:
-        """`name` is the result's column. Raises `TypeError` or `ValueError` for what is missing or
-        cannot be.
-        """
-        if isinstance(aggregator, type):
-            raise TypeError(
-                f"aggs[{name!r}] is the class {aggregator.__name__}: give an object of it"
-            )
-        self.aggregator: Final = aggregator
-        kind = type(aggregator).__name__
-        where = f"aggs[{name!r}]: {kind}"
-        for method in ("update", "merge", "result"):
-            if not callable(getattr(aggregator, method, None)):
-                raise TypeError(
-                    f"{where} has no method {method}; an Aggregator has update, merge and result"
-                )
-        ddl = getattr(aggregator, "state_schema", None)
-        state = parsed_ddl(ddl, f"{where}.state_schema")  # type: ignore[arg-type]
-        result = getattr(aggregator, "result_type", None)
-        if not isinstance(result, str):
-            raise TypeError(
-                f'{where}.result_type is a {type(result).__name__}: write it as SQL does, "double"'
-            )
-        self.result_type: Final = (
-            parsed_ddl(f"result {result}", f"{where}.result_type").fields[0].dataType
-        )
-        self.states: Final = pa.schema(
-            [
-                pa.field(
-                    field.name, arrow_type(field.dataType, f"{where}.state_schema: {field.name}")
-                )
-                for field in state
-            ]
-        )
-        self.result: Final = arrow_type(self.result_type, f"{where}.result_type")
-        self.words: Final = f"{state.simpleString()} -> {self.result_type.simpleString()}"
-        try:
-            pickled = cloudpickle.dumps(aggregator)  # type: ignore[no-untyped-call]
-            self.pickled: Final[bytes] = pickled
-        except Exception as error:
-            raise TypeError(f"{where} cannot be pickled ({error})") from error
-
-
-class Own:
-    """One aggregator in the worker, and the states that its next task is about."""
+class WorkerAggregator:
+    """One aggregator in the worker, with the states that the host's next request updates."""
 
     def __init__(self, name: str, pickled: bytes, states: pa.Schema, result: pa.DataType) -> None:
         self.name: Final = name
         self.schema: Final = states
-        self._aggregator: Final = pickle.loads(pickled)  # noqa: S301 - our own driver pickled it
+        self._aggregator: Final = pickle.loads(pickled)  # noqa: S301 - the query's driver pickled it
         self._result: Final = result
         self._states = pa.RecordBatch.from_pylist([], schema=states)
 
-    def do(self, task: str, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """What a task comes to."""
+    def answer(self, task: str, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Returns the answer to a request of the host, None if it only sets the states."""
         if task == "states":
             self._states = self._as_declared(batch)
             return None
@@ -177,36 +93,47 @@ class Own:
 
 
 class AggregatorTask(OperatorTask):
-    """The function under `mapInArrow` of an aggregation with functions of the user's own: it does
-    what the host asks.
+    """The function under `mapInArrow` of an aggregation with user functions.
+
+    It calls them when the host requests it.
     """
 
     def __init__(
-        self, *, owns: dict[int, tuple[str, bytes, pa.Schema, pa.DataType]], **common: Any
+        self,
+        *,
+        aggregators: dict[int, tuple[str, bytes, pa.Schema, pa.DataType]],
+        **common: Any,
     ) -> None:
-        """`owns`: by the number of the result's column, the arguments of `Own`."""
+        """`aggregators`: the arguments of `WorkerAggregator`, by number of the result's column."""
         super().__init__(**common)
-        self.owns: Final = owns
+        self.aggregators: Final = aggregators
 
     def _results(
         self,
         client: "_core.HostClient",
         request: dict[str, Any],  # noqa: ARG002
     ) -> Iterator[pa.RecordBatch]:
-        owns = {number: Own(*arguments) for number, arguments in self.owns.items()}
-        kept = pa.schema([pa.field(own.name, pa.struct(list(own.schema))) for own in owns.values()])
+        aggregators = {
+            number: WorkerAggregator(*arguments) for number, arguments in self.aggregators.items()
+        }
+        states = pa.schema(
+            [
+                pa.field(aggregator.name, pa.struct(list(aggregator.schema)))
+                for aggregator in aggregators.values()
+            ]
+        )
         calls = client.end_input()
         try:
-            task, number, batch = calls.next_task(pa.RecordBatch.from_pylist([], schema=kept))
+            task, number, batch = calls.next_task(pa.RecordBatch.from_pylist([], schema=states))
             while task != "end":
-                given = None
+                answer = None
                 if number is not None:
-                    given = owns[number].do(task, pa.record_batch(batch))
+                    answer = aggregators[number].answer(task, pa.record_batch(batch))
                 else:
                     rows = self._conform(pa.record_batch(batch))
                     calls.digest(rows)
                     yield rows
-                task, number, batch = calls.next_task(given)
+                task, number, batch = calls.next_task(answer)
             calls.done()
         finally:
             calls.close()

@@ -12,7 +12,7 @@ from holdfast.spark.worker.processor.key_value import KeyValue
 if TYPE_CHECKING:
     from holdfast import _core
 
-NAME: Final = "holdfast.output"
+OUTPUT_STORE: Final = "holdfast.output"
 """The store; it has the batches of the last epoch, by number."""
 
 
@@ -22,7 +22,7 @@ class Output:
     def __init__(self, calls: "_core.HostCalls") -> None:
         """The output of a partition."""
         self._calls: Final = calls
-        self._store: Final = KeyValue(calls, NAME)
+        self._store: Final = KeyValue(calls, OUTPUT_STORE)
 
     def kept(
         self,

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from holdfast import serde
-from holdfast._time import Timestamp, micros
+from holdfast._time import Timestamp, timestamp_micros
 from holdfast.spark.worker.processor.key_value import KeyValue
 
 if TYPE_CHECKING:
     from holdfast import _core
 
-NAME: Final = "holdfast.timers"
+TIMER_STORE: Final = "holdfast.timers"
 """The store that all processors with an event time have."""
 
 _STREAM_TIME: Final = b""
@@ -32,7 +32,7 @@ class Timers:
 
     def __init__(self, calls: "_core.HostCalls", keys: pa.Schema) -> None:
         """The timers of a partition; `keys` are the columns of their keys."""
-        self.store: Final = KeyValue(calls, NAME)
+        self.store: Final = KeyValue(calls, TIMER_STORE)
         self._serde: Final[serde.Serde[Any]] = serde.struct(keys)
         self._keys: Final = keys
         self._is_single: Final = len(keys) == 1
@@ -59,7 +59,7 @@ class Timers:
             raise type(error)(
                 f"set_timer: the key {key!r} is none of the columns by, {columns}: {error}"
             ) from error
-        row = _bytes(micros(at, "at")) + encoded
+        row = _bytes(timestamp_micros(at, "at")) + encoded
         if self._last is None or row > self._last:
             self.store.put(row, b"")
         elif row not in self._waiting:
