@@ -19,7 +19,7 @@ from figure import Figure
 
 import holdfast as hf
 from holdfast import _core
-from holdfast.spark.processor.context import ProcessorContext
+from holdfast.spark.worker.processor.context import ProcessorContext
 
 ROWS, TOKEN = 10_000, "bench"
 SCHEMA = pa.schema(

@@ -15,11 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import DataFrame, SparkSession
 
-    from holdfast.spark.rows import Rows
+    from holdfast.spark.plan.input import OperatorInput
 
 DAY = 86_400_000_000
 LEFT = "k long, t timestamp, x long, note string"
@@ -101,17 +99,15 @@ def same(batches: Any) -> Any:
     yield from batches
 
 
-def same_plan(rows: Rows, metrics: Mapping[str, str], function: Any = same) -> DataFrame:
-    """What `Operator.over` plans for an operator over these rows, with a function that hands every
-    batch back.
-    """
+def same_plan(rows: OperatorInput, function: Any = same) -> DataFrame:
+    """The plan of an operator over these rows, with a function that returns every batch."""
     from pyspark.sql import functions as F  # noqa: N812
 
     from holdfast.spark.state import State
 
-    frame = rows.frame(State.scratch(partitions=2))
+    frame = rows.rows(State.scratch(partitions=2))
     pid = F.pmod(F.xxhash64("k0"), F.lit(2)).cast("int").alias("pid")
-    observed = [F.expr(expression).alias(metric) for metric, expression in metrics.items()]
+    observed = [F.expr(expression).alias(metric) for metric, expression in rows.metrics.items()]
     shuffled = (
         frame.select(pid, *frame.columns)
         .observe("identity", *observed)
@@ -122,12 +118,10 @@ def same_plan(rows: Rows, metrics: Mapping[str, str], function: Any = same) -> D
 
 def same_join(spark: SparkSession, base: Path, function: Any = same) -> DataFrame:
     """`same_plan` of `join_asof` over the folder's two sides."""
-    from holdfast.spark.two_sides import METRICS, TwoSides
+    from holdfast.spark.plan.input import TwoInputs
 
     left, right = source(spark, base / "left", LEFT), source(spark, base / "right", RIGHT)
-    return same_plan(
-        TwoSides(left, right, by="k", left_on="t", right_on="since").rows, METRICS, function
-    )
+    return same_plan(TwoInputs.of(left, right, by="k", left_on="t", right_on="since"), function)
 
 
 def join_asof(spark: SparkSession, base: Path, root: Path) -> DataFrame:

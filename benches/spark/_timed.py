@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.spark.task import OperatorTask
+from holdfast.spark.worker.task import OperatorTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

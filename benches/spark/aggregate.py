@@ -154,13 +154,17 @@ def _mean(spark: SparkSession, base: Path, root: str, how: Any) -> DataFrame:
 
 
 def _identity(spark: SparkSession, base: Path) -> DataFrame:
-    """What `Operator.over` plans for `aggregate`, with a function that hands every batch back."""
-    from holdfast.spark.rows import Input, Rows, keys_of
-    from holdfast.spark.schema import Side
+    """The plan of `aggregate`, with a function that returns every batch."""
+    from holdfast.spark.plan.input import OneInput
+    from holdfast.spark.plan.input_frame import InputFrame
 
-    side = Side("input", source(spark, base / "left", LEFT))
-    rows = Rows(Input(side, keys_of(side, "k"), side.time("t", "on"), [side.find("x", "aggs")]))
-    return same_plan(rows, {"rows": "count(1)"})
+    frame = InputFrame("input", source(spark, base / "left", LEFT))
+    keys, time, payload = (
+        frame.find_keys("k"),
+        frame.find_time("t", "on"),
+        [frame.find("x", "aggs")],
+    )
+    return same_plan(OneInput(frame.using(keys=keys, time=time, payload=payload)))
 
 
 def _spark(spark: SparkSession, base: Path) -> DataFrame:

@@ -16,8 +16,8 @@ import numpy as np
 from _streams import LEFT, left_file, middle, session, source
 from figure import Figure
 
-from holdfast.spark.executor import Executor
-from holdfast.spark.task import OperatorTask
+from holdfast.spark.worker.state_host import Executor
+from holdfast.spark.worker.task import OperatorTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,18 +122,18 @@ def figures(*, quick: bool) -> list[Figure]:
 
 def _placed(build: Any) -> Any:
     """What `build` plans, with tasks that write down where they run."""
-    from holdfast.spark import plan
+    from holdfast.spark.plan.operator import Operator
 
-    usual = plan.Operator.__init__
+    usual = Operator.__init__
 
-    def placed(self: Any, **options: Any) -> None:
-        usual(self, **{**options, "task": PlacedTask})
+    def placed(self: Any, *arguments: Any, **options: Any) -> None:
+        usual(self, *arguments, **{**options, "task": PlacedTask})
 
-    plan.Operator.__init__ = placed  # type: ignore[method-assign]
+    Operator.__init__ = placed  # type: ignore[method-assign]
     try:
         return build()
     finally:
-        plan.Operator.__init__ = usual  # type: ignore[method-assign]
+        Operator.__init__ = usual  # type: ignore[method-assign]
 
 
 def _home(folder: Path) -> Path:

@@ -197,10 +197,10 @@ def _run(base: Path, plan: str, times: Path) -> None:
 
 
 def _join(spark: SparkSession, base: Path) -> DataFrame:
-    from holdfast.spark.plan import Operator
+    from holdfast.spark.plan.operator import run_operator
 
-    # The operator's task by default, which its plan is made with.
-    defaults = Operator.__init__.__kwdefaults__
+    # The task that plans of operators use by default.
+    defaults = run_operator.__kwdefaults__
     defaults["task"] = TimedTask
     return join_asof(spark, base, base / "root")
 

@@ -12,7 +12,8 @@ from test_aggregate import ROWS, rows_of
 
 import holdfast.spark as hfs
 from holdfast.errors import UnsupportedOperationError
-from holdfast.spark.aggregator import Declared, Own
+from holdfast.spark.operators.aggregator import DeclaredAggregator
+from holdfast.spark.worker.aggregator import WorkerAggregator
 
 WINDOWS = {
     "by key": None,
@@ -155,13 +156,13 @@ def test_many_rows_come_in_batches(spark):
 @pytest.mark.usefixtures("spark")
 def test_what_an_aggregator_gives_wrongly_is_named(aggregator: Any, words: str):
     """In the worker alone: each failure of a task costs Spark a worker, and it tries four times."""
-    declared = Declared("n", aggregator)
-    own = Own("n", declared.pickled, declared.states, declared.result)
+    declared = DeclaredAggregator("n", aggregator)
+    in_worker = WorkerAggregator(*declared.for_worker)
     new = pa.RecordBatch.from_pylist([{"total": None, "rows": None}], schema=declared.states)
-    own.do("states", new)
+    in_worker.answer("states", new)
     rows = pa.record_batch({"group": pa.array([0]), "rows": pa.array([{"k": "a", "y": 1.0}])})
     with pytest.raises((TypeError, ValueError), match=words):
-        own.do("result", own.do("update", rows) or new)
+        in_worker.answer("result", in_worker.answer("update", rows) or new)
 
 
 def test_a_result_without_all_of_its_types_fields_is_named(spark):

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from holdfast.spark.cast import cast
+from holdfast.spark.worker.cast import cast
 
 A = pa.struct([("a", pa.int64())])
 AB = pa.struct([("a", pa.int64()), ("b", pa.float32())])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.spark import executor
-from holdfast.spark.executor import Place, _sweep
+from holdfast.spark.worker import state_host
+from holdfast.spark.worker.state_host import Place, _sweep
 
 ENDS = ("sock", "token", "lock", "host", "log")
 
@@ -60,11 +60,11 @@ def test_a_host_that_refuses_for_a_moment_is_left_where_it_is(
 
     monkeypatch.setattr(Place, "connect", connect)
     monkeypatch.setattr(Place, "of", lambda _: place)
-    monkeypatch.setattr(executor.Executor, "of_process", lambda _: executor.Executor(1, "0"))
+    monkeypatch.setattr(state_host.Executor, "of_process", lambda _: state_host.Executor(1, "0"))
     monkeypatch.setattr(
-        executor, "_start", lambda *_: "the next host" if holder.closed else "one too many"
+        state_host, "_start", lambda *_: "the next host" if holder.closed else "one too many"
     )
-    assert executor.connect() == ("the next host" if ends else "the host that lives")
+    assert state_host.connect() == ("the next host" if ends else "the host that lives")
     assert tried == 4
 
 
@@ -78,13 +78,13 @@ def test_a_host_that_goes_on_refusing_is_killed_first(
     def connect(_: Place) -> str:
         raise refusal
 
-    monkeypatch.setattr(executor, "_CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(state_host, "_CONNECT_SECONDS", 0.2)
     monkeypatch.setattr(Place, "connect", connect)
     monkeypatch.setattr(Place, "kill", lambda _: done.append("killed"))
     monkeypatch.setattr(Place, "of", lambda _: place)
-    monkeypatch.setattr(executor.Executor, "of_process", lambda _: executor.Executor(1, "0"))
-    monkeypatch.setattr(executor, "_start", lambda *_: done.append("started"))
+    monkeypatch.setattr(state_host.Executor, "of_process", lambda _: state_host.Executor(1, "0"))
+    monkeypatch.setattr(state_host, "_start", lambda *_: done.append("started"))
     with (tmp_path / "1-aaaaaaaaaaaa.host").open("rb") as holder:
         fcntl.flock(holder, fcntl.LOCK_EX)
-        executor.connect()
+        state_host.connect()
     assert done == ["killed", "started"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import functions as F
 
-from holdfast.spark.hashed import members, murmur3
+from holdfast.spark.plan.murmur3 import murmur3, numbers_by_partition
 
 
 def test_the_hash_is_sparks(spark):
@@ -16,5 +16,5 @@ def test_the_hash_is_sparks(spark):
 
 @pytest.mark.parametrize("partitions", [1, 2, 7, 200])
 def test_each_partition_has_a_number(partitions: int):
-    found = members(partitions)
+    found = numbers_by_partition(partitions)
     assert [murmur3(number) % partitions for number in found] == list(range(partitions))

@@ -27,7 +27,7 @@ from streams import Stream, kill_hosts
 
 import holdfast as hf
 import holdfast.spark as hfs
-from holdfast.spark.processor import task
+from holdfast.spark.worker.processor import task
 
 
 def processed(stream: Stream, processor, **options):

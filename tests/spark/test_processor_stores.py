@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import holdfast as hf
-from holdfast.spark.processor.stores import Stores
+from holdfast.spark.worker.processor.stores import Stores
 
 MOST = 16 << 20
 

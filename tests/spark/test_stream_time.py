@@ -21,7 +21,7 @@ from streams import LEFT, Stream, seconds
 
 import holdfast.spark as hfs
 from holdfast.errors import UnsupportedOperationError
-from holdfast.spark.schema import instant
+from holdfast.spark.plan.schema import instant
 
 BEAT = LEFT.append(pa.field("holdfast_heartbeat", pa.timestamp("us", "UTC")))
 NEAR = {"by": "k", "left_on": "t", "right_on": "since"}

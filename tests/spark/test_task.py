@@ -10,8 +10,8 @@ _WORKER = """
 import sys
 import pyarrow as pa
 import pyspark
-from holdfast.spark import executor
-from holdfast.spark.task import OperatorTask
+from holdfast.spark.worker import state_host
+from holdfast.spark.worker.task import OperatorTask
 
 
 class Context:
@@ -35,7 +35,7 @@ class Client:
 
 
 pyspark.TaskContext.get = Context
-executor.connect = Client
+state_host.connect = Client
 layout = pa.schema(
     [("pid", pa.int32()), ("t", pa.timestamp("us", "UTC")), ("names", pa.list_(pa.string()))]
 )

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from holdfast.spark.processor import timers
+from holdfast.spark.worker.processor import timers
 
 KEYS = pa.schema([("k", pa.string())])
 

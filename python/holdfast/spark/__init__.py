@@ -1,8 +1,7 @@
-"""Stateful operators for PySpark: functions from DataFrames to a DataFrame, anywhere in a streaming
-plan.
+"""Stateful operators for PySpark: functions of DataFrames that return a DataFrame.
 
-Each order with the exchange rate in force when it was placed, also when the order or the rate is
-late, also after a kill:
+They work anywhere in a streaming plan. This joins each order with the exchange rate that was in
+force when the order was placed, also if the order or the rate is late, also after a crash:
 
 ```python
 import holdfast.spark as hfs
@@ -15,24 +14,23 @@ writer = enriched.writeStream.option("checkpointLocation", state.checkpoint_loca
 writer.start("/var/lib/enriched")
 ```
 
-What a call raises says its docstring. An error in a task ends the query: Spark's
-`StreamingQueryException` has its class and its words. `docs/spark/operating.md` says what to do
+The docstring of a function lists what its call raises. An error in a task ends the query: Spark's
+`StreamingQueryException` contains its class and message. `docs/spark/operating.md` says what to do
 about each.
 """
 
-from holdfast.spark.aggregate import aggregate
-from holdfast.spark.aggregator import Aggregator
-from holdfast.spark.drop_duplicates import drop_duplicates
-from holdfast.spark.epoch import foreach_batch
+from holdfast._time import Duration
+from holdfast.spark.foreach_batch import foreach_batch
 from holdfast.spark.heartbeat import heartbeat
-from holdfast.spark.join_asof import join_asof
-from holdfast.spark.join_table import join_table
-from holdfast.spark.join_window import join_window
-from holdfast.spark.materialize import materialize
 from holdfast.spark.materialized import Materialized
-from holdfast.spark.process import Processor, process
-from holdfast.spark.processor.context import ProcessorContext
-from holdfast.spark.span import Span
+from holdfast.spark.operators.aggregate import aggregate
+from holdfast.spark.operators.aggregator import Aggregator
+from holdfast.spark.operators.drop_duplicates import drop_duplicates
+from holdfast.spark.operators.join_asof import join_asof
+from holdfast.spark.operators.join_table import join_table
+from holdfast.spark.operators.join_window import join_window
+from holdfast.spark.operators.materialize import materialize
+from holdfast.spark.operators.process import Processor, process
 from holdfast.spark.state import State
 from holdfast.spark.window import (
     SessionWindow,
@@ -42,15 +40,16 @@ from holdfast.spark.window import (
     sliding_window,
     window,
 )
+from holdfast.spark.worker.processor.context import ProcessorContext
 
 __all__ = [
     "Aggregator",
+    "Duration",
     "Materialized",
     "Processor",
     "ProcessorContext",
     "SessionWindow",
     "SlidingWindow",
-    "Span",
     "State",
     "Window",
     "aggregate",

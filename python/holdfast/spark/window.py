@@ -1,15 +1,17 @@
-"""Windows of event time that an aggregation cuts its groups into."""
+"""Windows of event time that an aggregation divides its groups into."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
-from holdfast.spark.span import Span, micros
+from holdfast._time import Duration, duration_micros
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Window:
-    """Windows of `length` that start at each multiple of `slide` since the epoch, both in
-    microseconds.
+    """Windows of `length` that start at each multiple of `slide` since the epoch.
+
+    Both are in microseconds.
     """
 
     length: int
@@ -17,11 +19,14 @@ class Window:
 
     @property
     def request(self) -> dict[str, Any]:
-        """As the state host reads it."""
+        """The window as the state host reads it."""
         return {"kind": "hopping", "length": self.length, "slide": self.slide}
 
+    def __repr__(self) -> str:
+        return f"Window(length={_text(self.length)}, slide={_text(self.slide)})"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class SlidingWindow:
     """Windows of `length` microseconds, both bounds included, that begin and end at rows."""
 
@@ -29,11 +34,14 @@ class SlidingWindow:
 
     @property
     def request(self) -> dict[str, Any]:
-        """As the state host reads it."""
+        """The window as the state host reads it."""
         return {"kind": "sliding", "length": self.length}
 
+    def __repr__(self) -> str:
+        return f"SlidingWindow(length={_text(self.length)})"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class SessionWindow:
     """Windows between pauses of `length` microseconds."""
 
@@ -41,23 +49,25 @@ class SessionWindow:
 
     @property
     def request(self) -> dict[str, Any]:
-        """As the state host reads it."""
+        """The window as the state host reads it."""
         return {"kind": "session", "gap": self.length}
+
+    def __repr__(self) -> str:
+        return f"SessionWindow(gap={_text(self.length)})"
 
 
 AnyWindow = Window | SlidingWindow | SessionWindow
-"""What `window`, `sliding_window` and `session_window` make."""
+"""A result of `window`, `sliding_window` or `session_window`."""
 
 
-def window(length: Span, slide: Span | None = None) -> Window:
-    """Windows of one length: tumbling, or, with a `slide` shorter than it, hopping (a row is in
-    `length / slide` of them).
+def window(length: Duration, slide: Duration | None = None) -> Window:
+    """Windows of one length: tumbling, or hopping if `slide` is shorter than `length`.
 
-    A window holds its start and not its end; windows start at multiples of `slide` since 1970-01-01
-    00:00 UTC.
+    In hopping windows a row is in `length / slide` windows. A window includes its start and
+    excludes its end; windows start at multiples of `slide` since 1970-01-01 00:00 UTC.
 
-    Raises `ValueError` for a length or slide that is not above zero, and for a slide longer than
-    the length, `TypeError` for what is no duration.
+    Raises `ValueError` if the length or the slide is not above zero or the slide is longer than the
+    length, `TypeError` if one is no duration.
     """
     size = _positive(length, "length")
     step = size if slide is None else _positive(slide, "slide")
@@ -69,34 +79,36 @@ def window(length: Span, slide: Span | None = None) -> Window:
     return Window(size, step)
 
 
-def sliding_window(length: Span) -> SlidingWindow:
-    """Windows that slide along a key's rows, one for each set of rows that lie no more than
-    `length` apart (KIP-450).
+def sliding_window(length: Duration) -> SlidingWindow:
+    """Windows along a key's rows, one for each set of rows at most `length` apart (KIP-450).
 
-    A row at `t` makes two: `[t - length, t]`, which it is the last of, and
-    `[t + 1 microsecond, t + 1 microsecond + length]`, which it has just fallen out of; a window
-    without rows is none. Both bounds are in a window, and they are what `window_start` and
-    `window_end` say.
+    A row at `t` makes two windows: `[t - length, t]`, in which it is the last row, and
+    `[t + 1 microsecond, t + 1 microsecond + length]`, the first one without it. A window without
+    rows does not exist. Both bounds are inside the window; `window_start` and `window_end` are
+    these bounds.
 
-    Raises `ValueError` for a length that is not above zero, `TypeError` for what is no duration.
+    Raises `ValueError` if the length is not above zero, `TypeError` if it is no duration.
     """
     return SlidingWindow(_positive(length, "length"))
 
 
-def session_window(gap: Span) -> SessionWindow:
-    """Windows between pauses: a row no more than `gap` behind a session's last one belongs to it,
-    as in Spark.
+def session_window(gap: Duration) -> SessionWindow:
+    """Windows between pauses: a row at most `gap` after a session's last row belongs to it.
 
-    A session begins with its first row and ends `gap` after its last one. A row that lies near two
-    sessions makes them one.
+    A session begins at its first row and ends `gap` after its last one, as in Spark. A row near two
+    sessions merges them.
 
-    Raises `ValueError` for a gap that is not above zero, `TypeError` for what is no duration.
+    Raises `ValueError` if the gap is not above zero, `TypeError` if it is no duration.
     """
     return SessionWindow(_positive(gap, "gap"))
 
 
-def _positive(span: Span, argument: str) -> int:
-    size = micros(span, argument)
+def _positive(duration: Duration, argument: str) -> int:
+    size = duration_micros(duration, argument)
     if size <= 0:
-        raise ValueError(f"{argument}={span!r}: give a duration above zero")
+        raise ValueError(f"{argument}={duration!r}: give a duration above zero")
     return size
+
+
+def _text(microseconds: int) -> str:
+    return f"'{timedelta(microseconds=microseconds)}'"

@@ -1,0 +1,1 @@
+"""The operators, a file each; `holdfast.spark` has them all."""

@@ -1,0 +1,65 @@
+"""Drops rows whose key came before within a time."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from holdfast._time import Duration, duration_micros
+from holdfast.spark.materialized import Materialized
+from holdfast.spark.plan.call import refuse_history
+from holdfast.spark.plan.input import OneInput
+from holdfast.spark.plan.operator import run_operator
+from holdfast.spark.plan.output_columns import frame_columns
+from holdfast.spark.state import State
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def drop_duplicates(
+    df: "DataFrame",
+    *,
+    by: str | Sequence[str],
+    on: str,
+    within: Duration,
+    state: State,
+    max_ahead: Duration | None = None,
+    materialized: Materialized | None = None,
+    name: str | None = None,
+) -> "DataFrame":
+    """Returns the rows that have no earlier row of their key within `within` of their own time.
+
+    A row is earlier if its micro-batch is, or, within a micro-batch, if its event time (`on`) is,
+    or, at equal times, if its content sorts first. Its time may be smaller or greater. A dropped
+    row counts as an earlier row, too: a key that repeats at least every `within` is returned once.
+    If times never decrease, the result does not depend on how rows are divided into micro-batches.
+    Late rows are compared like all others up to `within` behind the newest time of their
+    partition; older ones are dropped and counted.
+
+    Null keys are equal to each other; rows whose time is null are dropped. `name` is the operator's
+    name in the state, which has one time per key, for `2 * within`.
+
+    `max_ahead` sets aside rows that are dated further than that past their micro-batch's own time
+    (`docs/spark/README.md`); `materialized` says how the state is stored.
+
+    Returns the frame's columns.
+
+    Raises, before any job runs, `ValueError` or `TypeError` naming the wrong column, type or
+    option, `UnsupportedOperationError` for a frame, a column's type or an option that this state or
+    operator does not support, `HoldfastError` for a static frame outside of a micro-batch.
+    """
+    if not isinstance(on, str):
+        raise TypeError(f"on is a {type(on).__name__}: name the rows' timestamp column")
+    rows = OneInput.of(df, by, on)
+    distance = duration_micros(within, "within")
+    refuse_history(materialized, "one time a key is kept")
+    output = frame_columns(rows.left)
+    return run_operator(
+        "drop_duplicates",
+        rows,
+        state=state,
+        name=name,
+        materialized=materialized,
+        max_ahead=max_ahead,
+        output=output.schema,
+        settings={"within": distance, "output": output.request},
+    )

@@ -1,0 +1,88 @@
+"""The join of two streams within a window."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from holdfast._time import Duration, duration_micros
+from holdfast.spark.materialized import Materialized
+from holdfast.spark.plan.call import refuse_history
+from holdfast.spark.plan.column_checks import check_both_stream
+from holdfast.spark.plan.input import TwoInputs
+from holdfast.spark.plan.operator import run_operator
+from holdfast.spark.plan.output_columns import joined_columns
+from holdfast.spark.state import State
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def join_window(
+    left: "DataFrame",
+    right: "DataFrame",
+    *,
+    by: str | Sequence[str],
+    left_on: str,
+    right_on: str,
+    before: Duration,
+    after: Duration,
+    state: State,
+    how: Literal["inner", "left", "right", "outer"] = "inner",
+    grace: Duration | None = None,
+    max_ahead: Duration | None = None,
+    materialized: Materialized | None = None,
+    name: str | None = None,
+) -> "DataFrame":
+    """Joins left rows with right rows of their key whose times are near.
+
+    A right row matches if its time is in [left time - `before`, left time + `after`]. A pair is
+    returned with the later of its rows. A row without a match is returned, with nulls for the other
+    side, if `how` includes its side, after its window has closed: when the stream time of its
+    partition (of both sides together) is more than `grace` past the last time of a possible match.
+    Until then it is stored in `state`. For a static frame with `State.scratch()` all windows close
+    at the end.
+
+    A row more than `grace` (default: zero) behind its partition's stream time is late: it is
+    dropped and counted, whatever `how` is. Without late rows the result is that of the join of all
+    rows at once, however they are divided into micro-batches.
+
+    `max_ahead` sets aside rows that are dated further than that past their micro-batch's own time
+    (`docs/spark/README.md`); `materialized` says how the state is stored.
+
+    Returns the left frame's columns, then the right frame's without `by`; where a name is taken,
+    `_right` is added. The key of a right row without a match is in the left frame's columns. Rows
+    whose key or time is null match nothing. Both frames are streams, or both are static. `name` is
+    the operator's name in the state.
+
+    Raises, before any job runs, `ValueError` or `TypeError` naming the wrong column, type or
+    option, `UnsupportedOperationError` for a frame, a column's type or an option that this state or
+    operator does not support, `HoldfastError` for a static frame outside of a micro-batch.
+    """
+    if how not in ("inner", "left", "right", "outer"):
+        raise ValueError(f"how={how!r}: there are 'inner', 'left', 'right' and 'outer'")
+    rows = TwoInputs.of(
+        left,
+        right,
+        by=by,
+        left_on=left_on,
+        right_on=right_on,
+        returns_left_keys=how in ("inner", "left"),
+    )
+    output = joined_columns(rows.left, rows.right)
+    durations = {
+        "before": duration_micros(before, "before"),
+        "after": duration_micros(after, "after"),
+    }
+    durations["grace"] = 0 if grace is None else duration_micros(grace, "grace")
+    check_both_stream(left, right, "join all its rows again")
+    refuse_history(materialized, "rows wait as long as they can be matched")
+    return run_operator(
+        "join_window",
+        rows,
+        state=state,
+        name=name,
+        materialized=materialized,
+        max_ahead=max_ahead,
+        output=output.schema,
+        settings={"how": how, **durations, "output": output.request},
+        closes_at_end=True,
+    )

@@ -1,0 +1,201 @@
+"""The operator for stateful code of the user's: a processor."""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+from pyspark import cloudpickle
+
+from holdfast._time import Duration
+from holdfast.errors import UnsupportedOperationError
+from holdfast.serde import TypedSerde
+from holdfast.spark.materialized import Materialized
+from holdfast.spark.plan.call import refuse_history
+from holdfast.spark.plan.input import OneInput
+from holdfast.spark.plan.operator import run_operator
+from holdfast.spark.plan.output_columns import frame_columns
+from holdfast.spark.plan.schema import parsed_ddl
+from holdfast.spark.state import State
+from holdfast.stores import StoreBuilder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from holdfast.spark.worker.processor.context import ProcessorContext
+
+
+class Processor(Protocol):
+    """Stateful code over the rows of a partition: a class of this form.
+
+    If it sets timers it also has a method `on_timer(key, at, ctx)`. An exception in a method fails
+    the task. So does a `TypeError` for a result that is no batch, and a `ValueError` for columns or
+    types other than those of `schema`.
+    """
+
+    stores: Sequence[StoreBuilder]
+    """Its stores: builders of `holdfast.stores`."""
+
+    def process(self, batch: pa.RecordBatch, ctx: "ProcessorContext") -> Iterable[pa.RecordBatch]:
+        """Takes up to 10,000 rows ordered by time, yields batches with the columns of `schema`."""
+        ...
+
+
+def process(
+    df: "DataFrame",
+    processor: Processor,
+    *,
+    by: str | Sequence[str],
+    state: State,
+    schema: str,
+    on: str | None = None,
+    deterministic: bool = True,
+    max_ahead: Duration | None = None,
+    materialized: Materialized | None = None,
+    name: str | None = None,
+) -> "DataFrame":
+    """Runs your own stateful code over the rows; its stores are as exactly-once as any operator's.
+
+    All rows with the same `by` go to the same partition. A partition's rows are ordered by event
+    time (`on`), then by content, in batches of at most 10,000 rows and 16 MiB.
+    `processor.process(batch, ctx)` yields batches with the columns of `schema` (written as in SQL:
+    "key string, hits bigint"). `ctx["hits"]` is a store, with the methods that it has in
+    `holdfast`. `ctx.set_timer(key, at)` requests a call of `processor.on_timer(key, at, ctx)` after
+    the batch in which the greatest event time of the partition reaches `at`.
+
+    The processor is pickled by this call, and each task has a copy: attributes that it sets are
+    lost after its partition of the micro-batch. With the same rows it must do the same, since Spark
+    may run a task twice. For one that cannot (it calls a service, or reads the clock) give
+    `deterministic=False`: its output is then stored with the state, and a second run of a task
+    returns the output of the first.
+
+    `max_ahead` sets aside rows that are dated further than that past their micro-batch's own time
+    (`docs/spark/README.md`); `materialized` says how the state is stored.
+
+    Returns a frame with the columns of `schema`. A null in a column that is NOT NULL fails the
+    task.
+
+    Raises, before any job runs, `ValueError` or `TypeError` naming the wrong column, store or
+    option, `UnsupportedOperationError` for a frame, a column's type or an option that this state or
+    operator does not support, `HoldfastError` for a static frame outside of a micro-batch.
+    """
+    # Imported here: the plan depends on nothing that runs in workers.
+    from holdfast.spark.worker.processor.task import ProcessTask
+
+    if not isinstance(deterministic, bool):
+        raise TypeError(f"deterministic={deterministic!r}: give True or False")
+    rows = OneInput.of(df, by, on)
+    builders = _builders(processor, timed=on is not None, deterministic=deterministic)
+    output = parsed_ddl(schema, "schema", rows.left.fold)
+    refuse_history(materialized, "a processor's stores say themselves how far back they reach")
+    layout = rows.layout
+    keys = pa.schema(
+        [
+            pa.field(key.name, layout.field(f"k{index}").type)
+            for index, key in enumerate(rows.left.keys)
+        ]
+    )
+    return run_operator(
+        "process",
+        rows,
+        state=state,
+        name=name,
+        materialized=materialized,
+        max_ahead=max_ahead,
+        output=output,
+        settings={
+            "output": frame_columns(rows.left).request,
+            "stores": [_store_request(builder) for builder in builders],
+            "deterministic": deterministic,
+        },
+        task=partial(
+            ProcessTask,
+            processor=_pickled(processor),
+            keys=keys,
+            timed=on is not None,
+            required=frozenset(field.name for field in output if not field.nullable),
+        ),
+    )
+
+
+def _builders(processor: Any, *, timed: bool, deterministic: bool) -> list[StoreBuilder]:
+    """The processor's stores, checked, and those that the operator adds."""
+    from holdfast.spark.worker.processor.output import OUTPUT_STORE
+    from holdfast.spark.worker.processor.timers import TIMER_STORE
+
+    if isinstance(processor, type):
+        raise TypeError(f"processor is the class {processor.__name__}: give an object of it")
+    kind = type(processor).__name__
+    if not callable(getattr(processor, "process", None)):
+        raise TypeError(f"processor is a {kind} without a method process(batch, ctx)")
+    stores = getattr(processor, "stores", ())
+    if not isinstance(stores, Iterable):
+        raise TypeError(
+            f"{kind}.stores is a {type(stores).__name__}; wanted: a sequence of what "
+            "holdfast.stores builds"
+        )
+    builders: list[Any] = list(stores)
+    for builder in builders:
+        if not isinstance(builder, StoreBuilder):
+            raise TypeError(
+                f"{kind}.stores has a {type(builder).__name__}; wanted: what holdfast.stores builds"
+            )
+        if builder.name.startswith("holdfast."):
+            raise ValueError(
+                f"{kind}.stores: {builder.name!r}: names that begin with 'holdfast.' are the "
+                "operator's own"
+            )
+        if not builder.transactional or not builder.persistent:
+            raise UnsupportedOperationError(
+                f"{kind}.stores: {builder.name!r} is not transactional or not persistent: a retry "
+                "must find it unchanged, so a processor's stores are both; "
+                "materialized=hfs.Materialized(persistent=False) has all of them in memory"
+            )
+    names = [builder.name for builder in builders]
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"{kind}.stores has two of one name: "
+            f"{sorted({name for name in names if names.count(name) > 1})}"
+        )
+    if timed:
+        builders.append(StoreBuilder(name=TIMER_STORE, kind="key_value"))
+    if not deterministic:
+        builders.append(StoreBuilder(name=OUTPUT_STORE, kind="key_value"))
+    return builders
+
+
+def _store_request(builder: StoreBuilder) -> dict[str, Any]:
+    """A store as the state host reads it."""
+    settings: dict[str, Any] = {
+        "history_retention": builder.history_retention,
+        "segment_interval": builder.segment_interval,
+        "retention": builder.retention,
+        "window_size": builder.window_size,
+    }
+    found = {name: value for name, value in settings.items() if value is not None}
+    # Without a serde, or with the user's own, the store's entries are bytes, which the host cannot
+    # check.
+    sides = {"key_serde": builder.key, "value_serde": builder.value}
+    serdes = {
+        side: serde.core.descriptor().hex()
+        for side, serde in sides.items()
+        if isinstance(serde, TypedSerde)
+    }
+    return {
+        "name": builder.name,
+        "kind": builder.kind,
+        "retain_duplicates": builder.retain_duplicates,
+        **found,
+        **serdes,
+    }
+
+
+def _pickled(processor: Any) -> bytes:
+    try:
+        pickled: bytes = cloudpickle.dumps(processor)  # type: ignore[no-untyped-call]
+    except Exception as error:
+        raise TypeError(
+            f"the processor {type(processor).__name__} cannot be pickled ({error}): make "
+            "connections and the like in process"
+        ) from error
+    return pickled

@@ -1,0 +1,142 @@
+"""What every operator is called with: the state, its name there, and how its stores are stored."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from holdfast._time import Duration, duration_micros
+from holdfast.errors import HoldfastError, UnsupportedOperationError
+from holdfast.spark.epoch import Epoch
+from holdfast.spark.foreach_batch import current_epoch
+from holdfast.spark.materialized import Materialized
+from holdfast.spark.spark_session import is_true
+from holdfast.spark.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+_ADAPTIVE: Final = "spark.sql.adaptive.enabled"
+
+
+@dataclass(frozen=True)
+class OperatorCall:
+    """The arguments that all operators have in common, checked."""
+
+    state: State
+    epoch: Epoch | None
+    """The epoch around the call, None if each micro-batch brings its own or there is none."""
+    name: str
+    max_ahead: int | None
+    """In microseconds."""
+    is_persistent: bool
+
+
+def checked_call(
+    frames: "Sequence[DataFrame]",
+    *,
+    state: State,
+    name: str | None,
+    default_name: str,
+    materialized: Materialized | None,
+    max_ahead: Duration | None,
+    is_timed: bool = True,
+) -> OperatorCall:
+    """Checks that these frames can use this state here, under this name.
+
+    `is_timed`: the rows have a time, without which there is no `max_ahead`. Raises `TypeError` or
+    `ValueError` for invalid arguments and while adaptive execution is on,
+    `UnsupportedOperationError` for a stream with `State.scratch()`, `HoldfastError` for a static
+    frame outside of a micro-batch.
+    """
+    epoch = _checked_epoch(frames, state)
+    name = _operator_name(name, materialized, default_name)
+    if max_ahead is not None and not is_timed:
+        raise ValueError("max_ahead needs a time: name the rows' timestamp column with on=...")
+    return OperatorCall(
+        state=state,
+        epoch=epoch,
+        name=name,
+        max_ahead=None if max_ahead is None else duration_micros(max_ahead, "max_ahead"),
+        is_persistent=materialized is None or materialized.persistent,
+    )
+
+
+def checked_history(
+    history_retention: Duration | None, materialized: Materialized | None
+) -> Duration | None:
+    """Returns the history that a versioned table shall have, from either argument."""
+    _check_materialized(materialized)
+    stored = None if materialized is None else materialized.history_retention
+    if (
+        history_retention is not None
+        and stored is not None
+        and duration_micros(history_retention, "history_retention")
+        != duration_micros(stored, "history_retention")
+    ):
+        raise ValueError(
+            f"history_retention={history_retention!r} and materialized={materialized!r} differ: "
+            "give one of them"
+        )
+    return stored if history_retention is None else history_retention
+
+
+def refuse_history(materialized: Materialized | None, why: str) -> None:
+    """Raises `UnsupportedOperationError` if a history is asked of an operator without one."""
+    _check_materialized(materialized)
+    if materialized is not None and materialized.history_retention is not None:
+        raise UnsupportedOperationError(
+            f"materialized={materialized!r}: {why}, so it has no history: leave it out"
+        )
+
+
+def _checked_epoch(frames: "Sequence[DataFrame]", state: State) -> Epoch | None:
+    if not isinstance(state, State):
+        raise TypeError(
+            f"state is a {type(state).__name__}: give hfs.State(root) or hfs.State.scratch()"
+        )
+    is_streaming = any(frame.isStreaming for frame in frames)
+    if state.is_scratch:
+        if is_streaming:
+            raise UnsupportedOperationError(
+                "State.scratch() keeps nothing from one micro-batch to the next: give State(root) "
+                "for streaming frames"
+            )
+        return None
+    spark = frames[0].sparkSession
+    if is_true(spark, _ADAPTIVE, default="true"):
+        raise ValueError(
+            f"{_ADAPTIVE} is on, and could split or drop an operator's tasks: "
+            f'set spark.conf.set("{_ADAPTIVE}", "false") before the operator is called'
+        )
+    if is_streaming:
+        return None
+    epoch = current_epoch(spark, state.checkpoint_location)
+    if epoch is None:
+        raise HoldfastError(
+            f"{state!r} needs an epoch, and a static frame outside a micro-batch has none: read "
+            "with spark.readStream, call the operator inside "
+            "foreachBatch(hfs.foreach_batch(fn)), or give State.scratch()"
+        )
+    return epoch
+
+
+def _operator_name(name: str | None, materialized: Materialized | None, default: str) -> str:
+    _check_materialized(materialized)
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name={name!r}: give a string")
+    stored = None if materialized is None else materialized.name
+    if name is not None and stored is not None and name != stored:
+        raise ValueError(
+            f"name={name!r} and materialized={materialized!r} name one operator differently: give "
+            "one name"
+        )
+    given = stored if name is None else name
+    return default if given is None else given
+
+
+def _check_materialized(materialized: object) -> None:
+    if materialized is not None and not isinstance(materialized, Materialized):
+        raise TypeError(
+            f"materialized is a {type(materialized).__name__}: give hfs.Materialized(...)"
+        )

@@ -1,0 +1,154 @@
+"""What an operator does in Spark's Python worker: rows of one partition to the state host, results
+back.
+
+Workers import this module in every process that Spark forks, so it imports little (never pandas)
+and starts nothing.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from holdfast.errors import HoldfastError
+from holdfast.spark.epoch import BATCH_ID, QUERY_ID, Epoch
+
+if TYPE_CHECKING:
+    from pyspark import TaskContext
+
+    from holdfast._core import HostClient
+
+
+class OperatorTask:
+    """The function under `mapInArrow`; pickled by name, so it runs with the package of the
+    executor.
+    """
+
+    def __init__(
+        self, *, request: dict[str, Any], epoch: Epoch | None, layout: pa.Schema, output: pa.Schema
+    ) -> None:
+        self.request: Final = request
+        self.epoch: Final = epoch
+        self.layout: Final = layout
+        self.output: Final = output
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Stage one partition of one epoch, and yield its result."""
+        # Imported here: the driver pickles this class and needs no way to a state host.
+        from pyspark import TaskContext
+
+        from holdfast.spark.worker.state_host import connect
+
+        context = TaskContext.get()
+        if context is None:
+            raise HoldfastError("an operator's task runs in a Spark task only")
+        request = self._session(context)
+        client = connect()
+        try:
+            client.open_session(json.dumps(request))
+            # Ahead of the first rows, and also where there are none: the host brings the state up
+            # meanwhile.
+            client.push(_empty(self.layout))
+            for batch in batches:
+                if not request["scratch"]:
+                    self._check_partition(batch, request["partition"])
+                client.push(_conform(batch, self.layout))
+            yield from self._results(client, request)
+        finally:
+            client.close()
+
+    def _results(
+        self,
+        client: "HostClient",
+        request: dict[str, Any],  # noqa: ARG002
+    ) -> Iterator[pa.RecordBatch]:
+        """What the operator gives, once its input has ended; the stage is acknowledged with the
+        last of it.
+        """
+        for result in client.finish():
+            yield self._conform(pa.record_batch(result))
+
+    def _conform(self, result: pa.RecordBatch) -> pa.RecordBatch:
+        return _conform(result, self.output)
+
+    def _session(self, context: "TaskContext") -> dict[str, Any]:
+        partition, partitions = context.partitionId(), self.request["partitions"]
+        if self.request["scratch"]:
+            # Nothing is kept, so it does not matter which task has which rows.
+            partition %= partitions
+        elif partition >= partitions:
+            raise HoldfastError(
+                self._moved(f"it has {partitions} partitions and runs in task {partition}")
+            )
+        epoch = None if self.request["scratch"] else self._epoch_of(context)
+        return {
+            **self.request,
+            "query_id": None if epoch is None else epoch.query_id,
+            "run_id": None if epoch is None else epoch.run_id,
+            "epoch": None if epoch is None else epoch.number,
+            "partition": partition,
+            "attempt": context.taskAttemptId(),
+        }
+
+    def _epoch_of(self, context: "TaskContext") -> Epoch:
+        name = self.request["operator"]["name"]
+        captured = self.epoch
+        if captured is not None:
+            query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
+            # Jobs from other threads have no properties; those that have some must be of the same
+            # epoch.
+            if batch is not None and (query, batch) != (captured.query_id, str(captured.number)):
+                raise HoldfastError(
+                    f"operator {name!r} was called in epoch {captured.number} of query "
+                    f"{captured.query_id} and is "
+                    f"evaluated in epoch {batch} of query {query}: call it anew in every "
+                    "micro-batch"
+                )
+            return captured
+        epoch = Epoch.of_properties(context.getLocalProperty)
+        if epoch is None:
+            raise HoldfastError(
+                f"operator {name!r} keeps its state in {self.request['root']}, and this job "
+                "belongs to no micro-batch: "
+                "start it as a streaming query, wrap the function, "
+                "foreachBatch(hfs.foreach_batch(fn)), "
+                "or give State.scratch()"
+            )
+        return epoch
+
+    def _check_partition(self, batch: pa.RecordBatch, partition: int) -> None:
+        pids = batch.column(0).unique()
+        if len(pids) > 1 or (len(pids) == 1 and pids[0].as_py() != partition):
+            rows = ", ".join(str(pid) for pid in sorted(pids.to_pylist()))
+            raise HoldfastError(self._moved(f"task {partition} got rows of partition {rows}"))
+
+    def _moved(self, what: str) -> str:
+        return (
+            f"operator {self.request['operator']['name']!r}: {what}. A union or coalesce above the "
+            "operator moves its "
+            "tasks: put repartition() between them, or write the two results in two queries"
+        )
+
+
+def _empty(layout: pa.Schema) -> pa.RecordBatch:
+    # Not pa.array([]), which imports pandas where that is installed: a new worker's first rows
+    # would wait a second for it.
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in layout], schema=layout)
+
+
+def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch under exactly this schema: zones of times, large or nested types may be spelled
+    otherwise.
+    """
+    if batch.schema.equals(schema):
+        return batch
+    if batch.num_columns != len(schema):
+        raise HoldfastError(
+            f"{batch.num_columns} columns came where {len(schema)} belong: {batch.schema.names}"
+        )
+    columns = [
+        column if column.type.equals(field.type) else column.cast(field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
