@@ -22,9 +22,9 @@ use crate::time::Timestamp;
 use crate::transaction::Transaction;
 
 impl Database {
-    /// Calls `f` with the changes that a transaction has staged for a store: the last change of each
-    /// row, in the order of the store's rows. [`Database::apply_changes`] accepts the same key,
-    /// value and time.
+    /// Calls `f` with the changes that a transaction has staged for a store: the last change of
+    /// each row, in the order of the store's rows. [`Database::apply_changes`] accepts the same
+    /// key, value and time.
     ///
     /// # Errors
     /// `InvalidValue` for a store that the database does not have; those of `f`.

@@ -7,8 +7,8 @@ use crate::offset::{Offset, OffsetChange, TopicPartition};
 use crate::transaction::Batch;
 
 impl Database {
-    /// The stores whose offsets a commit moves. A database without stores stores its offsets under an
-    /// empty name.
+    /// The stores whose offsets a commit moves. A database without stores stores its offsets under
+    /// an empty name.
     fn owners(&self) -> Vec<&str> {
         if self.stores.entries.is_empty() {
             vec![""]
@@ -21,8 +21,8 @@ impl Database {
         }
     }
 
-    /// The offset of a partition up to which all stores have data: the least of the stores' offsets,
-    /// and `None` if a store has lost its data.
+    /// The offset of a partition up to which all stores have data: the least of the stores'
+    /// offsets, and `None` if a store has lost its data.
     ///
     /// # Errors
     /// `InvalidValue` for a topic with a NUL character in it.
@@ -100,7 +100,8 @@ impl Database {
             .collect())
     }
 
-    /// Adds the offsets of a commit to a batch: of all stores, or of the one that is being restored.
+    /// Adds the offsets of a commit to a batch: of all stores, or of the one that is being
+    /// restored.
     ///
     /// A restore also moves other stores that are behind, since the changelog records up to there
     /// were not theirs. A store that has lost its data stays lost.

@@ -1,12 +1,13 @@
-//! The commit file of a spilled transaction (KIP-844): once it exists, the transaction is committed.
+//! The commit file of a spilled transaction (KIP-844): once it exists, the transaction is
+//! committed.
 //!
 //! ```text
 //! +commit/COMMIT     u32 length of header | header, JSON | RocksDB write batch | xxh3-128
 //! +commit/N-M.sst    rows of a family, files as the header names them
 //! ```
 //!
-//! It gets its name by a rename, after the sorted files and the file itself are synced. So a file of
-//! that name is complete, or damaged.
+//! It gets its name by a rename, after the sorted files and the file itself are synced. So a file
+//! of that name is complete, or damaged.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::rocks::{Environment, RocksOptions, io_failure, put_back, sync_path};

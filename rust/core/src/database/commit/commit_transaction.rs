@@ -135,8 +135,8 @@ impl Database {
         Ok(())
     }
 
-    /// Writes and commits what is staged for the stores without transactions. Called after each write
-    /// call, with the database's own transaction.
+    /// Writes and commits what is staged for the stores without transactions. Called after each
+    /// write call, with the database's own transaction.
     ///
     /// # Errors
     /// After a failed write the stores are unchanged, and the transaction can only be rolled back.

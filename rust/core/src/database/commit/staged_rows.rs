@@ -8,9 +8,9 @@ use crate::store::windowed;
 use crate::transaction::{Batch, LatestRows, MemoryTable, Place, Table, Transaction};
 
 impl Database {
-    /// Moves all staged rows of some stores: rows of files to the batch, family by family and sorted
-    /// by key (the memtable's insertion hint needs that order), rows in memory to their tables.
-    /// Returns whether there were any of the latter.
+    /// Moves all staged rows of some stores: rows of files to the batch, family by family and
+    /// sorted by key (the memtable's insertion hint needs that order), rows in memory to their
+    /// tables. Returns whether there were any of the latter.
     pub(super) fn push_rows(
         &self,
         tx: &mut Transaction,

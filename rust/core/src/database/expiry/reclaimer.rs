@@ -1,11 +1,12 @@
 //! Frees the space of expired rows: a thread rewrites the files that hold them, segment by segment,
 //! in the background.
 //!
-//! Compactions drop expired rows too, but they rewrite a file when its neighbours grow, not when its
-//! rows expire (`docs/design/expiry.md`).
+//! Compactions drop expired rows too, but they rewrite a file when its neighbours grow, not when
+//! its rows expire (`docs/design/expiry.md`).
 //!
-//! The thread does not log. A logger may wait for a lock (Python's waits for the interpreter's) that
-//! is held by the thread that waits for this one to end. The next commit or close logs its messages.
+//! The thread does not log. A logger may wait for a lock (Python's waits for the interpreter's)
+//! that is held by the thread that waits for this one to end. The next commit or close logs its
+//! messages.
 
 use crate::database::stores::{StoreEntry, StoreExpiry};
 use crate::error::{Error, ErrorKind, Result};
@@ -46,9 +47,10 @@ struct SignalState {
     messages: Vec<(Level, String)>,
 }
 
-/// The thread's stack. It is small because of forked children: the C library keeps the stacks of the
-/// parent's threads up to 40 MiB in total, and a normal exit of the child joins RocksDB's threads.
-/// Joining a thread whose stack was freed crashes. A rewrite runs on this stack and needs little.
+/// The thread's stack. It is small because of forked children: the C library keeps the stacks of
+/// the parent's threads up to 40 MiB in total, and a normal exit of the child joins RocksDB's
+/// threads. Joining a thread whose stack was freed crashes. A rewrite runs on this stack and needs
+/// little.
 const STACK_BYTES: usize = 256 << 10;
 
 /// A table whose rows expire.
@@ -60,8 +62,8 @@ struct ExpiringTable {
     segment: i64,
     /// The segment in which the next rewrite is due; `None` until the horizon is known.
     next: Option<i64>,
-    /// The most segments between two rewrites. A rewrite does not find all ends: newer rows that end
-    /// older ones may be in other files.
+    /// The most segments between two rewrites. A rewrite does not find all ends: newer rows that
+    /// end older ones may be in other files.
     longest: i64,
 }
 
@@ -104,7 +106,8 @@ impl Reclaimer {
 
     /// Stops the thread, even during a rewrite, and all compactions, before a close.
     pub(in crate::database) fn stop(&self) {
-        // A forked child has no such thread, and another thread may have held the locks at the fork.
+        // A forked child has no such thread, and another thread may have held the locks at the
+        // fork.
         if !self.rocks.in_owner_process() {
             return;
         }

@@ -1,5 +1,5 @@
-//! Text files of offsets, which older layouts use: `.checkpoint` of a database, `.checkpoint_<store>`
-//! and `<store>.position` of a store.
+//! Text files of offsets, which older layouts use: `.checkpoint` of a database,
+//! `.checkpoint_<store>` and `<store>.position` of a store.
 //!
 //! ```text
 //! 0                               the format's version
@@ -113,8 +113,8 @@ pub fn check_topic(topic: &str) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidValue, words))
 }
 
-/// Writes the offsets atomically; they are on disk on return. A file without offsets is written too:
-/// it records a clean close.
+/// Writes the offsets atomically; they are on disk on return. A file without offsets is written
+/// too: it records a clean close.
 ///
 /// # Errors
 /// `InvalidValue` for a topic that is empty or has white space in it, which the format cannot hold;
@@ -141,8 +141,8 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     sync_directory(path)
 }
 
-/// Removes the file, if there is one. The removal is synced, so that a power loss does not bring the
-/// old offsets back.
+/// Removes the file, if there is one. The removal is synced, so that a power loss does not bring
+/// the old offsets back.
 ///
 /// # Errors
 /// `Io`.

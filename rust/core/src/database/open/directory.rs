@@ -83,8 +83,8 @@ pub(super) fn name_holder(error: Error, path: &Path) -> Error {
         ""
     };
     let message = format!(
-        "the directory is open in process {holder}{this}; close the database there, or open another \
-         directory"
+        "the directory is open in process {holder}{this}; close the database there, or open \
+         another directory"
     );
     Error::new(ErrorKind::StoreLocked, message).path(path)
 }

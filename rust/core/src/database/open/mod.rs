@@ -3,6 +3,7 @@
 mod checks;
 mod directory;
 mod discard;
+mod finish;
 mod open_database;
 mod opening;
 mod store_entries;

@@ -1,43 +1,34 @@
-//! The steps of an open: from RocksDB's files to a database.
+//! The first part of an open: the files and their recovery.
 
 use super::checks::check_format;
 use super::directory::name_holder;
-use super::store_entries::{BuiltStores, build_stores, store_families};
-use super::store_states::StoreStates;
+use super::store_entries::store_families;
 use crate::database::commit::commit_file::CommitFile;
 use crate::database::commit::spilled_commit;
-use crate::database::database::{Database, Markers, TransactionState};
-use crate::database::expiry::{Reclaimer, RowExpiry, Views};
+use crate::database::expiry::RowExpiry;
 use crate::database::legacy_files;
-use crate::database::metrics::DatabaseCounts;
-use crate::database::options::{DatabaseOptions, Durability, ProcessingGuarantee};
+use crate::database::options::{DatabaseOptions, Durability};
 use crate::database::rows::OwnFamilies;
 use crate::database::rows::keys::{self, DURABILITY_KEY, FORMAT, FORMAT_KEY};
-use crate::database::rows::open_marker::{self, OpenMarker};
-use crate::database::stores::{StoreCatalog, StoreEntry};
-use crate::database::transactions::committed::Committed;
-use crate::database::transactions::uncommitted::Uncommitted;
-use crate::database::transactions::writer::Writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::MetricsLevel;
 use crate::position::Position;
 use crate::rocks::{Cursor, FilterSetup, RocksDb, RocksOptions, Snapshot};
 use crate::store::versioned::Horizon;
 use crate::store::{StoreKind, StoreSpec};
-use crate::sync::{Mutex, RwLock};
 use crate::table::{Bounds, FamilyKind, FamilySpec};
-use crate::transaction::{Base, Batch, Spiller, Table, Target};
+use crate::transaction::{Batch, Spiller};
 use std::path::Path;
 use std::sync::Arc;
 
 /// The folder of spilled rows of open transactions, below the database's directory.
-const UNCOMMITTED: &str = "+uncommitted";
+pub(super) const UNCOMMITTED: &str = "+uncommitted";
 
 /// A database whose files are open and whose stores are not.
 pub(super) struct Opening {
     pub(super) rocks: Arc<RocksDb>,
     pub(super) families: OwnFamilies,
-    horizons: Vec<(String, Horizon)>,
+    pub(super) horizons: Vec<(String, Horizon)>,
     pub(super) options: DatabaseOptions,
     pub(super) snapshot: Arc<Snapshot>,
 }
@@ -149,7 +140,8 @@ impl Opening {
                 Some(&FORMAT.to_be_bytes()),
             );
             self.rocks.write(&mut batch)?;
-            // After a crash here the next open must find a database of Holdfast's, not an empty one.
+            // After a crash here the next open must find a database of Holdfast's, not an empty
+            // one.
             self.rocks.flush(true)?;
         }
         Ok(())
@@ -168,137 +160,15 @@ impl Opening {
         Ok(self)
     }
 
-    /// The spiller of the database's transactions; `None` if they never spill.
-    fn spiller(&self, stores: &[StoreEntry], tables: &[Table]) -> Option<Arc<Spiller>> {
-        let limit = self.options.spill_at()?;
-        let mut targets = vec![None; tables.len()];
-        for entry in stores
-            .iter()
-            .filter(|entry| entry.spec.persistent && entry.spec.transactional)
-        {
-            let family = |table: &Table| FamilySpec::new(table.kind, &entry.spec.name);
-            let tables_of_store = entry.store.tables();
-            for table in &tables_of_store {
-                let latest = match (table.kind, tables_of_store.as_slice()) {
-                    (FamilyKind::Versions, [_, latest]) => Some(family(latest)),
-                    _ => None,
-                };
-                targets[table.number] = Some(Target {
-                    family: family(table),
-                    latest,
-                });
-            }
-        }
-        let options = RocksOptions {
-            environment: self.options.environment.clone(),
-            ..RocksOptions::default()
-        };
-        Some(Arc::new(Spiller::new(
-            self.rocks.path().join(UNCOMMITTED),
-            options,
-            limit,
-            targets,
-        )))
-    }
-
-    /// Builds the database, after its stores were checked against their stored descriptors.
-    pub(super) fn finish(self, stores: &[StoreSpec], in_memory: bool) -> Result<Arc<Database>> {
-        let metadata = self.families.metadata;
-        let mut batch = Batch::with_capacity(256);
-        batch.push(metadata.id, FORMAT_KEY, Some(&FORMAT.to_be_bytes()));
-        batch.push(
-            metadata.id,
-            DURABILITY_KEY,
-            Some(self.options.durability.name().as_bytes()),
-        );
-        let found = self
-            .read(keys::OPEN_KEY)?
-            .map(|stored| OpenMarker::parse(&stored));
-        let discarded = self.discard(found.as_ref(), stores, &mut batch)?;
-        let position = self.position()?;
-        let StoreStates {
-            states,
-            shorter_retention,
-        } = self.store_states(stores, &discarded, &position, &mut batch)?;
-        if self.options.older_layout && !in_memory {
-            legacy_files::check_topics(&self.snapshot, self.families.offsets, &position)
-                .map_err(|e| e.path(self.rocks.path()))?;
-        }
-        self.rocks.write(&mut batch)?;
-        if shorter_retention {
-            // A crash does not bring back the rows that compactions drop from now on, so it must
-            // not take back the descriptor either.
-            self.rocks.flush(true)?;
-        }
-        let markers = self.mark_open(found, stores)?;
-        let absent = self.absent(stores)?;
-        let BuiltStores {
-            tables,
-            entries,
-            memory,
-        } = build_stores(
-            &self.rocks,
-            stores,
-            &states,
-            &self.horizons,
-            self.options.metrics_level,
-        )?;
-        let spiller = if in_memory {
-            None
-        } else {
-            self.spiller(&entries, &tables)
-        };
-        let committed = Committed {
-            base: Base::new(self.rocks.snapshot()?, memory, position),
-            states,
-        };
-        let db = Database {
-            reclaimer: Reclaimer::new(&self.rocks, &entries)?,
-            views: Mutex::new(Views::new(&committed)),
-            counts: DatabaseCounts::new(&self.rocks),
-            rocks: self.rocks,
-            families: self.families,
-            stores: StoreCatalog {
-                tables,
-                entries,
-                absent,
-            },
-            transactions: TransactionState {
-                committed: RwLock::new(committed),
-                writer: Mutex::new(Writer::default()),
-                uncommitted: Uncommitted::default(),
-            },
-            options: self.options,
-            spiller,
-            markers,
-        };
-        db.raise_horizons(&db.views.lock());
-        Ok(Arc::new(db))
-    }
-
-    /// Writes the `open` marker. The stores of this open that an earlier one left suspect are
-    /// settled now; the others stay in the marker.
-    fn mark_open(&self, found: Option<OpenMarker>, stores: &[StoreSpec]) -> Result<Markers> {
-        let suspect = found
-            .map(|found| found.into_others(stores))
-            .unwrap_or_default();
-        let open = OpenMarker::of(stores, self.options.guarantee, &suspect);
-        open_marker::put(open.as_ref(), &self.rocks, self.families.metadata)?;
-        if open.is_some() {
-            self.rocks.flush(true)?;
-        }
-        let closed = OpenMarker::of(&[], ProcessingGuarantee::ExactlyOnce, &suspect);
-        Ok(Markers { open, closed })
-    }
-
-    fn position(&self) -> Result<Position> {
+    /// The stored input position.
+    pub(super) fn position(&self) -> Result<Position> {
         self.rows_of(keys::POSITION, keys::parse_position)?
             .into_iter()
             .collect()
     }
 
     /// The stores that the database has and this open leaves out.
-    fn absent(&self, stores: &[StoreSpec]) -> Result<Vec<String>> {
+    pub(super) fn absent(&self, stores: &[StoreSpec]) -> Result<Vec<String>> {
         let name =
             |key: &[u8], _: &[u8]| String::from_utf8_lossy(&key[keys::STORE.len()..]).into_owned();
         let mut names = self.rows_of(keys::STORE, name)?;

@@ -1,5 +1,5 @@
-//! Rows of the `offsets` family: changelog offsets by store, since one store can lose its data while
-//! the others keep theirs (`docs/design/stores.md`).
+//! Rows of the `offsets` family: changelog offsets by store, since one store can lose its data
+//! while the others keep theirs (`docs/design/stores.md`).
 //!
 //! ```text
 //! offsets   store | 00 | topic | 00 | partition i32 big-endian → i64 big-endian, or nothing (lost)
@@ -107,8 +107,8 @@ pub(in crate::database) fn push_lost(
     Ok(())
 }
 
-/// Adds rows to a batch that say that a store which begins empty lacks the data up to the offsets of
-/// the others. Returns whether the store has an offset itself.
+/// Adds rows to a batch that say that a store which begins empty lacks the data up to the offsets
+/// of the others. Returns whether the store has an offset itself.
 pub(in crate::database) fn push_begun(
     snapshot: &Arc<Snapshot>,
     family: Family,

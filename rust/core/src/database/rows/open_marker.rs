@@ -90,9 +90,9 @@ impl OpenMarker {
             if spec.transactional {
                 return Err(mismatch(
                     "the store was written without transactions when it was last open, and its \
-                     database was not closed, so the store may hold only a part of a record's writes; \
-                     open it once with transactional=False, which discards it, or delete the \
-                     directory and restore from the changelog"
+                     database was not closed, so the store may hold only a part of a record's \
+                     writes; open it once with transactional=False, which discards it, or delete \
+                     the directory and restore from the changelog"
                         .to_owned(),
                 )
                 .store(&spec.name));

@@ -121,7 +121,8 @@ impl Writer {
         }
     }
 
-    /// Drops the transaction and the reason of a failed commit. A commit that was interrupted stays.
+    /// Drops the transaction and the reason of a failed commit. A commit that was interrupted
+    /// stays.
     ///
     /// The transaction is returned, so that the caller drops it after the lock.
     pub(in crate::database) fn discard(&mut self) -> Option<Transaction> {
