@@ -196,7 +196,7 @@ fn refuse_closes(durability: Durability, operation: Operation) -> u64 {
             assert_eq!(error.kind(), ErrorKind::Io, "{told}: {error}");
             let says = match durability {
                 Durability::Sync => "no commit is lost",
-                Durability::Changelog => "the changelog brings back what came",
+                Durability::Changelog => "the changelog restores the later ones",
             };
             assert!(error.to_string().contains(says), "{told}: {error}");
             refused += 1;

@@ -1,17 +1,18 @@
-//! Changes as a changelog has them: what a transaction has staged, and changes applied again.
+//! Changes as a changelog holds them: those that a transaction has staged, and changes to apply.
 //!
-//! What a change's key, value and time are, by the store's kind:
+//! A change's key, value and time, by the store's kind:
 //!
 //! | kind | key | value | time |
 //! | --- | --- | --- | --- |
-//! | key-value | key | value; of a key the last record wins | not looked at |
+//! | key-value | key | value; the last record of a key wins | ignored |
 //! | timestamped key-value | key | value | the value's |
 //! | versioned | key | value or tombstone | begin of validity |
 //! | window | key | value | the window's start |
 //! | timestamped window | key | timestamp (8 bytes, big-endian), value | the window's start |
-//! | session | key, end, start (both 8 bytes big-endian) | value | not looked at |
+//! | session | key, end, start (both 8 bytes big-endian) | value | ignored |
 
-use super::{Database, Entry, Store};
+use super::database::Database;
+use super::stores::{Store, StoreEntry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::StoreKind;
 use crate::store::timestamped::Stamped;
@@ -21,9 +22,9 @@ use crate::time::Timestamp;
 use crate::transaction::Transaction;
 
 impl Database {
-    /// Hands what a transaction has staged for a store to `f`, of each row the last change, in the
-    /// order of the store's rows. A change's key, value and time are those that
-    /// [`Database::apply_changes`] takes.
+    /// Calls `f` with the changes that a transaction has staged for a store: the last change of
+    /// each row, in the order of the store's rows. [`Database::apply_changes`] accepts the same
+    /// key, value and time.
     ///
     /// # Errors
     /// `InvalidValue` for a store that the database does not have; those of `f`.
@@ -56,12 +57,12 @@ impl Database {
         }
     }
 
-    /// Stages changes that were accepted once, in any order; `stream_time` is what the store's is
-    /// raised to.
+    /// Stages changes that a store has accepted before, in any order, and raises the store's stream
+    /// time to `stream_time`.
     ///
     /// # Errors
-    /// `InvalidValue` for a store that the database does not have, or for a record that is none of
-    /// the store's; of a key or value of more than 1 GiB what comes before it is staged then.
+    /// `InvalidValue` for a store that the database does not have, or for a record that the store
+    /// cannot hold. If a key or value has more than 1 GiB, the changes before it are staged.
     pub fn apply_changes(
         &self,
         store: &str,
@@ -80,8 +81,8 @@ impl Database {
         Ok(())
     }
 
-    /// The greatest time of an accepted write to a store that has times of its own, as a
-    /// transaction sees it.
+    /// The greatest time of an accepted write to a store whose rows have times, as a transaction
+    /// reads it.
     ///
     /// # Errors
     /// `InvalidValue` for a store that the database does not have.
@@ -95,8 +96,8 @@ impl Database {
     }
 }
 
-impl Entry {
-    /// Stages records in the order in which a changelog has them.
+impl StoreEntry {
+    /// Stages records in changelog order.
     pub(super) fn restore(&self, tx: &mut Transaction, records: &[VersionRow<'_>]) -> Result<()> {
         match &self.store {
             Store::Versioned(store, _) => store.restore_in_order(tx, records),

@@ -1,14 +1,17 @@
-//! Which serdes a database's stores were written with.
+//! The serdes that a database's stores were written with.
 
-use super::{Commit, Database};
+use super::commit::Commit;
+use super::database::Database;
 use crate::error::Result;
 use crate::offset::OffsetChange;
 use crate::serde::{Serde, Side};
 
 impl Database {
-    /// Checks that typed stores are opened with serdes that can read what they were written with,
-    /// and remembers these. A store that is opened without a serde is not asked, and forgets
-    /// nothing: bytes can always be read as bytes.
+    /// Checks that the serdes of typed stores can read the stored bytes, and stores their
+    /// descriptors.
+    ///
+    /// A store that is opened without a serde is not checked and keeps its descriptor: bytes can
+    /// always be read as bytes.
     ///
     /// # Errors
     /// `InvalidValue` for another serde or other columns of a key, or for a store that the database
@@ -17,7 +20,7 @@ impl Database {
     pub fn keep_serdes(&self, serdes: &[(String, Side, &Serde)]) -> Result<()> {
         let mut properties = Vec::new();
         for (store, side, serde) in serdes {
-            // Nothing is left of what a store in memory was written with.
+            // A store in memory is empty.
             if !self.entry(store)?.spec.persistent {
                 continue;
             }

@@ -10,7 +10,7 @@ mod map;
 mod support;
 
 use holdfast_core::{
-    Database, DatabaseOptions, Durability, ErrorKind, Op, Timestamp, TransactionMechanism,
+    Commit, Database, DatabaseOptions, Durability, ErrorKind, Op, Timestamp, TransactionMechanism,
 };
 use support::{
     Rows, at, committed, directory, expected, folder_is_empty, open, options, put, rows, specs,
@@ -205,4 +205,30 @@ fn a_close_drops_what_was_spilled_and_an_open_what_a_crash_left() {
     assert!(folder_is_empty(&uncommitted));
     assert!(!dir.path().join("+commit").exists());
     assert!(rows(&db, &mut db.transaction().unwrap()).is_empty());
+}
+
+/// The commit of a spilled private transaction dropped the writes of the open one without an error.
+#[test]
+fn spilled_private_commit_leaves_open_transaction() {
+    let _turn = turn();
+    let dir = directory();
+    let db = open(dir.path(), 1 << 30);
+    let store = db.key_value("kv").unwrap();
+    put(&db, b"open", Some(b"1"));
+    let mut private = db.begin().unwrap();
+    store.put(&mut private, b"private", Some(b"1")).unwrap();
+    private.spill().unwrap();
+    db.commit_transaction(private, Commit::default()).unwrap();
+    // As after any other commit, the open transaction can only be rolled back.
+    let mut open = db.transaction().unwrap();
+    assert_eq!(
+        rows(&db, &mut open).into_keys().collect::<Vec<_>>(),
+        [b"open"]
+    );
+    drop(open);
+    let error = db.commit(at(1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidState);
+    db.rollback().unwrap();
+    let committed = rows(&db, &mut db.begin().unwrap());
+    assert_eq!(committed.into_keys().collect::<Vec<_>>(), [b"private"]);
 }

@@ -1,7 +1,7 @@
 //! Detects a gap between the files and the log.
 //!
-//! If a manifest was cut or a log file is missing, RocksDB replays the remaining logs onto the state
-//! that the manifest names: a state with a hole in it, and no error. Its own check
+//! If a manifest was cut or a log file is missing, RocksDB replays the remaining logs onto the
+//! state that the manifest names: a state with a hole in it, and no error. Its own check
 //! (`track_and_verify_wals`) does not help, since it also rejects what a full disk leaves behind.
 //!
 //! Every write ends with its number (`commit_number.rs`), so a filter checks the replay: the first

@@ -49,7 +49,8 @@ pub(crate) fn put_back<'a>(
             return Ok(());
         };
         log::warn!(
-            "{}: files {missing:?} of {family:?} are missing; they are put back from the commit's files",
+            "{}: files {missing:?} of {family:?} are missing; they are put back from the commit's \
+             files",
             rocks.display()
         );
         (first..)

@@ -1,4 +1,4 @@
-//! A database's stores by kind: what the database must know of a kind, it asks here.
+//! A store of any kind, as the database uses it.
 
 use crate::expiry::Horizon;
 use crate::store::key_value::KeyValueStore;
@@ -9,8 +9,9 @@ use crate::store::window::WindowStore;
 use crate::store::windowed::Rows;
 use crate::transaction::Table;
 
+/// A store of any kind; those whose rows expire come with their horizon.
 #[derive(Clone)]
-pub(super) enum Store {
+pub(in crate::database) enum Store {
     KeyValue(KeyValueStore),
     Timestamped(TimestampedKeyValueStore),
     Versioned(VersionedStore, Horizon),
@@ -18,32 +19,32 @@ pub(super) enum Store {
     Session(SessionStore, Horizon),
 }
 
-/// How a store's rows grow old.
-pub(super) struct Expiry<'a> {
-    /// What its compactions ask.
-    pub(super) horizon: &'a Horizon,
-    /// The horizon less than stream time, in microseconds; -1 is one more.
-    pub(super) keep: i64,
-    /// Stream time must advance by so much for a flush, or a look for expired files, to be worth
-    /// it; in microseconds.
-    pub(super) unit: i64,
-    /// A table in the order of time: its files are dropped whole.
-    pub(super) by_time: Option<Table>,
+/// How a store's rows expire.
+pub(in crate::database) struct StoreExpiry<'a> {
+    /// The horizon that its compactions use.
+    pub(in crate::database) horizon: &'a Horizon,
+    /// Microseconds from the horizon to stream time; -1 puts the horizon one above it.
+    pub(in crate::database) keep: i64,
+    /// Microseconds that stream time must advance before a flush or a search for expired files is
+    /// worth it.
+    pub(in crate::database) unit: i64,
+    /// A table in time order, whose files are dropped whole.
+    pub(in crate::database) by_time: Option<Table>,
 }
 
-impl Expiry<'_> {
-    /// The number of the segment that the horizon has reached at a stream time.
-    pub(super) fn segment(&self, stream_time: i64) -> i64 {
+impl StoreExpiry<'_> {
+    /// The segment of the horizon at a stream time.
+    pub(in crate::database) fn segment(&self, stream_time: i64) -> i64 {
         stream_time.saturating_sub(self.keep).div_euclid(self.unit)
     }
 }
 
-/// A window store has no segments; its space comes back in about so many parts of its retention.
+/// A window store has no segments; its space is freed in about this many parts of its retention.
 const PARTS: i64 = 24;
 
 impl Store {
-    /// All tables of the store; its rows are in the first.
-    pub(super) fn tables(&self) -> Vec<Table> {
+    /// All tables of the store; the first holds its rows.
+    pub(in crate::database) fn tables(&self) -> Vec<Table> {
         match self {
             Self::KeyValue(store) => vec![store.table],
             Self::Timestamped(store) => store.tables().collect(),
@@ -53,9 +54,9 @@ impl Store {
         }
     }
 
-    /// How its rows grow old, if they do.
-    pub(super) fn expiry<'a>(&'a self) -> Option<Expiry<'a>> {
-        let windowed = |horizon, rows: &'a Rows| Expiry {
+    /// How its rows expire, if they do.
+    pub(in crate::database) fn expiry<'a>(&'a self) -> Option<StoreExpiry<'a>> {
+        let windowed = |horizon, rows: &'a Rows| StoreExpiry {
             horizon,
             keep: rows.retention() - 1,
             unit: (rows.retention() / PARTS).max(1),
@@ -63,7 +64,7 @@ impl Store {
         };
         match self {
             Self::KeyValue(_) | Self::Timestamped(_) => None,
-            Self::Versioned(store, horizon) => Some(Expiry {
+            Self::Versioned(store, horizon) => Some(StoreExpiry {
                 horizon,
                 keep: store.history_retention(),
                 unit: store.segment_interval(),

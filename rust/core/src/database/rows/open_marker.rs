@@ -1,18 +1,20 @@
-//! The `open` marker: what an unclean stop would leave in doubt (KIP-892, KIP-1035).
+//! The `open` row: which stores an unclean stop would leave suspect (KIP-892, KIP-1035).
 //!
-//! Stores that take part in transactions stand at some commit after any stop, so a database of such
-//! stores under exactly-once has no marker. A store that is written straight through may hold half
-//! of a record's writes, and a database under at-least-once may stand anywhere. The marker says so
-//! while such a database is open; it never goes through the transaction, and a clean close removes
-//! it. A store that an unclean stop left in doubt stays in it through all opens without that store,
-//! and their closes, until one has it: under exactly-once that one discards the store or refuses
-//! it, under at-least-once it takes the store as it is.
+//! After any stop, stores with transactions are at some commit, so a database of such stores under
+//! exactly-once has no marker. A store without transactions may hold a part of a record's writes,
+//! and under at-least-once the state may be at any point. The marker records this while such a
+//! database is open. It is written outside the transaction, and a clean close removes it.
+//!
+//! A store that an unclean stop left suspect stays in the marker through all opens without that
+//! store, and their closes. The next open with the store settles it: under exactly-once the open
+//! discards the store or fails, under at-least-once it accepts the store as it is.
 //!
 //! ```text
 //! open → the processing guarantee, then one line for each store without transactions
 //! ```
 
-use super::{ProcessingGuarantee, metadata};
+use super::keys;
+use crate::database::options::ProcessingGuarantee;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rocks::{Family, RocksDb};
 use crate::store::StoreSpec;
@@ -20,26 +22,26 @@ use crate::transaction::Batch;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a database that was not closed had open.
+/// The guarantee and the stores of a database that is open, or was not closed.
 #[derive(PartialEq, Eq)]
-pub(super) struct Marker {
+pub(in crate::database) struct OpenMarker {
     guarantee: String,
     stores: Vec<String>,
 }
 
-impl Marker {
-    /// The marker of a database to be opened, with stores that are in doubt already; nothing if an
+impl OpenMarker {
+    /// The marker of a database to be opened, with stores that are suspect already; `None` if an
     /// unclean stop would do no harm.
-    pub(super) fn of(
+    pub(in crate::database) fn of(
         specs: &[StoreSpec],
         guarantee: ProcessingGuarantee,
-        in_doubt: &[String],
+        suspect: &[String],
     ) -> Option<Self> {
         let direct = specs
             .iter()
             .filter(|spec| spec.persistent && !spec.transactional)
             .map(|spec| spec.name.clone());
-        let stores: Vec<String> = direct.chain(in_doubt.iter().cloned()).collect();
+        let stores: Vec<String> = direct.chain(suspect.iter().cloned()).collect();
         let harmless = stores.is_empty() && guarantee == ProcessingGuarantee::ExactlyOnce;
         (!harmless).then(|| Self {
             guarantee: guarantee.name().to_owned(),
@@ -47,7 +49,7 @@ impl Marker {
         })
     }
 
-    pub(super) fn parse(stored: &[u8]) -> Self {
+    pub(in crate::database) fn parse(stored: &[u8]) -> Self {
         let text = String::from_utf8_lossy(stored);
         let mut lines = text.lines().map(str::to_owned);
         Self {
@@ -56,26 +58,27 @@ impl Marker {
         }
     }
 
-    /// The stores that stay in doubt, since they are not among `specs`.
-    pub(super) fn into_others(self, specs: &[StoreSpec]) -> Vec<String> {
+    /// The stores that stay suspect, since they are not among `specs`.
+    pub(in crate::database) fn into_others(self, specs: &[StoreSpec]) -> Vec<String> {
         self.stores
             .into_iter()
             .filter(|name| specs.iter().all(|spec| spec.name != *name))
             .collect()
     }
 
-    /// The stores of `specs` whose data a database under exactly-once must throw away.
+    /// The stores of `specs` whose data a database under exactly-once must discard.
     ///
     /// # Errors
-    /// `StateMismatch` where throwing away a store is not what the caller asks for.
-    pub(super) fn to_discard<'a>(
+    /// `StateMismatch` for a store that is opened with transactions, which must not be discarded;
+    /// and if the last open was under at-least-once.
+    pub(in crate::database) fn to_discard<'a>(
         &self,
         specs: &'a [StoreSpec],
         path: &Path,
     ) -> Result<Vec<&'a StoreSpec>> {
-        let corrupted = |message: String| Error::new(ErrorKind::StateMismatch, message).path(path);
+        let mismatch = |message: String| Error::new(ErrorKind::StateMismatch, message).path(path);
         if self.guarantee == ProcessingGuarantee::AtLeastOnce.name() {
-            return Err(corrupted(
+            return Err(mismatch(
                 "the database was not closed when it was last open, under at-least-once, so its \
                  state may hold records twice; open it under at-least-once and close it, or delete \
                  the directory and restore from the changelog"
@@ -85,11 +88,11 @@ impl Marker {
         let mut discarded = Vec::new();
         for spec in specs.iter().filter(|spec| self.stores.contains(&spec.name)) {
             if spec.transactional {
-                return Err(corrupted(
+                return Err(mismatch(
                     "the store was written without transactions when it was last open, and its \
-                     database was not closed, so the store may hold half of a record's writes; \
-                     open it once with transactional=False, which discards it, or delete the \
-                     directory and restore from the changelog"
+                     database was not closed, so the store may hold only a part of a record's \
+                     writes; open it once with transactional=False, which discards it, or delete \
+                     the directory and restore from the changelog"
                         .to_owned(),
                 )
                 .store(&spec.name));
@@ -100,9 +103,13 @@ impl Marker {
     }
 }
 
-/// Writes the marker, or removes it if there is to be none; the caller flushes.
-pub(super) fn put(marker: Option<&Marker>, rocks: &Arc<RocksDb>, metadata: Family) -> Result<()> {
-    let lines = |marker: &Marker| {
+/// Writes the marker, or removes it if there is none; the caller flushes.
+pub(in crate::database) fn put(
+    marker: Option<&OpenMarker>,
+    rocks: &Arc<RocksDb>,
+    metadata: Family,
+) -> Result<()> {
+    let lines = |marker: &OpenMarker| {
         std::iter::once(&marker.guarantee)
             .chain(&marker.stores)
             .cloned()
@@ -113,7 +120,7 @@ pub(super) fn put(marker: Option<&Marker>, rocks: &Arc<RocksDb>, metadata: Famil
     let mut batch = Batch::with_capacity(64);
     batch.push(
         metadata.id,
-        metadata::OPEN_KEY,
+        keys::OPEN_KEY,
         value.as_ref().map(String::as_bytes),
     );
     rocks.write(&mut batch)

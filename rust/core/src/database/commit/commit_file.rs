@@ -1,13 +1,13 @@
-//! The commit file of a spilled transaction (KIP-844): from the moment it is there, the transaction
-//! is committed.
+//! The commit file of a spilled transaction (KIP-844): once it exists, the transaction is
+//! committed.
 //!
 //! ```text
 //! +commit/COMMIT     u32 length of header | header, JSON | RocksDB write batch | xxh3-128
 //! +commit/N-M.sst    rows of a family, files as the header names them
 //! ```
 //!
-//! It comes under its name by a rename, after the files and itself are on disk: under that name it
-//! is whole, or damaged.
+//! It gets its name by a rename, after the sorted files and the file itself are synced. So a file
+//! of that name is complete, or damaged.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::rocks::{Environment, RocksOptions, io_failure, put_back, sync_path};
@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The folder in a database's directory: no store has a `+` in its name, and a user's own has a
-/// folder of its name there.
+/// The folder in a database's directory. User-defined stores have folders of their names there, and
+/// no store has a `+` in its name.
 const FOLDER: &str = "+commit";
 const NAME: &str = "COMMIT";
 const DRAFT: &str = "COMMIT.draft";
@@ -24,39 +24,39 @@ const DRAFT: &str = "COMMIT.draft";
 const FORMAT: u16 = 1;
 const CHECKSUM: usize = 16;
 
-/// What a commit is about to do to the database.
+/// The changes that a commit makes to the database.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct CommitFile {
-    pub(super) header: Header,
-    /// Offsets, positions, stream times, properties, and whatever else goes with the rows: in one
-    /// write, the last.
-    pub(super) batch: Vec<u8>,
+pub(in crate::database) struct CommitFile {
+    pub(in crate::database) header: CommitHeader,
+    /// Offsets, positions, stream times, properties, and rows that did not spill: the last write of
+    /// the commit.
+    pub(in crate::database) batch: Vec<u8>,
 }
 
-/// What the file says besides.
+/// The commit and its sorted files.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Header {
+pub(in crate::database) struct CommitHeader {
     format: u16,
-    /// Which commit it is: the batch notes it in the metadata.
-    pub(super) id: u64,
-    /// Family by family.
-    pub(super) families: Vec<FamilyFiles>,
+    /// The number of the commit, which the batch also writes to the metadata.
+    pub(in crate::database) id: u64,
+    /// The sorted files by family.
+    pub(in crate::database) families: Vec<FamilyFiles>,
 }
 
-/// Files of one family, in key order.
+/// The sorted files of one family, in key order.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct FamilyFiles {
+pub(in crate::database) struct FamilyFiles {
     /// The family's name on disk.
-    pub(super) family: String,
+    pub(in crate::database) family: String,
     files: Vec<(String, u64)>,
 }
 
 impl FamilyFiles {
-    /// Notes files, which must be there.
-    pub(super) fn of(family: String, paths: &[PathBuf]) -> Result<Self> {
+    /// Records the names and sizes of files, which must exist.
+    pub(in crate::database) fn of(family: String, paths: &[PathBuf]) -> Result<Self> {
         let entry = |path: &PathBuf| {
             let bytes = std::fs::metadata(path)
-                .map_err(|e| io_failure("looking at a sorted file", path, &e))?
+                .map_err(|e| io_failure("reading the size of a sorted file", path, &e))?
                 .len();
             Ok((
                 path.file_name()
@@ -72,8 +72,8 @@ impl FamilyFiles {
         })
     }
 
-    /// The files, which must be there as they were.
-    pub(super) fn paths(&self, db: &Path) -> Result<Vec<PathBuf>> {
+    /// The files, which must exist with their recorded sizes.
+    pub(in crate::database) fn paths(&self, db: &Path) -> Result<Vec<PathBuf>> {
         let path = |(name, bytes): &(String, u64)| {
             let path = folder(db).join(name);
             match std::fs::metadata(&path) {
@@ -89,8 +89,8 @@ impl FamilyFiles {
     }
 }
 
-/// Where a commit's files are while it is under way.
-pub(super) fn folder(db: &Path) -> PathBuf {
+/// The folder of a commit's files while the commit runs.
+pub(in crate::database) fn folder(db: &Path) -> PathBuf {
     db.join(FOLDER)
 }
 
@@ -102,17 +102,20 @@ fn damaged(path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::StoreCorrupted, words).path(path)
 }
 
-/// Makes an empty folder for a commit's files; what an earlier commit has left goes.
-pub(super) fn make_folder(db: &Path, environment: Option<&Environment>) -> Result<PathBuf> {
+/// Makes an empty folder for a commit's files; deletes files that an earlier commit left.
+pub(in crate::database) fn make_folder(
+    db: &Path,
+    environment: Option<&Environment>,
+) -> Result<PathBuf> {
     remove(db, environment)?;
     let folder = folder(db);
     let made = std::fs::create_dir(&folder).and_then(|()| sync_path(db, environment));
-    made.map_err(|e| io_failure("making room for a commit", &folder, &e))?;
+    made.map_err(|e| io_failure("creating the folder of a commit", &folder, &e))?;
     Ok(folder)
 }
 
-/// Deletes a commit's files, its own first: none, or a whole one, is what a crash leaves.
-pub(super) fn remove(db: &Path, environment: Option<&Environment>) -> Result<()> {
+/// Deletes a commit's files, the commit file first: after a crash it is complete or missing.
+pub(in crate::database) fn remove(db: &Path, environment: Option<&Environment>) -> Result<()> {
     let folder = folder(db);
     if !folder.exists() {
         return Ok(());
@@ -128,9 +131,9 @@ pub(super) fn remove(db: &Path, environment: Option<&Environment>) -> Result<()>
 }
 
 impl CommitFile {
-    pub(super) fn new(id: u64, families: Vec<FamilyFiles>, batch: Vec<u8>) -> Self {
+    pub(in crate::database) fn new(id: u64, families: Vec<FamilyFiles>, batch: Vec<u8>) -> Self {
         Self {
-            header: Header {
+            header: CommitHeader {
                 format: FORMAT,
                 id,
                 families,
@@ -184,15 +187,19 @@ impl CommitFile {
         })
     }
 
-    /// Puts the file into place; the folder's other files must be on disk.
-    pub(super) fn write(&self, db: &Path, environment: Option<&Environment>) -> Result<()> {
+    /// Puts the file into place; the sorted files must be on disk.
+    pub(in crate::database) fn write(
+        &self,
+        db: &Path,
+        environment: Option<&Environment>,
+    ) -> Result<()> {
         let folder = folder(db);
         let bytes = self.encode()?;
         let write = || -> std::io::Result<()> {
             let draft = folder.join(DRAFT);
             std::fs::write(&draft, &bytes)?;
             sync_path(&draft, environment)?;
-            // The names of the sorted files before the name that speaks of them.
+            // The names of the sorted files must be on disk before the commit file's.
             sync_path(&folder, environment)?;
             std::fs::rename(draft, folder.join(NAME))?;
             sync_path(&folder, environment)
@@ -200,9 +207,10 @@ impl CommitFile {
         write().map_err(|e| io_failure("writing a commit file", &folder, &e))
     }
 
-    /// Gives a closed database back what it has lost of the commit's files (`rocks/missing.rs`).
-    pub(super) fn put_back(&self, db: &Path, options: &RocksOptions) -> Result<()> {
-        // Files that are not as they were are no help, and not needed where the commit was done.
+    /// Puts back those of the commit's files that a closed database has lost
+    /// (`rocks/recovery/missing_files.rs`).
+    pub(in crate::database) fn put_back(&self, db: &Path, options: &RocksOptions) -> Result<()> {
+        // Changed files are of no use, and not needed if the commit was finished.
         let families = self
             .header
             .families
@@ -211,11 +219,11 @@ impl CommitFile {
         put_back(db, options, families)
     }
 
-    /// The file of a commit that has begun, if there is one.
+    /// Reads the file of a commit that has begun, if there is one.
     ///
     /// # Errors
     /// `StoreCorrupted` for one that is damaged, `FormatVersion` for one of another version.
-    pub(super) fn read(db: &Path) -> Result<Option<Self>> {
+    pub(in crate::database) fn read(db: &Path) -> Result<Option<Self>> {
         let path = folder(db).join(NAME);
         match std::fs::read(&path) {
             Ok(bytes) => Self::decode(&bytes, &path).map(Some),
@@ -230,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_commit_file_comes_back_and_a_damaged_one_is_an_error() -> Result<()> {
+    fn commit_file_round_trips_and_damage_is_an_error() -> Result<()> {
         let dir =
             tempfile::tempdir().map_err(|e| io_failure("making a directory", Path::new(""), &e))?;
         let db = dir.path();
@@ -262,7 +270,7 @@ mod tests {
             );
         }
         let newer = CommitFile {
-            header: Header {
+            header: CommitHeader {
                 format: 2,
                 ..file.header
             },

@@ -7,10 +7,10 @@ use crate::table::FamilyKind;
 
 /// Drops the rows of a store that its horizon has passed.
 #[derive(Clone)]
-pub(super) struct RowExpiry(pub(super) Horizon);
+pub(in crate::database) struct RowExpiry(pub(in crate::database) Horizon);
 
 /// One compaction: the horizon at its beginning, and the ends of the rows that stay.
-pub(super) struct RowExpiryPass {
+pub(in crate::database) struct RowExpiryPass {
     row_ends: RowEnds,
     moment: i64,
     horizon: Horizon,

@@ -1,59 +1,36 @@
-//! How far back history must be kept: for every view that is alive, and for every state that a
-//! crash can fall back to. A crash forgets a store in memory whole, so only views hold that one's
-//! back.
+//! Raises the horizons before which history may be dropped.
+//!
+//! A horizon respects every view in use and every state that a crash can fall back to. A crash
+//! empties a store in memory, so only views hold its horizon back.
 
-use super::store::Expiry;
-use super::{Committed, Database, Durability};
+use super::views::Views;
+use crate::database::database::Database;
+use crate::database::options::Durability;
+use crate::database::stores::StoreExpiry;
+use crate::database::transactions::committed::Committed;
 use crate::error::Result;
 use crate::failpoint::Failpoint;
 use crate::store::windowed::ordered;
-use crate::transaction::{Base, Place, StoreState};
-use std::sync::Weak;
+use crate::transaction::{Place, StoreState};
+use std::sync::Arc;
 
-/// A flush is asked for when a segment's worth of time has passed, but not for less than this many
-/// bytes.
+/// A flush is requested when stream time has passed a segment, but not for fewer bytes than this.
 const FLUSH_BYTES: u64 = 8 << 20;
 
-/// Commits that somebody still reads, and stream times that are safe from a crash.
-#[derive(Default)]
-pub(super) struct Views {
-    alive: Vec<(Weak<Base>, Vec<StoreState>)>,
-    durable: Vec<StoreState>,
-    /// The commit that a flush was asked for at, by its number, and the states then.
-    flushing: Option<(u64, Vec<StoreState>)>,
-    bytes_since_flush: u64,
-}
-
-impl Views {
-    /// The commit found at open is read by every view that begins before the next one.
-    pub(super) fn new(found: &Committed) -> Self {
-        let alive = vec![(std::sync::Arc::downgrade(&found.base), found.states.clone())];
-        Self {
-            alive,
-            durable: found.states.clone(),
-            ..Self::default()
-        }
-    }
-
-    pub(super) fn flushed(&mut self, states: Vec<StoreState>) {
-        self.durable = states;
-        self.flushing = None;
-        self.bytes_since_flush = 0;
-    }
-}
-
 impl Database {
-    /// Notes a commit and raises the stores' horizons as far as they may go.
+    /// Records a commit and raises the stores' horizons as far as views and crash safety allow.
     ///
-    /// An error here says nothing of the commit, which is done: expiry and the flush come later.
-    pub(super) fn advance_horizons(&self, committed: &Committed, bytes: usize) -> Result<()> {
+    /// The commit is done; after an error only expiry and the flush are postponed.
+    pub(in crate::database) fn advance_horizons(
+        &self,
+        committed: &Committed,
+        bytes: usize,
+    ) -> Result<()> {
         Failpoint::BeforeExpiry.reached()?;
         let mut views = self.views.lock();
         views.alive.retain(|(base, _)| base.strong_count() > 0);
-        views.alive.push((
-            std::sync::Arc::downgrade(&committed.base),
-            committed.states.clone(),
-        ));
+        let base = Arc::downgrade(&committed.base);
+        views.alive.push((base, committed.states.clone()));
         views.bytes_since_flush += bytes as u64;
         if self.options.durability == Durability::Sync {
             views.durable.clone_from(&committed.states);
@@ -67,7 +44,7 @@ impl Database {
             let idle = views.flushing.is_none();
             if idle
                 && views.bytes_since_flush > FLUSH_BYTES
-                && self.a_segment_has_passed(&views.durable, &committed.states)
+                && self.has_passed_segment(&views.durable, &committed.states)
             {
                 views.flushing = Some((self.rocks.last_write(), committed.states.clone()));
                 views.bytes_since_flush = 0;
@@ -78,9 +55,10 @@ impl Database {
         Ok(())
     }
 
-    fn a_segment_has_passed(&self, durable: &[StoreState], now: &[StoreState]) -> bool {
+    fn has_passed_segment(&self, durable: &[StoreState], now: &[StoreState]) -> bool {
         let mut in_files = self
             .stores
+            .entries
             .iter()
             .zip(durable.iter().zip(now))
             .filter(|(entry, _)| entry.spec.persistent);
@@ -94,9 +72,9 @@ impl Database {
         })
     }
 
-    pub(super) fn raise_horizons(&self, views: &Views) {
-        for (n, entry) in self.stores.iter().enumerate() {
-            let Some(Expiry {
+    pub(in crate::database) fn raise_horizons(&self, views: &Views) {
+        for (n, entry) in self.stores.entries.iter().enumerate() {
+            let Some(StoreExpiry {
                 horizon,
                 keep,
                 unit,
@@ -123,7 +101,7 @@ impl Database {
                 if before.div_euclid(unit) == now.div_euclid(unit) {
                     continue;
                 }
-                self.reclaimer.ring();
+                self.reclaimer.wake();
                 entry
                     .counts
                     .expired_segments
@@ -131,18 +109,18 @@ impl Database {
                 if let Some(Place::Files(family)) = by_time.map(|table| table.place)
                     && let Err(error) = self.rocks.drop_files_below(family, &ordered(now))
                 {
-                    // It is only space, and the next time may do better: no reason to fail a commit
-                    // that was written.
+                    // Only space is lost, and a later commit tries again. The commit itself is
+                    // written and must not fail.
                     log::warn!("store {}: {error}", entry.spec.name);
                 }
             }
         }
     }
 
-    /// Writes the memtables of all stores to files, at one commit; with `wait` they are there on
+    /// Writes the memtables of all stores to files, at one commit; with `wait` they are in files on
     /// return.
     pub fn flush(&self, wait: bool) -> Result<()> {
-        let states = self.committed.read().states.clone();
+        let states = self.last_commit().states;
         self.rocks.check_owner()?;
         self.rocks.flush(wait)?;
         let mut views = self.views.lock();
@@ -154,7 +132,7 @@ impl Database {
     }
 }
 
-/// How many segments lie between two horizons; the first one that there is has none behind it.
+/// The number of segments between two horizons; 0 if there was no horizon before.
 fn segments_between(before: i64, now: i64, unit: i64) -> u64 {
     if before == i64::MIN {
         0

@@ -1,9 +1,9 @@
-//! Offsets in the text files of older layouts: `.checkpoint` of a database, `.checkpoint_<store>`
-//! and `<store>.position` of a store.
+//! Text files of offsets, which older layouts use: `.checkpoint` of a database,
+//! `.checkpoint_<store>` and `<store>.position` of a store.
 //!
 //! ```text
 //! 0                               the format's version
-//! 2                               how many lines follow
+//! 2                               the number of lines that follow
 //! rates-changelog 0 41            topic, partition, offset
 //! rates-changelog 1 7
 //! ```
@@ -20,7 +20,7 @@ pub type Offsets = BTreeMap<TopicPartition, Offset>;
 
 const VERSION: &str = "0";
 
-/// The offsets in a file, nothing if there is no file; negative ones, which stand for "not known",
+/// Reads the offsets in a file; `None` if there is no file. Negative ones, which mean "not known",
 /// are left out.
 ///
 /// # Errors
@@ -39,7 +39,7 @@ pub fn read_offsets(path: &Path) -> Result<Option<Offsets>> {
     }
 }
 
-/// As [`read_offsets`], of a file's content.
+/// Parses a file's content, as [`read_offsets`] does.
 pub(super) fn parse(text: &str) -> Result<Offsets> {
     let lines: Vec<&str> = text.lines().collect();
     let malformed = |number: usize, wanted: &str| {
@@ -48,7 +48,7 @@ pub(super) fn parse(text: &str) -> Result<Offsets> {
             |line| format!("{line:.100?}"),
         );
         let words = format!(
-            "line {number} is {line}; wanted: {wanted}; mend the line, or delete the file to \
+            "line {number} is {line}; wanted: {wanted}; repair the line, or delete the file to \
              restore from the changelog"
         );
         Error::new(ErrorKind::StoreCorrupted, words)
@@ -86,7 +86,7 @@ pub(super) fn parse(text: &str) -> Result<Offsets> {
     Ok(offsets)
 }
 
-/// A file's content.
+/// The content of a file with these offsets.
 pub(super) fn text(offsets: &Offsets) -> String {
     let row = |(tp, offset): (&TopicPartition, &Offset)| {
         format!("{} {} {}\n", tp.topic, tp.partition, offset.0)
@@ -98,7 +98,7 @@ pub(super) fn text(offsets: &Offsets) -> String {
     )
 }
 
-/// Fails for a topic that a line has no place for.
+/// Fails for a topic that a line cannot hold.
 ///
 /// # Errors
 /// `InvalidValue`.
@@ -113,8 +113,8 @@ pub fn check_topic(topic: &str) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidValue, words))
 }
 
-/// Writes the offsets, all or nothing, on disk when it returns; also none: the file then says that
-/// a close was clean.
+/// Writes the offsets atomically; they are on disk on return. A file without offsets is written
+/// too: it records a clean close.
 ///
 /// # Errors
 /// `InvalidValue` for a topic that is empty or has white space in it, which the format cannot hold;
@@ -141,8 +141,8 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     sync_directory(path)
 }
 
-/// Removes the file, if there is one, for good when it returns: after a power loss it must not be
-/// there again, with offsets of before.
+/// Removes the file, if there is one. The removal is synced, so that a power loss does not bring
+/// the old offsets back.
 ///
 /// # Errors
 /// `Io`.
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_come_back_and_unknown_ones_do_not() -> Result<()> {
+    fn offsets_round_trip_without_unknown_ones() -> Result<()> {
         let some = offsets(&[("a", 0, 41), ("a", -1, 0), ("b.c", 12, i64::MAX)]);
         assert_eq!(parse(&text(&some))?, some);
         assert_eq!(parse(&text(&Offsets::new()))?, Offsets::new());
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_line_is_named() {
+    fn error_names_malformed_line() {
         let cases = [
             ("", 1),
             ("1\n0\n", 1),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_that_the_format_cannot_hold_is_refused() {
+    fn topic_with_white_space_is_an_error() {
         let error = write_offsets(Path::new("/nowhere"), &offsets(&[("a b", 0, 1)]))
             .expect_err("white space");
         assert_eq!(error.kind(), ErrorKind::InvalidValue);

@@ -1,25 +1,27 @@
-//! A write call on the database's own transaction: one unit, whatever it holds.
+//! A write call on the database's own transaction: all of it is applied, or none.
 
-use super::Database;
+use crate::database::database::Database;
 use crate::error::Result;
 use crate::transaction::Transaction;
 
 impl Database {
-    /// Does the work of a write call for one record, and writes what it staged for stores without
-    /// transactions through. Nobody else writes or commits before it has ended. READ_UNCOMMITTED
-    /// readers wait for `work`, not for the disk.
+    /// Runs the write call of one record, and writes what it staged for stores without transactions
+    /// through.
+    ///
+    /// Other writers and commits wait for its end. READ_UNCOMMITTED readers wait for `work`, not
+    /// for the disk.
     ///
     /// # Errors
-    /// Those of `work`; those of [`Database::transaction`] and [`Database::write_through`]. If
-    /// `work` had staged something before its error, or panics, a part of it must not be committed:
-    /// all calls but `rollback` and reads are `InvalidState` from then on.
+    /// Those of `work`, of [`Database::transaction`] and of [`Database::write_through`]. If `work`
+    /// panics, or fails after it has staged something, that part must not be committed: from then
+    /// on all calls but `rollback` and reads fail with `InvalidState`.
     pub fn write<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
         let mut tx = self.transaction()?;
         let _published = tx.may_spill().then(|| self.publish_transaction(&mut tx));
         self.write_locked(&mut tx, work)
     }
 
-    /// The same for many records: READ_UNCOMMITTED readers do not wait for its end.
+    /// As [`Database::write`], for many records: READ_UNCOMMITTED readers do not wait for its end.
     ///
     /// # Errors
     /// As [`Database::write`].

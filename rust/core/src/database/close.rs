@@ -1,0 +1,101 @@
+//! Closing a database.
+
+use super::database::Database;
+use super::options::Durability;
+use super::rows::open_marker;
+use crate::error::{Error, ErrorKind, Result};
+use crate::failpoint::Failpoint;
+use crate::rocks::RocksDb;
+
+impl Database {
+    /// Writes all commits to files and closes.
+    ///
+    /// Open transactions, scans and handles then fail with `StoreClosed`. A second close does
+    /// nothing.
+    ///
+    /// # Errors
+    /// Those of the file system; the database is closed all the same. The message says what the
+    /// files hold: every commit if there is a log, otherwise the offsets from which a changelog
+    /// continues.
+    pub fn close(&self) -> Result<()> {
+        self.rocks.check_owner()?;
+        let closed = self.close_locked();
+        self.reclaimer.log();
+        closed
+    }
+
+    fn close_locked(&self) -> Result<()> {
+        Failpoint::BeforeClose.reached()?;
+        let mut writer = self.transactions.writer.lock();
+        let _published = self.publish_writer(&mut writer);
+        let closing = CloseOnDrop(&self.rocks);
+        let finished = self.finish(&mut writer);
+        let marked = finished.and_then(|()| match &self.markers.closed {
+            closed if *closed == self.markers.open => Ok(()),
+            closed => open_marker::put(closed.as_ref(), &self.rocks, self.families.metadata),
+        });
+        let flushed = match marked.and_then(|()| self.flush(true)) {
+            Err(error) if error.kind() == ErrorKind::StoreClosed => return Ok(()),
+            result => result,
+        };
+        writer.close();
+        let older_layout = self.options.older_layout && !self.is_in_memory();
+        let written = flushed
+            .map_err(|error| self.not_flushed(&error))
+            .and_then(|()| {
+                if older_layout {
+                    self.move_out()
+                } else {
+                    Ok(())
+                }
+            });
+        self.reclaimer.stop();
+        if let Some(spiller) = &self.spiller {
+            spiller.close();
+        }
+        // The spilled rows must be deleted before the directory's lock is released: the next open
+        // deletes the rows that it finds there.
+        self.transactions.uncommitted.withdraw();
+        if older_layout && written.is_ok() {
+            return self.rocks.close_without_own_families();
+        }
+        drop(closing);
+        written
+    }
+
+    /// Ends the background work without a close, as the drop of the last reference does. For
+    /// callers that must not hold certain locks while they wait for its end.
+    pub fn stop(&self) {
+        self.reclaimer.stop();
+    }
+
+    /// Adds to the error of a close what the files hold.
+    fn not_flushed(&self, error: &Error) -> Error {
+        let left = match self.options.durability {
+            Durability::Sync => "the database is closed, and no commit is lost: all are in the \
+                                 write-ahead log, and the next open restores them once the cause \
+                                 is fixed"
+                .to_owned(),
+            Durability::Changelog => match self.rocks.last_in_files() {
+                Some(last) => format!(
+                    "the database is closed; its files hold commit {last}, and the changelog \
+                     restores the later ones"
+                ),
+                None => "the database is closed; the next open reports which commit its files \
+                         hold, and the changelog restores the later ones"
+                    .to_owned(),
+            },
+        };
+        Error::new(error.kind(), format!("{error}; {left}")).path(self.path())
+    }
+}
+
+/// Closes the database however a close ends. Without this, the database would stay usable after a
+/// panic with its `open` marker removed, and a later crash would be taken for a clean stop.
+struct CloseOnDrop<'a>(&'a RocksDb);
+
+impl Drop for CloseOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

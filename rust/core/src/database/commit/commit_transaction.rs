@@ -1,0 +1,176 @@
+//! Commits a transaction: staged rows, offsets, positions and stream times, in one atomic write.
+
+use crate::database::database::Database;
+use crate::database::rows::keys;
+use crate::database::stores::StoreEntry;
+use crate::database::transactions::committed::NextCommit;
+use crate::database::transactions::writer::Writer;
+use crate::error::{Error, ErrorKind, Result};
+use crate::offset::OffsetChange;
+use crate::transaction::{Batch, Transaction};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What is committed with a transaction's data.
+#[derive(Clone, Debug, Default)]
+pub struct Commit {
+    /// Changelog offsets.
+    pub offsets: OffsetChange,
+    /// Small values by name; see [`Database::property`].
+    pub properties: Vec<(String, Vec<u8>)>,
+}
+
+impl Commit {
+    /// A commit with offsets and no properties.
+    pub(in crate::database) fn of(offsets: OffsetChange) -> Self {
+        Self {
+            offsets,
+            properties: Vec::new(),
+        }
+    }
+}
+
+impl Database {
+    /// Commits a private transaction: data, offsets, stream times and properties are written
+    /// atomically, and every view taken from then on has them.
+    ///
+    /// After a failed write nothing has changed, unless the error came after the write; then
+    /// [`Database::committed_offset`] shows it.
+    ///
+    /// # Errors
+    /// `InvalidState` if there was another commit since the transaction began, if a part of a
+    /// failed write is staged in it, or if an interrupted commit has not been ended;
+    /// `InvalidValue` for a topic with a NUL character in it.
+    pub fn commit_transaction(&self, tx: Transaction, commit: Commit) -> Result<()> {
+        self.rocks.check_owner()?;
+        self.reclaimer.log();
+        let mut writer = self.transactions.writer.lock();
+        writer.check_finished(self.path())?;
+        let _published = self.publish_writer(&mut writer);
+        self.commit_locked(&mut writer, tx, &commit, None)?;
+        // If the database's own transaction is empty, it begins again from this commit.
+        writer.forget_if_empty();
+        Ok(())
+    }
+
+    /// Commits a transaction; the caller holds the writer's lock. The offsets are those of `store`,
+    /// which is being restored, or of all stores.
+    pub(in crate::database) fn commit_locked(
+        &self,
+        writer: &mut Writer,
+        mut tx: Transaction,
+        commit: &Commit,
+        store: Option<&str>,
+    ) -> Result<()> {
+        let started = Instant::now();
+        tx.check_not_poisoned().map_err(|e| e.path(self.path()))?;
+        let last = self.last_commit();
+        if !Arc::ptr_eq(tx.base().committed(), &last.base) {
+            return Err(Error::new(
+                ErrorKind::InvalidState,
+                "something else was committed since this transaction began; begin another one and \
+                 repeat the work",
+            )
+            .path(self.path()));
+        }
+        if tx.has_spilled() {
+            // All rows of a table must be in one place. Only those of stores in memory or without
+            // transactions stay staged.
+            tx.spill()?;
+        }
+        let spilled = tx.base().spilled().cloned();
+        let mut batch = Batch::with_capacity(tx.uncommitted_bytes());
+        let mut memory = last.base.memory().to_vec();
+        let in_memory = self.push_rows(&mut tx, |_| true, &mut batch, &mut memory);
+        self.push_stream_times(&tx, |_| true, &mut batch);
+        for (name, value) in &commit.properties {
+            batch.push(
+                self.families.metadata.id,
+                &keys::property_key(name),
+                Some(value),
+            );
+        }
+        self.push_offsets(&commit.offsets, store, &mut batch)?;
+        if let Some(restored) = store
+            && self.is_lost(restored, &tx)?
+        {
+            batch.push(self.families.metadata.id, &keys::lost_key(restored), None);
+        }
+        let position = tx.position();
+        for (tp, offset) in tx.observed().offsets() {
+            // An offset below the committed one changes nothing: `position` has the greater one.
+            let offset = position.get(tp).unwrap_or(offset);
+            batch.push(
+                self.families.metadata.id,
+                &keys::position_key(tp)?,
+                Some(&offset.0.to_be_bytes()),
+            );
+        }
+        if position != *last.base.position() {
+            // These stores lack the writes up to the new positions.
+            for store in &self.stores.absent {
+                batch.push(self.families.metadata.id, &keys::lost_key(store), Some(&[]));
+            }
+        }
+        let mut states = std::mem::take(&mut tx.stores);
+        drop((tx, last.base));
+        // A stream time may advance without a row.
+        let has_moved = states.iter().any(|state| state.changed);
+        if batch.is_empty() && !in_memory && !has_moved && spilled.is_none() {
+            return Ok(());
+        }
+        for state in &mut states {
+            state.changed = false;
+        }
+        let next = NextCommit {
+            memory,
+            states,
+            position,
+        };
+        match spilled {
+            Some(rows) => self.commit_spilled(writer, &rows, batch, next)?,
+            None => self.write_and_publish(&mut batch, next)?,
+        }
+        self.counts.commits.add(started.elapsed());
+        Ok(())
+    }
+
+    /// Writes and commits what is staged for the stores without transactions. Called after each
+    /// write call, with the database's own transaction.
+    ///
+    /// # Errors
+    /// After a failed write the stores are unchanged, and the transaction can only be rolled back.
+    pub fn write_through(&self, tx: &mut Transaction) -> Result<()> {
+        if !self.stores.entries.iter().any(StoreEntry::is_direct) {
+            return Ok(());
+        }
+        let last = self.last_commit();
+        let mut batch = Batch::with_capacity(0);
+        let mut memory = last.base.memory().to_vec();
+        let in_memory = self.push_rows(tx, StoreEntry::is_direct, &mut batch, &mut memory);
+        self.push_stream_times(tx, StoreEntry::is_direct, &mut batch);
+        if batch.is_empty() && !in_memory {
+            return Ok(());
+        }
+        let _published = self.publish_before_write_through(tx, &last.states);
+        let mut states = last.states;
+        let stores = self.stores.entries.iter().zip(&mut tx.stores);
+        for ((entry, state), committed) in stores.zip(&mut states) {
+            if entry.is_direct() {
+                state.changed = false;
+                *committed = *state;
+            }
+        }
+        let position = last.base.position().clone();
+        drop(last.base);
+        let next = NextCommit {
+            memory,
+            states,
+            position,
+        };
+        self.write_and_publish(&mut batch, next)
+            .inspect_err(|error| tx.poison(error))?;
+        tx.rebase(self.base());
+        Ok(())
+    }
+}

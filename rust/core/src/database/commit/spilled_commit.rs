@@ -1,0 +1,152 @@
+//! The commit of a spilled transaction, and its recovery after an interruption (KIP-844).
+//!
+//! 1. The rows are written to sorted files, family by family, and the database's memtables are
+//!    flushed, so that every earlier commit is in files.
+//! 2. The commit file is put into place: from then on the transaction is committed.
+//! 3. The sorted files are ingested, one write adds offsets and positions, and only then new views
+//!    have any of it.
+//!
+//! A rollback, `recover` or an open that finds a commit file repeats the steps after it, from the
+//! first: each may be done twice.
+
+use super::commit_file::{self, CommitFile, FamilyFiles};
+use crate::database::database::Database;
+use crate::database::rows::keys;
+use crate::database::transactions::committed::NextCommit;
+use crate::database::transactions::writer::{SpilledCommit, Writer};
+use crate::error::{Error, Result};
+use crate::failpoint::Failpoint;
+use crate::rocks::{Environment, Family, RocksDb, SortedFiles};
+use crate::table::FamilySpec;
+use crate::transaction::{Batch, Place, SpilledRows, Spiller};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A commit has at most this many files of a family, or as many as have `FILE_BYTES`. Its files are
+/// often in level 0, where many of them would stall writes; but one file of all rows would need its
+/// filter in memory.
+const FILES: u64 = 16;
+const FILE_BYTES: u64 = 64 << 20;
+
+impl Database {
+    /// Commits spilled rows together with a batch.
+    pub(super) fn commit_spilled(
+        &self,
+        writer: &mut Writer,
+        rows: &SpilledRows,
+        batch: Batch,
+        next: NextCommit,
+    ) -> Result<()> {
+        let id = self.rocks.last_write() + 1;
+        writer.start_commit(SpilledCommit::new(id, next), self.path())?;
+        let written = self.write_commit(id, rows, batch);
+        written.and_then(|()| self.finish(writer)).map_err(|error| {
+            writer.interrupt_commit(&error);
+            let words = format!(
+                "a commit was interrupted ({error}); rollback(), recover() or the next open of \
+                 the database finishes it if its commit file had been written, and undoes it \
+                 otherwise; the committed offsets show which"
+            );
+            Error::new(error.kind(), words).path(self.path())
+        })
+    }
+
+    fn write_commit(&self, id: u64, rows: &SpilledRows, mut batch: Batch) -> Result<()> {
+        let Some(spiller) = &self.spiller else {
+            return Ok(());
+        };
+        let families = self.write_files(spiller, rows)?;
+        self.rocks.flush(true)?;
+        Failpoint::BeforeCommitFile.reached()?;
+        batch.push(
+            self.families.metadata.id,
+            keys::SPILLED_KEY,
+            Some(&id.to_be_bytes()),
+        );
+        CommitFile::new(id, families, batch.finish().to_vec())
+            .write(self.path(), self.options.environment.as_ref())?;
+        self.rocks.note_commit_file(id);
+        Failpoint::AfterCommitFile.reached()
+    }
+
+    fn write_files(&self, spiller: &Spiller, rows: &SpilledRows) -> Result<Vec<FamilyFiles>> {
+        let folder = commit_file::make_folder(self.path(), self.options.environment.as_ref())?;
+        let mut families = Vec::new();
+        for table in self
+            .stores
+            .tables
+            .iter()
+            .filter(|table| matches!(table.place, Place::Files(_)))
+        {
+            let Some(spec) = spiller.family(*table) else {
+                continue;
+            };
+            let format = self.rocks.file_format(spec)?;
+            let target = (rows.file_bytes(*table)? / FILES).max(FILE_BYTES);
+            let mut files = SortedFiles::new(&format, &folder, table.number.to_string(), target);
+            rows.for_each(*table, |key, value| files.push(key, value))?;
+            families.push(FamilyFiles::of(spec.name(), &files.finish()?)?);
+        }
+        Ok(families)
+    }
+
+    /// Ends a commit that was interrupted: finishes it if there is a commit file, and undoes it
+    /// otherwise.
+    pub(in crate::database) fn finish(&self, writer: &mut Writer) -> Result<()> {
+        let Some(commit) = writer.spilled_commit() else {
+            return Ok(());
+        };
+        let environment = self.options.environment.as_ref();
+        // A commit file of another commit is one that could not be removed.
+        if let Some(file) =
+            CommitFile::read(self.path())?.filter(|file| file.header.id == commit.id)
+        {
+            roll_forward(&self.rocks, self.families.metadata, &file)?;
+            let next = commit.next.clone();
+            let states = next.states.clone();
+            self.publish(next, 0)?;
+            self.views.lock().flushed(states);
+            Failpoint::BeforeCommitFileRemoval.reached()?;
+        }
+        commit_file::remove(self.path(), environment)?;
+        writer.finish_commit();
+        Ok(())
+    }
+}
+
+/// Ingests a commit's files, then writes its batch, unless that was done already.
+fn roll_forward(rocks: &Arc<RocksDb>, metadata: Family, file: &CommitFile) -> Result<()> {
+    let done = |stored: Option<&[u8]>| stored == Some(&file.header.id.to_be_bytes());
+    if rocks.get(metadata, keys::SPILLED_KEY, &*rocks.snapshot()?, done)? {
+        // Without a log the batch may still be in memory.
+        return rocks.flush(true);
+    }
+    for family in &file.header.families {
+        let Some(spec) = FamilySpec::parse(&family.family) else {
+            continue;
+        };
+        rocks.ingest(rocks.family(&spec)?, &family.paths(rocks.path())?, true)?;
+        Failpoint::BetweenIngests.reached()?;
+    }
+    rocks.write(&mut Batch::from_finished(file.batch.clone()))?;
+    rocks.flush(true)
+}
+
+/// Ends a commit that a crash interrupted, before any other write to the database.
+pub(in crate::database) fn recover(
+    rocks: &Arc<RocksDb>,
+    metadata: Family,
+    file: Option<&CommitFile>,
+    environment: Option<&Environment>,
+) -> Result<()> {
+    let path: &Path = rocks.path();
+    if let Some(file) = file {
+        log::info!(
+            "{}: commit {} was interrupted after its commit file was written, and is finished now",
+            path.display(),
+            file.header.id
+        );
+        roll_forward(rocks, metadata, file)?;
+    }
+    commit_file::remove(path, environment)
+}

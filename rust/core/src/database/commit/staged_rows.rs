@@ -1,0 +1,102 @@
+//! Moves staged rows into the write batch of a commit, or into tables in memory.
+
+use crate::database::database::Database;
+use crate::database::rows::keys;
+use crate::database::stores::{Store, StoreEntry};
+use crate::expiry::ExpiryFilter;
+use crate::store::windowed;
+use crate::transaction::{Batch, LatestRows, MemoryTable, Place, Table, Transaction};
+
+impl Database {
+    /// Moves all staged rows of some stores: rows of files to the batch, family by family and
+    /// sorted by key (the memtable's insertion hint needs that order), rows in memory to their
+    /// tables. Returns whether there were any of the latter.
+    pub(super) fn push_rows(
+        &self,
+        tx: &mut Transaction,
+        stores: impl Fn(&StoreEntry) -> bool,
+        batch: &mut Batch,
+        memory: &mut [MemoryTable],
+    ) -> bool {
+        let mut in_memory = false;
+        for entry in self.stores.entries.iter().filter(|entry| stores(entry)) {
+            if let Store::Versioned(store, horizon) = &entry.store {
+                let (versions, latest) = store.tables();
+                match (versions.place, latest.place) {
+                    (Place::Memory(of_versions), Place::Memory(of_latest)) => {
+                        in_memory |= tx.is_staged(versions);
+                        let mut filter = ExpiryFilter::new(horizon.get());
+                        tx.move_latest_to_memory(versions, latest, &mut memory[of_latest]);
+                        tx.move_to_memory(versions, &mut memory[of_versions], &mut |row| {
+                            filter.expired(row)
+                        });
+                    }
+                    _ => push_versions(tx, versions, latest, batch),
+                }
+                continue;
+            }
+            for table in entry.store.tables() {
+                match table.place {
+                    Place::Files(_) => {
+                        tx.drain_cleared(table, batch);
+                        tx.drain(table, |_, encoded| {
+                            Transaction::push_encoded(batch, encoded)
+                        });
+                    }
+                    Place::Memory(number) => {
+                        in_memory |= tx.is_staged(table);
+                        let horizon = entry.store.expiry().map(|expiry| expiry.horizon.get());
+                        let mut expired = |row: &[u8]| {
+                            horizon
+                                .is_some_and(|horizon| windowed::expired(table.kind, row, horizon))
+                        };
+                        tx.move_to_memory(table, &mut memory[number], &mut expired);
+                    }
+                }
+            }
+        }
+        in_memory
+    }
+
+    /// Adds the stream times and sequence numbers of some stores, where they changed.
+    pub(super) fn push_stream_times(
+        &self,
+        tx: &Transaction,
+        stores: impl Fn(&StoreEntry) -> bool,
+        batch: &mut Batch,
+    ) {
+        let states = self.stores.entries.iter().zip(&tx.stores);
+        for (entry, state) in states.filter(|(entry, _)| entry.spec.persistent && stores(entry)) {
+            if let (true, Some(time)) = (state.changed, state.stream_time) {
+                batch.push(
+                    self.families.metadata.id,
+                    &keys::stream_time_key(&entry.spec.name),
+                    Some(&time.to_be_bytes()),
+                );
+            }
+            if state.changed && state.sequence > 0 {
+                batch.push(
+                    self.families.metadata.id,
+                    &keys::sequence_key(&entry.spec.name),
+                    Some(&state.sequence.to_be_bytes()),
+                );
+            }
+        }
+    }
+}
+
+/// Adds the rows of a versioned store in files, then the `latest` rows that they make. Alternating
+/// between two families would evict each other's nodes from the processor's cache.
+fn push_versions(tx: &mut Transaction, versions: Table, latest: Table, batch: &mut Batch) {
+    let (mut newest, mut rows) = (
+        Batch::with_capacity(tx.table_bytes(versions)),
+        LatestRows::default(),
+    );
+    tx.drain(versions, |version, encoded| {
+        Transaction::push_encoded(batch, encoded);
+        if let Some((key, value)) = rows.of(version) {
+            newest.push_parts(latest.family_id(), key, &value);
+        }
+    });
+    batch.append(&newest);
+}

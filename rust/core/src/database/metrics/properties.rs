@@ -1,0 +1,115 @@
+//! RocksDB's integer properties among the figures.
+
+/// Properties that are summed over a store's families: name (without `rocksdb.`), unit, meaning.
+pub(super) const STORE_PROPERTIES: [(&str, &str, &str); 16] = [
+    (
+        "num-immutable-mem-table",
+        "memtables",
+        "Memtables that are full and not yet written to files",
+    ),
+    (
+        "cur-size-active-mem-table",
+        "bytes",
+        "Size of the memtables that are written to",
+    ),
+    (
+        "cur-size-all-mem-tables",
+        "bytes",
+        "Size of all memtables that are not yet written to files",
+    ),
+    (
+        "size-all-mem-tables",
+        "bytes",
+        "Size of all memtables, those included that a reader still holds",
+    ),
+    (
+        "num-entries-active-mem-table",
+        "rows",
+        "Rows in the memtables that are written to",
+    ),
+    (
+        "num-deletes-active-mem-table",
+        "rows",
+        "Deletes in the memtables that are written to",
+    ),
+    (
+        "num-entries-imm-mem-tables",
+        "rows",
+        "Rows in full memtables",
+    ),
+    (
+        "num-deletes-imm-mem-tables",
+        "rows",
+        "Deletes in full memtables",
+    ),
+    (
+        "mem-table-flush-pending",
+        "families",
+        "Column families that wait to be flushed",
+    ),
+    (
+        "compaction-pending",
+        "families",
+        "Column families that wait to be compacted",
+    ),
+    (
+        "estimate-pending-compaction-bytes",
+        "bytes",
+        "Bytes that compactions have to rewrite",
+    ),
+    (
+        "total-sst-files-size",
+        "bytes",
+        "Size of all files, those included that a reader still holds",
+    ),
+    (
+        "live-sst-files-size",
+        "bytes",
+        "Size of the files of the newest state",
+    ),
+    (
+        "num-live-versions",
+        "versions",
+        "States of the files that are still in use",
+    ),
+    (
+        "estimate-num-keys",
+        "rows",
+        "About how many rows files and memtables hold",
+    ),
+    (
+        "estimate-table-readers-mem",
+        "bytes",
+        "Memory of open files outside the block cache",
+    ),
+];
+
+/// Properties of the whole database, or of the memory that the process's databases share.
+pub(super) const DATABASE_PROPERTIES: [(&str, &str, &str); 6] = [
+    ("num-running-flushes", "flushes", "Flushes that are running"),
+    (
+        "num-running-compactions",
+        "compactions",
+        "Compactions that are running",
+    ),
+    (
+        "background-errors",
+        "errors",
+        "Flushes and compactions that failed since the database was opened",
+    ),
+    (
+        "block-cache-capacity",
+        "bytes",
+        "Size that the block cache may have; all databases of a process share it",
+    ),
+    (
+        "block-cache-usage",
+        "bytes",
+        "Size that the block cache has; all databases of a process share it",
+    ),
+    (
+        "block-cache-pinned-usage",
+        "bytes",
+        "Blocks of the cache that are being read; all databases of a process share it",
+    ),
+];

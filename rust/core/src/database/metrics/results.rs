@@ -1,0 +1,43 @@
+//! The figures of a database at one moment.
+
+use crate::metrics::{Figure, Value};
+
+/// The current figures of a database.
+#[derive(Clone, Debug, Default)]
+pub struct DatabaseMetrics {
+    /// Of the database as a whole.
+    pub figures: Vec<Figure>,
+    /// Of each store.
+    pub stores: Vec<StoreMetrics>,
+}
+
+/// The current figures of a store.
+#[derive(Clone, Debug, Default)]
+pub struct StoreMetrics {
+    /// The store's name.
+    pub store: String,
+    /// Its figures.
+    pub figures: Vec<Figure>,
+}
+
+impl DatabaseMetrics {
+    /// A figure of the database by its name.
+    pub fn get(&self, name: &str) -> Option<Value> {
+        find(&self.figures, name)
+    }
+
+    /// A figure of a store by its name.
+    pub fn of_store(&self, store: &str, name: &str) -> Option<Value> {
+        self.stores
+            .iter()
+            .find(|metrics| metrics.store == store)
+            .and_then(|metrics| find(&metrics.figures, name))
+    }
+}
+
+fn find(figures: &[Figure], name: &str) -> Option<Value> {
+    figures
+        .iter()
+        .find(|figure| figure.name == name)
+        .map(|figure| figure.value)
+}

@@ -1,0 +1,148 @@
+//! The second part of an open: the stores and the database.
+
+use super::opening::{Opening, UNCOMMITTED};
+use super::store_entries::{BuiltStores, build_stores};
+use super::store_states::StoreStates;
+use crate::database::database::{Database, Markers, TransactionState};
+use crate::database::expiry::{Reclaimer, Views};
+use crate::database::legacy_files;
+use crate::database::metrics::DatabaseCounts;
+use crate::database::options::ProcessingGuarantee;
+use crate::database::rows::keys::{self, DURABILITY_KEY, FORMAT, FORMAT_KEY};
+use crate::database::rows::open_marker::{self, OpenMarker};
+use crate::database::stores::{StoreCatalog, StoreEntry};
+use crate::database::transactions::committed::Committed;
+use crate::database::transactions::uncommitted::Uncommitted;
+use crate::database::transactions::writer::Writer;
+use crate::error::Result;
+use crate::rocks::RocksOptions;
+use crate::store::StoreSpec;
+use crate::sync::{Mutex, RwLock};
+use crate::table::{FamilyKind, FamilySpec};
+use crate::transaction::{Base, Batch, Spiller, Table, Target};
+use std::sync::Arc;
+
+impl Opening {
+    /// Builds the database, after its stores were checked against their stored descriptors.
+    pub(super) fn finish(self, stores: &[StoreSpec], in_memory: bool) -> Result<Arc<Database>> {
+        let metadata = self.families.metadata;
+        let mut batch = Batch::with_capacity(256);
+        batch.push(metadata.id, FORMAT_KEY, Some(&FORMAT.to_be_bytes()));
+        batch.push(
+            metadata.id,
+            DURABILITY_KEY,
+            Some(self.options.durability.name().as_bytes()),
+        );
+        let found = self
+            .read(keys::OPEN_KEY)?
+            .map(|stored| OpenMarker::parse(&stored));
+        let discarded = self.discard(found.as_ref(), stores, &mut batch)?;
+        let position = self.position()?;
+        let StoreStates {
+            states,
+            shorter_retention,
+        } = self.store_states(stores, &discarded, &position, &mut batch)?;
+        if self.options.older_layout && !in_memory {
+            legacy_files::check_topics(&self.snapshot, self.families.offsets, &position)
+                .map_err(|e| e.path(self.rocks.path()))?;
+        }
+        self.rocks.write(&mut batch)?;
+        if shorter_retention {
+            // A crash does not bring back the rows that compactions drop from now on, so it must
+            // not take back the descriptor either.
+            self.rocks.flush(true)?;
+        }
+        let markers = self.mark_open(found, stores)?;
+        let absent = self.absent(stores)?;
+        let BuiltStores {
+            tables,
+            entries,
+            memory,
+        } = build_stores(
+            &self.rocks,
+            stores,
+            &states,
+            &self.horizons,
+            self.options.metrics_level,
+        )?;
+        let spiller = if in_memory {
+            None
+        } else {
+            self.spiller(&entries, &tables)
+        };
+        let committed = Committed {
+            base: Base::new(self.rocks.snapshot()?, memory, position),
+            states,
+        };
+        let db = Database {
+            reclaimer: Reclaimer::new(&self.rocks, &entries)?,
+            views: Mutex::new(Views::new(&committed)),
+            counts: DatabaseCounts::new(&self.rocks),
+            rocks: self.rocks,
+            families: self.families,
+            stores: StoreCatalog {
+                tables,
+                entries,
+                absent,
+            },
+            transactions: TransactionState {
+                committed: RwLock::new(committed),
+                writer: Mutex::new(Writer::default()),
+                uncommitted: Uncommitted::default(),
+            },
+            options: self.options,
+            spiller,
+            markers,
+        };
+        db.raise_horizons(&db.views.lock());
+        Ok(Arc::new(db))
+    }
+
+    /// Writes the `open` marker. The stores of this open that an earlier one left suspect are
+    /// settled now; the others stay in the marker.
+    fn mark_open(&self, found: Option<OpenMarker>, stores: &[StoreSpec]) -> Result<Markers> {
+        let suspect = found
+            .map(|found| found.into_others(stores))
+            .unwrap_or_default();
+        let open = OpenMarker::of(stores, self.options.guarantee, &suspect);
+        open_marker::put(open.as_ref(), &self.rocks, self.families.metadata)?;
+        if open.is_some() {
+            self.rocks.flush(true)?;
+        }
+        let closed = OpenMarker::of(&[], ProcessingGuarantee::ExactlyOnce, &suspect);
+        Ok(Markers { open, closed })
+    }
+
+    /// The spiller of the database's transactions; `None` if they never spill.
+    fn spiller(&self, stores: &[StoreEntry], tables: &[Table]) -> Option<Arc<Spiller>> {
+        let limit = self.options.spill_at()?;
+        let mut targets = vec![None; tables.len()];
+        for entry in stores
+            .iter()
+            .filter(|entry| entry.spec.persistent && entry.spec.transactional)
+        {
+            let family = |table: &Table| FamilySpec::new(table.kind, &entry.spec.name);
+            let tables_of_store = entry.store.tables();
+            for table in &tables_of_store {
+                let latest = match (table.kind, tables_of_store.as_slice()) {
+                    (FamilyKind::Versions, [_, latest]) => Some(family(latest)),
+                    _ => None,
+                };
+                targets[table.number] = Some(Target {
+                    family: family(table),
+                    latest,
+                });
+            }
+        }
+        let options = RocksOptions {
+            environment: self.options.environment.clone(),
+            ..RocksOptions::default()
+        };
+        Some(Arc::new(Spiller::new(
+            self.rocks.path().join(UNCOMMITTED),
+            options,
+            limit,
+            targets,
+        )))
+    }
+}

@@ -1,0 +1,63 @@
+//! Opens a database in a directory, or in memory.
+
+use super::checks::check_specs;
+use super::directory::{canonical, make_directory, write_holder};
+use super::opening::Opening;
+use crate::database::commit::commit_file::CommitFile;
+use crate::database::database::Database;
+use crate::database::options::{DatabaseOptions, Durability};
+use crate::error::Result;
+use crate::rocks::Environment;
+use crate::store::StoreSpec;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Stands for the path of a database in memory.
+const IN_MEMORY: &str = "in memory";
+
+impl Database {
+    /// Opens the database in a directory; creates the directory and its stores if they are missing.
+    ///
+    /// # Errors
+    /// `StoreLocked` with the holder's process id; `FormatVersion` for files of another format or
+    /// of another program; `InvalidValue` for a store of another kind or another durability than
+    /// the files have, for invalid names, durations and database options, for the path of a file,
+    /// and with `older_layout` for a topic with white space in it; `Io` if the directory cannot be
+    /// written; `StoreCorrupted` also for a malformed text file of an older layout;
+    /// `StateMismatch` under exactly-once for a state that an unclean stop left suspect.
+    pub fn open(path: &Path, stores: &[StoreSpec], options: DatabaseOptions) -> Result<Arc<Self>> {
+        check_specs(stores)?;
+        make_directory(path)?;
+        let path = &canonical(path)?;
+        let is_new = !path.join("CURRENT").exists();
+        let commit_file = CommitFile::read(path)?;
+        let opening = Opening::new(path, stores, options, commit_file.as_ref())?;
+        write_holder(path)?;
+        opening.check_files(is_new)?;
+        opening.recover(commit_file.as_ref())?.finish(stores, false)
+    }
+
+    /// Opens a database that is wholly in memory, with its offsets and positions, and lost when it
+    /// is closed. All stores are in memory, whatever their specs say.
+    ///
+    /// # Errors
+    /// `InvalidValue` for invalid names, durations and database options.
+    pub fn open_in_memory(stores: &[StoreSpec], options: DatabaseOptions) -> Result<Arc<Self>> {
+        check_specs(stores)?;
+        let stores: Vec<StoreSpec> = stores
+            .iter()
+            .map(|spec| StoreSpec {
+                persistent: false,
+                ..spec.clone()
+            })
+            .collect();
+        // Offsets, positions and properties are in a RocksDB database whose files are in memory, so
+        // that both kinds of databases commit in the same way.
+        let options = DatabaseOptions {
+            durability: Durability::Changelog,
+            environment: Some(Environment::in_memory()?),
+            ..options
+        };
+        Opening::new(Path::new(IN_MEMORY), &stores, options, None)?.finish(&stores, true)
+    }
+}

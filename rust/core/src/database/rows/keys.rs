@@ -1,0 +1,121 @@
+//! Rows of the `metadata` family: what a database stores about itself.
+//!
+//! ```text
+//! format                            → u16 big-endian
+//! durability                        → its name
+//! open                              → while open, if an unclean stop matters (`open_marker.rs`)
+//! store:NAME                        → the kind's name, then its settings:
+//!                                     versioned: history retention, segment interval;
+//!                                     session: retention;
+//!                                     window: retention, window size, "duplicates" or "single"
+//! stream_time:NAME                  → i64 big-endian
+//! first_kept:NAME                   → i64 big-endian, the start of what a longer retention holds
+//! sequence:NAME                     → u64 big-endian, the last duplicate's number
+//! lost:NAME                         → nothing, until a store is restored that began empty, or was
+//!                                     left out of an open in which positions moved
+//! memory:NAME                       → nothing, for a store that was last opened in memory
+//! position:TOPIC | 00 | partition i32 b. e. → i64 big-endian
+//! property:NAME                     → bytes; `serde:STORE:key`, `…:value`: of typed stores
+//! spilled                           → u64 big-endian, the last commit through a commit file
+//! commit                            → u64 big-endian (`rocks/recovery/commit_number.rs`)
+//! ```
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::offset::{Offset, TopicPartition};
+
+/// The format that this version writes: all keys and rows of the database.
+pub(in crate::database) const FORMAT: u16 = 1;
+pub(in crate::database) const FORMAT_KEY: &[u8] = b"format";
+pub(in crate::database) const DURABILITY_KEY: &[u8] = b"durability";
+pub(in crate::database) const OPEN_KEY: &[u8] = b"open";
+pub(in crate::database) const SPILLED_KEY: &[u8] = b"spilled";
+pub(in crate::database) const POSITION: &[u8] = b"position:";
+pub(in crate::database) const STORE: &[u8] = b"store:";
+
+pub(in crate::database) fn store_key(name: &str) -> Vec<u8> {
+    [STORE, name.as_bytes()].concat()
+}
+
+pub(in crate::database) fn stream_time_key(name: &str) -> Vec<u8> {
+    format!("stream_time:{name}").into_bytes()
+}
+
+pub(in crate::database) fn first_kept_key(name: &str) -> Vec<u8> {
+    format!("first_kept:{name}").into_bytes()
+}
+
+pub(in crate::database) fn lost_key(name: &str) -> Vec<u8> {
+    format!("lost:{name}").into_bytes()
+}
+
+pub(in crate::database) fn memory_key(name: &str) -> Vec<u8> {
+    format!("memory:{name}").into_bytes()
+}
+
+pub(in crate::database) fn sequence_key(name: &str) -> Vec<u8> {
+    format!("sequence:{name}").into_bytes()
+}
+
+pub(in crate::database) fn property_key(name: &str) -> Vec<u8> {
+    format!("property:{name}").into_bytes()
+}
+
+/// The key of an input position's row.
+pub(in crate::database) fn position_key(tp: &TopicPartition) -> Result<Vec<u8>> {
+    tp.check()?;
+    Ok([
+        POSITION,
+        tp.topic.as_bytes(),
+        &[0],
+        &tp.partition.to_be_bytes(),
+    ]
+    .concat())
+}
+
+pub(in crate::database) fn parse_position(
+    key: &[u8],
+    value: &[u8],
+) -> Result<(TopicPartition, Offset)> {
+    let parsed = || {
+        let (head, partition) = key.strip_prefix(POSITION)?.split_last_chunk::<4>()?;
+        let topic = std::str::from_utf8(head.strip_suffix(&[0])?)
+            .ok()?
+            .to_owned();
+        let offset = Offset(i64::from_be_bytes(value.try_into().ok()?));
+        Some((
+            TopicPartition {
+                topic,
+                partition: i32::from_be_bytes(*partition),
+            },
+            offset,
+        ))
+    };
+    parsed().ok_or_else(|| {
+        Error::new(
+            ErrorKind::StoreCorrupted,
+            "an input position in the database is damaged; restore the directory from the \
+             changelog",
+        )
+    })
+}
+
+pub(in crate::database) fn parse_sequence(value: &[u8]) -> Result<u64> {
+    let bytes = value.try_into().map_err(|_| {
+        Error::new(
+            ErrorKind::StoreCorrupted,
+            "a sequence number in the database is damaged; restore the directory from the \
+             changelog",
+        )
+    })?;
+    Ok(u64::from_be_bytes(bytes))
+}
+
+pub(in crate::database) fn parse_time(value: &[u8]) -> Result<i64> {
+    let bytes = value.try_into().map_err(|_| {
+        Error::new(
+            ErrorKind::StoreCorrupted,
+            "a stream time in the database is damaged; restore the directory from the changelog",
+        )
+    })?;
+    Ok(i64::from_be_bytes(bytes))
+}

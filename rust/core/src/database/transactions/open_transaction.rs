@@ -1,0 +1,126 @@
+//! Calls on the database's own transaction: begun with the first call, ended by a commit or a
+//! rollback.
+
+use crate::database::commit::Commit;
+use crate::database::database::Database;
+use crate::error::{Error, ErrorKind, Result};
+use crate::offset::{Offset, OffsetChange, TopicPartition};
+use crate::sync::{MappedMutexGuard, MutexGuard};
+use crate::transaction::{Table, Transaction};
+
+/// The database's own transaction, locked for one call; other writers wait.
+pub type OpenTransaction<'a> = MappedMutexGuard<'a, Transaction>;
+
+impl Database {
+    /// The database's own transaction; begins one if none is open.
+    ///
+    /// # Errors
+    /// `InvalidState` after a failed commit, until `rollback`; `StoreClosed`.
+    pub fn transaction(&self) -> Result<OpenTransaction<'_>> {
+        self.rocks.check_owner()?;
+        let mut writer = self.transactions.writer.lock();
+        writer.check_usable(self.path())?;
+        writer.begin(|| self.begin())?;
+        MutexGuard::try_map(writer, |writer| writer.transaction_mut()).map_err(|_| {
+            Error::new(ErrorKind::InvalidState, "no transaction is open").path(self.path())
+        })
+    }
+
+    /// Fails if [`Database::commit`] would fail before it changes anything.
+    ///
+    /// # Errors
+    /// As [`Database::commit`].
+    pub fn check_commit(&self, offsets: &OffsetChange) -> Result<()> {
+        self.transaction()?
+            .check_not_poisoned()
+            .map_err(|error| error.path(self.path()))?;
+        offsets.check()
+    }
+
+    /// Commits the database's own transaction with offsets (`OffsetChange::Keep` leaves them
+    /// unchanged).
+    ///
+    /// After a failed write the stores are unchanged, unless the error came after the write: then
+    /// `rollback` continues from what was written, and [`Database::committed_offset`] shows it.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a topic with a NUL character in it, which changes nothing; `InvalidState`
+    /// if a part of a failed write is staged, which only `rollback` repairs. After any other error
+    /// the database refuses work until `rollback` or a reopen.
+    pub fn commit(&self, offsets: OffsetChange) -> Result<()> {
+        self.rocks.check_owner()?;
+        self.reclaimer.log();
+        // Dropped after the lock: deleting spilled rows takes a while.
+        let _spilled;
+        let mut writer = self.transactions.writer.lock();
+        writer.check_usable(self.path())?;
+        if let Some(tx) = writer.transaction() {
+            tx.check_not_poisoned().map_err(|error| error.path(self.path()))?;
+        }
+        offsets.check()?;
+        let _published = self.publish_writer(&mut writer);
+        let tx = match writer.take() {
+            Some(tx) => tx,
+            None => self.begin()?,
+        };
+        _spilled = tx.base().spilled().cloned();
+        self.commit_locked(&mut writer, tx, &Commit::of(offsets), None)
+            .inspect_err(|error| {
+                if error.kind() != ErrorKind::StoreClosed {
+                    writer.poison(error);
+                }
+            })
+    }
+
+    /// Drops everything since the last commit, and makes a database usable whose commit failed.
+    ///
+    /// A commit of a spilled transaction that was interrupted is finished if its commit file was
+    /// written, since it is committed then, and undone otherwise. [`Database::recover`] returns the
+    /// resulting offsets.
+    ///
+    /// # Errors
+    /// `Io` or `StoreCorrupted` if an interrupted commit cannot be ended.
+    pub fn rollback(&self) -> Result<()> {
+        self.rocks.check_owner()?;
+        self.rocks.check_open()?;
+        let mut writer = self.transactions.writer.lock();
+        self.finish(&mut writer)?;
+        let discarded = writer.discard();
+        drop(writer);
+        // Dropped after the lock: it may be much memory, and other callers need not wait for that.
+        drop(discarded);
+        Ok(())
+    }
+
+    /// Drops the open transaction, ends a commit that was interrupted as [`Database::rollback`]
+    /// does, and returns the offsets of the resulting state. `open` has done all of this.
+    ///
+    /// # Errors
+    /// `Io` or `StoreCorrupted` if the interrupted commit cannot be ended; the database then
+    /// accepts only another attempt.
+    pub fn recover(&self) -> Result<Vec<(TopicPartition, Offset)>> {
+        self.rollback()?;
+        self.committed_offsets()
+    }
+
+    /// Memory of the database's own transaction, in bytes, which the next commit frees.
+    pub fn uncommitted_bytes(&self) -> usize {
+        let writer = self.transactions.writer.lock();
+        writer.transaction().map_or(0, |tx| tx.uncommitted_bytes())
+    }
+
+    /// Memory of the database's own transaction for some tables, in bytes.
+    pub(in crate::database) fn uncommitted_bytes_of(&self, tables: &[Table]) -> usize {
+        let writer = self.transactions.writer.lock();
+        writer.transaction().map_or(0, |tx| {
+            tables.iter().map(|table| tx.table_bytes(*table)).sum()
+        })
+    }
+
+    /// The most memory that the database's own transaction has had, in bytes: more than now if it
+    /// has spilled.
+    pub fn peak_bytes(&self) -> usize {
+        let writer = self.transactions.writer.lock();
+        writer.transaction().map_or(0, |tx| tx.peak_bytes())
+    }
+}

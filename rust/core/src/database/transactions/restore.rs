@@ -1,0 +1,46 @@
+//! Restores a store from its changelog.
+
+use crate::database::commit::Commit;
+use crate::database::database::Database;
+use crate::error::{Error, ErrorKind, Result};
+use crate::offset::OffsetChange;
+use crate::store::versioned::VersionRow;
+
+impl Database {
+    /// Applies changelog records of one store and commits them with their offsets.
+    ///
+    /// It bypasses the open transaction. The result does not depend on how the records are cut into
+    /// batches. The records must be in the order in which they were written. A record that was
+    /// older than the store's retention when it was written, as the source topic of a table may
+    /// have them, is skipped and not counted.
+    ///
+    /// The meaning of a record's key, value and time depends on the store's kind: see `change.rs`.
+    ///
+    /// # Errors
+    /// `InvalidState` if the database has uncommitted writes or observed offsets of any store
+    /// (commit or roll back first), and after a failed commit, until `rollback`. `InvalidValue`,
+    /// with the row, for a record that the store cannot hold, for a store that the database was not
+    /// opened with, and for a topic with a NUL character in it; nothing is applied then.
+    pub fn restore(
+        &self,
+        store: &str,
+        rows: &[VersionRow<'_>],
+        offsets: OffsetChange,
+    ) -> Result<()> {
+        self.rocks.check_owner()?;
+        let mut writer = self.transactions.writer.lock();
+        writer.check_usable(self.path())?;
+        if writer.transaction().is_some_and(|tx| !tx.is_empty()) {
+            return Err(Error::new(
+                ErrorKind::InvalidState,
+                "there are uncommitted writes; commit or roll back before a restore",
+            )
+            .store(store));
+        }
+        let _published = self.publish_writer(&mut writer);
+        let mut tx = self.begin()?;
+        self.entry(store)?.restore(&mut tx, rows)?;
+        writer.forget_if_empty();
+        self.commit_locked(&mut writer, tx, &Commit::of(offsets), Some(store))
+    }
+}
