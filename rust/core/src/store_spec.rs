@@ -1,12 +1,6 @@
-//! The stores. Each only speaks to a transaction; none knows what lies beneath it.
+//! What a store is: its name, kind and settings.
 
-pub mod key_part;
-pub mod key_value;
-pub mod session;
-pub mod timestamped;
-pub mod versioned;
-pub mod window;
-pub mod windowed;
+use crate::expiry::retention::{first_kept_version, first_kept_window};
 
 /// What a store is, and what must be known to open it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,8 +119,8 @@ impl StoreKind {
     /// retention.
     pub(crate) fn first_kept(&self, stream_time: i64, retention: i64) -> i64 {
         match self {
-            Self::Versioned { .. } => versioned::first_kept(stream_time, retention),
-            _ => windowed::first_kept(stream_time, retention),
+            Self::Versioned { .. } => first_kept_version(stream_time, retention),
+            _ => first_kept_window(stream_time, retention),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::offset::{Offset, TopicPartition};
 use crate::position::Position;
 use crate::rocks::{Bounds, Cursor, Family, FamilyKind, KEPT, RocksDb, Snapshot, kept_key};
 use crate::store::StoreSpec;
-use crate::store::key_value::with_prefix;
+use crate::store::key_range::with_prefix;
 use crate::transaction::Batch;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

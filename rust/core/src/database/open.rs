@@ -22,7 +22,7 @@ use crate::store::session::SessionStore;
 use crate::store::timestamped::TimestampedKeyValueStore;
 use crate::store::versioned::VersionedStore;
 use crate::store::window::WindowStore;
-use crate::store::windowed::Rows;
+use crate::store::windowed::WindowedRows;
 use crate::store::{StoreKind, StoreSpec};
 use crate::sync::{Mutex, RwLock};
 use crate::transaction::{
@@ -658,7 +658,7 @@ impl Opening {
 
     /// What the metadata rows with a prefix say.
     fn rows_of<T>(&self, prefix: &[u8], parse: impl Fn(&[u8], &[u8]) -> T) -> Result<Vec<T>> {
-        let upper = crate::store::key_value::successor(prefix);
+        let upper = crate::store::key_range::successor(prefix);
         let bounds = Bounds {
             lower: Some(prefix.to_vec()),
             upper,
@@ -745,7 +745,7 @@ fn entries(
                 },
                 [.., windowed, times],
             ) => {
-                let rows = Rows::new(
+                let rows = WindowedRows::new(
                     &spec.name,
                     n,
                     [*windowed, *times],
@@ -762,7 +762,7 @@ fn entries(
                 )
             }
             (StoreKind::Session { retention }, [.., windowed, times]) => {
-                let rows = Rows::new(
+                let rows = WindowedRows::new(
                     &spec.name,
                     n,
                     [*windowed, *times],

@@ -6,7 +6,7 @@ use crate::store::session::SessionStore;
 use crate::store::timestamped::TimestampedKeyValueStore;
 use crate::store::versioned::VersionedStore;
 use crate::store::window::WindowStore;
-use crate::store::windowed::Rows;
+use crate::store::windowed::WindowedRows;
 use crate::transaction::Table;
 
 #[derive(Clone)]
@@ -55,7 +55,7 @@ impl Store {
 
     /// How its rows grow old, if they do.
     pub(super) fn expiry<'a>(&'a self) -> Option<Expiry<'a>> {
-        let windowed = |horizon, rows: &'a Rows| Expiry {
+        let windowed = |horizon, rows: &'a WindowedRows| Expiry {
             horizon,
             keep: rows.retention() - 1,
             unit: (rows.retention() / PARTS).max(1),

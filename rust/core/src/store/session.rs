@@ -1,7 +1,10 @@
 //! The session store: (key, [start, end]) → value, both times inclusive, by (end, key, start).
 
+use super::key_part::push_key_part;
 use super::versioned::VersionRow;
-use super::windowed::{self, Row, RowScan, Rows, Selection, Wanted, WindowedKey, ordered};
+use super::windowed::{
+    self, KeySpan, RowScan, Selection, WindowedKey, WindowedRow, WindowedRows, ordered,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Call, Operation};
 use crate::time::Timestamp;
@@ -10,7 +13,7 @@ use crate::transaction::{Transaction, check_size};
 /// A handle to a session store of a database; every call says in which transaction.
 #[derive(Clone)]
 pub struct SessionStore {
-    pub(crate) rows: Rows,
+    pub(crate) rows: WindowedRows,
 }
 
 /// What `find_sessions` is asked for: sessions of keys in `[key_from, key_to]` (`None` open) that
@@ -198,7 +201,7 @@ impl SessionStore {
         part: &mut Vec<u8>,
     ) -> Result<()> {
         part.clear();
-        windowed::push_key_part(session.key, part);
+        push_key_part(session.key, part);
         let value = value.as_ref().map(std::slice::from_ref);
         self.rows
             .stage(tx, part, session.end.0, &ordered(session.start.0), value)
@@ -266,8 +269,8 @@ impl SessionStore {
     ) -> Result<()> {
         let _call = self.batch_call(Operation::FetchBatch, keys.len());
         let times = earliest_ends.iter().zip(latest_starts);
-        let wanted: Vec<Wanted<'_>> = (keys.iter().zip(times))
-            .map(|(key, (end, start))| Wanted {
+        let wanted: Vec<KeySpan<'_>> = (keys.iter().zip(times))
+            .map(|(key, (end, start))| KeySpan {
                 key,
                 from: end.0,
                 to: i64::MAX,
@@ -285,7 +288,7 @@ impl SessionStore {
     }
 }
 
-fn session(row: Row<'_>) -> WindowedKey<'_> {
+fn session(row: WindowedRow<'_>) -> WindowedKey<'_> {
     WindowedKey {
         key: row.key,
         start: Timestamp(windowed::time(row.more)),

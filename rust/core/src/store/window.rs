@@ -7,9 +7,10 @@
 //! The first byte lets a timestamped store read the rows of a plain one of the same name; they have
 //! timestamp -1 until they are written again.
 
+use super::key_part::push_key_part;
 use super::timestamped::{NO_TIMESTAMP, Stamped};
 use super::versioned::VersionRow;
-use super::windowed::{self, Row, RowScan, Rows, Selection, Wanted, WindowedKey};
+use super::windowed::{KeySpan, RowScan, Selection, WindowedKey, WindowedRow, WindowedRows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Call, Operation};
 use crate::time::Timestamp;
@@ -21,7 +22,7 @@ const STAMPED: u8 = 1;
 /// A handle to a window store of a database; every call says in which transaction.
 #[derive(Clone)]
 pub struct WindowStore {
-    pub(crate) rows: Rows,
+    pub(crate) rows: WindowedRows,
     pub(crate) window_size: i64,
     pub(crate) retain_duplicates: bool,
 }
@@ -166,7 +167,7 @@ impl WindowStore {
             .as_ref()
             .map_or([].as_slice(), |bytes| bytes.as_slice());
         part.clear();
-        windowed::push_key_part(put.key, part);
+        push_key_part(put.key, part);
         match (put.value, put.timestamp) {
             (None, _) => self.rows.stage(tx, part, put.start.0, more, None)?,
             (Some(value), None) => {
@@ -274,10 +275,10 @@ impl WindowStore {
     ) -> Result<()> {
         let _call = self.batch_call(Operation::FetchBatch, keys.len());
         let times = from.iter().zip(to);
-        let wanted: Vec<Wanted<'_>> = keys
+        let wanted: Vec<KeySpan<'_>> = keys
             .iter()
             .zip(times)
-            .map(|(key, (from, to))| Wanted {
+            .map(|(key, (from, to))| KeySpan {
                 key,
                 from: from.0,
                 to: to.0,
@@ -308,7 +309,7 @@ impl WindowStore {
     }
 }
 
-fn window<'a>(row: Row<'a>, size: i64) -> WindowedKey<'a> {
+fn window<'a>(row: WindowedRow<'a>, size: i64) -> WindowedKey<'a> {
     WindowedKey {
         key: row.key,
         start: Timestamp(row.time),

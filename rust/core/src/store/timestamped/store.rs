@@ -1,58 +1,14 @@
-//! The timestamped key-value store: key → (value, timestamp), in the order of the keys' bytes.
-//!
-//! ```text
-//! stamped   key  →  timestamp, 8 bytes big-endian | value
-//! kv        key  →  value                                   rows of a former plain store
-//! ```
-//!
-//! A plain row reads with timestamp -1. Whatever writes its key moves it: the new row is staged
-//! beside a delete of the plain one, so a key is never in both. A store whose plain rows are all
-//! gone by the next open forgets about them.
+//! The calls of a timestamped key-value store.
 
-use super::key_value::{between, with_prefix};
+use super::scan::StampedScan;
+use super::stamped::{NO_TIMESTAMP, Stamped};
 use crate::error::Result;
 use crate::metrics::{Operation, StoreCounts};
 use crate::rocks::Bounds;
+use crate::store::key_range::{between, with_prefix};
 use crate::time::Timestamp;
-use crate::transaction::{Scan, Step, Table, Transaction};
+use crate::transaction::{Table, Transaction};
 use std::sync::Arc;
-
-/// What a value without a timestamp reads with.
-pub const NO_TIMESTAMP: Timestamp = Timestamp(-1);
-
-/// A value and its timestamp, where they lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamped<'a> {
-    /// The value.
-    pub value: &'a [u8],
-    /// Its timestamp; [`NO_TIMESTAMP`] if it was written by a store without them.
-    pub timestamp: Timestamp,
-}
-
-impl<'a> Stamped<'a> {
-    /// A stored row: 8 bytes of time, then the value.
-    pub(crate) fn decode(row: &'a [u8]) -> Self {
-        match row.split_first_chunk() {
-            Some((time, value)) => Self {
-                value,
-                timestamp: Timestamp(i64::from_be_bytes(*time)),
-            },
-            None => Self::plain(row),
-        }
-    }
-
-    fn plain(value: &'a [u8]) -> Self {
-        Self {
-            value,
-            timestamp: NO_TIMESTAMP,
-        }
-    }
-
-    /// A copy of the value, and the timestamp.
-    pub fn to_owned(self) -> (Vec<u8>, Timestamp) {
-        (self.value.to_vec(), self.timestamp)
-    }
-}
 
 /// A handle to a timestamped key-value store of a database; every call says in which transaction.
 #[derive(Clone)]
@@ -325,11 +281,7 @@ impl TimestampedKeyValueStore {
             .map_err(named)?;
         let stamped = tx.scan(self.table, bounds, reverse).map_err(named)?;
         let stamped = stamped.counted(self.counts.iterator());
-        Ok(StampedScan {
-            stamped: Rows::new(stamped),
-            plain: plain.map(Rows::new),
-            reverse,
-        })
+        Ok(StampedScan::new(stamped, plain, reverse))
     }
 
     /// About how many entries there are; see [`KeyValueStore::approximate_num_entries`].
@@ -352,107 +304,5 @@ impl TimestampedKeyValueStore {
 
     pub(crate) fn tables(&self) -> impl Iterator<Item = Table> {
         [self.table].into_iter().chain(self.plain)
-    }
-}
-
-/// A scan over values with timestamps, as they were when it was opened.
-pub struct StampedScan {
-    stamped: Rows,
-    plain: Option<Rows>,
-    reverse: bool,
-}
-
-/// The rows of one table, and a look at the next of them.
-struct Rows {
-    scan: Scan,
-    next: Option<(Vec<u8>, Vec<u8>)>,
-}
-
-impl Rows {
-    fn new(scan: Scan) -> Self {
-        Self { scan, next: None }
-    }
-
-    fn peek(&mut self) -> Result<Option<&[u8]>> {
-        let Self { scan, next } = self;
-        if next.is_none() {
-            scan.for_each(&mut |key, value| {
-                *next = Some((key.to_vec(), value.to_vec()));
-                Step::Pause
-            })?;
-        }
-        Ok(next.as_ref().map(|(key, _)| key.as_slice()))
-    }
-}
-
-impl StampedScan {
-    /// Hands rows to `visit` until it answers false or they end; true when it stopped, and the scan
-    /// can be resumed.
-    pub fn for_each(&mut self, visit: &mut dyn FnMut(&[u8], Stamped<'_>) -> bool) -> Result<bool> {
-        let Self {
-            stamped,
-            plain,
-            reverse,
-        } = self;
-        let Some(plain) = plain else {
-            return stamped.scan.for_each(&mut |key, row| {
-                if visit(key, Stamped::decode(row)) {
-                    Step::Next
-                } else {
-                    Step::Pause
-                }
-            });
-        };
-        loop {
-            // A key is in one of the two only, so the nearer one comes next.
-            let plain_is_next = match (stamped.peek()?, plain.peek()?) {
-                (None, None) => return Ok(false),
-                (Some(a), Some(b)) => (b < a) != *reverse,
-                (_, b) => b.is_some(),
-            };
-            let go_on = match if plain_is_next {
-                plain.next.take()
-            } else {
-                stamped.next.take()
-            } {
-                Some((key, row)) if plain_is_next => visit(&key, Stamped::plain(&row)),
-                Some((key, row)) => visit(&key, Stamped::decode(&row)),
-                None => true,
-            };
-            if !go_on {
-                return Ok(true);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn golden_bytes() {
-        let row = [0, 0, 0, 0, 0, 0, 1, 2, b'v', b'w'];
-        assert_eq!(
-            Stamped::decode(&row),
-            Stamped {
-                value: b"vw",
-                timestamp: Timestamp(258)
-            }
-        );
-        assert_eq!(
-            Stamped::decode(&[0xff; 8]),
-            Stamped {
-                value: b"",
-                timestamp: Timestamp(-1)
-            }
-        );
-        assert_eq!(
-            Stamped::plain(&row),
-            Stamped {
-                value: &row,
-                timestamp: NO_TIMESTAMP
-            }
-        );
     }
 }

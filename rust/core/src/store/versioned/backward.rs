@@ -1,22 +1,23 @@
 //! The versions of one key oldest first, where they are too many to be held: a key's rows lie
 //! newest first and are walked backward.
 
-use super::{Version, layout};
+use super::layout;
+use super::version::Version;
 use crate::error::Result;
-use crate::store::key_value::successor;
+use crate::store::key_range::successor;
 use crate::time::Timestamp;
 use crate::transaction::{Scan, Step, TIME_BYTES};
 
 /// Which versions are asked for: those whose validity meets `[from, to]`.
 #[derive(Clone, Copy)]
-pub(super) struct Span {
+pub(super) struct ValiditySpan {
     pub(super) from: i64,
     pub(super) to: i64,
     /// The oldest moment that can be asked for.
     pub(super) horizon: i64,
 }
 
-impl Span {
+impl ValiditySpan {
     /// Whether a version is among them. If `to` itself lies before the horizon, only the newest can
     /// be.
     #[inline]
@@ -32,16 +33,16 @@ impl Span {
 }
 
 /// A walk over one key's rows, from the oldest that is asked for to the newest.
-pub(super) struct Backward {
-    span: Span,
+pub(super) struct BackwardWalk {
+    span: ValiditySpan,
     /// The row met last: when it ends is known once the next one is met, or none.
     older: Option<(i64, Option<Vec<u8>>)>,
     ended: bool,
 }
 
-impl Backward {
+impl BackwardWalk {
     /// Places the scan at the key's oldest row that is asked for.
-    pub(super) fn begin(scan: &mut Scan, part: &[u8], span: Span) -> Result<Self> {
+    pub(super) fn begin(scan: &mut Scan, part: &[u8], span: ValiditySpan) -> Result<Self> {
         // The version in force at `from`; all older ones have ended by then.
         let mut start = row_key(part, span.from);
         scan.turn(&start, false)?;

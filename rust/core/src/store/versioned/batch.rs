@@ -5,8 +5,10 @@
 //! first, sorted by key: newest rows by MultiGet, history by one cursor. Then the rows are walked
 //! in order, and each sees what the rows before it staged.
 
-use super::read::Found;
-use super::{PutResult, Version, VersionRow, VersionedStore, layout};
+use super::layout;
+use super::read::FoundVersion;
+use super::store::VersionedStore;
+use super::version::{PutResult, Version, VersionRow};
 use crate::error::Result;
 use crate::metrics::Operation;
 use crate::time::Timestamp;
@@ -48,19 +50,19 @@ pub enum Applied<'a> {
 
 /// What a row needs from the database.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Need {
+enum StoredRead {
     Nothing,
     Latest,
     History,
 }
 
 /// The batch's key parts, end to end.
-struct Parts {
+struct KeyParts {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Parts {
+impl KeyParts {
     fn of(ops: &[Op<'_>]) -> Self {
         let mut parts = Self {
             bytes: Vec::with_capacity(ops.len() * 20),
@@ -132,7 +134,7 @@ impl VersionedStore {
         want_valid_to: bool,
         sink: &mut dyn FnMut(usize, Applied<'_>),
     ) -> Result<()> {
-        let parts = Parts::of(ops);
+        let parts = KeyParts::of(ops);
         let mut rows = Vec::new();
         let (needs, stored) = self
             .read_stored(tx, ops, &parts, want_valid_to, &mut rows)
@@ -146,7 +148,7 @@ impl VersionedStore {
                     value,
                     timestamp,
                 } => {
-                    let latest = (needs[n] == Need::Latest)
+                    let latest = (needs[n] == StoredRead::Latest)
                         .then(|| stored[n].version.as_ref().map(|(begin, _)| *begin));
                     let result = self
                         .put_part(tx, part, *value, timestamp.0, want_valid_to, latest)
@@ -233,10 +235,10 @@ impl VersionedStore {
         &self,
         tx: &mut Transaction,
         ops: &[Op<'_>],
-        parts: &Parts,
+        parts: &KeyParts,
         want_valid_to: bool,
         rows: &mut Vec<u8>,
-    ) -> Result<(Vec<Need>, Vec<Found>)> {
+    ) -> Result<(Vec<StoredRead>, Vec<FoundVersion>)> {
         let horizon = self.horizon(tx);
         let mut needs = Vec::with_capacity(ops.len());
         let mut order: Vec<(u64, u32)> = Vec::with_capacity(ops.len());
@@ -249,23 +251,23 @@ impl VersionedStore {
                 Op::Put { timestamp, .. }
                     if staged.is_some() || self.inner.marks.covers(part, timestamp.0) =>
                 {
-                    Need::Nothing
+                    StoredRead::Nothing
                 }
-                Op::Put { .. } => Need::Latest,
+                Op::Put { .. } => StoredRead::Latest,
                 Op::Get { as_of, .. }
                     if staged.is_some_and(|staged| layout::split(staged.key).1 <= as_of.0) =>
                 {
-                    Need::Nothing
+                    StoredRead::Nothing
                 }
                 Op::Get { as_of, .. }
                     if self.inner.marks.covers(part, as_of.0) || as_of.0 < horizon =>
                 {
-                    Need::Latest
+                    StoredRead::Latest
                 }
-                Op::Get { .. } => Need::History,
+                Op::Get { .. } => StoredRead::History,
             };
             needs.push(need);
-            if need != Need::Nothing {
+            if need != StoredRead::Nothing {
                 order.push((sort_prefix(part), n as u32));
             }
         }
@@ -280,12 +282,12 @@ impl VersionedStore {
                 .then_with(|| time(n).cmp(&time(m)))
         });
 
-        let mut stored = vec![Found::default(); ops.len()];
+        let mut stored = vec![FoundVersion::default(); ops.len()];
         self.read_latest(tx, &order, &needs, parts, rows, &mut stored)?;
         let mut last: Option<usize> = None;
         for (_, n) in order {
             let n = n as usize;
-            if needs[n] != Need::History {
+            if needs[n] != StoredRead::History {
                 continue;
             }
             stored[n] = match last {
@@ -302,16 +304,16 @@ impl VersionedStore {
         &self,
         tx: &Transaction,
         order: &[(u64, u32)],
-        needs: &[Need],
-        parts: &Parts,
+        needs: &[StoredRead],
+        parts: &KeyParts,
         rows: &mut Vec<u8>,
-        stored: &mut [Found],
+        stored: &mut [FoundVersion],
     ) -> Result<()> {
         let mut keys: Vec<&[u8]> = Vec::new();
         let mut askers: Vec<(u32, u32)> = Vec::new();
         for (_, n) in order
             .iter()
-            .filter(|(_, n)| needs[*n as usize] == Need::Latest)
+            .filter(|(_, n)| needs[*n as usize] == StoredRead::Latest)
         {
             let part = parts.get(*n as usize);
             if keys.last() != Some(&part) {
@@ -319,7 +321,7 @@ impl VersionedStore {
             }
             askers.push((*n, keys.len() as u32 - 1));
         }
-        let (mut found, mut damaged) = (vec![Found::default(); keys.len()], Ok(()));
+        let (mut found, mut damaged) = (vec![FoundVersion::default(); keys.len()], Ok(()));
         tx.get_stored_sorted(self.inner.latest, &keys, |k, row| {
             match row.map(|row| layout::stored_latest(keys[k], row)) {
                 Some(Ok((begin, row))) => {
@@ -343,7 +345,7 @@ impl VersionedStore {
         tx: &mut Transaction,
         part: &[u8],
         at: i64,
-        stored: &Found,
+        stored: &FoundVersion,
         rows: &mut Vec<u8>,
         emit: &mut dyn FnMut(Option<Version<'_>>),
     ) -> Result<()> {

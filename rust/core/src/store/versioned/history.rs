@@ -1,11 +1,13 @@
 //! Scans: the versions of a key or of a range of keys, and the whole table as of a moment.
 
-use super::backward::{Backward, Span};
-use super::{Version, VersionRow, VersionedStore, layout};
+use super::backward::{BackwardWalk, ValiditySpan};
+use super::layout;
+use super::store::VersionedStore;
+use super::version::{Version, VersionRow};
 use crate::error::Result;
 use crate::metrics::Operation;
 use crate::rocks::Bounds;
-use crate::store::key_value::successor;
+use crate::store::key_range::successor;
 use crate::time::Timestamp;
 use crate::transaction::{Scan, Step, Transaction};
 use std::collections::VecDeque;
@@ -20,21 +22,21 @@ const COLLECTED: usize = 256 << 10;
 /// A scan over versions, as they were when it was opened.
 pub struct VersionScan {
     scan: Scan,
-    mode: Mode,
+    mode: VersionScanMode,
     ascending: bool,
     key: KeyState,
     /// Versions of the key at hand, oldest last, while a scan that ascends collects them.
-    collected: Vec<Owned>,
+    collected: Vec<OwnedVersion>,
     collected_bytes: usize,
     /// While a key has more versions than are collected.
-    backward: Option<Backward>,
-    ready: VecDeque<(Vec<u8>, Owned)>,
+    backward: Option<BackwardWalk>,
+    ready: VecDeque<(Vec<u8>, OwnedVersion)>,
 }
 
 #[derive(Clone, Copy)]
-enum Mode {
+enum VersionScanMode {
     /// Every version whose validity meets `[from, to]`.
-    Between(Span),
+    Between(ValiditySpan),
     /// The version of each key that was in force at a moment.
     AsOf { at: i64 },
     /// The newest version of each key, if it had begun by a moment; rows are of `latest`.
@@ -50,7 +52,7 @@ struct KeyState {
     steps: usize,
 }
 
-struct Owned {
+struct OwnedVersion {
     value: Vec<u8>,
     begin: i64,
     end: Option<i64>,
@@ -121,7 +123,7 @@ impl VersionedStore {
         let scan = scan.counted(self.inner.counts.iterator());
         Ok(VersionScan::new(
             scan,
-            Mode::Between(Span {
+            VersionScanMode::Between(ValiditySpan {
                 from: from.0,
                 to: to.0,
                 horizon,
@@ -141,12 +143,12 @@ impl VersionedStore {
         let (open, mode) = if latest_only {
             (
                 tx.scan_latest(self.inner.versions, self.inner.latest),
-                Mode::Latest { at },
+                VersionScanMode::Latest { at },
             )
         } else {
             (
                 tx.scan(self.inner.versions, Bounds::default(), false),
-                Mode::AsOf { at },
+                VersionScanMode::AsOf { at },
             )
         };
         let scan = open
@@ -179,7 +181,7 @@ impl VersionedStore {
 }
 
 impl VersionScan {
-    fn new(scan: Scan, mode: Mode, ascending: bool) -> Self {
+    fn new(scan: Scan, mode: VersionScanMode, ascending: bool) -> Self {
         let (collected, ready) = (Vec::new(), VecDeque::new());
         Self {
             scan,
@@ -197,7 +199,7 @@ impl VersionScan {
     /// scan can be resumed.
     pub fn for_each(&mut self, visit: &mut dyn FnMut(&[u8], Version<'_>) -> bool) -> Result<bool> {
         match self.mode {
-            Mode::Latest { at } => self.for_each_latest(at, visit),
+            VersionScanMode::Latest { at } => self.for_each_latest(at, visit),
             _ => self.for_each_version(visit),
         }
     }
@@ -281,21 +283,21 @@ impl VersionScan {
                 }
                 let end = state.newer_begin.replace(begin);
                 let emit = match *mode {
-                    Mode::Between(span) => span.meets(begin, end),
-                    Mode::AsOf { at } => begin <= at && !state.done,
-                    Mode::Latest { .. } => false,
+                    VersionScanMode::Between(span) => span.meets(begin, end),
+                    VersionScanMode::AsOf { at } => begin <= at && !state.done,
+                    VersionScanMode::Latest { .. } => false,
                 };
                 state.done |= emit;
                 if emit && let Some(value) = layout::value(row) {
                     if *ascending {
-                        *collected_bytes += size_of::<Owned>() + value.len();
+                        *collected_bytes += size_of::<OwnedVersion>() + value.len();
                         if *collected_bytes > COLLECTED
-                            && let Mode::Between(span) = *mode
+                            && let VersionScanMode::Between(span) = *mode
                         {
                             too_many = Some(span);
                             return Step::Pause;
                         }
-                        collected.push(Owned {
+                        collected.push(OwnedVersion {
                             value: value.to_vec(),
                             begin,
                             end,
@@ -316,7 +318,7 @@ impl VersionScan {
                     return Step::Pause;
                 }
                 // The rest of this key cannot be asked for: pass it step by step, then by a seek.
-                if matches!(*mode, Mode::AsOf { .. }) && state.done {
+                if matches!(*mode, VersionScanMode::AsOf { .. }) && state.done {
                     state.steps += 1;
                     if state.steps > STEPS
                         && let Some(next) = successor(&state.part)
@@ -333,7 +335,7 @@ impl VersionScan {
             if let Some(span) = too_many {
                 collected.clear();
                 *collected_bytes = 0;
-                *backward = Some(Backward::begin(scan, &state.part, span)?);
+                *backward = Some(BackwardWalk::begin(scan, &state.part, span)?);
             } else if !paused {
                 release(&self.key.key, &mut self.collected, &mut self.ready);
                 if self.ready.is_empty() {
@@ -345,7 +347,11 @@ impl VersionScan {
 }
 
 /// Versions were collected newest first; hand them on oldest first.
-fn release(key: &[u8], collected: &mut Vec<Owned>, ready: &mut VecDeque<(Vec<u8>, Owned)>) {
+fn release(
+    key: &[u8],
+    collected: &mut Vec<OwnedVersion>,
+    ready: &mut VecDeque<(Vec<u8>, OwnedVersion)>,
+) {
     ready.extend(collected.drain(..).rev().map(|owned| (key.to_vec(), owned)));
 }
 
@@ -361,7 +367,7 @@ impl KeyState {
     }
 }
 
-impl Owned {
+impl OwnedVersion {
     fn version(&self) -> Version<'_> {
         Version {
             value: &self.value,

@@ -1,6 +1,8 @@
 //! Reads: the newest version, and the version valid at a moment.
 
-use super::{Version, VersionedStore, layout};
+use super::layout;
+use super::store::VersionedStore;
+use super::version::Version;
 use crate::error::Result;
 use crate::metrics::Operation;
 use crate::store::key_part::with_key_part;
@@ -15,14 +17,14 @@ const WALK: usize = 16;
 /// A version found in one of the two places, staged or stored; its row lies in a buffer of the
 /// caller's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundVersion {
     /// Begin and row of the newest version that began at or before the moment.
     pub(super) version: Option<(i64, Range<usize>)>,
     /// Smallest begin after the moment, where it was asked for.
     pub(super) next: Option<i64>,
 }
 
-impl Found {
+impl FoundVersion {
     /// Of two places the version in force; the other place may end it sooner.
     pub(super) fn merge(self, staged: Self) -> Self {
         let next = match (self.next, staged.next) {
@@ -126,7 +128,7 @@ impl VersionedStore {
         part: &[u8],
         at: i64,
         rows: &mut Vec<u8>,
-    ) -> Result<Found> {
+    ) -> Result<FoundVersion> {
         // At or above the mark the newest version is the one in force.
         if self.inner.marks.covers(part, at) || at < self.horizon(tx) {
             return self.newest_by(tx, part, at, rows);
@@ -143,7 +145,7 @@ impl VersionedStore {
         part: &[u8],
         at: i64,
         rows: &mut Vec<u8>,
-    ) -> Result<Found> {
+    ) -> Result<FoundVersion> {
         let newest = match tx.newest_staged(self.inner.versions, part) {
             Some(staged) if staged.newest => {
                 let begin = layout::split(staged.key).1;
@@ -158,9 +160,9 @@ impl VersionedStore {
         };
         if newest.as_ref().is_some_and(|(begin, _)| *begin > at) {
             self.expired_read(tx, at);
-            return Ok(Found::default());
+            return Ok(FoundVersion::default());
         }
-        Ok(Found {
+        Ok(FoundVersion {
             version: newest,
             next: None,
         })
@@ -173,13 +175,13 @@ impl VersionedStore {
         part: &[u8],
         at: i64,
         rows: &mut Vec<u8>,
-    ) -> Found {
+    ) -> FoundVersion {
         if tx.newest_staged(self.inner.versions, part).is_none() {
-            return Found::default();
+            return FoundVersion::default();
         }
         let seek = [part, &layout::inverted(at)].concat();
         let (at_or_before, after) = tx.staged_neighbours(self.inner.versions, &seek);
-        Found {
+        FoundVersion {
             version: at_or_before
                 .and_then(|staged| Some((layout::split(staged.key).1, keep(rows, staged.value?)))),
             next: after.map(|staged| layout::split(staged.key).1),
@@ -197,20 +199,20 @@ impl VersionedStore {
         at: i64,
         want_next: bool,
         rows: &mut Vec<u8>,
-    ) -> Result<Found> {
-        let ahead = self.inner.ahead.get();
+    ) -> Result<FoundVersion> {
+        let ahead = self.inner.seek_hint.get();
         let tries = [
             at,
             at.saturating_add(ahead),
             at.saturating_add(ahead.saturating_mul(8)),
             i64::MAX,
         ];
-        let (mut found, mut walked_out) = (Found::default(), false);
+        let (mut found, mut walked_out) = (FoundVersion::default(), false);
         let mut seek = [part, &[0; TIME_BYTES]].concat();
         for from in &tries[if want_next { 1..tries.len() } else { 0..1 }] {
             seek.truncate(part.len());
             seek.extend_from_slice(&layout::inverted(*from));
-            found = Found::default();
+            found = FoundVersion::default();
             walked_out = tx.with_seeker(self.inner.versions, true, |cursor| {
                 cursor.seek(&seek);
                 for _ in 0..WALK {
@@ -239,7 +241,7 @@ impl VersionedStore {
             // Many newer versions: from the moment one step back, then forward again.
             seek.truncate(part.len());
             seek.extend_from_slice(&layout::inverted(at));
-            found = Found::default();
+            found = FoundVersion::default();
             let same = |key: &[u8]| key.len() == seek.len() && key.starts_with(part);
             tx.with_seeker(self.inner.versions, false, |cursor| {
                 cursor.seek_for_prev(&seek);
@@ -272,7 +274,7 @@ impl VersionedStore {
             })?;
         }
         if let Some(next) = found.next {
-            self.inner.ahead.learn(next.saturating_sub(at));
+            self.inner.seek_hint.learn(next.saturating_sub(at));
         }
         Ok(found)
     }

@@ -1,20 +1,20 @@
-//! How far ahead of a moment the version that ends the one in force is looked for.
+//! How far ahead of a moment a read seeks, to find the version that ends the one in force.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Learned from the reads, and only ever a guess: a wrong one costs another seek.
+/// How far ahead to seek. Learned from reads; a wrong hint costs another seek.
 #[derive(Default)]
-pub(super) struct Ahead(AtomicI64);
+pub(super) struct SeekHint(AtomicI64);
 
-impl Ahead {
+impl SeekHint {
     #[inline]
     pub(super) fn get(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Takes note of how far ahead it was found. Twice the mean of that is kept: where moments are
-    /// random it is the mean time between versions, behind which the one that is sought lies
-    /// rarely, and few others lie before it.
+    /// Learns from how far ahead the version was found. The hint is twice the mean distance: for
+    /// random moments that is the mean time between versions. The wanted version is rarely further
+    /// away, and few others precede it.
     #[inline]
     pub(super) fn learn(&self, distance: i64) {
         let now = self.get();

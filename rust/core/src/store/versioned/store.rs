@@ -1,27 +1,11 @@
-//! The versioned store (KIP-889, `stores.md` section 5): (key, timestamp) → value or tombstone,
-//! with reads as of a moment.
-//!
-//! Where is …? a late put: `write.rs` · a read as of a moment: `read.rs` · a mixed batch:
-//! `batch.rs` · history and scans: `history.rs` · what is dropped when: `expiry/` · bytes:
-//! `layout.rs` · why most puts read nothing: `marks.rs`.
+//! The store itself: its settings, horizon and counts.
 
-mod ahead;
-mod backward;
-mod batch;
-mod history;
-mod layout;
-mod marks;
-mod read;
-mod write;
-
-pub use batch::{Applied, Op};
-pub use history::VersionScan;
-
+use super::marks::Marks;
+use super::seek_hint::SeekHint;
+use crate::expiry::retention::first_kept_version;
 use crate::metrics::StoreCounts;
 use crate::time::Timestamp;
 use crate::transaction::{Table, Transaction};
-use ahead::Ahead;
-use marks::Marks;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,62 +14,25 @@ use std::time::{Duration, Instant};
 /// far back would drown in them).
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
-/// A version that was found: `[timestamp, valid_to)` is when it was in force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Version<'a> {
-    /// The value; a tombstone is never handed out.
-    pub value: &'a [u8],
-    /// Begin of validity, inclusive.
-    pub timestamp: Timestamp,
-    /// End of validity, exclusive; `None` for the newest version (and where the caller did not ask
-    /// for it).
-    pub valid_to: Option<Timestamp>,
-}
-
-/// What became of a put.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PutResult {
-    /// False: older than the history retention; nothing was written.
-    pub accepted: bool,
-    /// The next greater timestamp known of the key; `None` if the new version is the newest.
-    pub valid_to: Option<Timestamp>,
-}
-
-/// A version to be replayed, or one that a transaction has staged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VersionRow<'a> {
-    /// The user's key.
-    pub key: &'a [u8],
-    /// `None` is a tombstone.
-    pub value: Option<&'a [u8]>,
-    /// Begin of validity.
-    pub timestamp: Timestamp,
-}
-
 /// A handle to a versioned store of a database; every call says in which transaction.
 #[derive(Clone)]
 pub struct VersionedStore {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<VersionedInner>,
 }
 
-struct Inner {
+pub(super) struct VersionedInner {
     name: String,
     /// The store's position among those of its database.
-    number: usize,
-    versions: Table,
-    latest: Table,
+    pub(super) number: usize,
+    pub(super) versions: Table,
+    pub(super) latest: Table,
     history_retention: i64,
     segment_interval: i64,
-    marks: Marks,
-    counts: Arc<StoreCounts>,
-    ahead: Ahead,
+    pub(super) marks: Marks,
+    pub(super) counts: Arc<StoreCounts>,
+    pub(super) seek_hint: SeekHint,
     /// When the last warning about an expired read was given.
     warned: Mutex<Option<Instant>>,
-}
-
-/// The oldest moment that can be asked for at a stream time.
-pub(crate) fn first_kept(stream_time: i64, history_retention: i64) -> i64 {
-    stream_time.saturating_sub(history_retention)
 }
 
 impl VersionedStore {
@@ -98,7 +45,7 @@ impl VersionedStore {
         counts: Arc<StoreCounts>,
     ) -> Self {
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(VersionedInner {
                 name: name.to_owned(),
                 number,
                 versions,
@@ -107,7 +54,7 @@ impl VersionedStore {
                 segment_interval: retention.1,
                 marks: Marks::new(stream_time),
                 counts,
-                ahead: Ahead::default(),
+                seek_hint: SeekHint::default(),
                 warned: Mutex::new(None),
             }),
         }
@@ -157,12 +104,12 @@ impl VersionedStore {
         tx.stores[self.inner.number]
             .stream_time
             .map_or(i64::MIN, |time| {
-                first_kept(time, self.inner.history_retention)
+                first_kept_version(time, self.inner.history_retention)
             })
     }
 
     /// Counts a read as of a moment before the horizon that found nothing, and warns now and then.
-    fn expired_read(&self, tx: &Transaction, at: i64) {
+    pub(super) fn expired_read(&self, tx: &Transaction, at: i64) {
         self.inner.counts.expired_reads.add(1);
         let mut warned = self.inner.warned.lock();
         if warned.is_none_or(|last| last.elapsed() >= WARN_EVERY) {

@@ -1,6 +1,8 @@
 //! Puts: at the end of a key's history without reading, late ones into the middle of it.
 
-use super::{PutResult, Version, VersionRow, VersionedStore, layout};
+use super::layout;
+use super::store::VersionedStore;
+use super::version::{PutResult, Version, VersionRow};
 use crate::error::Result;
 use crate::metrics::Operation;
 use crate::store::key_part::with_key_part;

@@ -1,8 +1,9 @@
 //! Many short scans at once: rows of many keys, each between times of its own, in one pass over the
 //! table.
 
-use super::scan::key_bounds;
-use super::{Row, Rows, layout};
+use super::layout::{self, key_bounds};
+use super::row::WindowedRow;
+use super::rows::WindowedRows;
 use crate::error::Result;
 use crate::rocks::Bounds;
 use crate::store::key_part::key_part;
@@ -11,7 +12,7 @@ use std::ops::Range;
 
 /// The rows of a key that one asks for.
 #[derive(Clone, Copy)]
-pub(in crate::store) struct Wanted<'a> {
+pub(in crate::store) struct KeySpan<'a> {
     pub(in crate::store) key: &'a [u8],
     /// First time, inclusive.
     pub(in crate::store) from: i64,
@@ -22,7 +23,7 @@ pub(in crate::store) struct Wanted<'a> {
 }
 
 /// All that is asked of one key: its rows are read once, whoever asks.
-struct Group {
+struct KeyGroup {
     part: Vec<u8>,
     bounds: Bounds,
     /// Positions among those who ask.
@@ -30,20 +31,20 @@ struct Group {
 }
 
 /// A row that was found for one who asks.
-struct Match {
+struct FoundRow {
     asker: usize,
     time: i64,
     more: Range<usize>,
     value: Range<usize>,
 }
 
-impl Rows {
+impl WindowedRows {
     /// Finds rows for all who ask; `f` is called with the asker's position, by asker, then by time.
     pub(in crate::store) fn find(
         &self,
         tx: &mut Transaction,
-        wanted: &[Wanted<'_>],
-        f: &mut dyn FnMut(usize, Row<'_>),
+        wanted: &[KeySpan<'_>],
+        f: &mut dyn FnMut(usize, WindowedRow<'_>),
     ) -> Result<()> {
         let horizon = self.horizon(tx);
         let groups = groups(wanted, horizon);
@@ -59,7 +60,7 @@ impl Rows {
             .scan(self.inner.windowed, all, false)
             .map_err(|e| self.named(e))?;
         let mut bytes = Vec::new();
-        let mut matches: Vec<Match> = Vec::new();
+        let mut matches: Vec<FoundRow> = Vec::new();
         let mut at = 0;
         let mut damaged = None;
         scan.for_each(&mut |row_key, value| {
@@ -101,7 +102,7 @@ impl Rows {
                         (start..start + more.len(), start + more.len()..bytes.len())
                     })
                     .clone();
-                matches.push(Match {
+                matches.push(FoundRow {
                     asker: *asker,
                     time,
                     more,
@@ -114,7 +115,7 @@ impl Rows {
         .map_err(|e| self.named(e))?;
         // Stable: an asker's rows were found in the order of time.
         matches.sort_by_key(|found| found.asker);
-        for Match {
+        for FoundRow {
             asker,
             time,
             more,
@@ -123,7 +124,7 @@ impl Rows {
         {
             f(
                 asker,
-                Row {
+                WindowedRow {
                     key: wanted[asker].key,
                     time,
                     more: &bytes[more],
@@ -136,7 +137,7 @@ impl Rows {
 }
 
 /// What is asked, key by key in the order of the rows.
-fn groups(wanted: &[Wanted<'_>], horizon: i64) -> Vec<Group> {
+fn groups(wanted: &[KeySpan<'_>], horizon: i64) -> Vec<KeyGroup> {
     let mut order: Vec<usize> = (0..wanted.len())
         .filter(|n| wanted[*n].from.max(horizon) <= wanted[*n].to)
         .collect();
@@ -156,7 +157,7 @@ fn groups(wanted: &[Wanted<'_>], horizon: i64) -> Vec<Group> {
                 .max()
                 .unwrap_or(i64::MAX);
             let part = key_part(wanted[askers[0]].key);
-            Group {
+            KeyGroup {
                 bounds: key_bounds(&part, from, to),
                 part,
                 askers: askers.to_vec(),

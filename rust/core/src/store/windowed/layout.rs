@@ -8,8 +8,9 @@
 //! ```
 
 use crate::error::{Error, ErrorKind};
-use crate::rocks::FamilyKind;
+use crate::rocks::{Bounds, FamilyKind};
 use crate::store::key_part::split_key_part;
+use crate::store::key_range::successor;
 use crate::transaction::TIME_BYTES;
 
 /// A time as it stands in a row's key: 8 bytes that order as times do.
@@ -66,6 +67,24 @@ pub(crate) fn row_time(kind: FamilyKind, row_key: &[u8]) -> Option<i64> {
 /// Whether no read can ask for a row any more, given the first moment that is kept.
 pub(crate) fn expired(kind: FamilyKind, row_key: &[u8], horizon: i64) -> bool {
     row_time(kind, row_key).is_some_and(|time| time < horizon)
+}
+
+/// The first bytes behind all rows of a time; `None` behind the last time.
+pub(super) fn after(time: i64) -> Option<Vec<u8>> {
+    time.checked_add(1).map(|next| ordered(next).to_vec())
+}
+
+/// The bounds of one key's rows between two times, both inclusive.
+pub(super) fn key_bounds(part: &[u8], from: i64, to: i64) -> Bounds {
+    let upper = match after(to) {
+        Some(end) => Some([part, &end].concat()),
+        None => successor(part),
+    };
+    Bounds {
+        lower: Some([part, &ordered(from)].concat()),
+        upper,
+        within_key: false,
+    }
 }
 
 #[cfg(test)]

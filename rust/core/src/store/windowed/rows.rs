@@ -1,63 +1,31 @@
-//! Rows of a key at a time, found by key and by time: what window and session stores have in
-//! common.
-//!
-//! The time is a window's start or a session's end; what is older than the retention is refused by
-//! writes, passed over by reads and dropped by compactions. Bytes: `layout.rs` · one scan of many
-//! rows: `scan.rs` · many short scans at once: `find.rs`.
+//! The rows of one window or session store.
 
-mod find;
-mod layout;
-mod scan;
-
-pub(in crate::store) use find::Wanted;
-pub(in crate::store) use layout::time;
-pub(crate) use layout::{expired, row_time};
-pub use layout::{ordered, split_row};
-pub(in crate::store) use scan::{Row, RowScan, Selection};
-
+use super::layout;
 use crate::error::{Error, Result};
+use crate::expiry::retention::first_kept_window;
 use crate::metrics::{Call, Operation, StoreCounts};
-use crate::store::key_part::push_key;
-pub(in crate::store) use crate::store::key_part::push_key_part;
+use crate::store::key_part::{push_key, push_key_part};
 use crate::time::Timestamp;
 use crate::transaction::{Table, Transaction};
 use std::sync::Arc;
 
-/// A key and the times between which something of it lasted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WindowedKey<'a> {
-    /// The user's key.
-    pub key: &'a [u8],
-    /// The first moment.
-    pub start: Timestamp,
-    /// A window's end is the first moment behind it, a session's the last one in it.
-    pub end: Timestamp,
-}
-
 /// The rows of one store.
 #[derive(Clone)]
-pub(crate) struct Rows {
-    inner: Arc<Inner>,
+pub(crate) struct WindowedRows {
+    pub(super) inner: Arc<WindowedInner>,
 }
 
-struct Inner {
+pub(super) struct WindowedInner {
     name: String,
     /// The store's position among those of its database.
     number: usize,
-    windowed: Table,
-    times: Table,
+    pub(super) windowed: Table,
+    pub(super) times: Table,
     retention: i64,
-    counts: Arc<StoreCounts>,
+    pub(super) counts: Arc<StoreCounts>,
 }
 
-/// The first moment that is kept at a stream time.
-pub(crate) fn first_kept(stream_time: i64, retention: i64) -> i64 {
-    // Not `stream_time - retention + 1`: at the ends of time only one of the two steps would stop
-    // there.
-    stream_time.saturating_sub(retention - 1)
-}
-
-impl Rows {
+impl WindowedRows {
     pub(crate) fn new(
         name: &str,
         number: usize,
@@ -66,7 +34,7 @@ impl Rows {
         counts: Arc<StoreCounts>,
     ) -> Self {
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(WindowedInner {
                 name: name.to_owned(),
                 number,
                 windowed,
@@ -114,9 +82,9 @@ impl Rows {
     /// The first moment that a read shows and a write may have.
     pub(in crate::store) fn horizon(&self, tx: &Transaction) -> i64 {
         let state = &tx.stores[self.inner.number];
-        let kept = state
-            .stream_time
-            .map_or(i64::MIN, |time| first_kept(time, self.inner.retention));
+        let kept = state.stream_time.map_or(i64::MIN, |time| {
+            first_kept_window(time, self.inner.retention)
+        });
         kept.max(state.first_kept.unwrap_or(i64::MIN))
     }
 
@@ -165,7 +133,7 @@ impl Rows {
         more: &[u8],
         value: Option<&[&[u8]]>,
     ) -> Result<()> {
-        let ordered = ordered(time);
+        let ordered = layout::ordered(time);
         let named = |error| {
             let mut key = Vec::new();
             push_key(part, &mut key);
@@ -247,13 +215,13 @@ impl Rows {
         })
     }
 
-    fn named(&self, error: Error) -> Error {
+    pub(super) fn named(&self, error: Error) -> Error {
         error.store(&self.inner.name)
     }
 }
 
 fn push_row_key(key: &[u8], time: i64, more: &[u8], out: &mut Vec<u8>) {
     push_key_part(key, out);
-    out.extend_from_slice(&ordered(time));
+    out.extend_from_slice(&layout::ordered(time));
     out.extend_from_slice(more);
 }

@@ -1,0 +1,13 @@
+//! The stores: a module a kind. A store reads and stages rows of a transaction only; it does not
+//! see RocksDB.
+
+pub mod key_part;
+pub(crate) mod key_range;
+pub mod key_value;
+pub mod session;
+pub mod timestamped;
+pub mod versioned;
+pub mod window;
+pub mod windowed;
+
+pub use crate::store_spec::{StoreKind, StoreSpec, default_segment_interval};
