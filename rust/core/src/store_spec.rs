@@ -2,23 +2,24 @@
 
 use crate::expiry::retention::{first_kept_version, first_kept_window};
 
-/// What a store is, and what must be known to open it.
+/// The name, kind and settings with which a store is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreSpec {
-    /// Name, unique within a database: letters, digits and `_ - .` only, since families and files
-    /// carry it.
+    /// Name, unique within a database: letters, digits and `_ - .` only, since it is part of family
+    /// and file names.
     pub name: String,
     /// Kind and its settings.
     pub kind: StoreKind,
-    /// Kept in files. A store in memory is empty after each open, and its changelog brings it back.
+    /// Rows are in files. A store in memory is empty after an open, and is restored from its
+    /// changelog.
     pub persistent: bool,
-    /// Writes wait for the commit. Else each write call goes straight through (KIP-892 calls such a
-    /// store non-transactional).
+    /// Writes wait for the commit. Otherwise each write call is written through at once (KIP-892
+    /// calls such a store non-transactional).
     pub transactional: bool,
 }
 
 impl StoreSpec {
-    /// A store that is kept in files and takes part in transactions.
+    /// A store in files that takes part in transactions.
     pub fn new(name: impl Into<String>, kind: StoreKind) -> Self {
         Self {
             name: name.into(),
@@ -38,25 +39,25 @@ pub enum StoreKind {
     TimestampedKeyValue,
     /// (key, timestamp) → value or tombstone.
     Versioned {
-        /// How far back versions can be asked for, and the grace of late writes; not negative.
+        /// How far back versions can be read, and how late a write may be; not negative.
         history_retention: i64,
         /// The unit of expiry; positive. Its only effect is speed.
         segment_interval: i64,
     },
     /// (key, window start[, duplicate number]) → value, with a timestamp or without.
     Window {
-        /// How far behind stream time a window's start can be asked for and written; not negative.
+        /// How far behind stream time a window's start can be read and written; not negative.
         retention: i64,
         /// From a window's start to its end; not negative, not above the retention.
         window_size: i64,
-        /// Every put is kept, also those of one key and start. Fixed when the store is made.
+        /// Puts of the same key and start are separate rows. Fixed when the store is created.
         retain_duplicates: bool,
-        /// Values carry a timestamp of their own.
+        /// Values have a timestamp of their own.
         timestamped: bool,
     },
     /// (key, [start, end]) → value.
     Session {
-        /// How far behind stream time a session's end can be asked for and written; not negative.
+        /// How far behind stream time a session's end can be read and written; not negative.
         retention: i64,
     },
 }
@@ -64,8 +65,8 @@ pub enum StoreKind {
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
 
-/// The segment interval that is the default for a history retention, both in microseconds
-/// (`stores.md` section 5): a fraction of it, with a floor.
+/// The default segment interval for a history retention, both in microseconds: a fraction of the
+/// retention, with a minimum (`docs/design/stores.md`).
 pub fn default_segment_interval(history_retention: i64) -> i64 {
     if history_retention <= MINUTE {
         (history_retention / 3).max(2 * SECOND)
@@ -79,7 +80,7 @@ pub fn default_segment_interval(history_retention: i64) -> i64 {
 }
 
 impl StoreKind {
-    /// A versioned store of a history retention in microseconds, with the default segment interval.
+    /// A versioned store with a history retention in microseconds and the default segment interval.
     pub fn versioned(history_retention: i64) -> Self {
         Self::Versioned {
             history_retention,
@@ -103,8 +104,7 @@ impl StoreKind {
         }
     }
 
-    /// How far behind stream time the store can be asked for; 0 for kinds whose rows do not grow
-    /// old.
+    /// How far behind stream time the store can be read; 0 for kinds whose rows do not expire.
     pub(crate) fn retention(&self) -> i64 {
         match *self {
             Self::Window { retention, .. } | Self::Session { retention } => retention,
@@ -115,8 +115,7 @@ impl StoreKind {
         }
     }
 
-    /// The first moment that a store of this kind can be asked for at a stream time, with some
-    /// retention.
+    /// The first moment that a store of this kind can be read at a stream time, with a retention.
     pub(crate) fn first_kept(&self, stream_time: i64, retention: i64) -> i64 {
         match self {
             Self::Versioned { .. } => first_kept_version(stream_time, retention),
@@ -124,8 +123,8 @@ impl StoreKind {
         }
     }
 
-    /// Whether a restore needs a time with every record; see [`crate::Database::restore`] for what
-    /// it means.
+    /// Whether a restore needs a time with every record; [`crate::Database::restore`] says what the
+    /// time means.
     pub fn restores_with_times(&self) -> bool {
         match self {
             Self::KeyValue | Self::Session { .. } => false,

@@ -18,7 +18,7 @@ pub(in crate::store) fn between(from: Option<&[u8]>, to: Option<&[u8]>) -> Bound
     }
 }
 
-/// The bounds of the keys that start with `prefix`, and lie below `end` where there is one.
+/// The bounds of the keys that start with `prefix` and, with `end`, are below it.
 pub(crate) fn with_prefix(prefix: &[u8], end: Option<&[u8]>) -> Bounds {
     let upper = end.map(<[u8]>::to_vec).or_else(|| successor(prefix));
     Bounds {
@@ -28,7 +28,7 @@ pub(crate) fn with_prefix(prefix: &[u8], end: Option<&[u8]>) -> Bounds {
     }
 }
 
-/// The smallest key above all keys with this prefix; `None` if there is no such key.
+/// The smallest key above all keys with this prefix; `None` if there is none.
 pub(crate) fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
     let mut next = prefix[..=last].to_vec();

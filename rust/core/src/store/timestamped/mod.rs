@@ -5,9 +5,9 @@
 //! kv        key  →  value                                   rows of a former plain store
 //! ```
 //!
-//! A plain row reads with timestamp -1. Whatever writes its key moves it: the new row is staged
-//! beside a delete of the plain one, so a key is never in both. A store whose plain rows are all
-//! gone by the next open forgets about them.
+//! A plain row reads with timestamp -1. A write of its key moves it: a delete of the plain row is
+//! staged with the new row, so a key is never in both tables. If no plain row is left at the next
+//! open, the store has no plain table any more.
 
 mod scan;
 mod stamped;

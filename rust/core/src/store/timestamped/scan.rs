@@ -45,8 +45,8 @@ impl StampedScan {
         }
     }
 
-    /// Hands rows to `visit` until it answers false or they end; true when it stopped, and the scan
-    /// can be resumed.
+    /// Hands rows to `visit` until it returns false or they end; true if `visit` stopped, and the
+    /// scan can be resumed.
     pub fn for_each(&mut self, visit: &mut dyn FnMut(&[u8], Stamped<'_>) -> bool) -> Result<bool> {
         let Self {
             stamped,

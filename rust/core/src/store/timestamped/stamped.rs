@@ -2,10 +2,10 @@
 
 use crate::time::Timestamp;
 
-/// What a value without a timestamp reads with.
+/// The timestamp of a value that was written without one.
 pub const NO_TIMESTAMP: Timestamp = Timestamp(-1);
 
-/// A value and its timestamp, where they lie.
+/// A borrowed value and its timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamped<'a> {
     /// The value.
@@ -15,7 +15,7 @@ pub struct Stamped<'a> {
 }
 
 impl<'a> Stamped<'a> {
-    /// A stored row: 8 bytes of time, then the value.
+    /// Decodes a stored row: 8 bytes of time, then the value.
     pub(crate) fn decode(row: &'a [u8]) -> Self {
         match row.split_first_chunk() {
             Some((time, value)) => Self {
@@ -26,7 +26,7 @@ impl<'a> Stamped<'a> {
         }
     }
 
-    /// A row of a former plain store.
+    /// A value from a former plain store.
     pub(super) fn plain(value: &'a [u8]) -> Self {
         Self {
             value,

@@ -10,12 +10,13 @@ use crate::time::Timestamp;
 use crate::transaction::{Table, Transaction};
 use std::sync::Arc;
 
-/// A handle to a timestamped key-value store of a database; every call says in which transaction.
+/// A handle to a timestamped key-value store of a database. Every call takes the transaction to work
+/// in.
 #[derive(Clone)]
 pub struct TimestampedKeyValueStore {
     pub(crate) name: String,
     pub(crate) table: Table,
-    /// Rows that a plain store of the same name has left.
+    /// The rows of a former plain store of the same name.
     pub(crate) plain: Option<Table>,
     pub(crate) counts: Arc<StoreCounts>,
 }
@@ -67,7 +68,7 @@ impl TimestampedKeyValueStore {
             .map_err(|e| e.store(&self.name).key(key))
     }
 
-    /// Reads a value; `f` sees it where it lies.
+    /// Reads a value; `f` gets it without a copy.
     pub fn get<R>(
         &self,
         tx: &mut Transaction,
@@ -101,7 +102,7 @@ impl TimestampedKeyValueStore {
         }
     }
 
-    /// Puts a value where there is none; returns the one that was there.
+    /// Puts a value if the key has none; returns the value that it had.
     ///
     /// # Errors
     /// As `put`.
@@ -120,7 +121,7 @@ impl TimestampedKeyValueStore {
         Ok(found)
     }
 
-    /// Deletes a key; returns the value that was there.
+    /// Deletes a key; returns the value that it had.
     pub fn delete(&self, tx: &mut Transaction, key: &[u8]) -> Result<Option<(Vec<u8>, Timestamp)>> {
         let _call = self.counts.call(Operation::Delete);
         let found = self.read(tx, key, |found| found.map(Stamped::to_owned))?;
@@ -130,7 +131,7 @@ impl TimestampedKeyValueStore {
         Ok(found)
     }
 
-    /// Deletes all keys of `[from, to]`, both inclusive, `None` open; see
+    /// Deletes all keys in `[from, to]`, both inclusive, `None` open; see
     /// [`KeyValueStore::delete_range`].
     ///
     /// [`KeyValueStore::delete_range`]: super::key_value::KeyValueStore::delete_range
@@ -157,7 +158,7 @@ impl TimestampedKeyValueStore {
     /// Puts many values with their timestamps, in order; `None` deletes.
     ///
     /// # Errors
-    /// As `put`; what comes before the row concerned is staged then.
+    /// As `put`; the rows before the failed one are then staged.
     pub fn put_batch<'a>(
         &self,
         tx: &mut Transaction,
@@ -166,7 +167,7 @@ impl TimestampedKeyValueStore {
         self.put_rows(Operation::PutBatch, tx, rows)
     }
 
-    /// As `put_batch`, under Kafka Streams' name, for rows that come one by one.
+    /// As `put_batch`, counted as `put_all`, for callers that have rows one by one.
     ///
     /// # Errors
     /// As `put_batch`.
@@ -194,7 +195,7 @@ impl TimestampedKeyValueStore {
         )
     }
 
-    /// Stages what a changelog brings back.
+    /// Stages rows from a changelog.
     pub(crate) fn restore<'a>(
         &self,
         tx: &mut Transaction,
@@ -259,8 +260,8 @@ impl TimestampedKeyValueStore {
         self.scan(tx, between(from, to), reverse)
     }
 
-    /// A scan of the keys that start with `prefix`, and lie below `end` where there is one; a
-    /// prefix of 0xFF bytes scans to the end.
+    /// A scan of the keys that start with `prefix` and, with `end`, are below it. A prefix of 0xFF
+    /// bytes scans to the end.
     pub fn prefix_scan(
         &self,
         tx: &mut Transaction,
@@ -290,7 +291,7 @@ impl TimestampedKeyValueStore {
     /// super::key_value::KeyValueStore::approximate_num_entries
     pub fn approximate_num_entries(&self, tx: &Transaction) -> Result<u64> {
         let entries = tx.approximate_rows(self.table)?;
-        // What is staged for the plain rows are only deletes of rows that were rewritten.
+        // The plain table has only staged deletes, of rows that were rewritten.
         Ok(entries
             + self
                 .plain

@@ -1,9 +1,8 @@
-//! Mixed batches: puts at a time and reads as of a time, row by row, in order. The as-of join's
-//! inner loop.
+//! Mixed batches of puts and reads as of a time: the inner loop of the as-of join.
 //!
-//! What lies in the database does not change while a batch runs, so all of its reads are done
-//! first, sorted by key: newest rows by MultiGet, history by one cursor. Then the rows are walked
-//! in order, and each sees what the rows before it staged.
+//! Stored rows do not change while a batch runs, so all of its reads are done first, sorted by key:
+//! newest rows by MultiGet, history by one cursor. Then the rows are processed in order, and each
+//! sees what the rows before it staged.
 
 use super::layout;
 use super::read::FoundVersion;
@@ -14,8 +13,8 @@ use crate::metrics::Operation;
 use crate::time::Timestamp;
 use crate::transaction::{Transaction, sort_prefix};
 
-/// Rows whose reads are done at once: a larger batch is walked in parts, and between them the
-/// transaction may spill.
+/// How many rows are processed at once. A larger batch is split, and the transaction may spill
+/// between its parts.
 const ROWS: usize = 16_384;
 
 /// One row of a batch.
@@ -39,16 +38,16 @@ pub enum Op<'a> {
     },
 }
 
-/// What a row of a batch gave.
+/// The result of a row of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied<'a> {
     /// A put.
     Put(PutResult),
-    /// A read; a tombstone reads as nothing.
+    /// A read; `None` for a tombstone.
     Get(Option<Version<'a>>),
 }
 
-/// What a row needs from the database.
+/// What a row must read from the database.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StoredRead {
     Nothing,
@@ -56,7 +55,7 @@ enum StoredRead {
     History,
 }
 
-/// The batch's key parts, end to end.
+/// The batch's key parts, concatenated.
 struct KeyParts {
     bytes: Vec<u8>,
     ends: Vec<usize>,
@@ -85,11 +84,11 @@ impl KeyParts {
 impl VersionedStore {
     /// Runs a batch; `sink` is called for every row, in order, with its number and result.
     ///
-    /// `want_valid_to`: also find where versions end, which costs a walk over newer versions for
-    /// rows in the middle of history.
+    /// With `want_valid_to` the ends of versions are found too, which costs a walk over newer
+    /// versions for rows in the middle of history.
     ///
     /// # Errors
-    /// As `put`. If a put was staged before it, the transaction can only be rolled back.
+    /// As `put`. If a put of the batch is already staged, the transaction can only be rolled back.
     pub fn apply_batch(
         &self,
         tx: &mut Transaction,
@@ -139,7 +138,7 @@ impl VersionedStore {
         let (needs, stored) = self
             .read_stored(tx, ops, &parts, want_valid_to, &mut rows)
             .map_err(|e| e.store(self.name()))?;
-        let kept = rows.len();
+        let stored_bytes = rows.len();
         for (n, op) in ops.iter().enumerate() {
             let part = parts.get(n);
             match op {
@@ -156,7 +155,7 @@ impl VersionedStore {
                     sink(n, Applied::Put(result));
                 }
                 Op::Get { key, as_of } => {
-                    rows.truncate(kept);
+                    rows.truncate(stored_bytes);
                     self.get_in_batch(tx, part, as_of.0, &stored[n], &mut rows, &mut |found| {
                         let found = found.map(|version| {
                             if want_valid_to {
@@ -206,7 +205,7 @@ impl VersionedStore {
         })
     }
 
-    /// Puts many versions; `sink` is called for every row, in order, with what became of it.
+    /// Puts many versions; `sink` is called for every row, in order, with its result.
     ///
     /// # Errors
     /// As `apply_batch`.
@@ -299,7 +298,7 @@ impl VersionedStore {
         Ok((needs, stored))
     }
 
-    /// One lookup for each distinct key, however many rows of the batch ask for it.
+    /// Looks each distinct key up once, however many rows of the batch ask for it.
     fn read_latest(
         &self,
         tx: &Transaction,

@@ -12,11 +12,11 @@ use crate::time::Timestamp;
 use crate::transaction::{Scan, Step, Transaction};
 use std::collections::VecDeque;
 
-/// Older versions that a scan as of a moment steps over before it seeks to the next key.
+/// How many older versions a scan as of a moment steps over before it seeks to the next key.
 const STEPS: usize = 8;
 
-/// Bytes of a key's versions that a scan which ascends collects; more of them are walked backward,
-/// at twice the price.
+/// How many bytes of a key's versions an ascending scan collects. More are walked backward, which
+/// costs twice as much.
 const COLLECTED: usize = 256 << 10;
 
 /// A scan over versions, as they were when it was opened.
@@ -25,21 +25,21 @@ pub struct VersionScan {
     mode: VersionScanMode,
     ascending: bool,
     key: KeyState,
-    /// Versions of the key at hand, oldest last, while a scan that ascends collects them.
+    /// Versions of the current key, oldest last, while an ascending scan collects them.
     collected: Vec<OwnedVersion>,
     collected_bytes: usize,
-    /// While a key has more versions than are collected.
+    /// The walk over a key with more versions than can be collected.
     backward: Option<BackwardWalk>,
     ready: VecDeque<(Vec<u8>, OwnedVersion)>,
 }
 
 #[derive(Clone, Copy)]
 enum VersionScanMode {
-    /// Every version whose validity meets `[from, to]`.
+    /// Every version whose validity overlaps `[from, to]`.
     Between(ValiditySpan),
-    /// The version of each key that was in force at a moment.
+    /// The version of each key that was valid at a moment.
     AsOf { at: i64 },
-    /// The newest version of each key, if it had begun by a moment; rows are of `latest`.
+    /// The newest version of each key that had begun by a moment; rows of `latest`.
     Latest { at: i64 },
 }
 
@@ -79,9 +79,11 @@ fn bounds(from: Option<&[u8]>, to: Option<&[u8]>) -> Bounds {
 }
 
 impl VersionedStore {
-    /// The versions of one key whose validity meets `[from, to]`, newest first or (`ascending`)
-    /// oldest first. Tombstones are left out, and so is what ended before the history retention. If
-    /// `to` itself lies before it, only the newest version is looked at.
+    /// The versions of one key whose validity overlaps `[from, to]`, newest first or (`ascending`)
+    /// oldest first.
+    ///
+    /// Tombstones and versions that ended before the history retention are left out. If `to` itself
+    /// is before the retention, only the newest version can be found.
     pub fn versions(
         &self,
         tx: &mut Transaction,
@@ -132,13 +134,13 @@ impl VersionedStore {
         ))
     }
 
-    /// The whole table as it was at a moment (`None`: as it is), in key order. A moment before the
+    /// The whole table as it was at a moment (`None`: as it is now), in key order. A moment before the
     /// history retention shows only keys whose newest version had begun by then.
     pub fn scan(&self, tx: &mut Transaction, as_of: Option<Timestamp>) -> Result<VersionScan> {
         let _call = self.inner.counts.call(Operation::Scan);
         let horizon = self.horizon(tx);
         let at = as_of.unwrap_or(Timestamp::MAX).0;
-        // Nothing begins after the stream time: the newest versions are the ones in force.
+        // No version begins after the stream time, so the newest versions are the valid ones.
         let latest_only = at < horizon || self.stream_time(tx).is_none_or(|time| time.0 <= at);
         let (open, mode) = if latest_only {
             (
@@ -195,7 +197,7 @@ impl VersionScan {
         }
     }
 
-    /// Hands versions to `visit` until it answers false or they end; true when it stopped, and the
+    /// Hands versions to `visit` until it returns false or they end; true if `visit` stopped, and the
     /// scan can be resumed.
     pub fn for_each(&mut self, visit: &mut dyn FnMut(&[u8], Version<'_>) -> bool) -> Result<bool> {
         match self.mode {
@@ -204,7 +206,7 @@ impl VersionScan {
         }
     }
 
-    /// One row a key: nothing to be remembered from one to the next.
+    /// One row per key, so no state is carried from row to row.
     fn for_each_latest(
         &mut self,
         at: i64,
@@ -317,7 +319,7 @@ impl VersionScan {
                 if !ready.is_empty() {
                     return Step::Pause;
                 }
-                // The rest of this key cannot be asked for: pass it step by step, then by a seek.
+                // The rest of this key was not requested: step over it, then seek.
                 if matches!(*mode, VersionScanMode::AsOf { .. }) && state.done {
                     state.steps += 1;
                     if state.steps > STEPS
@@ -346,7 +348,7 @@ impl VersionScan {
     }
 }
 
-/// Versions were collected newest first; hand them on oldest first.
+/// Moves the collected versions, newest first, to `ready`, oldest first.
 fn release(
     key: &[u8],
     collected: &mut Vec<OwnedVersion>,

@@ -10,11 +10,11 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// At most one warning about expired reads in this time (KIP-889 warns at each; a job that reads
-/// far back would drown in them).
+/// The time between two warnings about expired reads. KIP-889 warns at each, which would flood the
+/// log of a job that reads far back.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
-/// A handle to a versioned store of a database; every call says in which transaction.
+/// A handle to a versioned store of a database. Every call takes the transaction to work in.
 #[derive(Clone)]
 pub struct VersionedStore {
     pub(super) inner: Arc<VersionedInner>,
@@ -22,7 +22,7 @@ pub struct VersionedStore {
 
 pub(super) struct VersionedInner {
     name: String,
-    /// The store's position among those of its database.
+    /// The store's position among the stores of its database.
     pub(super) number: usize,
     pub(super) versions: Table,
     pub(super) latest: Table,
@@ -31,7 +31,7 @@ pub(super) struct VersionedInner {
     pub(super) marks: Marks,
     pub(super) counts: Arc<StoreCounts>,
     pub(super) seek_hint: SeekHint,
-    /// When the last warning about an expired read was given.
+    /// The time of the last warning about an expired read.
     warned: Mutex<Option<Instant>>,
 }
 
@@ -75,31 +75,31 @@ impl VersionedStore {
         self.inner.segment_interval
     }
 
-    /// Greatest timestamp of an accepted write, all keys together, as the transaction sees it.
+    /// The greatest timestamp of an accepted write over all keys, as the transaction sees it.
     pub fn stream_time(&self, tx: &Transaction) -> Option<Timestamp> {
         tx.stores[self.inner.number].stream_time.map(Timestamp)
     }
 
-    /// Writes that were refused for being older than the history retention, since the database was
-    /// opened.
+    /// How many writes were refused because they were older than the history retention, since the
+    /// database was opened.
     pub fn dropped_records(&self) -> u64 {
         self.inner.counts.dropped.total()
     }
 
-    /// Reads as of a moment older than the history retention that found nothing, since the database
-    /// was opened.
+    /// How many reads as of a moment older than the history retention found nothing, since the
+    /// database was opened.
     pub fn expired_reads(&self) -> u64 {
         self.inner.counts.expired_reads.total()
     }
 
-    /// The oldest moment that can be asked for and written, in microseconds.
+    /// The oldest moment that can be read and written, in microseconds.
     pub fn horizon(&self, tx: &Transaction) -> i64 {
         self.first_retained(tx)
             .max(tx.stores[self.inner.number].first_kept.unwrap_or(i64::MIN))
     }
 
-    /// The oldest moment that the store's retention reaches; a retention that was shorter before
-    /// may have dropped it.
+    /// The oldest moment within the store's retention. If the retention was shorter before, the
+    /// history at this moment may have been dropped.
     fn first_retained(&self, tx: &Transaction) -> i64 {
         tx.stores[self.inner.number]
             .stream_time
@@ -108,7 +108,8 @@ impl VersionedStore {
             })
     }
 
-    /// Counts a read as of a moment before the horizon that found nothing, and warns now and then.
+    /// Counts a read as of a moment before the horizon that found nothing, and warns at most once per
+    /// `WARN_EVERY`.
     pub(super) fn expired_read(&self, tx: &Transaction, at: i64) {
         self.inner.counts.expired_reads.add(1);
         let mut warned = self.inner.warned.lock();
@@ -116,14 +117,13 @@ impl VersionedStore {
             *warned = Some(Instant::now());
             let horizon = self.horizon(tx);
             let advice = if self.first_retained(tx) <= at {
-                "history_retention was shorter before, which has dropped what lies further back; \
-                 to have it again, open the store in a new directory and restore it from its \
-                 changelog"
+                "history_retention was shorter before, and older history was dropped; to get it \
+                 back, open the store in a new directory and restore it from its changelog"
             } else {
-                "raise history_retention if it should"
+                "raise history_retention to keep it longer"
             };
             log::warn!(
-                "store {}: a read as of {at} found nothing, since history is kept from {horizon} \
+                "store {}: a read as of {at} found nothing, since history is retained from {horizon} \
                  on (microseconds): {advice}",
                 self.inner.name
             );

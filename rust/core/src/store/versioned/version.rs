@@ -1,29 +1,29 @@
-//! Versions of a key: found ones, and rows to replay.
+//! Versions of a key: results of reads and puts, and rows of a changelog.
 
 use crate::time::Timestamp;
 
-/// A version that was found: `[timestamp, valid_to)` is when it was in force.
+/// A version that was found. It is valid in `[timestamp, valid_to)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version<'a> {
-    /// The value; a tombstone is never handed out.
+    /// The value. Reads never return a tombstone.
     pub value: &'a [u8],
     /// Begin of validity, inclusive.
     pub timestamp: Timestamp,
-    /// End of validity, exclusive; `None` for the newest version (and where the caller did not ask
-    /// for it).
+    /// End of validity, exclusive. `None` for the newest version, and if the caller did not ask for
+    /// it.
     pub valid_to: Option<Timestamp>,
 }
 
-/// What became of a put.
+/// The result of a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutResult {
-    /// False: older than the history retention; nothing was written.
+    /// False if the version was older than the history retention; then nothing was written.
     pub accepted: bool,
-    /// The next greater timestamp known of the key; `None` if the new version is the newest.
+    /// The key's next greater timestamp; `None` if the new version is the newest.
     pub valid_to: Option<Timestamp>,
 }
 
-/// A version to be replayed, or one that a transaction has staged.
+/// A version to replay, or one that a transaction has staged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VersionRow<'a> {
     /// The user's key.

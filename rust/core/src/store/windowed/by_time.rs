@@ -9,16 +9,16 @@ use crate::transaction::{Scan, Step, Table, Transaction};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Rows that a scan over many keys looks up at once: few first, for who wants few.
+/// How many rows are looked up at once: few at first, for callers that read few.
 const FIRST_CHUNK: usize = 16;
 const CHUNK: usize = 1024;
-/// Bytes of values that a chunk is to stay near.
+/// About how many bytes of values a chunk has.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Rows of keys out of range that a scan steps over before it seeks.
+/// How many rows of keys out of range are stepped over before a seek.
 const STEPS: usize = 8;
 
-/// Rows by (time, key): their keys from the `times` table, their values looked up chunk by chunk in
-/// the same view.
+/// Rows by (time, key). Their keys are from the `times` table; their values are looked up in the same
+/// view, chunk by chunk.
 pub(super) struct RowsByTime {
     scan: Scan,
     view: Transaction,
@@ -29,7 +29,7 @@ pub(super) struct RowsByTime {
     chunk: usize,
     keys: Vec<u8>,
     values: Vec<u8>,
-    /// Rows of the chunk that have not been shown: row key and value.
+    /// Rows of the chunk that were not visited yet: row key and value.
     ready: VecDeque<(Range<usize>, Range<usize>)>,
     key: Vec<u8>,
 }
@@ -56,7 +56,7 @@ impl RowsByTime {
             key: Vec::new(),
         }
     }
-    /// Hands rows to `visit` until it answers false or they end; true if it stopped.
+    /// Hands rows to `visit` until it returns false or they end; true if `visit` stopped.
     pub(super) fn for_each(
         &mut self,
         shown: &dyn Fn(&[u8]) -> bool,
@@ -164,7 +164,7 @@ impl RowsByTime {
         *chunk = (*chunk * 4)
             .min(CHUNK_BYTES / mean)
             .clamp(FIRST_CHUNK, CHUNK);
-        // What only one of the tables still has lies below the horizon, and this scan begins at it.
+        // A row that is in only one of the tables is before the horizon, where this scan starts.
         ready.extend(
             places
                 .into_iter()

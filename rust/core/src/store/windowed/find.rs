@@ -1,4 +1,4 @@
-//! Many short scans at once: rows of many keys, each between times of its own, in one pass over the
+//! Many short scans at once: rows of many keys, each within its own times, in one pass over the
 //! table.
 
 use super::layout::{self, key_bounds};
@@ -10,7 +10,7 @@ use crate::store::key_part::key_part;
 use crate::transaction::{Step, TIME_BYTES, Transaction};
 use std::ops::Range;
 
-/// The rows of a key that one asks for.
+/// The requested rows of a key.
 #[derive(Clone, Copy)]
 pub(in crate::store) struct KeySpan<'a> {
     pub(in crate::store) key: &'a [u8],
@@ -18,28 +18,29 @@ pub(in crate::store) struct KeySpan<'a> {
     pub(in crate::store) from: i64,
     /// Last time, inclusive.
     pub(in crate::store) to: i64,
-    /// The greatest that `more` may be: the latest start of a session.
+    /// The greatest `more`, inclusive: the latest start of a session.
     pub(in crate::store) most: Option<[u8; TIME_BYTES]>,
 }
 
-/// All that is asked of one key: its rows are read once, whoever asks.
+/// The requests for one key: its rows are read once for all of them.
 struct KeyGroup {
     part: Vec<u8>,
     bounds: Bounds,
-    /// Positions among those who ask.
-    askers: Vec<usize>,
+    /// Positions of the requests.
+    requests: Vec<usize>,
 }
 
-/// A row that was found for one who asks.
+/// A row that was found for a request.
 struct FoundRow {
-    asker: usize,
+    request: usize,
     time: i64,
     more: Range<usize>,
     value: Range<usize>,
 }
 
 impl WindowedRows {
-    /// Finds rows for all who ask; `f` is called with the asker's position, by asker, then by time.
+    /// Finds rows for many requests. `f` is called with the request's position and a row, by position,
+    /// then by time.
     pub(in crate::store) fn find(
         &self,
         tx: &mut Transaction,
@@ -86,8 +87,8 @@ impl WindowedRows {
                 return Step::Pause;
             };
             let mut place = None;
-            for asker in &group.askers {
-                let asked = &wanted[*asker];
+            for request in &group.requests {
+                let asked = &wanted[*request];
                 if time < asked.from
                     || time > asked.to
                     || asked.most.is_some_and(|most| more > most.as_slice())
@@ -103,7 +104,7 @@ impl WindowedRows {
                     })
                     .clone();
                 matches.push(FoundRow {
-                    asker: *asker,
+                    request: *request,
                     time,
                     more,
                     value,
@@ -113,19 +114,19 @@ impl WindowedRows {
         })
         .and_then(|_| damaged.map_or(Ok(()), Err))
         .map_err(|e| self.named(e))?;
-        // Stable: an asker's rows were found in the order of time.
-        matches.sort_by_key(|found| found.asker);
+        // The sort is stable, and the rows of a request were found in the order of time.
+        matches.sort_by_key(|found| found.request);
         for FoundRow {
-            asker,
+            request,
             time,
             more,
             value,
         } in matches
         {
             f(
-                asker,
+                request,
                 WindowedRow {
-                    key: wanted[asker].key,
+                    key: wanted[request].key,
                     time,
                     more: &bytes[more],
                     value: &bytes[value],
@@ -136,7 +137,7 @@ impl WindowedRows {
     }
 }
 
-/// What is asked, key by key in the order of the rows.
+/// Groups the requests by key, in the order of the rows.
 fn groups(wanted: &[KeySpan<'_>], horizon: i64) -> Vec<KeyGroup> {
     let mut order: Vec<usize> = (0..wanted.len())
         .filter(|n| wanted[*n].from.max(horizon) <= wanted[*n].to)
@@ -144,23 +145,23 @@ fn groups(wanted: &[KeySpan<'_>], horizon: i64) -> Vec<KeyGroup> {
     order.sort_by_key(|n| wanted[*n].key);
     order
         .chunk_by(|a, b| wanted[*a].key == wanted[*b].key)
-        .map(|askers| {
-            let from = askers
+        .map(|requests| {
+            let from = requests
                 .iter()
                 .map(|n| wanted[*n].from)
                 .min()
                 .unwrap_or(i64::MIN)
                 .max(horizon);
-            let to = askers
+            let to = requests
                 .iter()
                 .map(|n| wanted[*n].to)
                 .max()
                 .unwrap_or(i64::MAX);
-            let part = key_part(wanted[askers[0]].key);
+            let part = key_part(wanted[requests[0]].key);
             KeyGroup {
                 bounds: key_bounds(&part, from, to),
                 part,
-                askers: askers.to_vec(),
+                requests: requests.to_vec(),
             }
         })
         .collect()

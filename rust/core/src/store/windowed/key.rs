@@ -2,13 +2,13 @@
 
 use crate::time::Timestamp;
 
-/// A key and the times between which something of it lasted.
+/// A key, and the start and end of its window or session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowedKey<'a> {
     /// The user's key.
     pub key: &'a [u8],
-    /// The first moment.
+    /// The first moment, inclusive.
     pub start: Timestamp,
-    /// A window's end is the first moment behind it, a session's the last one in it.
+    /// A window's end is exclusive, a session's end inclusive.
     pub end: Timestamp,
 }

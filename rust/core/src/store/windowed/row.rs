@@ -1,6 +1,6 @@
-//! A row that was found.
+//! A row of a window or session store.
 
-/// A row that was found.
+/// A row that a read found.
 #[derive(Clone, Copy)]
 pub(in crate::store) struct WindowedRow<'a> {
     pub(in crate::store) key: &'a [u8],

@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 use crate::transaction::{Table, Transaction};
 use std::sync::Arc;
 
-/// The rows of one store.
+/// The rows of one window or session store.
 #[derive(Clone)]
 pub(crate) struct WindowedRows {
     pub(super) inner: Arc<WindowedInner>,
@@ -17,7 +17,7 @@ pub(crate) struct WindowedRows {
 
 pub(super) struct WindowedInner {
     name: String,
-    /// The store's position among those of its database.
+    /// The store's position among the stores of its database.
     number: usize,
     pub(super) windowed: Table,
     pub(super) times: Table,
@@ -53,7 +53,7 @@ impl WindowedRows {
         self.inner.retention
     }
 
-    /// The rows themselves, then the same by time.
+    /// The table of the rows, then the table of their keys by time.
     pub(crate) fn tables(&self) -> [Table; 2] {
         [self.inner.windowed, self.inner.times]
     }
@@ -79,7 +79,7 @@ impl WindowedRows {
             .sum()
     }
 
-    /// The first moment that a read shows and a write may have.
+    /// The first moment that can be read and written.
     pub(in crate::store) fn horizon(&self, tx: &Transaction) -> i64 {
         let state = &tx.stores[self.inner.number];
         let kept = state.stream_time.map_or(i64::MIN, |time| {
@@ -88,7 +88,7 @@ impl WindowedRows {
         kept.max(state.first_kept.unwrap_or(i64::MIN))
     }
 
-    /// Whether a write at a time comes in time; one that does not is counted.
+    /// Whether a write at a time is within the retention; one that is not is counted as dropped.
     pub(in crate::store) fn admit(&self, tx: &Transaction, time: i64) -> bool {
         let in_time = self.readmit(tx, time);
         if !in_time {
@@ -97,8 +97,8 @@ impl WindowedRows {
         in_time
     }
 
-    /// As `admit`, for what a changelog brings back: what comes too late now came in time then, and
-    /// is passed over uncounted.
+    /// As `admit`, for rows from a changelog, which are not counted: a row that is too old now was
+    /// within the retention when it was written.
     pub(in crate::store) fn readmit(&self, tx: &Transaction, time: i64) -> bool {
         time >= self.horizon(tx)
     }
@@ -111,20 +111,20 @@ impl WindowedRows {
         }
     }
 
-    /// A number that no row of the store has had, until `number` has given it to one.
+    /// The next unused number for a duplicate; `number` marks it as used.
     pub(in crate::store) fn next_sequence(&self, tx: &Transaction) -> u64 {
         tx.stores[self.inner.number].sequence + 1
     }
 
-    /// Notes the number of a row that is staged.
+    /// Marks the number of a staged row as used.
     pub(in crate::store) fn number(&self, tx: &mut Transaction, sequence: u64) {
         let state = &mut tx.stores[self.inner.number];
         state.sequence = sequence;
         state.changed = true;
     }
 
-    /// Stages a row (its value in parts) or, for `None`, its delete; then, since staging may fail,
-    /// the stream time rises.
+    /// Stages a row (its value in parts) or, for `None`, its delete. The stream time rises last, since
+    /// staging may fail.
     pub(in crate::store) fn stage(
         &self,
         tx: &mut Transaction,
@@ -152,7 +152,7 @@ impl WindowedRows {
         Ok(())
     }
 
-    /// Reads the row of a key at a time; `f` sees its value where it lies.
+    /// Reads the row of a key at a time; `f` gets its value without a copy.
     pub(in crate::store) fn get<R>(
         &self,
         tx: &mut Transaction,
@@ -198,8 +198,8 @@ impl WindowedRows {
             .map_err(|e| self.named(e))
     }
 
-    /// Hands the rows that a transaction has staged to `f`, each with the user's key, its time,
-    /// what follows the time, and its value as it is stored.
+    /// Hands each staged row of a transaction to `f`: the user's key, the time, the bytes after the
+    /// time, and the stored value.
     pub(in crate::store) fn for_each_staged(
         &self,
         tx: &mut Transaction,

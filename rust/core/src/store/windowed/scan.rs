@@ -11,7 +11,7 @@ use crate::rocks::Bounds;
 use crate::store::key_part::key_part;
 use crate::transaction::{Scan, Step, TIME_BYTES, Transaction};
 
-/// An open scan: rows as they were when it was opened.
+/// An open scan over rows as they were when it was opened.
 pub(in crate::store) struct RowScan {
     source: RowSource,
     most: Option<[u8; TIME_BYTES]>,
@@ -83,7 +83,7 @@ impl WindowedRows {
 }
 
 impl RowScan {
-    /// Hands rows to `visit` until it answers false or they end; true when it stopped, and the scan
+    /// Hands rows to `visit` until it returns false or they end; true if `visit` stopped, and the scan
     /// can be resumed.
     pub(in crate::store) fn for_each(
         &mut self,
@@ -136,7 +136,7 @@ mod tests {
     /// WindowedRows of keys that nobody of ours writes are an error wherever a read meets them, never
     /// passed over.
     #[test]
-    fn a_malformed_row_is_an_error() -> Result<()> {
+    fn malformed_row_fails_reads() -> Result<()> {
         let kind = StoreKind::Session { retention: 1_000 };
         let db =
             Database::open_in_memory(&[StoreSpec::new("s", kind)], DatabaseOptions::default())?;

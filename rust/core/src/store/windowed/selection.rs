@@ -2,7 +2,7 @@
 
 use crate::transaction::TIME_BYTES;
 
-/// Which rows a scan is to show.
+/// Which rows a scan shows.
 #[derive(Clone, Copy)]
 pub(in crate::store) struct Selection<'a> {
     /// First key, inclusive; `None` is open.
@@ -13,8 +13,8 @@ pub(in crate::store) struct Selection<'a> {
     pub(in crate::store) from: i64,
     /// Last time, inclusive.
     pub(in crate::store) to: i64,
-    /// The greatest that `more` may be: the latest start of a session.
+    /// The greatest `more`, inclusive: the latest start of a session.
     pub(in crate::store) most: Option<[u8; TIME_BYTES]>,
-    /// Latest time first, and of one time the greatest key first.
+    /// Descending by (time, key).
     pub(in crate::store) reverse: bool,
 }
