@@ -42,6 +42,7 @@ mod position;
 pub mod rocks;
 pub mod serde;
 pub mod store;
+mod store_spec;
 mod sync;
 pub mod table;
 mod time;

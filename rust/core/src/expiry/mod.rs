@@ -2,6 +2,7 @@
 
 mod filter;
 mod horizon;
+pub(crate) mod retention;
 pub(crate) mod version_key;
 
 pub use filter::ExpiryFilter;

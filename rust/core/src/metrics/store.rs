@@ -2,7 +2,7 @@
 
 use super::operation::Call;
 use super::{Count, Counter, MetricsLevel, Operation, OperationCounts, Sheet};
-use crate::store::StoreKind;
+use crate::store_spec::StoreKind;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;

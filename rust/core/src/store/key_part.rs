@@ -1,12 +1,11 @@
-//! Keys inside longer row keys: written so that no key is a prefix of another and their order
-//! stays.
+//! Keys inside longer row keys: encoded so that no key is a prefix of another, in the order of the
+//! keys.
 //!
 //! ```text
 //! key part   the key with 00 written as 00 FF, then 00 01
 //! ```
 //!
-//! Rows of one key lie together, whatever follows the key part, and keys of different length never
-//! bleed into one another.
+//! So the rows of one key are adjacent, whatever follows the key part.
 
 const ESCAPED_ZERO: [u8; 2] = [0x00, 0xff];
 pub(in crate::store) const END: [u8; 2] = [0x00, 0x01];
@@ -28,7 +27,7 @@ pub fn push_key_part(key: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&END);
 }
 
-/// Hands the key part of a key to `f`; that of a short key is made on the stack.
+/// Calls `f` with the key part of a key, which is on the stack for a short key.
 #[inline]
 pub(crate) fn with_key_part<R>(key: &[u8], f: impl FnOnce(&[u8]) -> R) -> R {
     let mut short = [0; 64];
@@ -48,7 +47,7 @@ pub(crate) fn key_part(key: &[u8]) -> Vec<u8> {
     part
 }
 
-/// Appends the key that a key part stands for.
+/// Appends the key that a key part encodes.
 pub fn push_key(part: &[u8], out: &mut Vec<u8>) {
     let body = &part[..part.len() - END.len()];
     let mut rest = body;
@@ -59,7 +58,7 @@ pub fn push_key(part: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
-/// The key that a key part stands for: where it lies, or written to `buffer` if it holds zeros.
+/// The key that a key part encodes: a slice of it, or decoded into `buffer` if it has zeros.
 #[inline]
 pub(crate) fn key<'a>(part: &'a [u8], buffer: &'a mut Vec<u8>) -> &'a [u8] {
     let body = &part[..part.len() - END.len()];
@@ -71,7 +70,7 @@ pub(crate) fn key<'a>(part: &'a [u8], buffer: &'a mut Vec<u8>) -> &'a [u8] {
     buffer
 }
 
-/// Splits bytes that begin with a key part behind it; `None` if they do not.
+/// Splits a row key after the key part that it starts with; `None` if it starts with none.
 #[inline]
 pub(crate) fn split_key_part(row_key: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut at = 0;

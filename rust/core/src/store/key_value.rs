@@ -1,12 +1,13 @@
 //! The key-value store: unsigned lexicographic key order, `None` deletes, `b""` is a value.
 
+use super::key_range::{between, with_prefix};
 use crate::error::Result;
 use crate::metrics::{Operation, StoreCounts};
 use crate::table::Bounds;
 use crate::transaction::{Scan, Table, Transaction};
 use std::sync::Arc;
 
-/// A handle to a key-value store of a database; every call says in which transaction.
+/// A handle to a key-value store of a database. Every call takes the transaction to work in.
 #[derive(Clone)]
 pub struct KeyValueStore {
     pub(crate) name: String,
@@ -41,7 +42,7 @@ impl KeyValueStore {
         staged.map_err(|e| e.store(&self.name).key(key))
     }
 
-    /// Reads a value; `f` sees it where it lies.
+    /// Reads a value; `f` gets it without a copy.
     pub fn get<R>(
         &self,
         tx: &mut Transaction,
@@ -61,7 +62,7 @@ impl KeyValueStore {
         tx.get(self.table, key, f).map_err(|e| e.store(&self.name))
     }
 
-    /// Puts a value where there is none; returns the one that was there.
+    /// Puts a value if the key has none; returns the value that it had.
     ///
     /// # Errors
     /// As `put`.
@@ -79,7 +80,7 @@ impl KeyValueStore {
         Ok(found)
     }
 
-    /// Deletes a key; returns the value that was there.
+    /// Deletes a key; returns the value that it had.
     pub fn delete(&self, tx: &mut Transaction, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let _call = self.counts.call(Operation::Delete);
         let found = self.read(tx, key, |found| found.map(<[u8]>::to_vec))?;
@@ -89,9 +90,10 @@ impl KeyValueStore {
         Ok(found)
     }
 
-    /// Deletes all keys of `[from, to]`, both inclusive, `None` open; `from > to` is empty. In
-    /// files it takes the time of two seeks however many rows there are, and one of the store's
-    /// staged rows in the range; in memory it takes that of a scan.
+    /// Deletes all keys in `[from, to]`, both inclusive, `None` open; `from > to` is empty.
+    ///
+    /// In files this costs two seeks, however many rows there are, and a delete of each staged row
+    /// in the range. In memory it costs a scan.
     pub fn delete_range(
         &self,
         tx: &mut Transaction,
@@ -106,7 +108,7 @@ impl KeyValueStore {
     /// Puts many values, in order; `None` deletes.
     ///
     /// # Errors
-    /// As `put`; what comes before the row concerned is staged then.
+    /// As `put`; the rows before the failed one are then staged.
     pub fn put_batch<'a>(
         &self,
         tx: &mut Transaction,
@@ -115,7 +117,7 @@ impl KeyValueStore {
         self.put_rows(Operation::PutBatch, tx, rows)
     }
 
-    /// As `put_batch`, under Kafka Streams' name, for rows that come one by one.
+    /// As `put_batch`, counted as `put_all`, for callers that have rows one by one.
     ///
     /// # Errors
     /// As `put_batch`.
@@ -186,8 +188,8 @@ impl KeyValueStore {
         self.scan(tx, between(from, to), reverse)
     }
 
-    /// A scan of the keys that start with `prefix`, and lie below `end` where there is one; a
-    /// prefix of 0xFF bytes scans to the end.
+    /// A scan of the keys that start with `prefix` and, with `end`, are below it. A prefix of 0xFF
+    /// bytes scans to the end.
     pub fn prefix_scan(
         &self,
         tx: &mut Transaction,
@@ -206,7 +208,7 @@ impl KeyValueStore {
         Ok(scan.counted(self.counts.iterator()))
     }
 
-    /// Stages what a changelog brings back.
+    /// Stages rows from a changelog.
     pub(crate) fn restore<'a>(
         &self,
         tx: &mut Transaction,
@@ -215,9 +217,9 @@ impl KeyValueStore {
         self.put_rows(Operation::Restore, tx, rows)
     }
 
-    /// About how many entries there are: staged puts are counted as if all were new, staged deletes
-    /// as if all met an entry. What a deleted range held in files counts until a compaction has
-    /// removed it.
+    /// About how many entries there are. Staged puts are counted as if all were new, staged deletes
+    /// as if each removed an entry. The entries of a range that was deleted in files count until a
+    /// compaction removes them.
     pub fn approximate_num_entries(&self, tx: &Transaction) -> Result<u64> {
         tx.approximate_rows(self.table)
             .map_err(|e| e.store(&self.name))
@@ -227,38 +229,4 @@ impl KeyValueStore {
     pub fn uncommitted_bytes(&self, tx: &Transaction) -> usize {
         tx.table_bytes(self.table)
     }
-}
-
-/// The bounds of `[from, to]`, both inclusive, `None` open; `from > to` is empty.
-pub(super) fn between(from: Option<&[u8]>, to: Option<&[u8]>) -> Bounds {
-    let lower = from.map(<[u8]>::to_vec);
-    let upper = to.map(|to| [to, &[0]].concat());
-    // RocksDB does not define an upper bound below the lower one.
-    let upper = match (&lower, upper) {
-        (Some(lower), Some(upper)) if upper < *lower => Some(lower.clone()),
-        (_, upper) => upper,
-    };
-    Bounds {
-        lower,
-        upper,
-        within_key: false,
-    }
-}
-
-/// The bounds of the keys that start with `prefix`, and lie below `end` where there is one.
-pub(crate) fn with_prefix(prefix: &[u8], end: Option<&[u8]>) -> Bounds {
-    let upper = end.map(<[u8]>::to_vec).or_else(|| successor(prefix));
-    Bounds {
-        lower: Some(prefix.to_vec()),
-        upper,
-        within_key: false,
-    }
-}
-
-/// The smallest key above all keys with this prefix; `None` if there is no such key.
-pub(crate) fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
-    let mut next = prefix[..=last].to_vec();
-    next[last] += 1;
-    Some(next)
 }

@@ -1,20 +1,23 @@
 //! The session store: (key, [start, end]) → value, both times inclusive, by (end, key, start).
 
+use super::key_part::push_key_part;
 use super::versioned::VersionRow;
-use super::windowed::{self, Row, RowScan, Rows, Selection, Wanted, WindowedKey, ordered};
+use super::windowed::{
+    self, KeySpan, RowScan, Selection, WindowedKey, WindowedRow, WindowedRows, ordered,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Call, Operation};
 use crate::time::Timestamp;
 use crate::transaction::{Transaction, check_size};
 
-/// A handle to a session store of a database; every call says in which transaction.
+/// A handle to a session store of a database. Every call takes the transaction to work in.
 #[derive(Clone)]
 pub struct SessionStore {
-    pub(crate) rows: Rows,
+    pub(crate) rows: WindowedRows,
 }
 
-/// What `find_sessions` is asked for: sessions of keys in `[key_from, key_to]` (`None` open) that
-/// end at `earliest_end` or later and start at `latest_start` or earlier.
+/// The request of `find_sessions`: sessions of keys in `[key_from, key_to]` (`None` open) that end at
+/// `earliest_end` or later and start at `latest_start` or earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionQuery<'a> {
     /// First key, inclusive.
@@ -25,7 +28,7 @@ pub struct SessionQuery<'a> {
     pub earliest_end: Timestamp,
     /// The latest start, inclusive.
     pub latest_start: Timestamp,
-    /// The latest end first, and of one end the greatest key and start first.
+    /// Descending by (end, key, start).
     pub reverse: bool,
 }
 
@@ -35,17 +38,18 @@ impl SessionStore {
         self.rows.name()
     }
 
-    /// How far behind stream time sessions are kept, in microseconds.
+    /// How far behind stream time sessions are retained, in microseconds.
     pub fn retention(&self) -> i64 {
         self.rows.retention()
     }
 
-    /// Greatest end of a write, all keys together, as the transaction sees it.
+    /// The greatest end of a write over all keys, as the transaction sees it.
     pub fn stream_time(&self, tx: &Transaction) -> Option<Timestamp> {
         self.rows.stream_time(tx)
     }
 
-    /// Writes that were refused for being older than the retention, since the database was opened.
+    /// How many writes were refused because they were older than the retention, since the database
+    /// was opened.
     pub fn dropped_records(&self) -> u64 {
         self.rows.dropped_records()
     }
@@ -55,7 +59,8 @@ impl SessionStore {
         self.rows.uncommitted_bytes(tx)
     }
 
-    /// Fails, naming the row, where a session ends before it starts.
+    /// Fails if a session ends before it starts, or a key or value is too large; the error names the
+    /// row.
     ///
     /// # Errors
     /// `InvalidValue`.
@@ -78,17 +83,16 @@ impl SessionStore {
                 .store(self.name())
                 .key(session.key));
         }
-        // Here, since a batch is refused as a whole.
+        // Checked here and not at staging, since a batch is refused as a whole.
         puts.iter().try_for_each(|(session, value)| {
             check_size(session.key.len().max(value.map_or(0, <[u8]>::len)))
                 .map_err(|e| e.store(self.name()).key(session.key))
         })
     }
 
-    /// Puts a session's value, or removes the session for `None`; one that is not there need not
-    /// be.
+    /// Puts a session's value, or for `None` removes the session, which need not exist.
     ///
-    /// Not written, and counted, if `end < stream time - retention + 1`.
+    /// If `end < stream time - retention + 1`, the put is counted as dropped and not written.
     ///
     /// # Errors
     /// `InvalidValue` for a session that ends before it starts, or a key or value of more than 1
@@ -107,7 +111,7 @@ impl SessionStore {
         self.put_rows(tx, &[(session, value)])
     }
 
-    /// Puts many sessions, in order; all or, with an error that names the row, none.
+    /// Puts many sessions, in order. If one is invalid, none is written, and the error names its row.
     ///
     /// # Errors
     /// `InvalidValue` for a session that ends before it starts, or a key or value of more than 1
@@ -136,9 +140,9 @@ impl SessionStore {
         Ok(())
     }
 
-    /// Stages sessions that were accepted once (replay from a changelog): any order, and what is
-    /// too old now is not counted. A record's key is the session's key, its end and its start, both
-    /// 8 bytes big-endian: as Kafka Streams writes them.
+    /// Stages sessions from a changelog, in any order. Those that are too old by now are skipped and
+    /// not counted. A record's key is the session's key, then its end and its start, both 8 bytes
+    /// big-endian, as Kafka Streams writes them.
     pub(crate) fn restore<'a>(
         &self,
         tx: &mut Transaction,
@@ -150,8 +154,8 @@ impl SessionStore {
             .find(|(_, (key, _))| parse(key).is_none())
         {
             let words = format!(
-                "row {row}: this is no session's record; wanted as its key: key, end and start, \
-                 both 8 bytes and in order"
+                "row {row}: this is no session's record; its key must be the session's key, its end \
+                 and its start, both 8 bytes, and the start must not be after the end"
             );
             return Err(Error::new(ErrorKind::InvalidValue, words)
                 .store(self.name())
@@ -170,7 +174,7 @@ impl SessionStore {
         Ok(())
     }
 
-    /// The sessions that a transaction has staged, as changes of a changelog.
+    /// Hands the staged sessions of a transaction to `f`, as changes for a changelog.
     pub(crate) fn for_each_change(
         &self,
         tx: &mut Transaction,
@@ -198,13 +202,13 @@ impl SessionStore {
         part: &mut Vec<u8>,
     ) -> Result<()> {
         part.clear();
-        windowed::push_key_part(session.key, part);
+        push_key_part(session.key, part);
         let value = value.as_ref().map(std::slice::from_ref);
         self.rows
             .stage(tx, part, session.end.0, &ordered(session.start.0), value)
     }
 
-    /// Reads the value of one session; `f` sees it where it lies.
+    /// Reads the value of one session; `f` gets it without a copy.
     pub fn fetch_session<R>(
         &self,
         tx: &mut Transaction,
@@ -233,8 +237,8 @@ impl SessionStore {
         )
     }
 
-    /// A scan over sessions by (end, key, start), or backward. For merging a record at `t` with gap
-    /// `g`, ask for `earliest_end` t - g and `latest_start` t + g.
+    /// A scan over sessions by (end, key, start), or backward. To merge a record at `t` with gap `g`,
+    /// request `earliest_end` t - g and `latest_start` t + g.
     pub fn find_sessions(
         &self,
         tx: &mut Transaction,
@@ -254,8 +258,8 @@ impl SessionStore {
         })
     }
 
-    /// `find_sessions` for many keys, each with times of its own: `f` is called with the key's
-    /// position and a session, by position, then by (end, start).
+    /// `find_sessions` for many keys, each with its own times. `f` is called with the key's position
+    /// and a session, by position, then by (end, start).
     pub fn find_batch(
         &self,
         tx: &mut Transaction,
@@ -266,8 +270,8 @@ impl SessionStore {
     ) -> Result<()> {
         let _call = self.batch_call(Operation::FetchBatch, keys.len());
         let times = earliest_ends.iter().zip(latest_starts);
-        let wanted: Vec<Wanted<'_>> = (keys.iter().zip(times))
-            .map(|(key, (end, start))| Wanted {
+        let wanted: Vec<KeySpan<'_>> = (keys.iter().zip(times))
+            .map(|(key, (end, start))| KeySpan {
                 key,
                 from: end.0,
                 to: i64::MAX,
@@ -285,7 +289,7 @@ impl SessionStore {
     }
 }
 
-fn session(row: Row<'_>) -> WindowedKey<'_> {
+fn session(row: WindowedRow<'_>) -> WindowedKey<'_> {
     WindowedKey {
         key: row.key,
         start: Timestamp(windowed::time(row.more)),
@@ -293,7 +297,7 @@ fn session(row: Row<'_>) -> WindowedKey<'_> {
     }
 }
 
-/// The session that a changelog record's key stands for.
+/// Parses the key of a changelog record.
 fn parse(record_key: &[u8]) -> Option<WindowedKey<'_>> {
     let (rest, start) = record_key.split_last_chunk()?;
     let (key, end) = rest.split_last_chunk()?;
@@ -311,7 +315,7 @@ pub struct SessionScan {
 }
 
 impl SessionScan {
-    /// Hands sessions to `visit` until it answers false or they end; true when it stopped, and the
+    /// Hands sessions to `visit` until it returns false or they end; true if `visit` stopped, and the
     /// scan can be resumed.
     pub fn for_each(
         &mut self,

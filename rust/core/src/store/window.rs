@@ -4,12 +4,13 @@
 //! value   00 | value, or 01 | timestamp, 8 bytes big-endian | value
 //! ```
 //!
-//! The first byte lets a timestamped store read the rows of a plain one of the same name; they have
-//! timestamp -1 until they are written again.
+//! Because of the first byte a timestamped store can read the rows of a former plain store of the
+//! same name. They have timestamp -1 until they are written again.
 
+use super::key_part::push_key_part;
 use super::timestamped::{NO_TIMESTAMP, Stamped};
 use super::versioned::VersionRow;
-use super::windowed::{self, Row, RowScan, Rows, Selection, Wanted, WindowedKey};
+use super::windowed::{KeySpan, RowScan, Selection, WindowedKey, WindowedRow, WindowedRows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Call, Operation};
 use crate::time::Timestamp;
@@ -18,10 +19,10 @@ use crate::transaction::Transaction;
 const PLAIN: u8 = 0;
 const STAMPED: u8 = 1;
 
-/// A handle to a window store of a database; every call says in which transaction.
+/// A handle to a window store of a database. Every call takes the transaction to work in.
 #[derive(Clone)]
 pub struct WindowStore {
-    pub(crate) rows: Rows,
+    pub(crate) rows: WindowedRows,
     pub(crate) window_size: i64,
     pub(crate) retain_duplicates: bool,
 }
@@ -31,11 +32,11 @@ pub struct WindowStore {
 pub struct WindowPut<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// `None` deletes, and is passed over where duplicates are kept.
+    /// `None` deletes; in a store with duplicates it is ignored.
     pub value: Option<&'a [u8]>,
     /// The window's start.
     pub start: Timestamp,
-    /// The value's own timestamp, in a store that has them.
+    /// The value's own timestamp, in a timestamped store.
     pub timestamp: Option<Timestamp>,
 }
 
@@ -64,23 +65,24 @@ impl WindowStore {
         self.window_size
     }
 
-    /// How far behind stream time windows are kept, in microseconds.
+    /// How far behind stream time windows are retained, in microseconds.
     pub fn retention(&self) -> i64 {
         self.rows.retention()
     }
 
-    /// Greatest start of a write, all keys together, as the transaction sees it.
+    /// The greatest start of a write over all keys, as the transaction sees it.
     pub fn stream_time(&self, tx: &Transaction) -> Option<Timestamp> {
         self.rows.stream_time(tx)
     }
 
-    /// Raises the stream time, as a write at that time does: windows that are then older than the
-    /// retention are gone.
+    /// Raises the stream time, as a write at that time does. Windows that are then older than the
+    /// retention expire.
     pub fn advance_stream_time(&self, tx: &mut Transaction, time: Timestamp) {
         self.rows.raise_stream_time(tx, time.0);
     }
 
-    /// Writes that were refused for being older than the retention, since the database was opened.
+    /// How many writes were refused because they were older than the retention, since the database
+    /// was opened.
     pub fn dropped_records(&self) -> u64 {
         self.rows.dropped_records()
     }
@@ -92,8 +94,8 @@ impl WindowStore {
 
     /// Puts the value of a key's window, or deletes it for `None`.
     ///
-    /// Not written, and counted, if `start < stream time - retention + 1`. Where duplicates are
-    /// kept every put is another row, and a put of nothing is passed over.
+    /// If `start < stream time - retention + 1`, the put is counted as dropped and not written. In a
+    /// store with duplicates every put is another row, and a put of `None` is ignored.
     ///
     /// # Errors
     /// `InvalidValue` for a key or value of more than 1 GiB.
@@ -105,7 +107,7 @@ impl WindowStore {
     /// Puts many windows, in order.
     ///
     /// # Errors
-    /// As `put`; what comes before the row concerned is staged then.
+    /// As `put`; the rows before the failed one are then staged.
     pub fn put_batch<'a>(
         &self,
         tx: &mut Transaction,
@@ -128,8 +130,8 @@ impl WindowStore {
         self.stage(tx, *put, part)
     }
 
-    /// Stages windows that were accepted once (replay from a changelog): any order, and what is too
-    /// old now is not counted.
+    /// Stages windows from a changelog, in any order. Those that are too old by now are skipped and
+    /// not counted.
     pub(crate) fn restore<'a>(&self, tx: &mut Transaction, puts: &[WindowPut<'a>]) -> Result<()> {
         let _call = self.batch_call(Operation::Restore, puts.len());
         let mut part = Vec::new();
@@ -143,14 +145,14 @@ impl WindowStore {
         Ok(())
     }
 
-    /// The windows that a transaction has staged, as changes of a changelog.
+    /// Hands the staged windows of a transaction to `f`, as changes for a changelog.
     pub(crate) fn for_each_change(
         &self,
         tx: &mut Transaction,
         f: &mut dyn FnMut(VersionRow<'_>) -> Result<()>,
     ) -> Result<()> {
         self.rows.for_each_staged(tx, |key, start, _, row| {
-            // What tells the two forms of a value apart is no part of the change.
+            // The byte that tells a plain value from a timestamped one is not part of the change.
             f(VersionRow {
                 key,
                 value: row.and_then(|row| row.get(1..)),
@@ -166,7 +168,7 @@ impl WindowStore {
             .as_ref()
             .map_or([].as_slice(), |bytes| bytes.as_slice());
         part.clear();
-        windowed::push_key_part(put.key, part);
+        push_key_part(put.key, part);
         match (put.value, put.timestamp) {
             (None, _) => self.rows.stage(tx, part, put.start.0, more, None)?,
             (Some(value), None) => {
@@ -189,10 +191,10 @@ impl WindowStore {
         Ok(())
     }
 
-    /// Reads the value of a key's window; `f` sees it where it lies.
+    /// Reads the value of a key's window; `f` gets it without a copy.
     ///
     /// # Errors
-    /// `UnsupportedOperation` where duplicates are kept: one time may have many values.
+    /// `UnsupportedOperation` in a store with duplicates: one start may have many values.
     pub fn fetch<R>(
         &self,
         tx: &mut Transaction,
@@ -210,7 +212,7 @@ impl WindowStore {
     /// order.
     ///
     /// # Errors
-    /// `UnsupportedOperation` where duplicates are kept.
+    /// `UnsupportedOperation` in a store with duplicates.
     pub fn fetch_batch(
         &self,
         tx: &mut Transaction,
@@ -228,8 +230,8 @@ impl WindowStore {
             .get_batch(tx, rows, |n, row| f(n, row.map(decode)))
     }
 
-    /// The windows of keys in `[key_from, key_to]` (`None` open) that start in `[from, to]`, by
-    /// (start, key), or backward.
+    /// A scan of the windows of keys in `[key_from, key_to]` (`None` open) that start in `[from, to]`,
+    /// by (start, key), or backward.
     pub fn fetch_range(
         &self,
         tx: &mut Transaction,
@@ -262,8 +264,8 @@ impl WindowStore {
         })
     }
 
-    /// The windows of many keys, of each between times of its own (both inclusive): `f` is called
-    /// with the key's position and a window, by position, then by start.
+    /// Reads the windows of many keys, each within its own times (both inclusive). `f` is called with
+    /// the key's position and a window, by position, then by start.
     pub fn fetch_ranges(
         &self,
         tx: &mut Transaction,
@@ -274,10 +276,10 @@ impl WindowStore {
     ) -> Result<()> {
         let _call = self.batch_call(Operation::FetchBatch, keys.len());
         let times = from.iter().zip(to);
-        let wanted: Vec<Wanted<'_>> = keys
+        let wanted: Vec<KeySpan<'_>> = keys
             .iter()
             .zip(times)
-            .map(|(key, (from, to))| Wanted {
+            .map(|(key, (from, to))| KeySpan {
                 key,
                 from: from.0,
                 to: to.0,
@@ -308,7 +310,7 @@ impl WindowStore {
     }
 }
 
-fn window<'a>(row: Row<'a>, size: i64) -> WindowedKey<'a> {
+fn window<'a>(row: WindowedRow<'a>, size: i64) -> WindowedKey<'a> {
     WindowedKey {
         key: row.key,
         start: Timestamp(row.time),
@@ -323,7 +325,7 @@ pub struct WindowScan {
 }
 
 impl WindowScan {
-    /// Hands windows to `visit` until it answers false or they end; true when it stopped, and the
+    /// Hands windows to `visit` until it returns false or they end; true if `visit` stopped, and the
     /// scan can be resumed.
     pub fn for_each(
         &mut self,

@@ -14,8 +14,8 @@ impl Transaction {
         let Place::Files(_) = table.place else {
             return self.delete_each(table, bounds);
         };
-        // From the first row to the last one: what is kept has two ends even where the bounds have
-        // none.
+        // From the first row to the last one: the interval has two ends even if the bounds are
+        // open.
         let interval = TableCursor::new(&self.base, table, bounds)?.with(|rows| {
             rows.seek_to_first();
             let from = rows.key()?.to_vec();
@@ -33,8 +33,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Rows in memory are staged layers grown old: an interval would have to be looked for in each
-    /// of them.
+    /// Stages a delete of each row. Committed rows in memory are layers like staged ones, and each
+    /// of them would have to check an interval.
     fn delete_each(&mut self, table: Table, bounds: &Bounds) -> Result<()> {
         let keys = self.keys(table, bounds)?;
         keys.iter()
@@ -52,8 +52,8 @@ impl Transaction {
         Ok(keys)
     }
 
-    /// Stages a delete of each stored row that a range delete hides, instead of the range; after an
-    /// error there is the range still.
+    /// Replaces range deletes by a staged delete of each stored row that they hide. After an error
+    /// they are unchanged.
     pub(super) fn expand_cleared(&mut self, table: Table) -> Result<()> {
         let buffer = &mut self.buffers[table.number];
         buffer.catch_up();

@@ -9,7 +9,7 @@ use crate::error::Result;
 use std::sync::Arc;
 
 impl Transaction {
-    /// Gives the staged rows of a table in memory up to its committed rows; `expired` as for
+    /// Moves the staged rows of a table in memory into its committed rows; `expired` as for
     /// [`MemoryTable::push`].
     pub(crate) fn move_to_memory(
         &mut self,
@@ -25,8 +25,8 @@ impl Transaction {
         );
     }
 
-    /// The same for the `latest` rows that the staged versions make; before the versions
-    /// themselves.
+    /// The same for the `latest` rows that the staged versions make. Call it before the versions are
+    /// moved.
     pub(crate) fn move_latest_to_memory(
         &mut self,
         versions: Table,
@@ -38,13 +38,13 @@ impl Transaction {
         rows.push(vec![Arc::new(layer)], latest.family_id(), 0, &mut |_| false);
     }
 
-    /// Hands every staged record to `f` in key order, of each key the last, encoded as it goes into
-    /// a write batch; gives the table's buffer up.
+    /// Hands each key's last staged record to `f` in key order, also as it is encoded in a write
+    /// batch. The table's buffer is then empty.
     pub(crate) fn drain(&mut self, table: Table, f: impl FnMut(StagedRecord<'_>, &[u8])) {
         self.buffers[table.number].drain_in_order(f);
     }
 
-    /// Hands every staged record to `f` in key order, spilled ones too, without giving them up.
+    /// Hands every staged record to `f` in key order, spilled ones too; they remain staged.
     pub(crate) fn for_each_staged(
         &mut self,
         table: Table,
@@ -61,8 +61,8 @@ impl Transaction {
         }
     }
 
-    /// Adds the deletes of ranges to a batch, and gives them up; to be called before the table is
-    /// drained, since a staged record of a deleted range came later.
+    /// Moves the range deletes into a batch. Call it before the table is drained: staged records in
+    /// a deleted range came later.
     pub(crate) fn drain_cleared(&mut self, table: Table, batch: &mut Batch) {
         for interval in self.buffers[table.number].take_cleared().iter() {
             batch.push_delete_range(table.family_id(), &interval.from, &interval.to);

@@ -14,7 +14,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 impl Transaction {
-    /// Reads one key; `f` sees the value where it lies.
+    /// Reads one key; `f` gets the value without a copy.
     pub(crate) fn get<R>(
         &mut self,
         table: Table,
@@ -30,7 +30,7 @@ impl Transaction {
         }
     }
 
-    /// Reads a stored key, past what is staged.
+    /// Reads a stored key; staged records are ignored.
     pub(crate) fn get_stored<R>(
         &self,
         table: Table,
@@ -40,9 +40,9 @@ impl Transaction {
         self.base.get(table, key, f)
     }
 
-    /// About how many rows a table has: staged puts are counted as if all were new, staged deletes
-    /// as if all met a row. The stored rows of a range that is deleted count until a compaction has
-    /// removed them, which may be long after the commit.
+    /// About how many rows a table has. Staged puts are counted as if all were new, staged deletes
+    /// as if each removed a row. The stored rows of a deleted range count until a compaction
+    /// removes them, which may be long after the commit.
     pub(crate) fn approximate_rows(&self, table: Table) -> Result<u64> {
         Ok(self
             .base
@@ -77,8 +77,8 @@ impl Transaction {
             .get_sorted(table, &sorted, |n, value| f(order[n].1 as usize, value))
     }
 
-    /// Reads many stored keys in ascending order, past what is staged; `f` is called for each, in
-    /// order.
+    /// Reads many stored keys in ascending order; staged records are ignored. `f` is called for each
+    /// key, in order.
     pub(crate) fn get_stored_sorted(
         &self,
         table: Table,
@@ -95,7 +95,7 @@ impl Transaction {
         buffer.newest(part)
     }
 
-    /// The first staged record at or behind a key, and the last one before it, within the same key
+    /// The first staged record at or after a key, and the last one before it, within the same key
     /// part (versioned tables).
     pub(crate) fn staged_neighbours(
         &mut self,
@@ -114,9 +114,9 @@ impl Transaction {
         )
     }
 
-    /// Works on a cursor over stored rows, which is reused. With `within_key` (versioned tables) a
-    /// seek stays within the key that it names and the files' filters are asked first; such a
-    /// cursor cannot go backward.
+    /// Runs `f` on a cursor over stored rows, which is reused. With `within_key` (versioned tables) a
+    /// seek stays within its key and checks the files' filters first; such a cursor cannot move
+    /// backward.
     pub(crate) fn with_seeker<R>(
         &mut self,
         table: Table,
@@ -136,7 +136,7 @@ impl Transaction {
         };
         let result = cursor.with(f);
         if result.is_err() {
-            // RocksDB's may go on to tell of an error of the disk that is long mended.
+            // RocksDB's iterator may report a disk error again after it is repaired.
             *slot = None;
         }
         result
@@ -166,7 +166,7 @@ impl Transaction {
                     reverse,
                 ))
             }
-            // Committed rows in memory are layers as the staged ones are, only older.
+            // Committed rows in memory are layers too, older than the staged ones.
             Place::Memory(number) => {
                 let layers = self
                     .base
@@ -186,8 +186,8 @@ impl Transaction {
         }
     }
 
-    /// A scan of the newest versions: stored `latest` rows, and rows made of the staged versions
-    /// that are newer.
+    /// A scan of the newest versions: stored `latest` rows, and rows made from newer staged
+    /// versions.
     pub(crate) fn scan_latest(&mut self, versions: Table, latest: Table) -> Result<Scan> {
         let layer = self.latest_layer(versions, latest);
         self.open_scan(latest, vec![Arc::new(layer)], Bounds::default(), false)

@@ -1,4 +1,4 @@
-//! Staged and stored rows of a table as one ordered sequence: forward, backward, within bounds.
+//! A scan merges staged and stored rows of a table: forward or backward, within bounds.
 
 use super::merge::{SeekableRows, SortedRows, nearest, pass};
 use super::staged::cleared::Cleared;
@@ -12,35 +12,35 @@ use crate::table::Bounds;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// What a row's visitor wants next.
+/// What a scan does after a row was visited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The row that follows.
+    /// Visits the next row.
     Next,
-    /// Nothing more for now; the scan can be resumed behind this row.
+    /// Stops; the scan can be resumed after this row.
     Pause,
-    /// Go on at this key, which lies ahead (forward scans only).
+    /// Continues at this key, which must be ahead (forward scans only).
     Seek(Vec<u8>),
 }
 
-/// An ordered scan of one table, as it was when the scan was opened: later writes, commits and
-/// rollbacks do not show.
+/// An ordered scan of one table, as it was when the scan was opened. Later writes, commits and
+/// rollbacks are not visible.
 pub struct Scan {
     layers: Vec<LayerCursor>,
     stored: StoredSource,
     bounds: Bounds,
     reverse: bool,
     state: ScanState,
-    /// That it is open, where that is counted.
+    /// Counts the scan as open in the metrics.
     _open: Option<OpenIterator>,
 }
 
 /// Rows below the layers.
 enum StoredSource {
-    /// With the rows among them that are deleted.
+    /// Rows in files, and the deleted intervals among them.
     Files(TableCursor, Cleared),
-    /// None: the table is in memory, all of it layers. The snapshot's database says whether the
-    /// database is still open.
+    /// None: the table is in memory and consists of layers. The snapshot tells whether the database
+    /// is still open.
     Nothing(Arc<Snapshot>),
 }
 
@@ -53,13 +53,13 @@ enum ScanState {
 
 /// Where a visit of stored rows ended.
 enum VisitEnd {
-    /// At or behind the staged row, or with the rows.
+    /// At or after the staged row, or after the last row.
     Limit { same: bool },
-    /// The visitor wants something else than the next row.
+    /// The visitor asked for another step than `Next`.
     Stopped(Step),
 }
 
-/// Stored rows under a cursor, and which of them are deleted.
+/// Stored rows under a cursor, and the intervals of them that are deleted.
 struct StoredRows<'a, 'c> {
     rows: &'a mut CursorRows<'c>,
     cleared: &'a Cleared,
@@ -106,7 +106,7 @@ impl StoredRows<'_, '_> {
         self.pass_cleared(reverse);
     }
 
-    /// Moves on to a row that is not deleted.
+    /// Skips deleted rows.
     #[inline]
     fn pass_cleared(&mut self, reverse: bool) {
         if !self.cleared.is_empty() {
@@ -130,7 +130,7 @@ impl StoredRows<'_, '_> {
 }
 
 impl Scan {
-    /// A scan of staged rows over stored ones, without those that were cleared.
+    /// A scan of staged rows over stored ones, without the cleared intervals.
     pub(super) fn new(
         layers: Vec<Arc<Layer>>,
         cursor: TableCursor,
@@ -179,8 +179,8 @@ impl Scan {
         }
     }
 
-    /// Goes on from a key: from the first row at or behind it, or backward from the last one at or
-    /// before it. Rows out of its bounds stay so; and a scan that has ended begins again.
+    /// Continues forward from the first row at or after a key, or backward from the last one at or
+    /// before it. The bounds still apply. A scan that has ended starts again.
     pub fn turn(&mut self, key: &[u8], reverse: bool) -> Result<()> {
         for layer in &mut self.layers {
             layer.seek(key, reverse);
@@ -199,10 +199,10 @@ impl Scan {
         }
     }
 
-    /// Hands rows to `visit` until it pauses or the rows end; true when it paused.
+    /// Hands rows to `visit` until it pauses or the rows end; true if it paused.
     ///
-    /// A staged row hides the stored one of the same key, a newer layer the older; deleted rows are
-    /// passed over.
+    /// Of equal keys a staged row hides the stored one, and a newer layer the older. Deleted rows
+    /// are skipped.
     pub fn for_each(&mut self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Step) -> Result<bool> {
         if self.state == ScanState::Done {
             return Ok(false);
@@ -285,7 +285,7 @@ impl Scan {
                     for layer in layers.iter_mut() {
                         layer.skip_to(&key);
                     }
-                    // One that has ended has nothing ahead either.
+                    // A cursor that has ended has no rows ahead.
                     if let Some(stored) = stored.as_mut().filter(|stored| stored.rows.valid()) {
                         stored.rows.seek(&key);
                         stored.pass_cleared(reverse);

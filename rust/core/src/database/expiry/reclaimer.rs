@@ -10,8 +10,8 @@
 
 use crate::database::stores::{StoreEntry, StoreExpiry};
 use crate::error::{Error, ErrorKind, Result};
-use crate::rocks::{Family, Rewritten, RocksDb};
 use crate::expiry::Horizon;
+use crate::rocks::{Family, Rewritten, RocksDb};
 use crate::transaction::Place;
 use log::Level;
 use parking_lot::{Condvar, Mutex};

@@ -10,7 +10,7 @@ use crate::offset::{Offset, TopicPartition};
 use crate::position::Position;
 use crate::rocks::{Cursor, Family, OLDER_LAYOUT_PREFIX, RocksDb, Snapshot, older_layout_key};
 use crate::store::StoreSpec;
-use crate::store::key_value::with_prefix;
+use crate::store::key_range::with_prefix;
 use crate::table::{Bounds, FamilyKind};
 use crate::transaction::Batch;
 use std::collections::BTreeMap;

@@ -19,7 +19,7 @@ use crate::rocks::RocksOptions;
 use crate::store::StoreSpec;
 use crate::sync::{Mutex, RwLock};
 use crate::table::{FamilyKind, FamilySpec};
-use crate::transaction::{Base, Batch, Spiller, Table, Target};
+use crate::transaction::{Base, Batch, SpillTarget, Spiller, Table};
 use std::sync::Arc;
 
 impl Opening {
@@ -128,7 +128,7 @@ impl Opening {
                     (FamilyKind::Versions, [_, latest]) => Some(family(latest)),
                     _ => None,
                 };
-                targets[table.number] = Some(Target {
+                targets[table.number] = Some(SpillTarget {
                     family: family(table),
                     latest,
                 });

@@ -11,10 +11,10 @@ use crate::database::options::{DatabaseOptions, Durability};
 use crate::database::rows::OwnFamilies;
 use crate::database::rows::keys::{self, DURABILITY_KEY, FORMAT, FORMAT_KEY};
 use crate::error::{Error, ErrorKind, Result};
+use crate::expiry::Horizon;
 use crate::metrics::MetricsLevel;
 use crate::position::Position;
 use crate::rocks::{Cursor, FilterSetup, RocksDb, RocksOptions, Snapshot};
-use crate::expiry::Horizon;
 use crate::store::{StoreKind, StoreSpec};
 use crate::table::{Bounds, FamilyKind, FamilySpec};
 use crate::transaction::{Batch, Spiller};
@@ -178,7 +178,7 @@ impl Opening {
 
     /// Parses the metadata rows with a prefix.
     fn rows_of<T>(&self, prefix: &[u8], parse: impl Fn(&[u8], &[u8]) -> T) -> Result<Vec<T>> {
-        let upper = crate::store::key_value::successor(prefix);
+        let upper = crate::store::key_range::successor(prefix);
         let bounds = Bounds {
             lower: Some(prefix.to_vec()),
             upper,

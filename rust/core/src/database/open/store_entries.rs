@@ -2,15 +2,15 @@
 
 use crate::database::stores::{Store, StoreEntry};
 use crate::error::{Error, ErrorKind, Result};
+use crate::expiry::Horizon;
 use crate::metrics::{MetricsLevel, StoreCounts};
 use crate::rocks::{Cursor, Family, RocksDb};
 use crate::store::key_value::KeyValueStore;
 use crate::store::session::SessionStore;
 use crate::store::timestamped::TimestampedKeyValueStore;
-use crate::expiry::Horizon;
 use crate::store::versioned::VersionedStore;
 use crate::store::window::WindowStore;
-use crate::store::windowed::Rows;
+use crate::store::windowed::WindowedRows;
 use crate::store::{StoreKind, StoreSpec};
 use crate::table::{Bounds, FamilyKind, FamilySpec};
 use crate::transaction::{MemoryTable, Place, StoreState, Table};
@@ -108,7 +108,7 @@ pub(super) fn build_stores(
                 },
                 [.., windowed, times],
             ) => {
-                let rows = Rows::new(
+                let rows = WindowedRows::new(
                     &spec.name,
                     n,
                     [*windowed, *times],
@@ -125,7 +125,7 @@ pub(super) fn build_stores(
                 )
             }
             (StoreKind::Session { retention }, [.., windowed, times]) => {
-                let rows = Rows::new(
+                let rows = WindowedRows::new(
                     &spec.name,
                     n,
                     [*windowed, *times],

@@ -6,7 +6,7 @@ use crate::store::session::SessionStore;
 use crate::store::timestamped::TimestampedKeyValueStore;
 use crate::store::versioned::VersionedStore;
 use crate::store::window::WindowStore;
-use crate::store::windowed::Rows;
+use crate::store::windowed::WindowedRows;
 use crate::transaction::Table;
 
 /// A store of any kind; those whose rows expire come with their horizon.
@@ -56,7 +56,7 @@ impl Store {
 
     /// How its rows expire, if they do.
     pub(in crate::database) fn expiry<'a>(&'a self) -> Option<StoreExpiry<'a>> {
-        let windowed = |horizon, rows: &'a Rows| StoreExpiry {
+        let windowed = |horizon, rows: &'a WindowedRows| StoreExpiry {
             horizon,
             keep: rows.retention() - 1,
             unit: (rows.retention() / PARTS).max(1),

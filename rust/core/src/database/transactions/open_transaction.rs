@@ -55,7 +55,8 @@ impl Database {
         let mut writer = self.transactions.writer.lock();
         writer.check_usable(self.path())?;
         if let Some(tx) = writer.transaction() {
-            tx.check_not_poisoned().map_err(|error| error.path(self.path()))?;
+            tx.check_not_poisoned()
+                .map_err(|error| error.path(self.path()))?;
         }
         offsets.check()?;
         let _published = self.publish_writer(&mut writer);

@@ -1,24 +1,26 @@
-//! The versions of one key oldest first, where they are too many to be held: a key's rows lie
-//! newest first and are walked backward.
+//! The versions of one key, oldest first, if they are too many to collect in memory.
+//!
+//! A key's rows are stored newest first, so the walk goes backward.
 
-use super::{Version, layout};
+use super::layout;
+use super::version::Version;
 use crate::error::Result;
-use crate::store::key_value::successor;
+use crate::store::key_range::successor;
 use crate::table::TIME_BYTES;
 use crate::time::Timestamp;
 use crate::transaction::{Scan, Step};
 
-/// Which versions are asked for: those whose validity meets `[from, to]`.
+/// The requested versions: those whose validity overlaps `[from, to]`.
 #[derive(Clone, Copy)]
-pub(super) struct Span {
+pub(super) struct ValiditySpan {
     pub(super) from: i64,
     pub(super) to: i64,
-    /// The oldest moment that can be asked for.
+    /// The oldest moment that can be read.
     pub(super) horizon: i64,
 }
 
-impl Span {
-    /// Whether a version is among them. If `to` itself lies before the horizon, only the newest can
+impl ValiditySpan {
+    /// Whether a version is requested. If `to` is before the horizon, only the newest version can
     /// be.
     #[inline]
     pub(super) fn meets(self, begin: i64, end: Option<i64>) -> bool {
@@ -32,18 +34,18 @@ impl Span {
     }
 }
 
-/// A walk over one key's rows, from the oldest that is asked for to the newest.
-pub(super) struct Backward {
-    span: Span,
-    /// The row met last: when it ends is known once the next one is met, or none.
+/// A walk over one key's rows, from the oldest requested version to the newest.
+pub(super) struct BackwardWalk {
+    span: ValiditySpan,
+    /// The previous row. Its end is the begin of the next row; without one it is the newest.
     older: Option<(i64, Option<Vec<u8>>)>,
     ended: bool,
 }
 
-impl Backward {
-    /// Places the scan at the key's oldest row that is asked for.
-    pub(super) fn begin(scan: &mut Scan, part: &[u8], span: Span) -> Result<Self> {
-        // The version in force at `from`; all older ones have ended by then.
+impl BackwardWalk {
+    /// Moves the scan to the key's oldest requested row.
+    pub(super) fn begin(scan: &mut Scan, part: &[u8], span: ValiditySpan) -> Result<Self> {
+        // The version valid at `from`; all older ones have ended by then.
         let mut start = row_key(part, span.from);
         scan.turn(&start, false)?;
         scan.for_each(&mut |key, _| {
@@ -61,8 +63,8 @@ impl Backward {
         })
     }
 
-    /// Hands versions to `visit` until it answers false, which is returned as true, or the key
-    /// ends.
+    /// Hands versions to `visit` until it returns false or the key ends; true if `visit` stopped the
+    /// walk.
     pub(super) fn for_each(
         &mut self,
         scan: &mut Scan,
@@ -71,7 +73,7 @@ impl Backward {
     ) -> Result<bool> {
         let (mut stopped, mut damaged) = (false, Ok(()));
         let Self { span, older, ended } = self;
-        // Whether the row met before is wanted, which its end decides, and more after it.
+        // Visits the previous row if it was requested; its end is now known. False stops the walk.
         let mut emit = |older: Option<(i64, Option<Vec<u8>>)>, end: Option<i64>| match older {
             Some((begin, Some(value))) if span.meets(begin, end) => visit(
                 key,
@@ -114,7 +116,7 @@ impl Backward {
         Ok(stopped)
     }
 
-    /// Whether the key has ended, and the scan stands at the next one.
+    /// Whether the walk has reached the end of the key, and the scan is at the next key.
     pub(super) fn has_ended(&self) -> bool {
         self.ended
     }

@@ -1,19 +1,20 @@
-//! Mixed batches: puts at a time and reads as of a time, row by row, in order. The as-of join's
-//! inner loop.
+//! Mixed batches of puts and reads as of a time: the inner loop of the as-of join.
 //!
-//! What lies in the database does not change while a batch runs, so all of its reads are done
-//! first, sorted by key: newest rows by MultiGet, history by one cursor. Then the rows are walked
-//! in order, and each sees what the rows before it staged.
+//! Stored rows do not change while a batch runs, so all of its reads are done first, sorted by key:
+//! newest rows by MultiGet, history by one cursor. Then the rows are processed in order, and each
+//! sees what the rows before it staged.
 
-use super::read::Found;
-use super::{PutResult, Version, VersionRow, VersionedStore, layout};
+use super::layout;
+use super::read::FoundVersion;
+use super::store::VersionedStore;
+use super::version::{PutResult, Version, VersionRow};
 use crate::error::Result;
 use crate::metrics::Operation;
 use crate::time::Timestamp;
 use crate::transaction::{Transaction, sort_prefix};
 
-/// Rows whose reads are done at once: a larger batch is walked in parts, and between them the
-/// transaction may spill.
+/// How many rows are processed at once. A larger batch is split, and the transaction may spill
+/// between its parts.
 const ROWS: usize = 16_384;
 
 /// One row of a batch.
@@ -37,30 +38,30 @@ pub enum Op<'a> {
     },
 }
 
-/// What a row of a batch gave.
+/// The result of a row of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied<'a> {
     /// A put.
     Put(PutResult),
-    /// A read; a tombstone reads as nothing.
+    /// A read; `None` for a tombstone.
     Get(Option<Version<'a>>),
 }
 
-/// What a row needs from the database.
+/// What a row must read from the database.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Need {
+enum StoredRead {
     Nothing,
     Latest,
     History,
 }
 
-/// The batch's key parts, end to end.
-struct Parts {
+/// The batch's key parts, concatenated.
+struct KeyParts {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Parts {
+impl KeyParts {
     fn of(ops: &[Op<'_>]) -> Self {
         let mut parts = Self {
             bytes: Vec::with_capacity(ops.len() * 20),
@@ -83,11 +84,11 @@ impl Parts {
 impl VersionedStore {
     /// Runs a batch; `sink` is called for every row, in order, with its number and result.
     ///
-    /// `want_valid_to`: also find where versions end, which costs a walk over newer versions for
-    /// rows in the middle of history.
+    /// With `want_valid_to` the ends of versions are found too, which costs a walk over newer
+    /// versions for rows in the middle of history.
     ///
     /// # Errors
-    /// As `put`. If a put was staged before it, the transaction can only be rolled back.
+    /// As `put`. If a put of the batch is already staged, the transaction can only be rolled back.
     pub fn apply_batch(
         &self,
         tx: &mut Transaction,
@@ -132,12 +133,12 @@ impl VersionedStore {
         want_valid_to: bool,
         sink: &mut dyn FnMut(usize, Applied<'_>),
     ) -> Result<()> {
-        let parts = Parts::of(ops);
+        let parts = KeyParts::of(ops);
         let mut rows = Vec::new();
         let (needs, stored) = self
             .read_stored(tx, ops, &parts, want_valid_to, &mut rows)
             .map_err(|e| e.store(self.name()))?;
-        let kept = rows.len();
+        let stored_bytes = rows.len();
         for (n, op) in ops.iter().enumerate() {
             let part = parts.get(n);
             match op {
@@ -146,7 +147,7 @@ impl VersionedStore {
                     value,
                     timestamp,
                 } => {
-                    let latest = (needs[n] == Need::Latest)
+                    let latest = (needs[n] == StoredRead::Latest)
                         .then(|| stored[n].version.as_ref().map(|(begin, _)| *begin));
                     let result = self
                         .put_part(tx, part, *value, timestamp.0, want_valid_to, latest)
@@ -154,7 +155,7 @@ impl VersionedStore {
                     sink(n, Applied::Put(result));
                 }
                 Op::Get { key, as_of } => {
-                    rows.truncate(kept);
+                    rows.truncate(stored_bytes);
                     self.get_in_batch(tx, part, as_of.0, &stored[n], &mut rows, &mut |found| {
                         let found = found.map(|version| {
                             if want_valid_to {
@@ -204,7 +205,7 @@ impl VersionedStore {
         })
     }
 
-    /// Puts many versions; `sink` is called for every row, in order, with what became of it.
+    /// Puts many versions; `sink` is called for every row, in order, with its result.
     ///
     /// # Errors
     /// As `apply_batch`.
@@ -233,10 +234,10 @@ impl VersionedStore {
         &self,
         tx: &mut Transaction,
         ops: &[Op<'_>],
-        parts: &Parts,
+        parts: &KeyParts,
         want_valid_to: bool,
         rows: &mut Vec<u8>,
-    ) -> Result<(Vec<Need>, Vec<Found>)> {
+    ) -> Result<(Vec<StoredRead>, Vec<FoundVersion>)> {
         let horizon = self.horizon(tx);
         let mut needs = Vec::with_capacity(ops.len());
         let mut order: Vec<(u64, u32)> = Vec::with_capacity(ops.len());
@@ -249,23 +250,23 @@ impl VersionedStore {
                 Op::Put { timestamp, .. }
                     if staged.is_some() || self.inner.marks.covers(part, timestamp.0) =>
                 {
-                    Need::Nothing
+                    StoredRead::Nothing
                 }
-                Op::Put { .. } => Need::Latest,
+                Op::Put { .. } => StoredRead::Latest,
                 Op::Get { as_of, .. }
                     if staged.is_some_and(|staged| layout::split(staged.key).1 <= as_of.0) =>
                 {
-                    Need::Nothing
+                    StoredRead::Nothing
                 }
                 Op::Get { as_of, .. }
                     if self.inner.marks.covers(part, as_of.0) || as_of.0 < horizon =>
                 {
-                    Need::Latest
+                    StoredRead::Latest
                 }
-                Op::Get { .. } => Need::History,
+                Op::Get { .. } => StoredRead::History,
             };
             needs.push(need);
-            if need != Need::Nothing {
+            if need != StoredRead::Nothing {
                 order.push((sort_prefix(part), n as u32));
             }
         }
@@ -280,12 +281,12 @@ impl VersionedStore {
                 .then_with(|| time(n).cmp(&time(m)))
         });
 
-        let mut stored = vec![Found::default(); ops.len()];
+        let mut stored = vec![FoundVersion::default(); ops.len()];
         self.read_latest(tx, &order, &needs, parts, rows, &mut stored)?;
         let mut last: Option<usize> = None;
         for (_, n) in order {
             let n = n as usize;
-            if needs[n] != Need::History {
+            if needs[n] != StoredRead::History {
                 continue;
             }
             stored[n] = match last {
@@ -297,21 +298,21 @@ impl VersionedStore {
         Ok((needs, stored))
     }
 
-    /// One lookup for each distinct key, however many rows of the batch ask for it.
+    /// Looks each distinct key up once, however many rows of the batch ask for it.
     fn read_latest(
         &self,
         tx: &Transaction,
         order: &[(u64, u32)],
-        needs: &[Need],
-        parts: &Parts,
+        needs: &[StoredRead],
+        parts: &KeyParts,
         rows: &mut Vec<u8>,
-        stored: &mut [Found],
+        stored: &mut [FoundVersion],
     ) -> Result<()> {
         let mut keys: Vec<&[u8]> = Vec::new();
         let mut askers: Vec<(u32, u32)> = Vec::new();
         for (_, n) in order
             .iter()
-            .filter(|(_, n)| needs[*n as usize] == Need::Latest)
+            .filter(|(_, n)| needs[*n as usize] == StoredRead::Latest)
         {
             let part = parts.get(*n as usize);
             if keys.last() != Some(&part) {
@@ -319,7 +320,7 @@ impl VersionedStore {
             }
             askers.push((*n, keys.len() as u32 - 1));
         }
-        let (mut found, mut damaged) = (vec![Found::default(); keys.len()], Ok(()));
+        let (mut found, mut damaged) = (vec![FoundVersion::default(); keys.len()], Ok(()));
         tx.get_stored_sorted(self.inner.latest, &keys, |k, row| {
             match row.map(|row| layout::stored_latest(keys[k], row)) {
                 Some(Ok((begin, row))) => {
@@ -343,7 +344,7 @@ impl VersionedStore {
         tx: &mut Transaction,
         part: &[u8],
         at: i64,
-        stored: &Found,
+        stored: &FoundVersion,
         rows: &mut Vec<u8>,
         emit: &mut dyn FnMut(Option<Version<'_>>),
     ) -> Result<()> {

@@ -1,43 +1,45 @@
 //! Scans: the versions of a key or of a range of keys, and the whole table as of a moment.
 
-use super::backward::{Backward, Span};
-use super::{Version, VersionRow, VersionedStore, layout};
+use super::backward::{BackwardWalk, ValiditySpan};
+use super::layout;
+use super::store::VersionedStore;
+use super::version::{Version, VersionRow};
 use crate::error::Result;
 use crate::metrics::Operation;
-use crate::store::key_value::successor;
+use crate::store::key_range::successor;
 use crate::table::Bounds;
 use crate::time::Timestamp;
 use crate::transaction::{Scan, Step, Transaction};
 use std::collections::VecDeque;
 
-/// Older versions that a scan as of a moment steps over before it seeks to the next key.
+/// How many older versions a scan as of a moment steps over before it seeks to the next key.
 const STEPS: usize = 8;
 
-/// Bytes of a key's versions that a scan which ascends collects; more of them are walked backward,
-/// at twice the price.
+/// How many bytes of a key's versions an ascending scan collects. More are walked backward, which
+/// costs twice as much.
 const COLLECTED: usize = 256 << 10;
 
 /// A scan over versions, as they were when it was opened.
 pub struct VersionScan {
     scan: Scan,
-    mode: Mode,
+    mode: VersionScanMode,
     ascending: bool,
     key: KeyState,
-    /// Versions of the key at hand, oldest last, while a scan that ascends collects them.
-    collected: Vec<Owned>,
+    /// Versions of the current key, oldest last, while an ascending scan collects them.
+    collected: Vec<OwnedVersion>,
     collected_bytes: usize,
-    /// While a key has more versions than are collected.
-    backward: Option<Backward>,
-    ready: VecDeque<(Vec<u8>, Owned)>,
+    /// The walk over a key with more versions than can be collected.
+    backward: Option<BackwardWalk>,
+    ready: VecDeque<(Vec<u8>, OwnedVersion)>,
 }
 
 #[derive(Clone, Copy)]
-enum Mode {
-    /// Every version whose validity meets `[from, to]`.
-    Between(Span),
-    /// The version of each key that was in force at a moment.
+enum VersionScanMode {
+    /// Every version whose validity overlaps `[from, to]`.
+    Between(ValiditySpan),
+    /// The version of each key that was valid at a moment.
     AsOf { at: i64 },
-    /// The newest version of each key, if it had begun by a moment; rows are of `latest`.
+    /// The newest version of each key that had begun by a moment; rows of `latest`.
     Latest { at: i64 },
 }
 
@@ -50,7 +52,7 @@ struct KeyState {
     steps: usize,
 }
 
-struct Owned {
+struct OwnedVersion {
     value: Vec<u8>,
     begin: i64,
     end: Option<i64>,
@@ -77,9 +79,11 @@ fn bounds(from: Option<&[u8]>, to: Option<&[u8]>) -> Bounds {
 }
 
 impl VersionedStore {
-    /// The versions of one key whose validity meets `[from, to]`, newest first or (`ascending`)
-    /// oldest first. Tombstones are left out, and so is what ended before the history retention. If
-    /// `to` itself lies before it, only the newest version is looked at.
+    /// The versions of one key whose validity overlaps `[from, to]`, newest first or (`ascending`)
+    /// oldest first.
+    ///
+    /// Tombstones and versions that ended before the history retention are left out. If `to` itself
+    /// is before the retention, only the newest version can be found.
     pub fn versions(
         &self,
         tx: &mut Transaction,
@@ -121,7 +125,7 @@ impl VersionedStore {
         let scan = scan.counted(self.inner.counts.iterator());
         Ok(VersionScan::new(
             scan,
-            Mode::Between(Span {
+            VersionScanMode::Between(ValiditySpan {
                 from: from.0,
                 to: to.0,
                 horizon,
@@ -130,23 +134,23 @@ impl VersionedStore {
         ))
     }
 
-    /// The whole table as it was at a moment (`None`: as it is), in key order. A moment before the
+    /// The whole table as it was at a moment (`None`: as it is now), in key order. A moment before the
     /// history retention shows only keys whose newest version had begun by then.
     pub fn scan(&self, tx: &mut Transaction, as_of: Option<Timestamp>) -> Result<VersionScan> {
         let _call = self.inner.counts.call(Operation::Scan);
         let horizon = self.horizon(tx);
         let at = as_of.unwrap_or(Timestamp::MAX).0;
-        // Nothing begins after the stream time: the newest versions are the ones in force.
+        // No version begins after the stream time, so the newest versions are the valid ones.
         let latest_only = at < horizon || self.stream_time(tx).is_none_or(|time| time.0 <= at);
         let (open, mode) = if latest_only {
             (
                 tx.scan_latest(self.inner.versions, self.inner.latest),
-                Mode::Latest { at },
+                VersionScanMode::Latest { at },
             )
         } else {
             (
                 tx.scan(self.inner.versions, Bounds::default(), false),
-                Mode::AsOf { at },
+                VersionScanMode::AsOf { at },
             )
         };
         let scan = open
@@ -179,7 +183,7 @@ impl VersionedStore {
 }
 
 impl VersionScan {
-    fn new(scan: Scan, mode: Mode, ascending: bool) -> Self {
+    fn new(scan: Scan, mode: VersionScanMode, ascending: bool) -> Self {
         let (collected, ready) = (Vec::new(), VecDeque::new());
         Self {
             scan,
@@ -193,16 +197,16 @@ impl VersionScan {
         }
     }
 
-    /// Hands versions to `visit` until it answers false or they end; true when it stopped, and the
+    /// Hands versions to `visit` until it returns false or they end; true if `visit` stopped, and the
     /// scan can be resumed.
     pub fn for_each(&mut self, visit: &mut dyn FnMut(&[u8], Version<'_>) -> bool) -> Result<bool> {
         match self.mode {
-            Mode::Latest { at } => self.for_each_latest(at, visit),
+            VersionScanMode::Latest { at } => self.for_each_latest(at, visit),
             _ => self.for_each_version(visit),
         }
     }
 
-    /// One row a key: nothing to be remembered from one to the next.
+    /// One row per key, so no state is carried from row to row.
     fn for_each_latest(
         &mut self,
         at: i64,
@@ -281,21 +285,21 @@ impl VersionScan {
                 }
                 let end = state.newer_begin.replace(begin);
                 let emit = match *mode {
-                    Mode::Between(span) => span.meets(begin, end),
-                    Mode::AsOf { at } => begin <= at && !state.done,
-                    Mode::Latest { .. } => false,
+                    VersionScanMode::Between(span) => span.meets(begin, end),
+                    VersionScanMode::AsOf { at } => begin <= at && !state.done,
+                    VersionScanMode::Latest { .. } => false,
                 };
                 state.done |= emit;
                 if emit && let Some(value) = layout::value(row) {
                     if *ascending {
-                        *collected_bytes += size_of::<Owned>() + value.len();
+                        *collected_bytes += size_of::<OwnedVersion>() + value.len();
                         if *collected_bytes > COLLECTED
-                            && let Mode::Between(span) = *mode
+                            && let VersionScanMode::Between(span) = *mode
                         {
                             too_many = Some(span);
                             return Step::Pause;
                         }
-                        collected.push(Owned {
+                        collected.push(OwnedVersion {
                             value: value.to_vec(),
                             begin,
                             end,
@@ -315,8 +319,8 @@ impl VersionScan {
                 if !ready.is_empty() {
                     return Step::Pause;
                 }
-                // The rest of this key cannot be asked for: pass it step by step, then by a seek.
-                if matches!(*mode, Mode::AsOf { .. }) && state.done {
+                // The rest of this key was not requested: step over it, then seek.
+                if matches!(*mode, VersionScanMode::AsOf { .. }) && state.done {
                     state.steps += 1;
                     if state.steps > STEPS
                         && let Some(next) = successor(&state.part)
@@ -333,7 +337,7 @@ impl VersionScan {
             if let Some(span) = too_many {
                 collected.clear();
                 *collected_bytes = 0;
-                *backward = Some(Backward::begin(scan, &state.part, span)?);
+                *backward = Some(BackwardWalk::begin(scan, &state.part, span)?);
             } else if !paused {
                 release(&self.key.key, &mut self.collected, &mut self.ready);
                 if self.ready.is_empty() {
@@ -344,8 +348,12 @@ impl VersionScan {
     }
 }
 
-/// Versions were collected newest first; hand them on oldest first.
-fn release(key: &[u8], collected: &mut Vec<Owned>, ready: &mut VecDeque<(Vec<u8>, Owned)>) {
+/// Moves the collected versions, newest first, to `ready`, oldest first.
+fn release(
+    key: &[u8],
+    collected: &mut Vec<OwnedVersion>,
+    ready: &mut VecDeque<(Vec<u8>, OwnedVersion)>,
+) {
     ready.extend(collected.drain(..).rev().map(|owned| (key.to_vec(), owned)));
 }
 
@@ -361,7 +369,7 @@ impl KeyState {
     }
 }
 
-impl Owned {
+impl OwnedVersion {
     fn version(&self) -> Version<'_> {
         Version {
             value: &self.value,

@@ -1,4 +1,4 @@
-//! Bytes of the versioned store's rows (`layout.md` section 4).
+//! Bytes of the versioned store's rows (`docs/design/layout.md`).
 //!
 //! ```text
 //! versions   key part | inverted begin, 8 bytes  →  row            ordered by (key, newest first)
@@ -6,9 +6,9 @@
 //! row        0x00 a tombstone, or 0x01 | value
 //! ```
 //!
-//! The key part (`key_part.rs`) is prefix-free and keeps the order of keys, so versions of one key
-//! lie together. Times are inverted (big-endian, sign flipped, complement), so newer sorts first
-//! and a read as of a moment is one seek forward.
+//! The key part (`key_part.rs`) is prefix-free and keeps the order of keys, so the versions of one
+//! key are adjacent. Times are inverted (`expiry/version_key.rs`), so newer versions sort first and
+//! a read as of a moment is one seek forward.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::expiry::version_key::time;
@@ -20,7 +20,7 @@ pub(super) use crate::transaction::TOMBSTONE;
 
 pub(super) const VALUE: u8 = 1;
 
-/// A stored row of `versions`: key part, begin, row.
+/// Splits a stored row of `versions` into key part, begin and row.
 #[inline]
 pub(super) fn stored_version<'a>(
     row_key: &'a [u8],
@@ -34,7 +34,7 @@ pub(super) fn stored_version<'a>(
     }
 }
 
-/// A stored row of `latest`: begin, row.
+/// Splits a stored row of `latest` into begin and row.
 #[inline]
 pub(super) fn stored_latest<'a>(part: &[u8], row: &'a [u8]) -> Result<(i64, &'a [u8])> {
     match row.split_first_chunk::<TIME_BYTES>() {

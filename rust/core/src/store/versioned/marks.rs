@@ -1,17 +1,17 @@
-//! Watermarks by key hash: what lets most puts be written blindly and most reads be one lookup
-//! (`layout.md` section 4).
+//! Watermarks by key hash: with them most puts need no read, and most reads need one lookup
+//! (`docs/design/versioned-puts.md`).
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 const SLOTS: usize = 1 << 17;
 
-/// For each of 2^17 key hashes a time that is at least the newest begin of every key with that
-/// hash: 1 MiB a store.
+/// For each of 2^17 key hashes, a time at or after the newest begin of every key with that hash;
+/// 1 MiB per store.
 ///
-/// A mark that is too high makes a put read before it writes; one that is too low would lose order.
-/// So marks are only ever raised, on open all of them are set to the stored stream time, and a
-/// transaction that is dropped leaves them raised.
+/// A mark that is too high makes a put read before it writes. A mark that is too low would let a
+/// put take a late version for the newest one. So marks only rise, an open sets all of them to the
+/// stored stream time, and a dropped transaction leaves them raised.
 pub(super) struct Marks {
     slots: Box<[AtomicI64]>,
     hasher: foldhash::fast::FixedState,

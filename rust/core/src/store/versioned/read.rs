@@ -1,6 +1,8 @@
 //! Reads: the newest version, and the version valid at a moment.
 
-use super::{Version, VersionedStore, layout};
+use super::layout;
+use super::store::VersionedStore;
+use super::version::Version;
 use crate::error::Result;
 use crate::metrics::Operation;
 use crate::store::key_part::with_key_part;
@@ -9,22 +11,22 @@ use crate::time::Timestamp;
 use crate::transaction::Transaction;
 use std::ops::Range;
 
-/// Versions that are walked over before a backward seek takes their place: below it, walking is
-/// cheaper.
+/// How many versions are walked over before a backward seek replaces the walk. A shorter walk is
+/// cheaper than the seek.
 const WALK: usize = 16;
 
-/// A version found in one of the two places, staged or stored; its row lies in a buffer of the
-/// caller's.
+/// A version found among the staged or the stored ones. Its row is in a buffer of the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundVersion {
     /// Begin and row of the newest version that began at or before the moment.
     pub(super) version: Option<(i64, Range<usize>)>,
-    /// Smallest begin after the moment, where it was asked for.
+    /// Smallest begin after the moment, if it was asked for.
     pub(super) next: Option<i64>,
 }
 
-impl Found {
-    /// Of two places the version in force; the other place may end it sooner.
+impl FoundVersion {
+    /// Merges what was found among the stored versions (`self`) and the staged ones: the newer
+    /// version, with the earlier end.
     pub(super) fn merge(self, staged: Self) -> Self {
         let next = match (self.next, staged.next) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -56,7 +58,7 @@ fn keep(rows: &mut Vec<u8>, row: &[u8]) -> Range<usize> {
 }
 
 impl VersionedStore {
-    /// The newest version; nothing if it is a tombstone. It never expires.
+    /// Reads the newest version, which never expires; `None` if it is a tombstone.
     pub fn get<R>(
         &self,
         tx: &mut Transaction,
@@ -66,10 +68,10 @@ impl VersionedStore {
         self.get_as_of(tx, key, Timestamp::MAX, f)
     }
 
-    /// The version valid at a moment, with its end.
+    /// Reads the version valid at a moment, with its end.
     ///
-    /// A moment before `stream time - history retention` finds nothing, unless the newest version
-    /// itself began by then.
+    /// A moment before `stream time - history retention` finds only the newest version, if it began
+    /// by then.
     pub fn get_as_of<R>(
         &self,
         tx: &mut Transaction,
@@ -94,8 +96,8 @@ impl VersionedStore {
         Ok(f(found.version(&rows)))
     }
 
-    /// When a key became what it is at a moment, at or after the horizon: its version or tombstone
-    /// began.
+    /// When the version or tombstone of a key that is valid at a moment began. The moment must not be
+    /// before the horizon.
     pub fn last_change(
         &self,
         tx: &mut Transaction,
@@ -108,8 +110,8 @@ impl VersionedStore {
         Ok(found.version.map(|(begin, _)| Timestamp(begin)))
     }
 
-    /// The next moment after one at which a key changes: a version or a tombstone begins. Of
-    /// changes before the horizon some may be gone, so ask from there on.
+    /// The next moment after `after` at which a version or a tombstone of a key begins. Changes before
+    /// the horizon may have been dropped.
     pub fn next_change(
         &self,
         tx: &mut Transaction,
@@ -127,8 +129,8 @@ impl VersionedStore {
         part: &[u8],
         at: i64,
         rows: &mut Vec<u8>,
-    ) -> Result<Found> {
-        // At or above the mark the newest version is the one in force.
+    ) -> Result<FoundVersion> {
+        // At or above the mark the newest version is the valid one.
         if self.inner.marks.covers(part, at) || at < self.horizon(tx) {
             return self.newest_by(tx, part, at, rows);
         }
@@ -136,15 +138,15 @@ impl VersionedStore {
         Ok(stored.merge(self.staged_at(tx, part, at, rows)))
     }
 
-    /// The newest version if it began by `at`; else nothing, which only a moment before the horizon
-    /// may meet.
+    /// The newest version if it began by `at`. It can begin later only if `at` is before the
+    /// horizon.
     pub(super) fn newest_by(
         &self,
         tx: &mut Transaction,
         part: &[u8],
         at: i64,
         rows: &mut Vec<u8>,
-    ) -> Result<Found> {
+    ) -> Result<FoundVersion> {
         let newest = match tx.newest_staged(self.inner.versions, part) {
             Some(staged) if staged.newest => {
                 let begin = layout::split(staged.key).1;
@@ -159,38 +161,38 @@ impl VersionedStore {
         };
         if newest.as_ref().is_some_and(|(begin, _)| *begin > at) {
             self.expired_read(tx, at);
-            return Ok(Found::default());
+            return Ok(FoundVersion::default());
         }
-        Ok(Found {
+        Ok(FoundVersion {
             version: newest,
             next: None,
         })
     }
 
-    /// What is staged around a moment.
+    /// The staged versions around a moment.
     pub(super) fn staged_at(
         &self,
         tx: &mut Transaction,
         part: &[u8],
         at: i64,
         rows: &mut Vec<u8>,
-    ) -> Found {
+    ) -> FoundVersion {
         if tx.newest_staged(self.inner.versions, part).is_none() {
-            return Found::default();
+            return FoundVersion::default();
         }
         let seek = [part, &layout::inverted(at)].concat();
         let (at_or_before, after) = tx.staged_neighbours(self.inner.versions, &seek);
-        Found {
+        FoundVersion {
             version: at_or_before
                 .and_then(|staged| Some((layout::split(staged.key).1, keep(rows, staged.value?)))),
             next: after.map(|staged| layout::split(staged.key).1),
         }
     }
 
-    /// What is stored around a moment; `next` only with `want_next`.
+    /// The stored versions around a moment; `next` only with `want_next`.
     ///
-    /// The end of a version is the begin of the row before it, and steps backward are dear. So the
-    /// seek goes as far ahead of the moment as newer versions usually lie, and from there forward.
+    /// A version ends when the row before it begins, and steps backward are expensive. So the seek
+    /// goes to where the next newer version usually is, and the walk goes forward from there.
     pub(super) fn stored_at(
         &self,
         tx: &mut Transaction,
@@ -198,20 +200,20 @@ impl VersionedStore {
         at: i64,
         want_next: bool,
         rows: &mut Vec<u8>,
-    ) -> Result<Found> {
-        let ahead = self.inner.ahead.get();
+    ) -> Result<FoundVersion> {
+        let ahead = self.inner.seek_hint.get();
         let tries = [
             at,
             at.saturating_add(ahead),
             at.saturating_add(ahead.saturating_mul(8)),
             i64::MAX,
         ];
-        let (mut found, mut walked_out) = (Found::default(), false);
+        let (mut found, mut walked_out) = (FoundVersion::default(), false);
         let mut seek = [part, &[0; TIME_BYTES]].concat();
         for from in &tries[if want_next { 1..tries.len() } else { 0..1 }] {
             seek.truncate(part.len());
             seek.extend_from_slice(&layout::inverted(*from));
-            found = Found::default();
+            found = FoundVersion::default();
             walked_out = tx.with_seeker(self.inner.versions, true, |cursor| {
                 cursor.seek(&seek);
                 for _ in 0..WALK {
@@ -231,20 +233,20 @@ impl VersionedStore {
                 }
                 true
             })?;
-            // Without a newer version it lies further ahead, or nowhere.
+            // If no newer version was found, it is further ahead, or there is none.
             if walked_out || found.next.is_some() {
                 break;
             }
         }
         if walked_out {
-            // Many newer versions: from the moment one step back, then forward again.
+            // Many newer versions: seek backward to the moment, then step forward again.
             seek.truncate(part.len());
             seek.extend_from_slice(&layout::inverted(at));
-            found = Found::default();
+            found = FoundVersion::default();
             let same = |key: &[u8]| key.len() == seek.len() && key.starts_with(part);
             tx.with_seeker(self.inner.versions, false, |cursor| {
                 cursor.seek_for_prev(&seek);
-                // An exact hit is the version in force; the next newer one lies before it.
+                // An exact hit is the valid version; the next newer one precedes it.
                 if let Some((key, row)) = cursor.item()
                     && key == seek
                 {
@@ -273,7 +275,7 @@ impl VersionedStore {
             })?;
         }
         if let Some(next) = found.next {
-            self.inner.ahead.learn(next.saturating_sub(at));
+            self.inner.seek_hint.learn(next.saturating_sub(at));
         }
         Ok(found)
     }

@@ -1,6 +1,8 @@
-//! Puts: at the end of a key's history without reading, late ones into the middle of it.
+//! Puts: most append to a key's history without a read, late ones split an older interval.
 
-use super::{PutResult, Version, VersionRow, VersionedStore, layout};
+use super::layout;
+use super::store::VersionedStore;
+use super::version::{PutResult, Version, VersionRow};
 use crate::error::Result;
 use crate::metrics::Operation;
 use crate::store::key_part::with_key_part;
@@ -8,10 +10,10 @@ use crate::time::Timestamp;
 use crate::transaction::Transaction;
 
 impl VersionedStore {
-    /// Puts a version (a tombstone for `None`) at a time; replaces the version of an equal time.
+    /// Puts a version (a tombstone for `None`) at a time. It replaces a version of the same time.
     ///
-    /// Refused, counted and not written if `timestamp < stream time - history retention`; both
-    /// borders are inclusive.
+    /// If `timestamp < stream time - history retention`, the put is counted as dropped and not
+    /// written.
     ///
     /// # Errors
     /// `InvalidValue` for a key or value of more than 1 GiB.
@@ -40,8 +42,8 @@ impl VersionedStore {
         with_key_part(key, put).map_err(|e| e.store(self.name()).key(key))
     }
 
-    /// Deletes as of a time: reads the version valid then, and puts a tombstone. `f` sees the
-    /// version with its old end, nothing if there was none or the time is older than the history
+    /// Deletes as of a time: reads the version valid then, and puts a tombstone. `f` gets the version
+    /// with its old end, or `None` if there was none or the time is older than the history
     /// retention.
     ///
     /// # Errors
@@ -63,16 +65,16 @@ impl VersionedStore {
         Ok(found)
     }
 
-    /// Stages versions that were accepted once (replay from a changelog): no acceptance test, and
-    /// no double effect where a part is replayed again.
+    /// Replays versions from a changelog. They were accepted once and are not checked against the
+    /// retention again; replaying a row twice has no further effect.
     ///
-    /// Within a call the rows may come in any order, the calls must come in the changelog's. The
-    /// stream time rises with them, and once no older view is alive compactions drop what ended
-    /// before `stream time - history retention`: a row that comes after its time would no longer
-    /// find the neighbours that it had when it was accepted.
+    /// The rows of one call may be in any order, but the calls must be in the changelog's order: the
+    /// stream time rises with the rows. Once no older view is alive, compactions drop the versions
+    /// that ended before `stream time - history retention`, and a later call could miss the
+    /// neighbours that its rows had when they were accepted.
     ///
     /// # Errors
-    /// As `put`; what comes before the row concerned is staged then.
+    /// As `put`; the rows before the failed one are then staged.
     pub fn restore(
         &self,
         tx: &mut Transaction,
@@ -86,8 +88,8 @@ impl VersionedStore {
         Ok(())
     }
 
-    /// As `restore`, of rows in the order in which they were put: one that came too late then is
-    /// passed over, uncounted.
+    /// As `restore`, for rows in the order in which they were put. Rows that are older than the
+    /// retention are skipped and not counted.
     pub(crate) fn restore_in_order(
         &self,
         tx: &mut Transaction,
@@ -117,8 +119,8 @@ impl VersionedStore {
         Ok(())
     }
 
-    /// As `put`, by key part. `stored_latest`: the begin of the stored newest version, where a
-    /// batch has read it already.
+    /// As `put`, by key part. `stored_latest` is the begin of the stored newest version, if a batch
+    /// has already read it.
     pub(super) fn put_part(
         &self,
         tx: &mut Transaction,
@@ -159,8 +161,8 @@ impl VersionedStore {
         want_valid_to: bool,
         stored_latest: Option<Option<i64>>,
     ) -> Result<Option<i64>> {
-        // At or above the key's mark nothing newer can exist: no read, and the new version is the
-        // newest.
+        // At or above the key's mark there is no newer version: the new version is the newest, and
+        // no read is needed.
         let (newest, valid_to) = if self.inner.marks.raise(part, time) {
             (true, None)
         } else {

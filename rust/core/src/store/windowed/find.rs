@@ -1,49 +1,51 @@
-//! Many short scans at once: rows of many keys, each between times of its own, in one pass over the
+//! Many short scans at once: rows of many keys, each within its own times, in one pass over the
 //! table.
 
-use super::scan::key_bounds;
-use super::{Row, Rows, layout};
+use super::layout::{self, key_bounds};
+use super::row::WindowedRow;
+use super::rows::WindowedRows;
 use crate::error::Result;
 use crate::store::key_part::key_part;
 use crate::table::{Bounds, TIME_BYTES};
 use crate::transaction::{Step, Transaction};
 use std::ops::Range;
 
-/// The rows of a key that one asks for.
+/// The requested rows of a key.
 #[derive(Clone, Copy)]
-pub(in crate::store) struct Wanted<'a> {
+pub(in crate::store) struct KeySpan<'a> {
     pub(in crate::store) key: &'a [u8],
     /// First time, inclusive.
     pub(in crate::store) from: i64,
     /// Last time, inclusive.
     pub(in crate::store) to: i64,
-    /// The greatest that `more` may be: the latest start of a session.
+    /// The greatest `more`, inclusive: the latest start of a session.
     pub(in crate::store) most: Option<[u8; TIME_BYTES]>,
 }
 
-/// All that is asked of one key: its rows are read once, whoever asks.
-struct Group {
+/// The requests for one key: its rows are read once for all of them.
+struct KeyGroup {
     part: Vec<u8>,
     bounds: Bounds,
-    /// Positions among those who ask.
-    askers: Vec<usize>,
+    /// Positions of the requests.
+    requests: Vec<usize>,
 }
 
-/// A row that was found for one who asks.
-struct Match {
-    asker: usize,
+/// A row that was found for a request.
+struct FoundRow {
+    request: usize,
     time: i64,
     more: Range<usize>,
     value: Range<usize>,
 }
 
-impl Rows {
-    /// Finds rows for all who ask; `f` is called with the asker's position, by asker, then by time.
+impl WindowedRows {
+    /// Finds rows for many requests. `f` is called with the request's position and a row, by position,
+    /// then by time.
     pub(in crate::store) fn find(
         &self,
         tx: &mut Transaction,
-        wanted: &[Wanted<'_>],
-        f: &mut dyn FnMut(usize, Row<'_>),
+        wanted: &[KeySpan<'_>],
+        f: &mut dyn FnMut(usize, WindowedRow<'_>),
     ) -> Result<()> {
         let horizon = self.horizon(tx);
         let groups = groups(wanted, horizon);
@@ -59,7 +61,7 @@ impl Rows {
             .scan(self.inner.windowed, all, false)
             .map_err(|e| self.named(e))?;
         let mut bytes = Vec::new();
-        let mut matches: Vec<Match> = Vec::new();
+        let mut matches: Vec<FoundRow> = Vec::new();
         let mut at = 0;
         let mut damaged = None;
         scan.for_each(&mut |row_key, value| {
@@ -85,8 +87,8 @@ impl Rows {
                 return Step::Pause;
             };
             let mut place = None;
-            for asker in &group.askers {
-                let asked = &wanted[*asker];
+            for request in &group.requests {
+                let asked = &wanted[*request];
                 if time < asked.from
                     || time > asked.to
                     || asked.most.is_some_and(|most| more > most.as_slice())
@@ -101,8 +103,8 @@ impl Rows {
                         (start..start + more.len(), start + more.len()..bytes.len())
                     })
                     .clone();
-                matches.push(Match {
-                    asker: *asker,
+                matches.push(FoundRow {
+                    request: *request,
                     time,
                     more,
                     value,
@@ -112,19 +114,19 @@ impl Rows {
         })
         .and_then(|_| damaged.map_or(Ok(()), Err))
         .map_err(|e| self.named(e))?;
-        // Stable: an asker's rows were found in the order of time.
-        matches.sort_by_key(|found| found.asker);
-        for Match {
-            asker,
+        // The sort is stable, and the rows of a request were found in the order of time.
+        matches.sort_by_key(|found| found.request);
+        for FoundRow {
+            request,
             time,
             more,
             value,
         } in matches
         {
             f(
-                asker,
-                Row {
-                    key: wanted[asker].key,
+                request,
+                WindowedRow {
+                    key: wanted[request].key,
                     time,
                     more: &bytes[more],
                     value: &bytes[value],
@@ -135,31 +137,31 @@ impl Rows {
     }
 }
 
-/// What is asked, key by key in the order of the rows.
-fn groups(wanted: &[Wanted<'_>], horizon: i64) -> Vec<Group> {
+/// Groups the requests by key, in the order of the rows.
+fn groups(wanted: &[KeySpan<'_>], horizon: i64) -> Vec<KeyGroup> {
     let mut order: Vec<usize> = (0..wanted.len())
         .filter(|n| wanted[*n].from.max(horizon) <= wanted[*n].to)
         .collect();
     order.sort_by_key(|n| wanted[*n].key);
     order
         .chunk_by(|a, b| wanted[*a].key == wanted[*b].key)
-        .map(|askers| {
-            let from = askers
+        .map(|requests| {
+            let from = requests
                 .iter()
                 .map(|n| wanted[*n].from)
                 .min()
                 .unwrap_or(i64::MIN)
                 .max(horizon);
-            let to = askers
+            let to = requests
                 .iter()
                 .map(|n| wanted[*n].to)
                 .max()
                 .unwrap_or(i64::MAX);
-            let part = key_part(wanted[askers[0]].key);
-            Group {
+            let part = key_part(wanted[requests[0]].key);
+            KeyGroup {
                 bounds: key_bounds(&part, from, to),
                 part,
-                askers: askers.to_vec(),
+                requests: requests.to_vec(),
             }
         })
         .collect()

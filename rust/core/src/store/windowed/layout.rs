@@ -9,22 +9,23 @@
 
 use crate::error::{Error, ErrorKind};
 use crate::store::key_part::split_key_part;
-use crate::table::{FamilyKind, TIME_BYTES};
+use crate::store::key_range::successor;
+use crate::table::{Bounds, FamilyKind, TIME_BYTES};
 
-/// A time as it stands in a row's key: 8 bytes that order as times do.
+/// Encodes a time in a row's key: 8 bytes that sort as times do.
 #[inline]
 pub fn ordered(time: i64) -> [u8; TIME_BYTES] {
     (time as u64 ^ (1 << 63)).to_be_bytes()
 }
 
-/// The time at the head of some bytes, and what follows it.
+/// Splits bytes into the time at their start and the rest.
 #[inline]
 pub(super) fn split_time(bytes: &[u8]) -> Option<(i64, &[u8])> {
     let (time, rest) = bytes.split_first_chunk::<TIME_BYTES>()?;
     Some(((u64::from_be_bytes(*time) ^ (1 << 63)) as i64, rest))
 }
 
-/// The time that 8 bytes stand for; nothing else is handed in.
+/// Decodes a time; `bytes` must be 8 bytes long.
 #[inline]
 pub(in crate::store) fn time(bytes: &[u8]) -> i64 {
     split_time(bytes).map_or(0, |(time, _)| time)
@@ -62,9 +63,27 @@ pub(crate) fn row_time(kind: FamilyKind, row_key: &[u8]) -> Option<i64> {
     }
 }
 
-/// Whether no read can ask for a row any more, given the first moment that is kept.
+/// Whether a row is before the first moment that can be read.
 pub(crate) fn expired(kind: FamilyKind, row_key: &[u8], horizon: i64) -> bool {
     row_time(kind, row_key).is_some_and(|time| time < horizon)
+}
+
+/// The smallest bytes after all rows of a time; `None` for the last time.
+pub(super) fn after(time: i64) -> Option<Vec<u8>> {
+    time.checked_add(1).map(|next| ordered(next).to_vec())
+}
+
+/// The bounds of one key's rows between two times, both inclusive.
+pub(super) fn key_bounds(part: &[u8], from: i64, to: i64) -> Bounds {
+    let upper = match after(to) {
+        Some(end) => Some([part, &end].concat()),
+        None => successor(part),
+    };
+    Bounds {
+        lower: Some([part, &ordered(from)].concat()),
+        upper,
+        within_key: false,
+    }
 }
 
 #[cfg(test)]

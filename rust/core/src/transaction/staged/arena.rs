@@ -1,11 +1,11 @@
-//! Append-only memory for staged records: a record never moves and is never copied.
+//! Append-only memory for staged records: a record is never moved or copied.
 
 use crate::rocks::batch;
 
 const FIRST_CHUNK: usize = 16 << 10;
 const CHUNK: usize = 1 << 20;
 
-/// Where a record lies, and its key within it.
+/// The place of a record in the arena, and of the key within it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     chunk: u32,
@@ -32,7 +32,7 @@ impl Arena {
     ) -> Record {
         let key_len: usize = key.iter().map(|part| part.len()).sum();
         let value_len: usize = value.map_or(0, |parts| parts.iter().map(|part| part.len()).sum());
-        // Type, family, two lengths: sixteen bytes hold the longest of each.
+        // Type, family and two lengths take at most 16 bytes.
         let room = key_len + value_len + 16;
         if self
             .chunks
@@ -83,7 +83,7 @@ impl Arena {
         Some(&rest[at..at + len as usize])
     }
 
-    /// What the records take. The room behind them is memory that nothing has touched.
+    /// Bytes of the records. The free space after them is memory that was never touched.
     pub(super) fn bytes(&self) -> usize {
         self.chunks.iter().map(Vec::len).sum()
     }

@@ -1,6 +1,7 @@
-//! Intervals of keys whose stored rows a transaction has deleted (`layout.md` section 2): they hide
-//! what lies below the staged records, never a staged record. Copied on write, so a reader's view
-//! of them is repeatable.
+//! Intervals of keys whose stored rows a transaction has deleted.
+//!
+//! They hide stored rows and never a staged record. They are copied on write, so a reader's view of
+//! them is repeatable.
 
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ impl Cleared {
         self.bytes
     }
 
-    /// Adds an interval, which becomes one with those that it meets.
+    /// Adds an interval, and merges it with those that it touches.
     pub(in crate::transaction) fn add(&mut self, mut added: Interval) {
         let intervals = Arc::make_mut(self.intervals.get_or_insert_default());
         let first = intervals.partition_point(|interval| interval.to < added.from);
@@ -61,7 +62,7 @@ impl Cleared {
             .sum::<usize>();
     }
 
-    /// The interval that a key lies in.
+    /// The interval that contains a key.
     #[inline]
     pub(in crate::transaction) fn around(&self, key: &[u8]) -> Option<&Interval> {
         let intervals = self.intervals.as_ref()?;

@@ -1,23 +1,25 @@
-//! The `latest` rows of a versioned store: each key's newest version, made from what is staged
-//! (`layout.md` section 4). They are made where staged versions are written or shown, and not
-//! staged, so that an open transaction holds each value once.
+//! The `latest` rows of a versioned store: each key's newest version, made from the staged versions
+//! (`docs/design/layout.md`).
+//!
+//! They are made when staged versions are written or read. They are not staged themselves, so an
+//! open transaction holds each value once.
 
 use super::record::StagedRecord;
 use crate::table::TIME_BYTES;
 
-/// The value of a tombstone; every other one has a mark of its own before it.
+/// The row of a tombstone; the row of a value starts with another byte.
 pub(crate) const TOMBSTONE: u8 = 0;
 
-/// Follows a walk over staged versions by key, newest first.
+/// Makes `latest` rows during a walk over staged versions by key, newest first.
 #[derive(Default)]
 pub(crate) struct LatestRows {
-    /// The key that the walk is at.
+    /// The current key part of the walk.
     part: Vec<u8>,
 }
 
 impl LatestRows {
-    /// The row that this version makes: its key, and the pieces of its value. Nothing for a key's
-    /// older versions, and for a newest staged one that has a newer one in the files.
+    /// The key and the parts of the value of the row that this version makes. `None` for a key's
+    /// older versions, and for its newest staged version if the files have a newer one.
     pub(crate) fn of<'a>(
         &mut self,
         version: StagedRecord<'a>,

@@ -1,4 +1,4 @@
-//! What a transaction holds of one table: frozen layers that readers share, and the one that grows.
+//! The staged records of one table: frozen layers that readers share, and the active layer.
 
 use super::cleared::{Cleared, Interval};
 use super::layer::Layer;
@@ -63,7 +63,7 @@ impl TableBuffer {
         &self.cleared
     }
 
-    /// Whether the stored row of a key is deleted; a staged record of the key comes first.
+    /// Whether the stored row of a key is deleted. Check for a staged record of the key first.
     #[inline]
     pub(in crate::transaction) fn hides_stored(&self, key: &[u8]) -> bool {
         self.cleared.hides(key)
@@ -99,7 +99,7 @@ impl TableBuffer {
             .chain(std::iter::once(&self.active))
     }
 
-    /// What is staged for a key; `catch_up` first.
+    /// The last staged record of a key; call `catch_up` first.
     #[inline]
     pub(in crate::transaction) fn find(&self, key: &[u8]) -> Option<StagedRecord<'_>> {
         self.layers()
@@ -107,7 +107,7 @@ impl TableBuffer {
             .find_map(|layer| layer.find(key).map(|n| StagedRecord::new(layer, n)))
     }
 
-    /// The newest staged version of a key; `catch_up` first.
+    /// The newest staged version of a key; call `catch_up` first.
     pub(in crate::transaction) fn newest(&self, part: &[u8]) -> Option<StagedRecord<'_>> {
         let mut best: Option<StagedRecord<'_>> = None;
         for layer in self.layers() {
@@ -124,7 +124,7 @@ impl TableBuffer {
         self.active.order();
     }
 
-    /// The first staged record at or behind a key; `order` first.
+    /// The first staged record at or after a key; call `order` first.
     pub(in crate::transaction) fn at_or_after(&self, key: &[u8]) -> Option<StagedRecord<'_>> {
         let mut best: Option<StagedRecord<'_>> = None;
         for layer in self.layers() {
@@ -137,7 +137,7 @@ impl TableBuffer {
         best
     }
 
-    /// The last staged record before a key; `order` first.
+    /// The last staged record before a key; call `order` first.
     pub(in crate::transaction) fn before(&self, key: &[u8]) -> Option<StagedRecord<'_>> {
         let mut best: Option<StagedRecord<'_>> = None;
         for layer in self.layers() {
@@ -150,14 +150,14 @@ impl TableBuffer {
         best
     }
 
-    /// Closes the growing layer for good and returns all of them, oldest first: a repeatable view
-    /// of what is staged now.
+    /// Freezes the active layer and returns all layers, oldest first: a repeatable view of the
+    /// records staged so far.
     pub(in crate::transaction) fn freeze(&mut self) -> &[Arc<Layer>] {
         if !self.active.is_empty() {
             let mut layer =
                 std::mem::replace(&mut self.active, Layer::new(self.family, self.suffix));
-            // Layers of like size become one, so that a reader meets few of them however often it
-            // asks.
+            // Layers of similar size are merged, so readers see few layers however often they are
+            // taken.
             while let Some(last) = self.frozen.last()
                 && last.len() <= layer.len() * 2
                 && let Some(last) = self.frozen.pop()
@@ -170,7 +170,7 @@ impl TableBuffer {
         &self.frozen
     }
 
-    /// The frozen layers, oldest first; the buffer is given up.
+    /// Takes the layers out of the buffer, oldest first.
     pub(in crate::transaction) fn take(&mut self) -> Vec<Arc<Layer>> {
         self.freeze();
         std::mem::take(&mut self.frozen)
@@ -214,14 +214,13 @@ impl TableBuffer {
         }
     }
 
-    /// The intervals whose stored rows are deleted; they are given up. To be written before the
-    /// records.
+    /// Takes the intervals whose stored rows are deleted. They must be written before the records.
     pub(in crate::transaction) fn take_cleared(&mut self) -> Cleared {
         std::mem::take(&mut self.cleared)
     }
 
-    /// Hands all staged records to `f` in key order, of each key the last, also as they go into a
-    /// write batch.
+    /// Hands each key's last staged record to `f` in key order, also as it is encoded in a write
+    /// batch.
     pub(in crate::transaction) fn in_order<E>(
         &self,
         mut f: impl FnMut(StagedRecord<'_>, &[u8]) -> Result<(), E>,
@@ -245,7 +244,7 @@ impl TableBuffer {
         *self = Self::new(self.family, self.suffix);
     }
 
-    /// The same, and the records are given up.
+    /// As `in_order`; the records are then dropped.
     pub(in crate::transaction) fn drain_in_order(
         &mut self,
         mut f: impl FnMut(StagedRecord<'_>, &[u8]),

@@ -9,7 +9,7 @@ use crate::rocks::{Family, Snapshot};
 use crate::transaction::table::{Place, Table};
 use std::sync::Arc;
 
-/// One commit, pinned; or one with a transaction's spilled rows over it, pinned too.
+/// One pinned commit, and a transaction's spilled rows over it, if there are any.
 pub(crate) struct Base {
     files: Arc<Snapshot>,
     memory: Vec<MemoryTable>,
@@ -37,7 +37,7 @@ impl Base {
         })
     }
 
-    /// The commit with spilled rows over it.
+    /// A commit with spilled rows over it.
     pub(in crate::transaction) fn with_spilled(
         committed: &Arc<Self>,
         rows: SpilledRows,
@@ -62,18 +62,18 @@ impl Base {
             .map_or(self, |spilled| &spilled.committed)
     }
 
-    /// What is spilled over the commit.
+    /// The rows spilled over the commit.
     pub(crate) fn spilled(&self) -> Option<&SpilledRows> {
         self.spilled.as_ref().map(|spilled| &spilled.rows)
     }
 
-    /// Where a table's rows are spilled.
+    /// The snapshot and family with a table's spilled rows.
     pub(super) fn spilled_table(&self, table: Table) -> Option<(&Arc<Snapshot>, Family)> {
         let rows = self.spilled()?;
         Some((&rows.snapshot, rows.families[table.number]?))
     }
 
-    /// The input position that the commit reached.
+    /// The input position of the commit.
     pub(crate) fn position(&self) -> &Position {
         &self.position
     }
@@ -88,7 +88,7 @@ impl Base {
         &self.memory
     }
 
-    /// A table in memory, as long as its database is open.
+    /// A table in memory; fails if the database is closed.
     pub(in crate::transaction) fn table(&self, number: usize) -> Result<&MemoryTable> {
         self.files.rocks().check_open()?;
         Ok(&self.memory[number])

@@ -1,8 +1,8 @@
-//! A table in memory: what was committed, as frozen layers of a transaction, the newest last.
+//! A table in memory: the committed rows, as frozen layers of transactions, the newest last.
 //!
-//! A commit hands its layer over as it is, and layers of like size become one, as sorted runs do in
-//! a log-structured merge tree. Layers never change, so a view is a copy of a few pointers and is
-//! repeatable for as long as somebody holds it.
+//! A commit adds its layer as it is. Layers of similar size are merged, as sorted runs are in a
+//! log-structured merge tree. Layers never change, so a view is a copy of a few pointers and is
+//! repeatable.
 
 use crate::transaction::merge;
 use crate::transaction::staged::layer::{self, Layer};
@@ -11,11 +11,11 @@ use crate::transaction::staged::record::StagedRecord;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// So many layers of like size are merged at once: more make reads slower, fewer copy each row more
-/// often.
+/// How many layers of similar size are merged at once. A higher number makes reads slower, a lower
+/// one copies each row more often.
 const LAYERS_OF_A_SIZE: usize = 4;
 
-/// Says of a row's key whether the row can go.
+/// Whether the row of a key can be dropped.
 type Expired<'a> = dyn FnMut(&[u8]) -> bool + 'a;
 
 /// Committed rows of one table.
@@ -32,8 +32,7 @@ impl MemoryTable {
         &self.layers
     }
 
-    /// The last record of a key (of its newest version); a delete hides older layers and is
-    /// nothing.
+    /// The value of a key (of its newest version). A delete hides older layers and is `None`.
     pub(in crate::transaction) fn get(&self, key: &[u8]) -> Option<&[u8]> {
         let hash = layer::hash(key);
         self.layers
@@ -43,8 +42,8 @@ impl MemoryTable {
             .flatten()
     }
 
-    /// About how many rows there are: until a merge has met it, an overwritten one is counted, too,
-    /// and a delete as if it had met a row.
+    /// About how many rows there are. Until a merge drops them, overwritten rows are counted too, and
+    /// each delete as if it had removed a row.
     pub(crate) fn approximate_rows(&self) -> u64 {
         u64::try_from(self.added.iter().sum::<i64>()).unwrap_or(0)
     }
@@ -54,8 +53,8 @@ impl MemoryTable {
         self.layers.iter().map(|layer| layer.bytes()).sum()
     }
 
-    /// Adds a commit's rows. `expired` sees the rows of a table in key order when all of its layers
-    /// are merged, and says which can go.
+    /// Adds a commit's rows. When all layers are merged, `expired` is called for each row in key
+    /// order, and decides which rows are dropped.
     pub(in crate::transaction) fn push(
         &mut self,
         layers: Vec<Arc<Layer>>,
@@ -89,7 +88,7 @@ impl MemoryTable {
         self.layers.push(layer);
     }
 
-    /// Where the run of newest layers begins that is to become one.
+    /// The position of the first layer to merge; all newer layers are merged with it.
     fn merge_from(&self) -> Option<usize> {
         let size = |n: usize| self.layers[n].run().len().max(1).ilog2() / 2;
         let newest = self.layers.len().checked_sub(1)?;
@@ -101,7 +100,7 @@ impl MemoryTable {
                 (largest, of_largest) = (size(n), 0);
             }
             of_largest += usize::from(size(n) == largest);
-            // A larger layer behind smaller ones stays; a smaller one behind larger ones is merged
+            // A larger layer before smaller ones remains; a smaller one before larger ones is merged
             // with them.
             if of_largest >= LAYERS_OF_A_SIZE || n < newest && size(n) < largest {
                 from = Some(n);
@@ -111,8 +110,8 @@ impl MemoryTable {
     }
 }
 
-/// Several layers as one, each key once; with `expired` deletes and expired rows go, since nothing
-/// lies below.
+/// Merges layers into one with each key once. With `expired` there are no older layers, and deletes
+/// and expired rows are dropped.
 fn merged(
     layers: &[Arc<Layer>],
     family: u32,

@@ -6,11 +6,11 @@ use crate::rocks::{Family, Snapshot};
 use crate::transaction::table::Table;
 use std::sync::Arc;
 
-/// Spilled rows as of a moment.
+/// The rows spilled so far, pinned.
 #[derive(Clone)]
 pub(crate) struct SpilledRows {
     pub(in crate::transaction) snapshot: Arc<Snapshot>,
-    /// By a table's number; tables in memory and those of stores without transactions have none.
+    /// By table number. Tables in memory and tables of stores without transactions have none.
     pub(in crate::transaction) families: Arc<[Option<Family>]>,
 }
 
@@ -36,7 +36,7 @@ impl SpilledRows {
             })
     }
 
-    /// About how many bytes a table's rows have in files.
+    /// About how many bytes a table's rows take in files.
     pub(crate) fn file_bytes(&self, table: Table) -> Result<u64> {
         let Some(family) = self.families[table.number] else {
             return Ok(0);

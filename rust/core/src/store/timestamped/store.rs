@@ -1,65 +1,22 @@
-//! The timestamped key-value store: key → (value, timestamp), in the order of the keys' bytes.
-//!
-//! ```text
-//! stamped   key  →  timestamp, 8 bytes big-endian | value
-//! kv        key  →  value                                   rows of a former plain store
-//! ```
-//!
-//! A plain row reads with timestamp -1. Whatever writes its key moves it: the new row is staged
-//! beside a delete of the plain one, so a key is never in both. A store whose plain rows are all
-//! gone by the next open forgets about them.
+//! The calls of a timestamped key-value store.
 
-use super::key_value::{between, with_prefix};
+use super::scan::StampedScan;
+use super::stamped::{NO_TIMESTAMP, Stamped};
 use crate::error::Result;
 use crate::metrics::{Operation, StoreCounts};
+use crate::store::key_range::{between, with_prefix};
 use crate::table::Bounds;
 use crate::time::Timestamp;
-use crate::transaction::{Scan, Step, Table, Transaction};
+use crate::transaction::{Table, Transaction};
 use std::sync::Arc;
 
-/// What a value without a timestamp reads with.
-pub const NO_TIMESTAMP: Timestamp = Timestamp(-1);
-
-/// A value and its timestamp, where they lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamped<'a> {
-    /// The value.
-    pub value: &'a [u8],
-    /// Its timestamp; [`NO_TIMESTAMP`] if it was written by a store without them.
-    pub timestamp: Timestamp,
-}
-
-impl<'a> Stamped<'a> {
-    /// A stored row: 8 bytes of time, then the value.
-    pub(crate) fn decode(row: &'a [u8]) -> Self {
-        match row.split_first_chunk() {
-            Some((time, value)) => Self {
-                value,
-                timestamp: Timestamp(i64::from_be_bytes(*time)),
-            },
-            None => Self::plain(row),
-        }
-    }
-
-    fn plain(value: &'a [u8]) -> Self {
-        Self {
-            value,
-            timestamp: NO_TIMESTAMP,
-        }
-    }
-
-    /// A copy of the value, and the timestamp.
-    pub fn to_owned(self) -> (Vec<u8>, Timestamp) {
-        (self.value.to_vec(), self.timestamp)
-    }
-}
-
-/// A handle to a timestamped key-value store of a database; every call says in which transaction.
+/// A handle to a timestamped key-value store of a database. Every call takes the transaction to work
+/// in.
 #[derive(Clone)]
 pub struct TimestampedKeyValueStore {
     pub(crate) name: String,
     pub(crate) table: Table,
-    /// Rows that a plain store of the same name has left.
+    /// The rows of a former plain store of the same name.
     pub(crate) plain: Option<Table>,
     pub(crate) counts: Arc<StoreCounts>,
 }
@@ -111,7 +68,7 @@ impl TimestampedKeyValueStore {
             .map_err(|e| e.store(&self.name).key(key))
     }
 
-    /// Reads a value; `f` sees it where it lies.
+    /// Reads a value; `f` gets it without a copy.
     pub fn get<R>(
         &self,
         tx: &mut Transaction,
@@ -145,7 +102,7 @@ impl TimestampedKeyValueStore {
         }
     }
 
-    /// Puts a value where there is none; returns the one that was there.
+    /// Puts a value if the key has none; returns the value that it had.
     ///
     /// # Errors
     /// As `put`.
@@ -164,7 +121,7 @@ impl TimestampedKeyValueStore {
         Ok(found)
     }
 
-    /// Deletes a key; returns the value that was there.
+    /// Deletes a key; returns the value that it had.
     pub fn delete(&self, tx: &mut Transaction, key: &[u8]) -> Result<Option<(Vec<u8>, Timestamp)>> {
         let _call = self.counts.call(Operation::Delete);
         let found = self.read(tx, key, |found| found.map(Stamped::to_owned))?;
@@ -174,7 +131,7 @@ impl TimestampedKeyValueStore {
         Ok(found)
     }
 
-    /// Deletes all keys of `[from, to]`, both inclusive, `None` open; see
+    /// Deletes all keys in `[from, to]`, both inclusive, `None` open; see
     /// [`KeyValueStore::delete_range`].
     ///
     /// [`KeyValueStore::delete_range`]: super::key_value::KeyValueStore::delete_range
@@ -201,7 +158,7 @@ impl TimestampedKeyValueStore {
     /// Puts many values with their timestamps, in order; `None` deletes.
     ///
     /// # Errors
-    /// As `put`; what comes before the row concerned is staged then.
+    /// As `put`; the rows before the failed one are then staged.
     pub fn put_batch<'a>(
         &self,
         tx: &mut Transaction,
@@ -210,7 +167,7 @@ impl TimestampedKeyValueStore {
         self.put_rows(Operation::PutBatch, tx, rows)
     }
 
-    /// As `put_batch`, under Kafka Streams' name, for rows that come one by one.
+    /// As `put_batch`, counted as `put_all`, for callers that have rows one by one.
     ///
     /// # Errors
     /// As `put_batch`.
@@ -238,7 +195,7 @@ impl TimestampedKeyValueStore {
         )
     }
 
-    /// Stages what a changelog brings back.
+    /// Stages rows from a changelog.
     pub(crate) fn restore<'a>(
         &self,
         tx: &mut Transaction,
@@ -303,8 +260,8 @@ impl TimestampedKeyValueStore {
         self.scan(tx, between(from, to), reverse)
     }
 
-    /// A scan of the keys that start with `prefix`, and lie below `end` where there is one; a
-    /// prefix of 0xFF bytes scans to the end.
+    /// A scan of the keys that start with `prefix` and, with `end`, are below it. A prefix of 0xFF
+    /// bytes scans to the end.
     pub fn prefix_scan(
         &self,
         tx: &mut Transaction,
@@ -325,11 +282,7 @@ impl TimestampedKeyValueStore {
             .map_err(named)?;
         let stamped = tx.scan(self.table, bounds, reverse).map_err(named)?;
         let stamped = stamped.counted(self.counts.iterator());
-        Ok(StampedScan {
-            stamped: Rows::new(stamped),
-            plain: plain.map(Rows::new),
-            reverse,
-        })
+        Ok(StampedScan::new(stamped, plain, reverse))
     }
 
     /// About how many entries there are; see [`KeyValueStore::approximate_num_entries`].
@@ -338,7 +291,7 @@ impl TimestampedKeyValueStore {
     /// super::key_value::KeyValueStore::approximate_num_entries
     pub fn approximate_num_entries(&self, tx: &Transaction) -> Result<u64> {
         let entries = tx.approximate_rows(self.table)?;
-        // What is staged for the plain rows are only deletes of rows that were rewritten.
+        // The plain table has only staged deletes, of rows that were rewritten.
         Ok(entries
             + self
                 .plain
@@ -352,107 +305,5 @@ impl TimestampedKeyValueStore {
 
     pub(crate) fn tables(&self) -> impl Iterator<Item = Table> {
         [self.table].into_iter().chain(self.plain)
-    }
-}
-
-/// A scan over values with timestamps, as they were when it was opened.
-pub struct StampedScan {
-    stamped: Rows,
-    plain: Option<Rows>,
-    reverse: bool,
-}
-
-/// The rows of one table, and a look at the next of them.
-struct Rows {
-    scan: Scan,
-    next: Option<(Vec<u8>, Vec<u8>)>,
-}
-
-impl Rows {
-    fn new(scan: Scan) -> Self {
-        Self { scan, next: None }
-    }
-
-    fn peek(&mut self) -> Result<Option<&[u8]>> {
-        let Self { scan, next } = self;
-        if next.is_none() {
-            scan.for_each(&mut |key, value| {
-                *next = Some((key.to_vec(), value.to_vec()));
-                Step::Pause
-            })?;
-        }
-        Ok(next.as_ref().map(|(key, _)| key.as_slice()))
-    }
-}
-
-impl StampedScan {
-    /// Hands rows to `visit` until it answers false or they end; true when it stopped, and the scan
-    /// can be resumed.
-    pub fn for_each(&mut self, visit: &mut dyn FnMut(&[u8], Stamped<'_>) -> bool) -> Result<bool> {
-        let Self {
-            stamped,
-            plain,
-            reverse,
-        } = self;
-        let Some(plain) = plain else {
-            return stamped.scan.for_each(&mut |key, row| {
-                if visit(key, Stamped::decode(row)) {
-                    Step::Next
-                } else {
-                    Step::Pause
-                }
-            });
-        };
-        loop {
-            // A key is in one of the two only, so the nearer one comes next.
-            let plain_is_next = match (stamped.peek()?, plain.peek()?) {
-                (None, None) => return Ok(false),
-                (Some(a), Some(b)) => (b < a) != *reverse,
-                (_, b) => b.is_some(),
-            };
-            let go_on = match if plain_is_next {
-                plain.next.take()
-            } else {
-                stamped.next.take()
-            } {
-                Some((key, row)) if plain_is_next => visit(&key, Stamped::plain(&row)),
-                Some((key, row)) => visit(&key, Stamped::decode(&row)),
-                None => true,
-            };
-            if !go_on {
-                return Ok(true);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn golden_bytes() {
-        let row = [0, 0, 0, 0, 0, 0, 1, 2, b'v', b'w'];
-        assert_eq!(
-            Stamped::decode(&row),
-            Stamped {
-                value: b"vw",
-                timestamp: Timestamp(258)
-            }
-        );
-        assert_eq!(
-            Stamped::decode(&[0xff; 8]),
-            Stamped {
-                value: b"",
-                timestamp: Timestamp(-1)
-            }
-        );
-        assert_eq!(
-            Stamped::plain(&row),
-            Stamped {
-                value: &row,
-                timestamp: NO_TIMESTAMP
-            }
-        );
     }
 }

@@ -1,0 +1,13 @@
+//! The first moment that a store can be asked for.
+
+/// Of a versioned store: both ends of the retention are inclusive.
+pub(crate) fn first_kept_version(stream_time: i64, history_retention: i64) -> i64 {
+    stream_time.saturating_sub(history_retention)
+}
+
+/// Of a window or session store.
+pub(crate) fn first_kept_window(stream_time: i64, retention: i64) -> i64 {
+    // Not `stream_time - retention + 1`: if the subtraction saturates, the addition would move the
+    // result.
+    stream_time.saturating_sub(retention - 1)
+}

@@ -1,0 +1,141 @@
+//! The store itself: its settings, horizon and counts.
+
+use super::marks::Marks;
+use super::seek_hint::SeekHint;
+use crate::expiry::retention::first_kept_version;
+use crate::metrics::StoreCounts;
+use crate::time::Timestamp;
+use crate::transaction::{Table, Transaction};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The time between two warnings about expired reads. KIP-889 warns at each, which would flood the
+/// log of a job that reads far back.
+const WARN_EVERY: Duration = Duration::from_secs(60);
+
+/// A handle to a versioned store of a database. Every call takes the transaction to work in.
+#[derive(Clone)]
+pub struct VersionedStore {
+    pub(super) inner: Arc<VersionedInner>,
+}
+
+pub(super) struct VersionedInner {
+    name: String,
+    /// The store's position among the stores of its database.
+    pub(super) number: usize,
+    pub(super) versions: Table,
+    pub(super) latest: Table,
+    history_retention: i64,
+    segment_interval: i64,
+    pub(super) marks: Marks,
+    pub(super) counts: Arc<StoreCounts>,
+    pub(super) seek_hint: SeekHint,
+    /// The time of the last warning about an expired read.
+    warned: Mutex<Option<Instant>>,
+}
+
+impl VersionedStore {
+    pub(crate) fn new(
+        name: &str,
+        number: usize,
+        [versions, latest]: [Table; 2],
+        retention: (i64, i64),
+        stream_time: Option<i64>,
+        counts: Arc<StoreCounts>,
+    ) -> Self {
+        Self {
+            inner: Arc::new(VersionedInner {
+                name: name.to_owned(),
+                number,
+                versions,
+                latest,
+                history_retention: retention.0,
+                segment_interval: retention.1,
+                marks: Marks::new(stream_time),
+                counts,
+                seek_hint: SeekHint::default(),
+                warned: Mutex::new(None),
+            }),
+        }
+    }
+
+    /// The store's name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// How far back versions can be asked for, in microseconds.
+    pub fn history_retention(&self) -> i64 {
+        self.inner.history_retention
+    }
+
+    /// The unit of expiry, in microseconds.
+    pub fn segment_interval(&self) -> i64 {
+        self.inner.segment_interval
+    }
+
+    /// The greatest timestamp of an accepted write over all keys, as the transaction sees it.
+    pub fn stream_time(&self, tx: &Transaction) -> Option<Timestamp> {
+        tx.stores[self.inner.number].stream_time.map(Timestamp)
+    }
+
+    /// How many writes were refused because they were older than the history retention, since the
+    /// database was opened.
+    pub fn dropped_records(&self) -> u64 {
+        self.inner.counts.dropped.total()
+    }
+
+    /// How many reads as of a moment older than the history retention found nothing, since the
+    /// database was opened.
+    pub fn expired_reads(&self) -> u64 {
+        self.inner.counts.expired_reads.total()
+    }
+
+    /// The oldest moment that can be read and written, in microseconds.
+    pub fn horizon(&self, tx: &Transaction) -> i64 {
+        self.first_retained(tx)
+            .max(tx.stores[self.inner.number].first_kept.unwrap_or(i64::MIN))
+    }
+
+    /// The oldest moment within the store's retention. If the retention was shorter before, the
+    /// history at this moment may have been dropped.
+    fn first_retained(&self, tx: &Transaction) -> i64 {
+        tx.stores[self.inner.number]
+            .stream_time
+            .map_or(i64::MIN, |time| {
+                first_kept_version(time, self.inner.history_retention)
+            })
+    }
+
+    /// Counts a read as of a moment before the horizon that found nothing, and warns at most once per
+    /// `WARN_EVERY`.
+    pub(super) fn expired_read(&self, tx: &Transaction, at: i64) {
+        self.inner.counts.expired_reads.add(1);
+        let mut warned = self.inner.warned.lock();
+        if warned.is_none_or(|last| last.elapsed() >= WARN_EVERY) {
+            *warned = Some(Instant::now());
+            let horizon = self.horizon(tx);
+            let advice = if self.first_retained(tx) <= at {
+                "history_retention was shorter before, and older history was dropped; to get it \
+                 back, open the store in a new directory and restore it from its changelog"
+            } else {
+                "raise history_retention to keep it longer"
+            };
+            log::warn!(
+                "store {}: a read as of {at} found nothing, since history is retained from {horizon} \
+                 on (microseconds): {advice}",
+                self.inner.name
+            );
+        }
+    }
+
+    /// Memory that the store's staged records hold, in bytes.
+    pub fn uncommitted_bytes(&self, tx: &Transaction) -> usize {
+        tx.table_bytes(self.inner.versions)
+    }
+
+    pub(crate) fn tables(&self) -> (Table, Table) {
+        (self.inner.versions, self.inner.latest)
+    }
+}

@@ -1,0 +1,134 @@
+//! What a store is: its name, kind and settings.
+
+use crate::expiry::retention::{first_kept_version, first_kept_window};
+
+/// The name, kind and settings with which a store is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreSpec {
+    /// Name, unique within a database: letters, digits and `_ - .` only, since it is part of family
+    /// and file names.
+    pub name: String,
+    /// Kind and its settings.
+    pub kind: StoreKind,
+    /// Rows are in files. A store in memory is empty after an open, and is restored from its
+    /// changelog.
+    pub persistent: bool,
+    /// Writes wait for the commit. Otherwise each write call is written through at once (KIP-892
+    /// calls such a store non-transactional).
+    pub transactional: bool,
+}
+
+impl StoreSpec {
+    /// A store in files that takes part in transactions.
+    pub fn new(name: impl Into<String>, kind: StoreKind) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            persistent: true,
+            transactional: true,
+        }
+    }
+}
+
+/// The kinds of store. Durations are microseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreKind {
+    /// key → value.
+    KeyValue,
+    /// key → value and timestamp.
+    TimestampedKeyValue,
+    /// (key, timestamp) → value or tombstone.
+    Versioned {
+        /// How far back versions can be read, and how late a write may be; not negative.
+        history_retention: i64,
+        /// The unit of expiry; positive. Its only effect is speed.
+        segment_interval: i64,
+    },
+    /// (key, window start[, duplicate number]) → value, with a timestamp or without.
+    Window {
+        /// How far behind stream time a window's start can be read and written; not negative.
+        retention: i64,
+        /// From a window's start to its end; not negative, not above the retention.
+        window_size: i64,
+        /// Puts of the same key and start are separate rows. Fixed when the store is created.
+        retain_duplicates: bool,
+        /// Values have a timestamp of their own.
+        timestamped: bool,
+    },
+    /// (key, [start, end]) → value.
+    Session {
+        /// How far behind stream time a session's end can be read and written; not negative.
+        retention: i64,
+    },
+}
+
+const SECOND: i64 = 1_000_000;
+const MINUTE: i64 = 60 * SECOND;
+
+/// The default segment interval for a history retention, both in microseconds: a fraction of the
+/// retention, with a minimum (`docs/design/stores.md`).
+pub fn default_segment_interval(history_retention: i64) -> i64 {
+    if history_retention <= MINUTE {
+        (history_retention / 3).max(2 * SECOND)
+    } else if history_retention <= 5 * MINUTE {
+        (history_retention / 5).max(20 * SECOND)
+    } else if history_retention <= 60 * MINUTE {
+        (history_retention / 12).max(MINUTE)
+    } else {
+        (history_retention / 24).max(5 * MINUTE)
+    }
+}
+
+impl StoreKind {
+    /// A versioned store with a history retention in microseconds and the default segment interval.
+    pub fn versioned(history_retention: i64) -> Self {
+        Self::Versioned {
+            history_retention,
+            segment_interval: default_segment_interval(history_retention),
+        }
+    }
+
+    /// The kind's name in the metadata.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::KeyValue => "key_value",
+            Self::TimestampedKeyValue => "timestamped_key_value",
+            Self::Versioned { .. } => "versioned",
+            Self::Window {
+                timestamped: false, ..
+            } => "window",
+            Self::Window {
+                timestamped: true, ..
+            } => "timestamped_window",
+            Self::Session { .. } => "session",
+        }
+    }
+
+    /// How far behind stream time the store can be read; 0 for kinds whose rows do not expire.
+    pub(crate) fn retention(&self) -> i64 {
+        match *self {
+            Self::Window { retention, .. } | Self::Session { retention } => retention,
+            Self::Versioned {
+                history_retention, ..
+            } => history_retention,
+            Self::KeyValue | Self::TimestampedKeyValue => 0,
+        }
+    }
+
+    /// The first moment that a store of this kind can be read at a stream time, with a retention.
+    pub(crate) fn first_kept(&self, stream_time: i64, retention: i64) -> i64 {
+        match self {
+            Self::Versioned { .. } => first_kept_version(stream_time, retention),
+            _ => first_kept_window(stream_time, retention),
+        }
+    }
+
+    /// Whether a restore needs a time with every record; [`crate::Database::restore`] says what the
+    /// time means.
+    pub fn restores_with_times(&self) -> bool {
+        match self {
+            Self::KeyValue | Self::Session { .. } => false,
+            Self::TimestampedKeyValue | Self::Versioned { .. } | Self::Window { .. } => true,
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The key order of a layer.
+//!
+//! Records that came since the last ordered read are sorted into a run. Two runs are merged when
+//! the newer is at least half as long as the older. So a seek meets few runs, and a record is merged
+//! a logarithmic number of times.
+
+use super::record_log::RecordLog;
+use crate::transaction::sort_prefix::sort_prefix;
+use std::cmp::Ordering;
+use std::sync::OnceLock;
+
+/// A record in a run. The first 8 bytes of its key decide most comparisons without a read of the
+/// arena.
+#[derive(Clone, Copy)]
+pub(in crate::transaction) struct OrderEntry {
+    prefix: u64,
+    record: u32,
+}
+
+impl OrderEntry {
+    fn new(log: &RecordLog, record: u32) -> Self {
+        Self {
+            prefix: sort_prefix(log.key(record)),
+            record,
+        }
+    }
+
+    #[inline]
+    pub(in crate::transaction) fn record(self) -> u32 {
+        self.record
+    }
+
+    fn compare(self, other: Self, log: &RecordLog) -> Ordering {
+        self.prefix
+            .cmp(&other.prefix)
+            .then_with(|| log.key(self.record).cmp(log.key(other.record)))
+    }
+}
+
+/// The records of a layer in key order, of each key the last.
+#[derive(Default)]
+pub(super) struct KeyOrder {
+    runs: Vec<Vec<OrderEntry>>,
+    /// How many records are in the runs.
+    ordered: usize,
+    /// The one run of a frozen layer that was never read in order; made by the first ordered read.
+    late: Option<OnceLock<Vec<OrderEntry>>>,
+}
+
+impl KeyOrder {
+    /// Adds the records that came since the last call.
+    pub(super) fn catch_up(&mut self, log: &RecordLog) {
+        if self.ordered < log.len() {
+            let run = sorted(log, self.ordered);
+            self.ordered = log.len();
+            self.runs.push(run);
+            while let [.., a, b] = self.runs.as_slice()
+                && b.len() * 2 >= a.len()
+            {
+                self.merge_last(log);
+            }
+        }
+    }
+
+    /// Merges everything into one run, or leaves it to the first ordered read if there was none.
+    pub(super) fn freeze(&mut self, log: &RecordLog) {
+        if self.ordered == 0 {
+            self.late = Some(OnceLock::new());
+            return;
+        }
+        self.catch_up(log);
+        while self.runs.len() > 1 {
+            self.merge_last(log);
+        }
+    }
+
+    /// Takes the records as they are: all were staged in ascending key order, each key once.
+    pub(super) fn set_staged_order(&mut self, log: &RecordLog) {
+        let entries = (0..log.len() as u32).map(|record| OrderEntry::new(log, record));
+        self.runs = vec![entries.collect()];
+        self.ordered = log.len();
+    }
+
+    fn merge_last(&mut self, log: &RecordLog) {
+        let (Some(newer), Some(older)) = (self.runs.pop(), self.runs.pop()) else {
+            return;
+        };
+        let mut merged = Vec::with_capacity(newer.len() + older.len());
+        let (mut a, mut b) = (newer.iter().peekable(), older.iter().peekable());
+        while let (Some(x), Some(y)) = (a.peek(), b.peek()) {
+            match x.compare(**y, log) {
+                Ordering::Less => merged.extend(a.next()),
+                Ordering::Greater => merged.extend(b.next()),
+                Ordering::Equal => {
+                    merged.extend(a.next());
+                    b.next();
+                }
+            }
+        }
+        merged.extend(a);
+        merged.extend(b);
+        self.runs.push(merged);
+    }
+
+    /// The first record whose key is at least `key`; of equals in several runs the latest.
+    pub(super) fn at_or_after(&self, log: &RecordLog, key: &[u8]) -> Option<u32> {
+        self.nearest(
+            log,
+            |run| run.get(position(log, run, key)).map(|entry| entry.record),
+            |a, b| log.key(a).cmp(log.key(b)),
+        )
+    }
+
+    /// The last record whose key is below `key`; of equals in several runs the latest.
+    pub(super) fn before(&self, log: &RecordLog, key: &[u8]) -> Option<u32> {
+        let last = |run: &[OrderEntry]| {
+            position(log, run, key)
+                .checked_sub(1)
+                .map(|at| run[at].record)
+        };
+        self.nearest(log, last, |a, b| log.key(b).cmp(log.key(a)))
+    }
+
+    fn nearest(
+        &self,
+        log: &RecordLog,
+        candidate: impl Fn(&[OrderEntry]) -> Option<u32>,
+        compare: impl Fn(u32, u32) -> Ordering,
+    ) -> Option<u32> {
+        let late = self.late.is_some().then(|| self.run(log));
+        let candidates = self
+            .runs
+            .iter()
+            .map(Vec::as_slice)
+            .chain(late)
+            .filter_map(candidate);
+        candidates.reduce(|best, next| match compare(best, next) {
+            Ordering::Less => best,
+            Ordering::Equal | Ordering::Greater => next,
+        })
+    }
+
+    /// The one run of a frozen layer.
+    #[inline]
+    pub(super) fn run(&self, log: &RecordLog) -> &[OrderEntry] {
+        if let Some(late) = &self.late {
+            return late.get_or_init(|| sorted(log, 0));
+        }
+        debug_assert!(self.runs.len() <= 1 && self.ordered == log.len());
+        self.runs.first().map_or(&[], Vec::as_slice)
+    }
+
+    /// Position in the one run of the first key that is at least `key`.
+    pub(super) fn run_position(&self, log: &RecordLog, key: &[u8]) -> usize {
+        position(log, self.run(log), key)
+    }
+
+    /// The records in the order of a commit. The order is not remembered.
+    pub(super) fn commit_order(&self, log: &RecordLog) -> Vec<u32> {
+        let late = self.late.as_ref().and_then(OnceLock::get);
+        let whole = if self.ordered == log.len() {
+            self.runs.as_slice()
+        } else {
+            &[]
+        };
+        match (late, whole) {
+            (Some(run), _) | (None, [run]) => run.iter().map(|entry| entry.record).collect(),
+            _ => sorted_past_shared_prefix(log),
+        }
+    }
+}
+
+fn position(log: &RecordLog, run: &[OrderEntry], key: &[u8]) -> usize {
+    let wanted = sort_prefix(key);
+    run.partition_point(|entry| match entry.prefix.cmp(&wanted) {
+        Ordering::Less => true,
+        Ordering::Greater => false,
+        Ordering::Equal => log.key(entry.record) < key,
+    })
+}
+
+/// A run of the records from number `from` on.
+fn sorted(log: &RecordLog, from: usize) -> Vec<OrderEntry> {
+    let mut run: Vec<OrderEntry> = (from as u32..log.len() as u32)
+        .map(|record| OrderEntry::new(log, record))
+        .collect();
+    sort(log, &mut run);
+    run
+}
+
+/// As `sorted(log, 0)`, with the prefix taken after the bytes that all keys share: keys like
+/// `customer-000017` differ late.
+fn sorted_past_shared_prefix(log: &RecordLog) -> Vec<u32> {
+    let shared = log.shared_prefix();
+    let mut run: Vec<OrderEntry> = (0..log.len() as u32)
+        .map(|record| OrderEntry {
+            prefix: sort_prefix(&log.key(record)[shared..]),
+            record,
+        })
+        .collect();
+    sort(log, &mut run);
+    run.into_iter().map(|entry| entry.record).collect()
+}
+
+/// Sorts by key; of equal keys the later record remains.
+fn sort(log: &RecordLog, run: &mut Vec<OrderEntry>) {
+    run.sort_unstable_by(|a, b| a.compare(*b, log).then(b.record.cmp(&a.record)));
+    run.dedup_by(|b, a| a.compare(*b, log).is_eq());
+}

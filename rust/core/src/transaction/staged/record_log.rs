@@ -1,0 +1,96 @@
+//! The records of a layer, in the order in which they were staged.
+
+use super::arena::{Arena, Record};
+
+/// The records of a layer, in the order in which they were staged. A record's number is its
+/// position.
+pub(super) struct RecordLog {
+    arena: Arena,
+    records: Vec<Record>,
+    deletes: usize,
+    family: u32,
+}
+
+impl RecordLog {
+    pub(super) fn new(family: u32) -> Self {
+        Self {
+            arena: Arena::default(),
+            records: Vec::new(),
+            deletes: 0,
+            family,
+        }
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, key: &[&[u8]], value: Option<&[&[u8]]>, newest: bool) {
+        let record = self.arena.push(self.family, key, value, newest);
+        self.deletes += usize::from(value.is_none());
+        self.records.push(record);
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// How many of the records are deletes.
+    pub(super) fn deletes(&self) -> usize {
+        self.deletes
+    }
+
+    /// Memory of the records, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.arena.bytes() + self.records.len() * size_of::<Record>()
+    }
+
+    #[inline]
+    pub(super) fn key(&self, n: u32) -> &[u8] {
+        self.arena.key(self.records[n as usize])
+    }
+
+    #[inline]
+    pub(super) fn value(&self, n: u32) -> Option<&[u8]> {
+        self.arena.value(self.records[n as usize])
+    }
+
+    /// Key and value of a record.
+    #[inline]
+    pub(super) fn row(&self, n: u32) -> (&[u8], Option<&[u8]>) {
+        let record = self.records[n as usize];
+        (self.arena.key(record), self.arena.value(record))
+    }
+
+    #[inline]
+    pub(super) fn newest(&self, n: u32) -> bool {
+        self.records[n as usize].newest
+    }
+
+    #[inline]
+    pub(super) fn encoded(&self, n: u32) -> &[u8] {
+        self.arena.encoded(self.records[n as usize])
+    }
+
+    /// How many leading bytes all keys share.
+    pub(super) fn shared_prefix(&self) -> usize {
+        let Some(first) = self.records.first() else {
+            return 0;
+        };
+        let first = self.arena.key(*first);
+        let mut shared = first.len();
+        for record in &self.records {
+            let key = self.arena.key(*record);
+            let same = key
+                .iter()
+                .zip(&first[..shared])
+                .take_while(|(a, b)| a == b)
+                .count();
+            shared = shared.min(same);
+        }
+        shared
+    }
+}
