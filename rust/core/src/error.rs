@@ -1,6 +1,7 @@
 //! Errors: one type, few kinds, each kind telling the caller what can be done (`stores.md` section
 //! 9).
 
+use std::any::Any;
 use std::fmt;
 use std::path::Path;
 
@@ -163,6 +164,15 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// Returns the message of a caught panic.
+pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(message), _) => message,
+        (None, Some(message)) => message,
+        (None, None) => "a panic without a message",
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -50,8 +50,8 @@ pub use database::{
     OpenTransaction, ProcessingGuarantee, StoreMetrics, TransactionMechanism, check_store_name,
     check_topic, read_offsets, remove_offsets, write_offsets,
 };
-pub use error::{Error, ErrorKind, Result};
-pub use metrics::{Figure, MetricsLevel, Value};
+pub use error::{Error, ErrorKind, Result, panic_message};
+pub use metrics::{Figure, FigureValue, MetricsLevel};
 pub use offset::{Offset, OffsetChange, TopicPartition};
 pub use position::Position;
 pub use store::key_value::KeyValueStore;

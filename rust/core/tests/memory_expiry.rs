@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
-    Database, DatabaseOptions, Durability, OffsetChange, StoreKind, StoreSpec, Timestamp, Value,
-    WindowPut, WindowedKey,
+    Database, DatabaseOptions, Durability, FigureValue, OffsetChange, StoreKind, StoreSpec,
+    Timestamp, WindowPut, WindowedKey,
 };
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ fn put(db: &Database, prefix: &str, time: i64) {
 
 fn figure(db: &Database, store: &str, name: &str) -> u64 {
     match db.metrics().unwrap().of_store(store, name) {
-        Some(Value::Whole(figure)) => figure,
+        Some(FigureValue::Whole(figure)) => figure,
         other => panic!("{name} is {other:?}"),
     }
 }

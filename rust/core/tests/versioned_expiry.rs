@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
-    Database, DatabaseOptions, OffsetChange, StoreKind, StoreSpec, Timestamp, Value,
+    Database, DatabaseOptions, FigureValue, OffsetChange, StoreKind, StoreSpec, Timestamp,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ fn check_newest(db: &Database, later: i64) {
 
 fn file_bytes(db: &Database) -> u64 {
     match db.metrics().unwrap().get("file-bytes") {
-        Some(Value::Whole(bytes)) => bytes,
+        Some(FigureValue::Whole(bytes)) => bytes,
         other => panic!("file-bytes is {other:?}"),
     }
 }

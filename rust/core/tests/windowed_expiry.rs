@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
-    Database, DatabaseOptions, OffsetChange, StoreKind, StoreSpec, Timestamp, Value, WindowPut,
+    Database, DatabaseOptions, FigureValue, OffsetChange, StoreKind, StoreSpec, Timestamp,
+    WindowPut,
 };
 use std::sync::Arc;
 
@@ -49,7 +50,7 @@ fn filled(dir: &std::path::Path) -> Arc<Database> {
 
 fn file_bytes(db: &Database) -> u64 {
     match db.metrics().unwrap().get("file-bytes") {
-        Some(Value::Whole(bytes)) => bytes,
+        Some(FigureValue::Whole(bytes)) => bytes,
         other => panic!("file-bytes is {other:?}"),
     }
 }

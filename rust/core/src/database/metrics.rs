@@ -2,8 +2,9 @@
 
 use super::{Database, Entry};
 use crate::error::Result;
-use crate::metrics::{Calls, Count, Figure, OperationCounts, Sheet, Value, Window};
+use crate::metrics::{Calls, Count, Figure, FigureValue, OperationCounts, RateWindow, Sheet};
 use crate::rocks::{Family, HitsAndMisses, Job, RocksDb, Tickers};
+use crate::store::figures::push_figures;
 use crate::transaction::Base;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::time::Instant;
 pub(super) struct DatabaseCounts {
     pub(super) commits: OperationCounts,
     /// Of RocksDB's totals, in the order of [`totals`].
-    rocksdb: Mutex<Window<14>>,
+    rocksdb: Mutex<RateWindow<14>>,
 }
 
 impl DatabaseCounts {
@@ -21,7 +22,7 @@ impl DatabaseCounts {
         let so_far = rocks.tickers().unwrap_or_default();
         Self {
             commits: OperationCounts::new(true),
-            rocksdb: Mutex::new(Window::new(Instant::now(), totals(&so_far))),
+            rocksdb: Mutex::new(RateWindow::new(Instant::now(), totals(&so_far))),
         }
     }
 }
@@ -46,12 +47,12 @@ pub struct StoreMetrics {
 
 impl DatabaseMetrics {
     /// A figure of the database by its name.
-    pub fn get(&self, name: &str) -> Option<Value> {
+    pub fn get(&self, name: &str) -> Option<FigureValue> {
         find(&self.figures, name)
     }
 
     /// A figure of a store by its name.
-    pub fn of_store(&self, store: &str, name: &str) -> Option<Value> {
+    pub fn of_store(&self, store: &str, name: &str) -> Option<FigureValue> {
         self.stores
             .iter()
             .find(|metrics| metrics.store == store)
@@ -59,7 +60,7 @@ impl DatabaseMetrics {
     }
 }
 
-fn find(figures: &[Figure], name: &str) -> Option<Value> {
+fn find(figures: &[Figure], name: &str) -> Option<FigureValue> {
     figures
         .iter()
         .find(|figure| figure.name == name)
@@ -191,12 +192,12 @@ impl Database {
         self.rocks.check_owner()?;
         let base = Arc::clone(&self.committed.read().base);
         let mut sheet = Sheet::default();
-        // What the database and its stores show of the same thing is the same look.
-        let commits = self.counts.commits.look(now);
+        // The figures of the database and of its stores share these samples.
+        let commits = self.counts.commits.sample(now);
         let dropped: Vec<Count> = self
             .stores
             .iter()
-            .map(|entry| entry.counts.dropped.look(now))
+            .map(|entry| entry.counts.dropped.sample(now))
             .collect();
         push_commits(&mut sheet, &commits);
         sheet.push(
@@ -242,9 +243,7 @@ impl Database {
         self.push_statistics(&mut sheet, now);
         let stores = self.stores.iter().zip(dropped).map(|(entry, dropped)| {
             let mut sheet = Sheet::default();
-            entry
-                .counts
-                .push_to(&mut sheet, &entry.spec.kind, dropped, now);
+            push_figures(&entry.counts, &mut sheet, &entry.spec.kind, dropped, now);
             // Stores are committed together (KIP-1035 has these by store).
             push_commits(&mut sheet, &commits);
             self.push_sizes(&mut sheet, entry, &base)?;
@@ -300,7 +299,7 @@ impl Database {
         let Some(so_far) = self.rocks.tickers() else {
             return;
         };
-        let recent = self.counts.rocksdb.lock().look(now, totals(&so_far));
+        let recent = self.counts.rocksdb.lock().sample(now, totals(&so_far));
         let rates = [
             (
                 "bytes-written",
@@ -510,7 +509,11 @@ mod tests {
             ];
             for (of_database, of_store) in pairs {
                 let figure = metrics.get(of_database).unwrap();
-                assert_ne!(figure, Value::Real(0.0), "{of_database} after {step} steps");
+                assert_ne!(
+                    figure,
+                    FigureValue::Real(0.0),
+                    "{of_database} after {step} steps"
+                );
                 assert_eq!(
                     metrics.of_store("w", of_store),
                     Some(figure),

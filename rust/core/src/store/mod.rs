@@ -1,5 +1,6 @@
 //! The stores. Each only speaks to a transaction; none knows what lies beneath it.
 
+pub(crate) mod figures;
 pub mod key_part;
 pub mod key_value;
 pub mod session;

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
-use holdfast_core::{Error, ErrorKind};
+use holdfast_core::{Error, ErrorKind, panic_message};
 
-use crate::codec::arrow_panics::words;
 use crate::host::Host;
 use crate::net::call::Message;
 use crate::net::frame::{MAX_GREETING, MAX_PAYLOAD};
@@ -65,7 +64,7 @@ pub fn serve(stream: Stream, host: &Arc<Host>, token: &str) {
             format!(
                 "this is a bug in Holdfast's state host, please report it; a retry of the task \
                  may pass: {}",
-                words(&*panic)
+                panic_message(&*panic)
             ),
         ),
     };

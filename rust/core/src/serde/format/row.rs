@@ -1,37 +1,38 @@
-//! Struct values: rows that say what columns they have, so that a later schema can read them.
+//! Struct values: rows that describe their columns, so a later schema can read them.
 //!
 //! ```text
-//! row     01 | length | columns (see column.rs) | cells
+//! row     01 | length | columns (see description.rs) | cells
 //! cells   one bit a column, lowest first, 1: it has a value | the cells of those that have
 //! cell    bool 00 or 01 · number little-endian · string, binary length | bytes · struct cells ·
 //!         list count | one bit an item | the items with a value; a map is a list of pairs
 //! ```
 //!
-//! The columns are the same bytes in all rows of one schema: a reader with that schema compares
-//! them and goes on. One with another finds each column by its name; what it does not know it
-//! skips, what the row does not have is null.
+//! All rows of one schema begin with the same description. A reader with the same schema compares
+//! it and reads the cells. A reader with another schema finds each column by its name: it skips
+//! columns that it does not have, and columns that the row does not have are null.
 
-use super::cells::{Cells, Data};
-use super::column::{Column, Shape, below, describe, parse, put_length, take_length};
-use super::ordered::take;
-use super::sink::{self, Sink};
 use crate::error::{Error, ErrorKind, Result};
+use crate::serde::format::cells::{CellData, Cells};
+use crate::serde::format::description::{describe, parse, put_length, same_type, take_length};
+use crate::serde::format::ordered::take;
+use crate::serde::format::sink::{Sink, SinkData};
+use crate::serde::format::stored_column::{Shape, StoredColumn, below};
 
 const VERSION: u8 = 1;
 
-/// Writes and reads rows of one schema.
+/// Encodes and decodes rows of one schema.
 #[derive(Debug)]
 pub struct RowCodec {
-    columns: Vec<Column>,
-    /// Version, length and columns: how every row of this schema begins.
+    columns: Vec<StoredColumn>,
+    /// The bytes that every row of this schema begins with: version, length and columns.
     head: Vec<u8>,
-    /// For rows of this schema.
+    /// How rows of this schema are read.
     plan: Plan,
 }
 
 impl RowCodec {
-    /// For rows of these columns.
-    pub fn new(columns: &[Column]) -> Result<Self> {
+    /// Returns the codec of rows of these columns.
+    pub fn new(columns: &[StoredColumn]) -> Result<Self> {
         let mut description = Vec::new();
         describe(columns, &mut description);
         let mut head = vec![VERSION];
@@ -44,7 +45,7 @@ impl RowCodec {
         })
     }
 
-    /// How every row of this schema begins.
+    /// Returns the bytes that every row of this schema begins with.
     pub fn head(&self) -> &[u8] {
         &self.head
     }
@@ -55,7 +56,7 @@ impl RowCodec {
         put_cells(out, fields.iter().map(|cells| (cells, row)));
     }
 
-    /// A reader of rows, which remembers the last schema that it met.
+    /// Returns a reader of rows, which caches the last other schema that it read.
     pub fn reader(&self) -> RowReader<'_> {
         RowReader {
             codec: self,
@@ -64,24 +65,24 @@ impl RowCodec {
     }
 }
 
-/// Reads rows, whatever schema they were written with.
+/// Reads rows that were written with this or another schema.
 pub struct RowReader<'a> {
     codec: &'a RowCodec,
     other: Option<(Vec<u8>, Plan)>,
 }
 
 impl RowReader<'_> {
-    /// Appends the row that the bytes are to a struct column.
+    /// Appends the row that is encoded in the bytes to a struct column.
     ///
     /// # Errors
-    /// `Serialization` if they are no row, or one whose columns do not fit: the message names the
+    /// `Serialization` if the bytes are not a row, or its columns do not fit: the message names the
     /// column.
     pub fn read(&mut self, bytes: &[u8], sink: &mut Sink) -> Result<()> {
         let (plan, mut input) = match bytes.strip_prefix(self.codec.head.as_slice()) {
             Some(input) => (&self.codec.plan, input),
             None => self.other_plan(bytes)?,
         };
-        if let sink::Data::Struct(fields) = &mut sink.data {
+        if let SinkData::Struct(fields) = &mut sink.data {
             plan.read(&mut input, Some(fields))?;
         }
         if !input.is_empty() {
@@ -120,7 +121,7 @@ impl RowReader<'_> {
 }
 
 /// Fails, naming the column, if rows of the columns `written` cannot be read as `wanted`.
-pub fn check_evolution(written: &[Column], wanted: &[Column]) -> Result<()> {
+pub fn check_evolution(written: &[StoredColumn], wanted: &[StoredColumn]) -> Result<()> {
     Plan::new(written, wanted, "").map(drop)
 }
 
@@ -137,15 +138,15 @@ fn put_cells<'a>(out: &mut Vec<u8>, cells: impl ExactSizeIterator<Item = (&'a Ce
 
 fn put_cell(out: &mut Vec<u8>, cells: &Cells, row: usize) {
     match &cells.data {
-        Data::Bool(bits) => out.push(bits.value(row).into()),
-        data @ Data::Fixed(..) => out.extend_from_slice(data.bytes(row)),
-        data @ Data::Bytes(..) => {
+        CellData::Bool(bits) => out.push(bits.value(row).into()),
+        data @ CellData::Fixed(..) => out.extend_from_slice(data.bytes(row)),
+        data @ CellData::Bytes(..) => {
             let bytes = data.bytes(row);
             put_length(out, bytes.len());
             out.extend_from_slice(bytes);
         }
-        Data::Struct(fields) => put_cells(out, fields.iter().map(|cells| (cells, row))),
-        Data::List(offsets, items) => {
+        CellData::Struct(fields) => put_cells(out, fields.iter().map(|cells| (cells, row))),
+        CellData::List(offsets, items) => {
             let items_of_row = offsets[row] as usize..offsets[row + 1] as usize;
             put_length(out, items_of_row.len());
             put_cells(out, items_of_row.map(|item| (items.as_ref(), item)));
@@ -153,18 +154,18 @@ fn put_cell(out: &mut Vec<u8>, cells: &Cells, row: usize) {
     }
 }
 
-/// How rows of one schema become columns of another.
+/// How rows of one schema are read as columns of another.
 #[derive(Debug)]
 struct Plan {
-    /// One a column as it was written.
-    steps: Vec<Step>,
-    /// The places of wanted columns that were not written.
+    /// A step for each column of the row, in order.
+    steps: Vec<ColumnStep>,
+    /// The places of wanted columns that the row does not have.
     missing: Vec<usize>,
 }
 
 #[derive(Debug)]
-struct Step {
-    /// Its place among the wanted columns; none: it is skipped.
+struct ColumnStep {
+    /// The place among the wanted columns; `None` skips the column.
     place: Option<usize>,
     cell: Cell,
     name: String,
@@ -177,14 +178,14 @@ enum Cell {
     Fixed(usize),
     Bytes,
     Struct(Plan),
-    List(Box<Step>),
+    List(Box<ColumnStep>),
 }
 
 impl Plan {
-    fn new(written: &[Column], wanted: &[Column], path: &str) -> Result<Self> {
-        let step = |column: &Column| {
+    fn new(written: &[StoredColumn], wanted: &[StoredColumn], path: &str) -> Result<Self> {
+        let step = |column: &StoredColumn| {
             let place = wanted.iter().position(|wanted| wanted.name == column.name);
-            Step::new(
+            ColumnStep::new(
                 column,
                 place,
                 place.map(|place| &wanted[place]),
@@ -192,7 +193,8 @@ impl Plan {
             )
         };
         let steps = written.iter().map(step).collect::<Result<_>>()?;
-        let is_missing = |wanted: &Column| written.iter().all(|column| column.name != wanted.name);
+        let is_missing =
+            |wanted: &StoredColumn| written.iter().all(|column| column.name != wanted.name);
         let missing: Vec<usize> = (0..wanted.len())
             .filter(|place| is_missing(&wanted[*place]))
             .collect();
@@ -207,7 +209,7 @@ impl Plan {
         Ok(Self { steps, missing })
     }
 
-    /// Reads the columns of a row; without columns to fill it skips them.
+    /// Reads the columns of a row; without sinks it skips them.
     fn read(&self, input: &mut &[u8], mut sinks: Option<&mut [Sink]>) -> Result<()> {
         let bits = take(input, self.steps.len().div_ceil(8))?;
         for (n, step) in self.steps.iter().enumerate() {
@@ -226,15 +228,15 @@ impl Plan {
     }
 }
 
-impl Step {
+impl ColumnStep {
     fn new(
-        written: &Column,
+        written: &StoredColumn,
         place: Option<usize>,
-        wanted: Option<&Column>,
+        wanted: Option<&StoredColumn>,
         path: &str,
     ) -> Result<Self> {
         if let Some(wanted) = wanted
-            && !written.same_type(wanted)
+            && !same_type(written, wanted)
         {
             let message = format!(
                 "column {path} was stored as {} and is now asked for as {}; a type cannot change: \
@@ -307,7 +309,7 @@ impl Step {
             Cell::Bytes => {
                 let length = take_length(input)?;
                 let bytes = take(input, length)?;
-                if let Some(sink::Data::Bytes(_, all)) =
+                if let Some(SinkData::Bytes(_, all)) =
                     sink.as_deref_mut().map(|sink| &mut sink.data)
                 {
                     all.extend_from_slice(bytes);
@@ -315,7 +317,7 @@ impl Step {
             }
             Cell::Struct(plan) => {
                 let fields = match sink.as_deref_mut().map(|sink| &mut sink.data) {
-                    Some(sink::Data::Struct(fields)) => Some(fields.as_mut_slice()),
+                    Some(SinkData::Struct(fields)) => Some(fields.as_mut_slice()),
                     _ => None,
                 };
                 plan.read(input, fields)?;
@@ -324,7 +326,7 @@ impl Step {
                 items = take_length(input)?;
                 let bits = take(input, items.div_ceil(8))?;
                 let mut to = match sink.as_deref_mut().map(|sink| &mut sink.data) {
-                    Some(sink::Data::List(_, _, item)) => Some(item.as_mut()),
+                    Some(SinkData::List(_, _, item)) => Some(item.as_mut()),
                     _ => None,
                 };
                 for n in 0..items {

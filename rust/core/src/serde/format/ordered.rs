@@ -1,4 +1,4 @@
-//! Cells as bytes that order as Spark SQL orders them: what keys are made of.
+//! Cells as bytes that order as Spark SQL orders the values: the bytes of keys.
 //!
 //! ```text
 //! bool                    00 false, 01 true
@@ -11,12 +11,12 @@
 //! struct                  field by field: 00 for null, which comes first; else 01 and the cell
 //! ```
 //!
-//! The escape is that of FoundationDB's tuple layer: what follows an ending 00 is 00, 01 or
-//! nothing, all below ff, so a string orders before its own continuation.
+//! The escape is that of FoundationDB's tuple layer. After the final 00 come 00, 01 or the end of
+//! the key, all below ff, so a string orders before a longer one that starts with it.
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// How the numbers of a fixed width order.
+/// The order of numbers of a fixed width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// As unsigned integers.
@@ -28,12 +28,12 @@ pub enum Order {
 }
 
 const ESCAPE: u8 = 0xff;
-/// A field that is null; below every other.
+/// Begins a field that is null; orders before all others.
 pub const NULL: u8 = 0;
-/// A field that has a value.
+/// Begins a field that has a value.
 pub const PRESENT: u8 = 1;
 
-/// A number as Arrow keeps it (little-endian) to bytes that order as it does. It loses nothing.
+/// Encodes a number, little-endian as in Arrow, as bytes that order as it does, without loss.
 #[inline]
 pub fn encode<const N: usize>(mut cell: [u8; N], order: Order) -> [u8; N] {
     cell.reverse();
@@ -45,7 +45,7 @@ pub fn encode<const N: usize>(mut cell: [u8; N], order: Order) -> [u8; N] {
     cell
 }
 
-/// The number of such bytes, little-endian.
+/// Decodes such bytes as a number, little-endian.
 #[inline]
 pub fn decode<const N: usize>(mut cell: [u8; N], order: Order) -> [u8; N] {
     match (order, cell[0] & 0x80 != 0) {
@@ -57,7 +57,8 @@ pub fn decode<const N: usize>(mut cell: [u8; N], order: Order) -> [u8; N] {
     cell
 }
 
-/// The one float that stands for all that Spark holds equal: 0.0 for both zeros, one NaN for all.
+/// Returns the one float that represents all floats that Spark holds equal: 0.0 for both zeros, one
+/// NaN for all.
 #[inline]
 pub fn one_of_equals(float: f64) -> f64 {
     if float.is_nan() {
@@ -67,7 +68,7 @@ pub fn one_of_equals(float: f64) -> f64 {
     }
 }
 
-/// As [`one_of_equals`].
+/// Returns the same as [`one_of_equals`] for 32 bits.
 #[inline]
 pub fn one_of_equals_f32(float: f32) -> f32 {
     if float.is_nan() {
@@ -104,7 +105,7 @@ fn put<const N: usize>(out: &mut Vec<u8>, cell: &[u8], order: Order) {
     out.extend_from_slice(&encode::<N>(array(cell), order));
 }
 
-/// The number of ordered bytes, little-endian, in a buffer of which its width is in use.
+/// Decodes ordered bytes of any width as a number, little-endian, at the front of the buffer.
 #[inline]
 pub fn number(cell: &[u8], order: Order) -> [u8; 16] {
     let mut number = [0; 16];
@@ -118,7 +119,7 @@ pub fn number(cell: &[u8], order: Order) -> [u8; 16] {
     number
 }
 
-/// A cell of a width that its type has; other lengths do not come here.
+/// Copies a cell, which has the width of its type.
 #[inline]
 fn array<const N: usize>(cell: &[u8]) -> [u8; N] {
     let mut array = [0; N];

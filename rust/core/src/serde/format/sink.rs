@@ -1,7 +1,7 @@
 //! Arrow arrays that are being built, cell by cell.
 
-use super::column::{Column, Shape};
 use crate::error::{Error, ErrorKind, Result};
+use crate::serde::format::stored_column::{Shape, StoredColumn};
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, ListArray, MapArray, StringArray, StructArray,
     make_array,
@@ -15,40 +15,40 @@ use std::sync::Arc;
 pub struct Sink {
     data_type: DataType,
     nulls: NullBufferBuilder,
-    /// What is in it so far.
-    pub data: Data,
+    /// The cells so far.
+    pub data: SinkData,
 }
 
-/// What a column holds so far.
-pub enum Data {
-    /// Truth values.
+/// The cells of a column that is being filled.
+pub enum SinkData {
+    /// Booleans.
     Bool(BooleanBufferBuilder),
     /// Numbers, little-endian, of one width.
     Fixed(MutableBuffer, usize),
-    /// Where each ends, and the strings or binary, end to end.
+    /// The end of each cell, and the bytes of all strings or binaries.
     Bytes(Vec<i32>, Vec<u8>),
-    /// Columns.
+    /// The columns of a struct.
     Struct(Vec<Sink>),
-    /// Where each ends, how many items there are, and the items.
+    /// The end of each list, the number of items, and the items.
     List(Vec<i32>, usize, Box<Sink>),
 }
 
 impl Sink {
-    /// An empty column with room for `rows`.
-    pub fn new(column: &Column, rows: usize) -> Self {
+    /// Returns an empty column with room for `rows`.
+    pub fn new(column: &StoredColumn, rows: usize) -> Self {
         let data = match &column.shape {
-            Shape::Bool => Data::Bool(BooleanBufferBuilder::new(rows)),
+            Shape::Bool => SinkData::Bool(BooleanBufferBuilder::new(rows)),
             Shape::Fixed(width, _) => {
-                Data::Fixed(MutableBuffer::with_capacity(rows * width), *width)
+                SinkData::Fixed(MutableBuffer::with_capacity(rows * width), *width)
             }
-            Shape::Bytes => Data::Bytes(starts(rows), Vec::new()),
-            Shape::Struct(columns) => Data::Struct(
+            Shape::Bytes => SinkData::Bytes(starts(rows), Vec::new()),
+            Shape::Struct(columns) => SinkData::Struct(
                 columns
                     .iter()
                     .map(|column| Self::new(column, rows))
                     .collect(),
             ),
-            Shape::List(item) => Data::List(starts(rows), 0, Box::new(Self::new(item, rows))),
+            Shape::List(item) => SinkData::List(starts(rows), 0, Box::new(Self::new(item, rows))),
         };
         Self {
             data_type: column.data_type.clone(),
@@ -61,18 +61,18 @@ impl Sink {
     pub fn push_null(&mut self) {
         self.nulls.append_null();
         match &mut self.data {
-            Data::Bool(bits) => bits.append(false),
-            Data::Fixed(bytes, width) => bytes.extend_zeros(*width),
-            Data::Bytes(ends, _) | Data::List(ends, ..) => {
+            SinkData::Bool(bits) => bits.append(false),
+            SinkData::Fixed(bytes, width) => bytes.extend_zeros(*width),
+            SinkData::Bytes(ends, _) | SinkData::List(ends, ..) => {
                 ends.push(ends.last().copied().unwrap_or(0))
             }
-            Data::Struct(columns) => columns.iter_mut().for_each(Self::push_null),
+            SinkData::Struct(columns) => columns.iter_mut().for_each(Self::push_null),
         }
     }
 
-    /// Appends a truth value.
+    /// Appends a boolean.
     pub fn push_bool(&mut self, value: bool) {
-        if let Data::Bool(bits) = &mut self.data {
+        if let SinkData::Bool(bits) = &mut self.data {
             bits.append(value);
             self.nulls.append_non_null();
         }
@@ -81,63 +81,63 @@ impl Sink {
     /// Appends a number of the column's width.
     #[inline]
     pub fn push_number(&mut self, cell: &[u8]) {
-        if let Data::Fixed(bytes, _) = &mut self.data {
+        if let SinkData::Fixed(bytes, _) = &mut self.data {
             bytes.extend_from_slice(cell);
             self.nulls.append_non_null();
         }
     }
 
-    /// Ends a string or binary whose bytes were appended, a struct whose fields were, or a list
-    /// whose `items` were.
+    /// Ends a cell: a string or binary whose bytes were appended, a struct whose fields were, or a
+    /// list whose `items` were.
     ///
     /// # Errors
-    /// `Serialization` for a string that is no UTF-8, `InvalidValue` where the column has become
-    /// too large for Arrow.
+    /// `Serialization` for a string that is not UTF-8, `InvalidValue` if the column has become too
+    /// large for Arrow.
     pub fn end(&mut self, items: usize) -> Result<()> {
         self.nulls.append_non_null();
         match &mut self.data {
-            Data::Bytes(ends, bytes) => {
+            SinkData::Bytes(ends, bytes) => {
                 let start = ends.last().map_or(0, |end| *end as usize);
                 if self.data_type == DataType::Utf8 && std::str::from_utf8(&bytes[start..]).is_err()
                 {
                     return Err(Error::new(
                         ErrorKind::Serialization,
-                        "a string in it is no UTF-8",
+                        "a string in it is not UTF-8",
                     ));
                 }
                 ends.push(end(bytes.len())?);
             }
-            Data::List(ends, count, _) => {
+            SinkData::List(ends, count, _) => {
                 *count += items;
                 ends.push(end(*count)?);
             }
-            Data::Bool(_) | Data::Fixed(..) | Data::Struct(_) => {}
+            SinkData::Bool(_) | SinkData::Fixed(..) | SinkData::Struct(_) => {}
         }
         Ok(())
     }
 
-    /// The column.
+    /// Returns the column.
     pub fn finish(mut self) -> Result<ArrayRef> {
         let rows = self.nulls.len();
         let nulls = self.nulls.finish();
         let offsets = |ends: Vec<i32>| OffsetBuffer::new(ends.into());
         let array: std::result::Result<ArrayRef, ArrowError> = match (self.data, self.data_type) {
-            (Data::Bool(mut bits), _) => Ok(Arc::new(BooleanArray::new(bits.finish(), nulls))),
-            (Data::Fixed(bytes, _), data_type) => ArrayData::builder(data_type)
+            (SinkData::Bool(mut bits), _) => Ok(Arc::new(BooleanArray::new(bits.finish(), nulls))),
+            (SinkData::Fixed(bytes, _), data_type) => ArrayData::builder(data_type)
                 .len(rows)
                 .add_buffer(bytes.into())
                 .nulls(nulls)
                 .build()
                 .map(make_array),
-            (Data::Bytes(ends, bytes), DataType::Utf8) => {
+            (SinkData::Bytes(ends, bytes), DataType::Utf8) => {
                 StringArray::try_new(offsets(ends), Buffer::from_vec(bytes), nulls)
                     .map(|array| Arc::new(array) as ArrayRef)
             }
-            (Data::Bytes(ends, bytes), _) => {
+            (SinkData::Bytes(ends, bytes), _) => {
                 BinaryArray::try_new(offsets(ends), Buffer::from_vec(bytes), nulls)
                     .map(|array| Arc::new(array) as ArrayRef)
             }
-            (Data::Struct(columns), DataType::Struct(fields)) => {
+            (SinkData::Struct(columns), DataType::Struct(fields)) => {
                 let columns = columns
                     .into_iter()
                     .map(Self::finish)
@@ -145,7 +145,7 @@ impl Sink {
                 StructArray::try_new_with_length(fields, columns, nulls, rows)
                     .map(|array| Arc::new(array) as ArrayRef)
             }
-            (Data::List(ends, _, items), DataType::Map(entries, sorted)) => {
+            (SinkData::List(ends, _, items), DataType::Map(entries, sorted)) => {
                 let items = items.finish()?;
                 let items = items
                     .as_any()
@@ -155,7 +155,7 @@ impl Sink {
                 MapArray::try_new(entries, offsets(ends), items, nulls, sorted)
                     .map(|array| Arc::new(array) as ArrayRef)
             }
-            (Data::List(ends, _, items), DataType::List(item)) => {
+            (SinkData::List(ends, _, items), DataType::List(item)) => {
                 ListArray::try_new(item, offsets(ends), items.finish()?, nulls)
                     .map(|array| Arc::new(array) as ArrayRef)
             }

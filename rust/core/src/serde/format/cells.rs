@@ -1,7 +1,7 @@
-//! Arrow arrays as cells to read: any legal form of a column's type, seen in one way.
+//! Arrow arrays as cells to read: all physical forms of a column's type in one form.
 
-use super::column::{Column, Shape, below};
 use crate::error::{Error, ErrorKind, Result};
+use crate::serde::format::stored_column::{Shape, StoredColumn, below};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, make_array, new_null_array};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
@@ -10,34 +10,35 @@ use arrow_schema::DataType;
 /// The cells of one column.
 pub struct Cells {
     nulls: Option<NullBuffer>,
-    /// What they hold.
-    pub data: Data,
+    /// The values.
+    pub data: CellData,
 }
 
-/// What the cells of a column hold.
-pub enum Data {
-    /// Truth values.
+/// The values of the cells of a column.
+pub enum CellData {
+    /// Booleans.
     Bool(BooleanArray),
-    /// Numbers, little-endian, of one width.
+    /// Little-endian numbers of one width.
     Fixed(Buffer, usize),
     /// Strings or binary.
     Bytes(OffsetBuffer<i32>, Buffer),
-    /// Columns.
+    /// The columns of a struct.
     Struct(Vec<Cells>),
-    /// Items.
+    /// The items of lists.
     List(OffsetBuffer<i32>, Box<Cells>),
 }
 
 impl Cells {
-    /// The cells of an array that holds a column; `path` names it in errors, `valid` tells rows
-    /// whose parent is not null.
+    /// Returns the cells of an array that holds a column.
+    ///
+    /// `path` names the column in errors; `valid` has the rows whose parent is not null.
     ///
     /// # Errors
-    /// `InvalidType` for another type than the column's, or a struct with other fields;
-    /// `InvalidValue` names the row of a null where the schema allows none.
+    /// `InvalidType` if the array is not of the column's type, or a struct has other fields;
+    /// `InvalidValue` names the row of a null that the schema does not allow.
     pub fn new(
         array: &ArrayRef,
-        column: &Column,
+        column: &StoredColumn,
         path: &str,
         valid: Option<&NullBuffer>,
     ) -> Result<Self> {
@@ -54,20 +55,20 @@ impl Cells {
             ));
         }
         let data = match &column.shape {
-            Shape::Bool => Data::Bool(array.as_boolean().clone()),
+            Shape::Bool => CellData::Bool(array.as_boolean().clone()),
             Shape::Fixed(width, _) => {
                 let data = array.to_data();
-                Data::Fixed(
+                CellData::Fixed(
                     data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width),
                     *width,
                 )
             }
             Shape::Bytes => match column.data_type {
-                DataType::Utf8 => Data::Bytes(
+                DataType::Utf8 => CellData::Bytes(
                     array.as_string::<i32>().offsets().clone(),
                     array.as_string::<i32>().values().clone(),
                 ),
-                _ => Data::Bytes(
+                _ => CellData::Bytes(
                     array.as_binary::<i32>().offsets().clone(),
                     array.as_binary::<i32>().values().clone(),
                 ),
@@ -93,7 +94,9 @@ impl Cells {
                 {
                     return Err(Error::new(
                         ErrorKind::InvalidValue,
-                        format!("column {path} has two fields {name:?}; a name stands for one"),
+                        format!(
+                            "column {path} has two fields {name:?}; the names of fields must differ"
+                        ),
                     ));
                 }
                 let valid = NullBuffer::union(valid, nulls.as_ref());
@@ -105,29 +108,29 @@ impl Cells {
                     })?;
                     Self::new(array.column(place), column, &path, valid.as_ref())
                 });
-                Data::Struct(fields.collect::<Result<_>>()?)
+                CellData::Struct(fields.collect::<Result<_>>()?)
             }
             Shape::List(item) => {
                 let path = format!("{path}[]");
                 match (&column.data_type, &item.shape) {
                     (DataType::Map(..), Shape::Struct(columns)) => {
-                        // Producers do not agree on the names of a map's keys and values.
+                        // Producers name a map's keys and values differently, so go by position.
                         let map = array.as_map();
                         let sides = map.entries().columns().iter().zip(columns);
                         let sides = sides
                             .map(|(side, column)| Self::new(side, column, &path, None))
                             .collect::<Result<_>>()?;
-                        Data::List(
+                        CellData::List(
                             map.offsets().clone(),
                             Box::new(Self {
                                 nulls: None,
-                                data: Data::Struct(sides),
+                                data: CellData::Struct(sides),
                             }),
                         )
                     }
                     _ => {
                         let list = array.as_list::<i32>();
-                        Data::List(
+                        CellData::List(
                             list.offsets().clone(),
                             Box::new(Self::new(list.values(), item, &path, None)?),
                         )
@@ -145,8 +148,8 @@ impl Cells {
     }
 }
 
-impl Data {
-    /// The bytes of a string, binary or number of a row.
+impl CellData {
+    /// Returns the bytes of a row's string, binary or number.
     #[inline]
     pub fn bytes(&self, row: usize) -> &[u8] {
         match self {
@@ -157,8 +160,8 @@ impl Data {
     }
 }
 
-/// An array of the wanted type, of which it may have another physical form: dictionary, large,
-/// view, another zone.
+/// Converts an array to the wanted type from another physical form: dictionary, large, view,
+/// another zone.
 fn plain(array: &ArrayRef, wanted: &DataType, path: &str) -> Result<ArrayRef> {
     use DataType as T;
     let cast = |to: &DataType| {
@@ -185,7 +188,7 @@ fn plain(array: &ArrayRef, wanted: &DataType, path: &str) -> Result<ArrayRef> {
                 .map(make_array)
                 .map_err(|error| Error::new(ErrorKind::InvalidState, error.to_string()))
         }
-        // What is inside is looked at by whoever goes there.
+        // The items and fields are converted when `Cells::new` reads them.
         (T::Struct(_), T::Struct(_)) | (T::List(_), T::List(_)) | (T::Map(..), T::Map(..)) => {
             Ok(array.clone())
         }
@@ -200,7 +203,7 @@ fn plain(array: &ArrayRef, wanted: &DataType, path: &str) -> Result<ArrayRef> {
     }
 }
 
-/// The error for a column of another type.
+/// Returns the error for a column of another type.
 pub fn wrong_type(found: &DataType, wanted: &str, path: &str) -> Error {
     Error::new(
         ErrorKind::InvalidType,

@@ -1,26 +1,28 @@
-//! Keys: cells as ordered bytes, and back. The bytes are described in `ordered.rs`.
+//! Keys: cells as ordered bytes, and back. `ordered.rs` describes the bytes.
 
-use super::cells::{Cells, Data};
-use super::column::{Column, Shape};
-use super::ordered::{NULL, PRESENT, number, put_escaped, put_number, take, take_escaped};
-use super::sink::{self, Sink};
 use crate::error::{Error, ErrorKind, Result};
+use crate::serde::format::cells::{CellData, Cells};
+use crate::serde::format::ordered::{
+    NULL, PRESENT, number, put_escaped, put_number, take, take_escaped,
+};
+use crate::serde::format::sink::{Sink, SinkData};
+use crate::serde::format::stored_column::{Shape, StoredColumn};
 
 /// Appends the cell of a row.
-pub fn put(out: &mut Vec<u8>, cells: &Cells, column: &Column, row: usize, as_key: bool) {
+pub fn put(out: &mut Vec<u8>, cells: &Cells, column: &StoredColumn, row: usize, as_key: bool) {
     match (&cells.data, &column.shape) {
-        (Data::Bool(bits), _) => out.push(bits.value(row).into()),
-        (data @ Data::Fixed(..), Shape::Fixed(_, order)) => {
+        (CellData::Bool(bits), _) => out.push(bits.value(row).into()),
+        (data @ CellData::Fixed(..), Shape::Fixed(_, order)) => {
             put_number(out, data.bytes(row), *order, as_key)
         }
-        (data @ Data::Bytes(..), _) => out.extend_from_slice(data.bytes(row)),
-        (Data::Struct(fields), Shape::Struct(columns)) => put_fields(out, fields, columns, row),
-        // `Column::check_key` has refused lists.
+        (data @ CellData::Bytes(..), _) => out.extend_from_slice(data.bytes(row)),
+        (CellData::Struct(fields), Shape::Struct(columns)) => put_fields(out, fields, columns, row),
+        // `StoredColumn::check_key` refuses lists.
         _ => {}
     }
 }
 
-fn put_fields(out: &mut Vec<u8>, fields: &[Cells], columns: &[Column], row: usize) {
+fn put_fields(out: &mut Vec<u8>, fields: &[Cells], columns: &[StoredColumn], row: usize) {
     for (cells, column) in fields.iter().zip(columns) {
         if !cells.is_valid(row) {
             out.push(NULL);
@@ -28,19 +30,19 @@ fn put_fields(out: &mut Vec<u8>, fields: &[Cells], columns: &[Column], row: usiz
         }
         out.push(PRESENT);
         match &cells.data {
-            data @ Data::Bytes(..) => put_escaped(out, data.bytes(row)),
+            data @ CellData::Bytes(..) => put_escaped(out, data.bytes(row)),
             _ => put(out, cells, column, row, true),
         }
     }
 }
 
-/// Appends the cell that the bytes are to a column.
+/// Appends the cell that is encoded in the bytes to a column.
 ///
 /// # Errors
-/// `Serialization` if they are no such cell.
-pub fn read(mut input: &[u8], column: &Column, sink: &mut Sink) -> Result<()> {
+/// `Serialization` if the bytes are not such a cell.
+pub fn read(mut input: &[u8], column: &StoredColumn, sink: &mut Sink) -> Result<()> {
     match &mut sink.data {
-        sink::Data::Bytes(_, bytes) => {
+        SinkData::Bytes(_, bytes) => {
             bytes.extend_from_slice(input);
             return sink.end(0);
         }
@@ -56,26 +58,26 @@ pub fn read(mut input: &[u8], column: &Column, sink: &mut Sink) -> Result<()> {
     }
 }
 
-fn take_cell(input: &mut &[u8], column: &Column, sink: &mut Sink) -> Result<()> {
+fn take_cell(input: &mut &[u8], column: &StoredColumn, sink: &mut Sink) -> Result<()> {
     match (&mut sink.data, &column.shape) {
-        (sink::Data::Bool(_), _) => match take(input, 1)? {
+        (SinkData::Bool(_), _) => match take(input, 1)? {
             [0] => sink.push_bool(false),
             [1] => sink.push_bool(true),
             _ => {
                 return Err(Error::new(
                     ErrorKind::Serialization,
-                    "a truth value in it is neither 0 nor 1",
+                    "a boolean in it is neither 0 nor 1",
                 ));
             }
         },
-        (sink::Data::Fixed(..), Shape::Fixed(width, order)) => {
+        (SinkData::Fixed(..), Shape::Fixed(width, order)) => {
             sink.push_number(&number(take(input, *width)?, *order)[..*width])
         }
-        (sink::Data::Bytes(_, bytes), _) => {
+        (SinkData::Bytes(_, bytes), _) => {
             take_escaped(input, bytes)?;
             sink.end(0)?;
         }
-        (sink::Data::Struct(fields), Shape::Struct(columns)) => {
+        (SinkData::Struct(fields), Shape::Struct(columns)) => {
             for (field, column) in fields.iter_mut().zip(columns) {
                 match take(input, 1)? {
                     [PRESENT] => take_cell(input, column, field)?,

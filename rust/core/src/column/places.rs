@@ -1,6 +1,6 @@
-//! What look-ups found.
+//! The values that a batch of look-ups found.
 
-use super::{batch, check_size};
+use crate::column::batch::{batch, check_size};
 use crate::error::Result;
 use crate::store::timestamped::Stamped;
 use crate::time::Timestamp;
@@ -9,15 +9,14 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use std::sync::Arc;
 
-/// Values that come in the order of the rows' bytes, to be handed out in the order in which they
-/// were asked for.
+/// Values that are found in the order of their keys and returned in the order of the look-ups.
 pub struct Places {
     data: Vec<u8>,
     places: Vec<Option<(std::ops::Range<usize>, Timestamp)>>,
 }
 
 impl Places {
-    /// So many rows, none of which has a value yet.
+    /// Returns `rows` rows without values.
     pub fn new(rows: usize) -> Self {
         Self {
             data: Vec::new(),
@@ -25,7 +24,7 @@ impl Places {
         }
     }
 
-    /// What was found for a row.
+    /// Sets the value that was found for a row.
     pub fn put(&mut self, row: usize, found: Option<Stamped<'_>>) {
         self.places[row] = found.map(|found| {
             let start = self.data.len();
@@ -34,15 +33,15 @@ impl Places {
         });
     }
 
-    /// Leaves all rows but the first ones out.
+    /// Removes all rows but the first `rows`.
     pub fn truncate(&mut self, rows: usize) {
         self.places.truncate(rows);
     }
 
-    /// The values.
+    /// Returns the values.
     ///
     /// # Errors
-    /// `InvalidValue` for more than 2 GiB of them.
+    /// `InvalidValue` if they have more than 2 GiB.
     pub fn finish(&self) -> Result<ArrayRef> {
         check_size(self.data.len())?;
         let mut values = BinaryBuilder::with_capacity(self.places.len(), self.data.len());
@@ -52,7 +51,7 @@ impl Places {
         Ok(Arc::new(values.finish()))
     }
 
-    /// The values with their timestamps.
+    /// Returns the values with their timestamps.
     ///
     /// # Errors
     /// As `finish`.
