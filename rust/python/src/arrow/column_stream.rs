@@ -1,13 +1,15 @@
-//! A column that comes as a stream. It is asked for once: some give the rest of the same stream
-//! when they are asked again, and what was read before would be missing in silence.
+//! Import of a column from an Arrow stream.
+//!
+//! `__arrow_c_stream__` is called once per object: some producers return the rest of the same
+//! stream for a second call, and the rows that were read before would be missing without an error.
 
 #![allow(
     unsafe_code,
-    reason = "a stream says of what type it is without being taken, which no crate offers"
+    reason = "no crate offers to read a stream's type without taking the stream"
 )]
 
-use crate::error::{holdfast_error, to_python};
-use crate::run::{Owner, catch, run};
+use crate::process::Process;
+use crate::run::{import, run, run_attached};
 use arrow_array::ArrayRef;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -17,7 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3_arrow::PyArrayReader;
 
-/// All arrays of a stream, at least one.
+/// Returns all arrays of a stream, at least one.
 pub fn read(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<ArrayRef>> {
     let py = object.py();
     let failed = |error: String| {
@@ -29,10 +31,7 @@ pub fn read(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<ArrayRef>> {
     let capsule = object
         .call_method0("__arrow_c_stream__")?
         .cast_into::<PyCapsule>()?;
-    // arrow-rs trusts what it is given, and may panic.
-    let trusting = |words| holdfast_error(py, "Holdfast", format!("{what}: {words}"));
-    let untyped = catch(|| data_type(&capsule))
-        .map_err(trusting)?
+    let untyped = import(py, what, || Ok(data_type(&capsule)))?
         .is_some_and(|data_type| has_untyped(&data_type));
     let pyarrow = if untyped {
         py.import("pyarrow").ok()
@@ -40,27 +39,25 @@ pub fn read(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<ArrayRef>> {
         None
     };
     let hint = if untyped && pyarrow.is_none() {
-        "; it has a column without a type, which some give in a form that only pyarrow reads: give \
-         the column a type (polars: dtype=...), or install pyarrow"
+        "; it has a column without a type, which some libraries export in a form that only pyarrow \
+         reads: give the column a type (polars: dtype=...), or install pyarrow"
     } else {
         ""
     };
     let stream: PyArrayReader = match pyarrow {
-        // polars gives such a column a buffer, which the format has none for
-        // (<https://arrow.apache.org/docs/format/Columnar.html#buffer-listing-for-each-layout>) and
-        // arrow-rs refuses; pyarrow takes it, and hands it on as it should be.
+        // polars exports a null column with a buffer. The format has none for this layout
+        // (<https://arrow.apache.org/docs/format/Columnar.html#buffer-listing-for-each-layout>), so
+        // arrow-rs refuses it; pyarrow accepts it and exports it without the buffer.
         Some(pyarrow) => {
-            let column = pyarrow.call_method1("chunked_array", (Asked(capsule.unbind()),));
-            column
-                .map_err(|error| to_python(py, &failed(error.to_string())))?
-                .extract()?
+            let column = pyarrow.call_method1("chunked_array", (UnreadStream(capsule.unbind()),));
+            run_attached(py, || column.map_err(|error| failed(error.to_string())))?.extract()?
         }
-        None => catch(|| PyArrayReader::from_arrow_pycapsule(&capsule)).map_err(trusting)??,
+        None => import(py, what, || PyArrayReader::from_arrow_pycapsule(&capsule))?,
     };
     let reader = stream.into_reader()?;
     let field = reader.field();
-    // A stream's producer may be slow, or Python itself.
-    let arrays = run(py, Owner::current(), move || {
+    // Without the GIL: the producer may be slow, or may need the GIL itself.
+    let arrays = run(py, Process::current(), move || {
         reader
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| failed(format!("{error}{hint}")))
@@ -72,8 +69,9 @@ pub fn read(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<ArrayRef>> {
     })
 }
 
-/// The type of a stream's arrays; who then takes the stream reads it from its beginning, and is
-/// told what is wrong with it.
+/// Returns the type of a stream's arrays; `None` if the stream does not return it.
+///
+/// The stream is not read: its consumer reads it from the beginning, and reports its errors.
 fn data_type(capsule: &Bound<'_, PyCapsule>) -> Option<DataType> {
     let stream = capsule
         .pointer_checked(Some(c"arrow_array_stream"))
@@ -81,14 +79,14 @@ fn data_type(capsule: &Bound<'_, PyCapsule>) -> Option<DataType> {
         .cast::<FFI_ArrowArrayStream>()
         .as_ptr();
     let mut schema = FFI_ArrowSchema::empty();
-    // SAFETY: a capsule of this name holds a stream, for as long as it lives, and nobody else uses
-    // it meanwhile: it was made for us. A stream that is not released has all of its functions, and
-    // this one may be called at any time.
-    let told = unsafe {
+    // SAFETY: a capsule of this name holds a stream for as long as it lives, and it was made for
+    // this call, so no other thread uses it. A stream that is not released has all of its
+    // functions, and `get_schema` may be called at any time.
+    let status = unsafe {
         let get_schema = (*stream).release.and((*stream).get_schema)?;
         get_schema(stream, &raw mut schema)
     };
-    if told == 0 {
+    if status == 0 {
         DataType::try_from(&schema).ok()
     } else {
         None
@@ -109,19 +107,19 @@ fn has_untyped(data_type: &DataType) -> bool {
     }
 }
 
-/// A stream that was asked for and not taken, for whoever asks next.
+/// A stream that was exported and not read yet, as an object that exports it again.
 #[pyclass(frozen)]
-struct Asked(Py<PyCapsule>);
+struct UnreadStream(Py<PyCapsule>);
 
 #[pymethods]
-impl Asked {
+impl UnreadStream {
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__(
         &self,
         py: Python<'_>,
         requested_schema: Option<Bound<'_, PyAny>>,
     ) -> Py<PyCapsule> {
-        // Only a wish, which whoever gives the stream need not fulfil.
+        // The protocol lets a producer ignore the requested schema.
         drop(requested_schema);
         self.0.clone_ref(py)
     }

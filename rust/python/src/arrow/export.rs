@@ -1,8 +1,8 @@
-//! Arrow out: arrays, batches and streams with the PyCapsule interface, for pyarrow, polars, pandas
-//! and all others alike.
+//! Arrow out: arrays, batches and streams with the PyCapsule interface, which pyarrow, polars and
+//! pandas read.
 
-use crate::error::to_python;
-use crate::run::{Owner, catch, let_go, run};
+use crate::process::Process;
+use crate::run::{catch, drop_without_gil, run, run_attached};
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, SchemaRef};
 use holdfast_core::{Error, ErrorKind, Result};
@@ -21,12 +21,12 @@ pub struct ArrowArray {
 }
 
 impl ArrowArray {
-    /// For Python.
+    /// Wraps an array.
     pub fn new(array: ArrayRef) -> Self {
         Self { array }
     }
 
-    /// The column inside.
+    /// Returns the array inside.
     pub fn array(&self) -> &ArrayRef {
         &self.array
     }
@@ -61,6 +61,12 @@ impl ArrowArray {
     }
 }
 
+/// Returns keys that this binding has encoded, which errors can show; `None` for other objects.
+pub fn encoded_keys(keys: Option<&Bound<'_, PyAny>>) -> Option<ArrayRef> {
+    let keys = keys?.cast::<ArrowArray>().ok()?;
+    Some(Arc::clone(keys.get().array()))
+}
+
 /// Columns of one length.
 #[pyclass(frozen, module = "holdfast._core")]
 pub struct ArrowBatch {
@@ -68,12 +74,12 @@ pub struct ArrowBatch {
 }
 
 impl ArrowBatch {
-    /// For Python.
+    /// Wraps a batch.
     pub fn new(batch: RecordBatch) -> Self {
         Self { batch }
     }
 
-    /// The columns inside.
+    /// Returns the batch inside.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
     }
@@ -129,33 +135,43 @@ impl ArrowBatch {
     }
 }
 
-/// Batches made as they are asked for.
+/// Batches that are made when they are read.
 pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
-/// A stream of batches, read once: by `for`, or by whoever takes it through `__arrow_c_stream__`.
+/// A stream of batches, read once: by `for`, or by the consumer that takes it through
+/// `__arrow_c_stream__`.
 #[pyclass(frozen, module = "holdfast._core")]
 pub struct ArrowReader {
-    owner: Owner,
+    process: Process,
     schema: SchemaRef,
     batches: Mutex<Option<Batches>>,
 }
 
 impl ArrowReader {
-    /// For Python.
+    /// Wraps batches of a schema.
     pub fn new(schema: SchemaRef, batches: Batches) -> Self {
         Self {
-            owner: Owner::current(),
+            process: Process::current(),
             schema,
             batches: Mutex::new(Some(batches)),
         }
     }
 
-    /// The columns' names and types.
+    /// Wraps the batches that `next` makes, until it returns none.
+    pub fn from_fn(
+        schema: SchemaRef,
+        mut next: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'static,
+    ) -> Self {
+        let batches = std::iter::from_fn(move || next().transpose());
+        Self::new(schema, Box::new(batches))
+    }
+
+    /// Returns the names and types of the columns.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Hands the batches on.
+    /// Takes the batches out of the reader; a second call fails.
     pub fn take(&self) -> Result<Batches> {
         self.batches.lock().take().ok_or_else(taken)
     }
@@ -163,14 +179,13 @@ impl ArrowReader {
 
 impl Drop for ArrowReader {
     fn drop(&mut self) {
-        // Its scan may be the last that has the files open.
+        // Its scan may hold the last reference to files of the database.
         let batches = self.batches.get_mut().take();
-        let_go(|| drop(batches));
+        drop_without_gil(|| drop(batches));
     }
 }
 
-/// The next batch; what made them is let go at the end, and its snapshot with it, however long the
-/// reader is kept.
+/// Returns the next batch, and drops the source and its pinned view at the end.
 fn next_batch(batches: &mut Batches) -> Option<Result<RecordBatch>> {
     let next = batches.next();
     if next.is_none() {
@@ -193,7 +208,7 @@ impl ArrowReader {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<ArrowBatch>> {
-        let next = run(py, self.owner, || {
+        let next = run(py, self.process, || {
             next_batch(self.batches.lock().as_mut().ok_or_else(taken)?).transpose()
         })?;
         Ok(next.map(ArrowBatch::new))
@@ -209,17 +224,17 @@ impl ArrowReader {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let mut batches = self.take().map_err(|error| to_python(py, &error))?;
-        let owner = self.owner;
-        // The consumer calls this from C, where a panic must not arrive.
+        let mut batches = run_attached(py, || self.take())?;
+        let process = self.process;
+        // The consumer calls this from C; a panic must not unwind into it.
         let arrays = std::iter::from_fn(move || {
             let next = catch(|| {
-                owner
+                process
                     .check()
                     .map_or_else(|error| Some(Err(error)), |()| next_batch(&mut batches))
             });
             let next =
-                next.unwrap_or_else(|words| Some(Err(Error::new(ErrorKind::InvalidState, words))));
+                next.unwrap_or_else(|panic| Some(Err(Error::new(ErrorKind::InvalidState, panic))));
             next.map(|batch| match batch {
                 Ok(batch) => Ok(Arc::new(StructArray::from(batch)) as ArrayRef),
                 Err(error) => Err(ArrowError::ExternalError(Box::new(error))),
@@ -240,16 +255,13 @@ fn struct_field(schema: &SchemaRef) -> FieldRef {
     )
 }
 
-/// A batch's number of rows, checked.
+/// Checks the number of rows of a batch.
 pub fn batch_rows(py: Python<'_>, rows: i64) -> PyResult<usize> {
-    match usize::try_from(rows) {
+    run_attached(py, || match usize::try_from(rows) {
         Ok(rows) if rows > 0 => Ok(rows),
-        _ => Err(to_python(
-            py,
-            &Error::new(
-                ErrorKind::InvalidValue,
-                format!("batch_rows is {rows}; it must be at least 1"),
-            ),
+        _ => Err(Error::new(
+            ErrorKind::InvalidValue,
+            format!("batch_rows is {rows}; it must be at least 1"),
         )),
-    }
+    })
 }

@@ -1,9 +1,9 @@
-//! A store's description, as `holdfast.stores` builds it.
+//! The description of a store, as `holdfast.stores` builds it.
 
 use holdfast_core::{Error, ErrorKind, Result, StoreKind, StoreSpec};
 use pyo3::prelude::*;
 
-/// The segment interval that is the default for a history retention.
+/// Returns the default segment interval for a history retention, both in microseconds.
 #[pyfunction]
 pub fn default_segment_interval(history_retention: i64) -> i64 {
     holdfast_core::default_segment_interval(history_retention)
@@ -11,7 +11,7 @@ pub fn default_segment_interval(history_retention: i64) -> i64 {
 
 /// A `holdfast.stores.StoreBuilder`.
 #[derive(FromPyObject)]
-pub struct Builder {
+pub struct StoreBuilder {
     name: String,
     kind: String,
     persistent: bool,
@@ -23,10 +23,11 @@ pub struct Builder {
     retain_duplicates: bool,
 }
 
-impl Builder {
-    /// What the engine opens.
+impl StoreBuilder {
+    /// Returns the description for the engine.
     pub fn spec(self) -> Result<StoreSpec> {
-        let wrong = |words: String| Error::new(ErrorKind::InvalidValue, words).store(&self.name);
+        let wrong =
+            |message: String| Error::new(ErrorKind::InvalidValue, message).store(&self.name);
         let needed = |what: &str, micros: Option<i64>| {
             micros.ok_or_else(|| wrong(format!("a {} store needs a {what}", self.kind)))
         };

@@ -1,11 +1,10 @@
-//! Arrow in: whatever has `__arrow_c_array__` or `__arrow_c_stream__`, as columns of rows.
+//! Arrow in: a column of any object that has `__arrow_c_array__` or `__arrow_c_stream__`.
 //!
-//! The chunks of a stream are one column: rows are counted through all of them, and a batch is
-//! checked whole before anything is done with it.
+//! The chunks of a stream are one column: row numbers count through all of them, and the whole
+//! column is checked before any row is used.
 
-use crate::error::holdfast_error;
-use crate::run::catch;
-use crate::stream;
+use crate::arrow::column_stream;
+use crate::run::import;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
@@ -20,7 +19,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3_arrow::PyArray;
 
-/// A column as it came in.
+/// An imported column.
 pub struct Column<'a> {
     what: &'a str,
     chunks: Vec<ArrayRef>,
@@ -28,7 +27,7 @@ pub struct Column<'a> {
 }
 
 impl<'a> Column<'a> {
-    /// Imports an argument; `what` names it in errors.
+    /// Imports an argument; `what` names the column in errors.
     pub fn import(object: &Bound<'_, PyAny>, what: &'a str) -> PyResult<Self> {
         let py = object.py();
         if !object.hasattr("__arrow_c_array__")? && !object.hasattr("__arrow_c_stream__")? {
@@ -39,27 +38,46 @@ impl<'a> Column<'a> {
             )));
         }
         let chunks = if object.hasattr("__arrow_c_array__")? {
-            // arrow-rs trusts what it is given, and may panic.
-            let array = catch(|| object.extract::<PyArray>())
-                .map_err(|words| holdfast_error(py, "Holdfast", format!("{what}: {words}")))??;
+            let array = import(py, what, || object.extract::<PyArray>())?;
             vec![array.into_inner().0]
         } else {
-            stream::read(object, what)?
+            column_stream::read(object, what)?
         };
         let rows = chunks.iter().map(|chunk| chunk.len()).sum();
         Ok(Self { what, chunks, rows })
     }
 
-    /// The arrays as they came, one after the other.
+    /// Imports several arguments, each with its name.
+    pub fn import_all<const N: usize>(
+        arguments: [(&Bound<'_, PyAny>, &'a str); N],
+    ) -> PyResult<[Self; N]> {
+        let columns: Vec<Self> = arguments
+            .into_iter()
+            .map(|(object, what)| Self::import(object, what))
+            .collect::<PyResult<_>>()?;
+        columns
+            .try_into()
+            .map_err(|_| PyTypeError::new_err("wanted: columns"))
+    }
+
+    /// Imports an argument that may be missing.
+    pub fn import_optional(
+        object: Option<&Bound<'_, PyAny>>,
+        what: &'a str,
+    ) -> PyResult<Option<Self>> {
+        object.map(|object| Self::import(object, what)).transpose()
+    }
+
+    /// Returns the arrays of the column, in order.
     pub fn chunks(&self) -> &[ArrayRef] {
         &self.chunks
     }
 
-    /// Fails unless there are as many rows as in another column.
-    pub fn same_rows(&self, other: &Column<'_>) -> Result<()> {
-        if self.rows == other.rows {
+    /// Fails unless the other columns have as many rows as this one.
+    pub fn same_rows<'b>(&self, others: impl IntoIterator<Item = &'b Column<'b>>) -> Result<()> {
+        let Some(other) = others.into_iter().find(|other| other.rows != self.rows) else {
             return Ok(());
-        }
+        };
         Err(Error::new(
             ErrorKind::InvalidValue,
             format!(
@@ -69,8 +87,9 @@ impl<'a> Column<'a> {
         ))
     }
 
-    /// The column as bytes, null where it is null; a row that is larger than a store takes is an
-    /// error that names it.
+    /// Returns the column as bytes, null where it is null.
+    ///
+    /// A row that is too large for a store is an error that names the row.
     pub fn bytes(&self) -> Result<Bytes<'_>> {
         let chunks =
             self.chunks
@@ -86,7 +105,7 @@ impl<'a> Column<'a> {
             chunks,
             rows: self.rows,
         };
-        // Buffers that are no larger than the largest row hold none that is larger.
+        // No row is larger than the buffers of its chunk.
         if self
             .chunks
             .iter()
@@ -97,7 +116,7 @@ impl<'a> Column<'a> {
         Ok(bytes)
     }
 
-    /// The column as moments; a null is an error that names its row.
+    /// Returns the column as times; a null is an error that names its row.
     pub fn times(&self) -> Result<Vec<Timestamp>> {
         let mut times = Vec::with_capacity(self.rows);
         for chunk in &self.chunks {
@@ -148,7 +167,7 @@ impl<'a> Column<'a> {
                 DataType::Timestamp(TimeUnit::Microsecond, _) => {
                     scaled(chunk.as_primitive::<TimestampMicrosecondType>().values(), 1)?
                 }
-                // Floors: a nanosecond before 1970 lies in the last microsecond before it.
+                // Rounds down: a nanosecond before 1970 is in the last microsecond of 1969.
                 DataType::Timestamp(TimeUnit::Nanosecond, _) => {
                     let values = chunk.as_primitive::<TimestampNanosecondType>().values();
                     values
@@ -172,7 +191,7 @@ impl<'a> Column<'a> {
         Ok(times)
     }
 
-    /// The column as truth values; a null is an error that names its row.
+    /// Returns the column as booleans; a null is an error that names its row.
     pub fn flags(&self) -> Result<Vec<bool>> {
         let mut flags = Vec::with_capacity(self.rows);
         for chunk in &self.chunks {
@@ -203,23 +222,29 @@ impl<'a> Column<'a> {
     }
 }
 
-/// A column of bytes, checked for its type.
+/// A column of bytes whose type was checked.
 pub struct Bytes<'a> {
     what: &'a str,
-    /// Rows of a chunk and its bytes; no bytes where the type is null.
+    /// The rows of a chunk, and its bytes unless its type is null.
     chunks: Vec<(usize, Option<BytesColumn<'a>>)>,
     rows: usize,
 }
 
 impl Bytes<'_> {
-    /// All rows in order; they point into the caller's buffers.
+    /// Returns all rows in order; they point into the caller's buffers.
     pub fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
         self.chunks.iter().flat_map(|(rows, column)| {
             (0..*rows).map(move |row| column.as_ref().and_then(|column| column.get(row)))
         })
     }
 
-    /// All rows in order, side by side.
+    /// Returns all rows in order; a null is an error that names its row.
+    pub fn non_null(&self) -> Result<impl Iterator<Item = &[u8]>> {
+        self.check_keys()?;
+        Ok(self.iter().flatten())
+    }
+
+    /// Returns all rows in order, as a vector.
     pub fn slices(&self) -> Vec<Option<&[u8]>> {
         let mut slices = Vec::with_capacity(self.rows);
         slices.extend(self.iter());
@@ -229,13 +254,13 @@ impl Bytes<'_> {
     fn check_sizes(&self) -> Result<()> {
         self.iter().enumerate().try_for_each(|(row, bytes)| {
             check_size(bytes.map_or(0, <[u8]>::len)).map_err(|error| {
-                let words = format!("row {row} of {}: {error}", self.what);
-                Error::new(error.kind(), words)
+                let message = format!("row {row} of {}: {error}", self.what);
+                Error::new(error.kind(), message)
             })
         })
     }
 
-    /// Fails where a row is null, and names the first.
+    /// Fails if a row is null, and names the first such row.
     pub fn check_keys(&self) -> Result<()> {
         match self.iter().position(|key| key.is_none()) {
             None => Ok(()),
@@ -249,16 +274,15 @@ impl Bytes<'_> {
         }
     }
 
-    /// All rows in order, side by side; a null is an error that names its row.
+    /// Returns all rows in order, as a vector; a null is an error that names its row.
     pub fn keys(&self) -> Result<Vec<&[u8]>> {
-        self.check_keys()?;
         let mut keys = Vec::with_capacity(self.rows);
-        keys.extend(self.iter().flatten());
+        keys.extend(self.non_null()?);
         Ok(keys)
     }
 }
 
-/// Fails for an entry that is larger than a store takes, and names it.
+/// Fails if an entry is too large for a store, and names the entry.
 pub fn check_entries<'a>(
     entries: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
 ) -> Result<()> {
@@ -270,12 +294,12 @@ pub fn check_entries<'a>(
     Ok(())
 }
 
-/// No rows, so that their type was not known either.
+/// Whether a chunk has no rows and therefore no known type.
 fn is_untyped(array: &ArrayRef) -> bool {
     array.is_empty() && *array.data_type() == DataType::Null
 }
 
-/// A dictionary's values in place of its numbers; other arrays as they are.
+/// Decodes a dictionary; other arrays stay as they are.
 fn decoded(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Dictionary(_, values) => arrow_cast::cast(array, values).map_err(|error| {

@@ -1,8 +1,9 @@
-//! What a processor's stores send to the state host: columns in the one form that it takes.
+//! The arguments of a call that a processor's store sends to the state host: columns of the types
+//! that the host reads.
 
-use crate::columns::Column;
-use crate::error::to_python;
-use crate::run::{Owner, run};
+use crate::arrow::column::Column;
+use crate::process::Process;
+use crate::run::{run, run_attached};
 use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use holdfast_core::column::batch;
@@ -12,31 +13,32 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyList;
 use std::sync::Arc;
 
-/// A column of a call: its name; `key` (bytes, none null), `bytes`, `time` or `flag`; a list of
-/// Python's values, or what has the Arrow PyCapsule interface.
+/// A column of a call: its name; its kind, which is `key` (bytes, none null), `bytes`, `time` or
+/// `flag`; and a list of Python's values or an object with the Arrow PyCapsule interface.
 #[derive(FromPyObject)]
-pub struct Argument<'py>(String, String, Bound<'py, PyAny>);
+pub struct CallArgument<'py>(String, String, Bound<'py, PyAny>);
 
-/// The batch of a call: binary, int64 and boolean columns of one length. Errors name the argument
-/// and the row.
-pub fn arguments(py: Python<'_>, arguments: &[Argument<'_>]) -> PyResult<RecordBatch> {
+/// Returns the batch of a call: binary, int64 and boolean columns of one length.
+///
+/// Errors name the argument and the row.
+pub fn call_batch(py: Python<'_>, arguments: &[CallArgument<'_>]) -> PyResult<RecordBatch> {
     let columns: Vec<ArrayRef> = arguments
         .iter()
-        .map(Argument::column)
+        .map(CallArgument::column)
         .collect::<PyResult<_>>()?;
-    let check = || {
+    run_attached(py, || {
         let Some((first, others)) = columns.split_first() else {
             return Ok(RecordBatch::new_empty(Arc::new(Schema::empty())));
         };
         let first = first.len();
         if let Some(other) = others.iter().position(|column| column.len() != first) {
-            let words = format!(
+            let message = format!(
                 "{} has {first} rows, {} has {}; a batch's columns are of one length",
                 arguments[0].0,
                 arguments[other + 1].0,
                 others[other].len()
             );
-            return Err(Error::new(ErrorKind::InvalidValue, words));
+            return Err(Error::new(ErrorKind::InvalidValue, message));
         }
         let fields: Vec<Field> = arguments
             .iter()
@@ -44,11 +46,10 @@ pub fn arguments(py: Python<'_>, arguments: &[Argument<'_>]) -> PyResult<RecordB
             .map(|(argument, column)| Field::new(&argument.0, column.data_type().clone(), true))
             .collect();
         batch(Arc::new(Schema::new(fields)), columns)
-    };
-    check().map_err(|error| to_python(py, &error))
+    })
 }
 
-impl Argument<'_> {
+impl CallArgument<'_> {
     fn column(&self) -> PyResult<ArrayRef> {
         match self.2.cast::<PyList>() {
             Ok(list) => self.of_list(list),
@@ -74,12 +75,13 @@ impl Argument<'_> {
     fn of_arrow(&self) -> PyResult<ArrayRef> {
         let column = Column::import(&self.2, &self.0)?;
         let kind = self.1.as_str();
-        run(self.2.py(), Owner::current(), || canonical(&column, kind))
+        run(self.2.py(), Process::current(), || canonical(&column, kind))
     }
 }
 
+/// Converts an Arrow column to the type that the host reads.
 fn canonical(column: &Column<'_>, kind: &str) -> Result<ArrayRef> {
-    let as_it_is = |wanted: &DataType| match column.chunks() {
+    let unchanged = |wanted: &DataType| match column.chunks() {
         [chunk] if chunk.data_type() == wanted => Some(Arc::clone(chunk)),
         _ => None,
     };
@@ -97,7 +99,7 @@ fn canonical(column: &Column<'_>, kind: &str) -> Result<ArrayRef> {
             if kind == "key" {
                 bytes.check_keys()?;
             }
-            match as_it_is(&DataType::Binary) {
+            match unchanged(&DataType::Binary) {
                 Some(array) => array,
                 None => Arc::new(BinaryArray::from_iter(bytes.iter())),
             }
