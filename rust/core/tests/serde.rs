@@ -1,4 +1,4 @@
-//! Serdes over Arrow arrays: bytes there and back, and whatever bytes a file may hold instead.
+//! Serdes over Arrow arrays: encoding, decoding, changes of schema, damaged bytes.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn bytes(array: &ArrayRef) -> Vec<Option<Vec<u8>>> {
 }
 
 #[test]
-fn a_column_and_its_rows_have_the_same_bytes() {
+fn column_and_scalars_have_the_same_bytes() {
     let serde = Serde::named("float64").expect("known");
     let column: ArrayRef = Arc::new(Float64Array::from(vec![
         Some(-0.0),
@@ -68,7 +68,7 @@ fn a_column_and_its_rows_have_the_same_bytes() {
 }
 
 #[test]
-fn columns_come_and_go() {
+fn added_columns_are_null_and_removed_ones_are_skipped() {
     let field = |name: &str, data_type| Field::new(name, data_type, true);
     let old = Fields::from(vec![
         field("a", DataType::Int64),
@@ -100,7 +100,7 @@ fn columns_come_and_go() {
 }
 
 #[test]
-fn a_reopened_store_must_fit() {
+fn descriptor_refuses_serdes_that_do_not_fit() {
     let of = |fields: Vec<Field>| Serde::of_struct(&fields.into()).expect("a struct");
     let old = of(vec![Field::new("a", DataType::Int64, true)]);
     let wider = of(vec![
@@ -159,14 +159,17 @@ fn a_reopened_store_must_fit() {
 }
 
 proptest! {
-    /// Damaged bytes are an error or other values, never a panic.
+    /// Damaged bytes give an error or other values.
     #[test]
-    fn any_bytes_can_be_read(data in prop::collection::vec(any::<u8>(), 0..40), cut in 0usize..80,
-        flip in any::<(usize, u8)>()) {
+    fn damaged_bytes_never_panic(
+        data in prop::collection::vec(any::<u8>(), 0..40),
+        cut in 0usize..80,
+        flip in any::<(usize, u8)>(),
+    ) {
         let serde = Serde::of_struct(&fields()).expect("a struct");
         let empty = arrow_array::new_null_array(&DataType::Struct(fields()), 1);
         let nothing = StructArray::new(fields(), empty.as_struct().columns().to_vec(), None);
-        // The head of a real row, then anything; and a real row with one byte changed.
+        // The head of a real row with random bytes after it; and the same with one byte changed.
         let real = serde.encode_row(&[Arc::new(nothing)], SerdeSide::Value).expect("encoded");
         let mut headed = real[..real.len() - 1].to_vec();
         headed.extend_from_slice(&data);

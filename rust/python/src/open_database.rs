@@ -112,7 +112,8 @@ impl OpenDatabase {
         *self.growth.lock() = TransactionGrowth::default();
     }
 
-    /// Whether the transaction has reached its limit, or would with one more step of the last growth.
+    /// Whether the transaction has reached its limit, or would with one more step of the last
+    /// growth.
     pub fn commit_requested(&self) -> bool {
         let bytes = self.db.peak_bytes();
         let Ok(limit) = usize::try_from(self.db.uncommitted_max_bytes()) else {

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 /// A measured value, its unit and its meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// The name, Kafka Streams' if it has this figure. A figure named `…-total` only grows while the
-    /// database is open.
+    /// The name, Kafka Streams' if it has this figure. A figure named `…-total` only grows while
+    /// the database is open.
     pub name: Cow<'static, str>,
     /// The value now.
     pub value: FigureValue,

@@ -151,8 +151,8 @@ impl Serde {
             .map_err(|(_, error)| error)
     }
 
-    /// Returns the bytes that all keys begin with whose first fields are those of a struct, the only
-    /// row of a column.
+    /// Returns the bytes that all keys begin with whose first fields are those of a struct, the
+    /// only row of a column.
     ///
     /// # Errors
     /// As `encode`; `InvalidType` for fields that are not the first fields of this serde.

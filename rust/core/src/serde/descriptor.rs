@@ -28,8 +28,8 @@ impl Serde {
         }
     }
 
-    /// Returns the serde of a descriptor. A descriptor does not say which columns may be null, so all
-    /// may.
+    /// Returns the serde of a descriptor. A descriptor does not say which columns may be null, so
+    /// all may.
     ///
     /// # Errors
     /// `InvalidValue` or `Serialization` if the bytes are not a descriptor.

@@ -8,15 +8,15 @@
 //! | bool | bool | 00 or 01 | the same |
 //! | timestamp | timestamp\[us, UTC\] (or int64) | epoch microseconds, int64 | the same |
 //! | json | string | the text | the same |
-//! | struct | struct | its fields in order (`format/ordered.rs`) | a row with column names (`format/row.rs`) |
+//! | struct | struct | its fields in order (`ordered.rs`) | a row with column names (`row.rs`) |
 //!
 //! The bytes of keys order as Spark SQL orders the values: nulls first (fields of a struct), NaN
 //! last, negative numbers below positive ones, strings by UTF-8, false below true. The bytes are
 //! part of the stored format: tests pin them.
 //!
 //! The encoding is our own (`docs/design/serde-bytes.md`). arrow-row, which the host uses for data
-//! that is not stored, does not promise stable bytes, does not normalize NaNs and zeros, pads strings
-//! to blocks and cannot change a schema.
+//! that is not stored, does not promise stable bytes, does not normalize NaNs and zeros, pads
+//! strings to blocks and cannot change a schema.
 //!
 //! `definition.rs` the serde · `column.rs` columns · `scalar.rs`, `fields.rs` single values ·
 //! `descriptor.rs` what a store records about its serde · `format/` the bytes · `text.rs`,

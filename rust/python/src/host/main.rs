@@ -12,9 +12,9 @@ use std::time::Duration;
 
 /// Runs the state host's process.
 ///
-/// Its arguments are `--socket S --token-file F --executor-pid P --idle-seconds N`; for executors on
-/// other machines also `--name HOST` and, optionally, `--bind ADDRESS`. It returns when its executor
-/// has exited or no session was open for the idle time. Its log goes to stderr.
+/// Its arguments are `--socket S --token-file F --executor-pid P --idle-seconds N`; for executors
+/// on other machines also `--name HOST` and, optionally, `--bind ADDRESS`. It returns when its
+/// executor has exited or no session was open for the idle time. Its log goes to stderr.
 #[pyfunction]
 pub fn host_main(py: Python<'_>, argv: Vec<String>) -> PyResult<i32> {
     run(py, Process::current(), || {

@@ -20,8 +20,8 @@ pub fn check_root(
     })
 }
 
-/// Runs `holdfast epoch drop`; returns the claimed run and the number of removed objects, or None if
-/// nothing was staged.
+/// Runs `holdfast epoch drop`; returns the claimed run and the number of removed objects, or None
+/// if nothing was staged.
 #[pyfunction]
 pub fn drop_epoch(
     py: Python<'_>,

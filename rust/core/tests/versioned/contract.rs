@@ -1,6 +1,5 @@
-//! The contract's versioned cases, as data: each also with a commit, and with a close and reopen,
-//! after every operation.
-#![allow(clippy::unwrap_used, reason = "a test")]
+//! The contract's cases of versioned stores, as data. Each runs plain, with a commit, and with a
+//! close and reopen after every operation.
 
 use holdfast_core::{
     Commit, Database, DatabaseOptions, PutResult, StoreKind, StoreSpec, Timestamp, VersionedStore,
@@ -26,7 +25,8 @@ impl After {
 struct Case {
     spec: StoreSpec,
     db: Arc<Database>,
-    /// Behind the database: RocksDB waits a second when it finds its files gone.
+    /// Declared after the database, to be dropped after it: RocksDB waits a second if its files are
+    /// removed.
     dir: tempfile::TempDir,
 }
 
@@ -90,8 +90,8 @@ fn time(value: &Value) -> Timestamp {
 }
 
 #[test]
-fn every_case_of_the_contract_holds() {
-    for line in include_str!("versioned.jsonl").lines() {
+fn every_contract_case_holds() {
+    for line in include_str!("../versioned.jsonl").lines() {
         let case: Value = serde_json::from_str(line).unwrap();
         for after in [
             After::Nothing,
@@ -114,7 +114,7 @@ fn run(case: &Value, after: After) {
         );
         let (store, key) = (this.store(), op["key"].as_str().unwrap().as_bytes());
         let mut tx = this.db.transaction().unwrap();
-        let own = |v: Option<holdfast_core::Version<'_>>| {
+        let to_found = |v: Option<holdfast_core::Version<'_>>| {
             v.map(|v| (v.value.to_vec(), v.timestamp.0, v.valid_to.map(|t| t.0)))
         };
         match op["op"].as_str().unwrap() {
@@ -141,14 +141,14 @@ fn run(case: &Value, after: After) {
             }
             "get" => {
                 let found = match op.get("as_of") {
-                    Some(as_of) => store.get_as_of(&mut tx, key, time(as_of), own),
-                    None => store.get(&mut tx, key, own),
+                    Some(as_of) => store.get_as_of(&mut tx, key, time(as_of), to_found),
+                    None => store.get(&mut tx, key, to_found),
                 };
                 assert_eq!(found.unwrap(), expected(&op["result"]), "{place}");
             }
             "delete" => {
                 let found = store
-                    .delete(&mut tx, key, time(&op["timestamp"]), own)
+                    .delete(&mut tx, key, time(&op["timestamp"]), to_found)
                     .unwrap();
                 assert_eq!(found, expected(&op["result"]), "{place}");
             }
@@ -159,7 +159,7 @@ fn run(case: &Value, after: After) {
                     .unwrap();
                 let mut found = Vec::new();
                 scan.for_each(&mut |_, version| {
-                    found.extend(own(Some(version)));
+                    found.extend(to_found(Some(version)));
                     true
                 })
                 .unwrap();

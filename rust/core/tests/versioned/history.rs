@@ -1,6 +1,5 @@
-//! Versions of a key oldest first: the same as newest first turned round, also where a key has more
-//! of them than are held.
-#![allow(clippy::unwrap_used, reason = "a test")]
+//! Versions of a key oldest first: the reverse of newest first, also if a key has more versions
+//! than a scan buffers.
 
 use holdfast_core::{
     Database, DatabaseOptions, Durability, OffsetChange, StoreKind, StoreSpec, Timestamp,
@@ -10,17 +9,17 @@ use proptest::prelude::*;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Two of them are more than a scan that ascends collects.
+/// Two values of this size are more than an ascending scan buffers.
 const LARGE: usize = 200 << 10;
 const RETENTION: i64 = 50;
 const KEYS: [&[u8]; 4] = [b"", b"a", b"a\0", b"b"];
 
-/// Key, begin and end of a version, and its value's first byte and length.
+/// Key, begin and end of a version, and the first byte and the length of its value.
 type Row = (Vec<u8>, i64, Option<i64>, u8, usize);
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A key's number, a begin, and what the value is: a tombstone, small or large.
+    /// The number of a key, a begin, and the value: a tombstone, small (false) or large (true).
     Put(usize, i64, Option<bool>),
     Commit,
     Flush,
@@ -58,7 +57,7 @@ fn open(dir: &Path, in_memory: bool, spills: bool) -> Arc<Database> {
     .unwrap()
 }
 
-/// The rest of a scan that pauses after every so many versions.
+/// Returns the rest of a scan that pauses after each `pause` versions.
 fn rows(mut scan: VersionScan, pause: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     loop {
@@ -122,7 +121,7 @@ fn check(store: &VersionedStore, tx: &mut Transaction, pause: usize) -> Result<(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn oldest_first_is_newest_first_turned_round(
+    fn oldest_first_is_the_reverse_of_newest_first(
         steps in prop::collection::vec(step(), 1..40), in_memory in any::<bool>(),
         spills in prop::bool::weighted(0.2), pause in 1..4usize,
     ) {
@@ -149,7 +148,7 @@ proptest! {
 }
 
 #[test]
-fn a_key_larger_than_what_is_held_comes_in_order_with_its_ends() {
+fn key_with_more_versions_than_the_buffer_is_read_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path(), false, false);
     let store = db.versioned("v").unwrap();
@@ -182,7 +181,7 @@ fn a_key_larger_than_what_is_held_comes_in_order_with_its_ends() {
         )
         .unwrap();
     assert_eq!(rows(scan, 3), expected);
-    // A scan shows what was there when it was opened.
+    // A scan reads the state at the time when it was opened.
     let scan = store
         .versions_range(
             &mut db.transaction().unwrap(),

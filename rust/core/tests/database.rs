@@ -1,4 +1,4 @@
-//! Databases: what a commit is refused for, and errors that name the thing.
+//! Databases: refused writes and commits, locks, and the messages of errors.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
@@ -24,7 +24,7 @@ fn open(path: &Path) -> Arc<Database> {
 }
 
 #[test]
-fn keys_and_values_that_do_not_fit_are_refused_and_nothing_is_staged() {
+fn too_large_keys_and_values_are_refused_and_not_staged() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path());
     let huge = vec![0; (1 << 30) + 1];
@@ -42,7 +42,7 @@ fn keys_and_values_that_do_not_fit_are_refused_and_nothing_is_staged() {
 }
 
 #[test]
-fn a_batch_that_failed_half_way_is_not_committed() {
+fn partly_failed_batch_is_not_committed() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path());
     let rates = db.versioned("rates").unwrap();
@@ -67,7 +67,7 @@ fn a_batch_that_failed_half_way_is_not_committed() {
 }
 
 #[test]
-fn a_batch_that_failed_before_its_first_write_leaves_the_transaction_whole() {
+fn batch_that_fails_before_its_first_write_can_be_committed() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path());
     let rates = db.versioned("rates").unwrap();
@@ -89,7 +89,7 @@ fn a_batch_that_failed_before_its_first_write_leaves_the_transaction_whole() {
 }
 
 #[test]
-fn a_path_with_lock_in_it_is_not_a_lock_that_is_held() {
+fn path_that_contains_lock_is_not_reported_as_locked() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("While lock file LOCK");
     open(&path).close().unwrap();
@@ -113,7 +113,7 @@ fn a_path_with_lock_in_it_is_not_a_lock_that_is_held() {
 }
 
 #[test]
-fn a_directory_that_is_open_names_its_holder() {
+fn lock_error_names_the_process() {
     let dir = tempfile::tempdir().unwrap();
     let _database = open(dir.path());
     let error = Database::open(dir.path(), &[], DatabaseOptions::default())
@@ -126,16 +126,16 @@ fn a_directory_that_is_open_names_its_holder() {
     );
 }
 
-/// RocksDB knows its own locks by the path as it was spelled: two spellings once were two writers
-/// of one directory.
+/// RocksDB compares the paths of its locks as text, so a second spelling of a path gave a second
+/// writer of the directory.
 #[test]
-fn a_directory_is_open_once_however_its_path_is_spelled() {
+fn directory_is_opened_once_for_all_spellings_of_its_path() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("real").join("db");
     let db = open(&path);
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(dir.path().join("real"), &link).unwrap();
-    // From the working folder up to the root and down again.
+    // From the working directory up to the root and down again.
     let up = std::env::current_dir()
         .unwrap()
         .components()
@@ -153,14 +153,14 @@ fn a_directory_is_open_once_however_its_path_is_spelled() {
         .err()
         .unwrap();
         assert_eq!(error.kind(), ErrorKind::StoreLocked, "{}", other.display());
-        let told = error.to_string();
+        let message = error.to_string();
         assert!(
-            told.contains(&format!("process {} (this one)", std::process::id())),
-            "{told}"
+            message.contains(&format!("process {} (this one)", std::process::id())),
+            "{message}"
         );
         assert!(
-            told.contains(&path.canonicalize().unwrap().display().to_string()),
-            "{told}"
+            message.contains(&path.canonicalize().unwrap().display().to_string()),
+            "{message}"
         );
     }
     db.close().unwrap();

@@ -1,6 +1,5 @@
-//! The space of versions that no read can ask for: it comes back by itself, and nothing else goes
-//! with it.
-#![allow(clippy::unwrap_used, reason = "a test")]
+//! The space of versions that no read can return: it is freed in the background, and no other
+//! version is removed.
 
 use holdfast_core::{
     Database, DatabaseOptions, FigureValue, OffsetChange, StoreKind, StoreSpec, Timestamp,
@@ -25,7 +24,7 @@ fn open(dir: &Path) -> Arc<Database> {
     .unwrap()
 }
 
-/// A value that no compression makes smaller.
+/// An incompressible value.
 fn value(n: i64) -> [u8; 128] {
     let mut state = n as u64;
     std::array::from_fn(|_| {
@@ -49,7 +48,7 @@ fn put(db: &Database, n: i64, time: i64) {
         .unwrap();
 }
 
-/// A retention's worth of versions, in files.
+/// Returns a database with the versions of one retention, in files.
 fn filled(dir: &Path) -> Arc<Database> {
     let db = open(dir);
     (0..ROWS).for_each(|n| put(&db, n, n));
@@ -63,7 +62,7 @@ fn put_later(db: &Database, time: i64) {
     db.commit(OffsetChange::Keep).unwrap();
 }
 
-/// Each key has its newest version.
+/// Checks that each key has its newest version.
 fn check_newest(db: &Database, later: i64) {
     let mut tx = db.begin().unwrap();
     let store = db.versioned("v").unwrap();
@@ -92,14 +91,14 @@ fn file_bytes(db: &Database) -> u64 {
 }
 
 #[test]
-fn expired_versions_give_their_space_back_by_themselves() {
+fn expired_versions_are_removed_in_the_background() {
     let dir = tempfile::tempdir().unwrap();
     let db = filled(dir.path());
     let before = file_bytes(&db);
     assert!(before > 5 << 20, "{before}");
     put_later(&db, 10 * ROWS);
-    // Nobody compacts anything. How long it takes is the machine's affair; without the thread it
-    // never comes.
+    // The test compacts nothing. The background thread needs a time that depends on the machine;
+    // without the thread the space is never freed.
     let begin = Instant::now();
     let mut after = before;
     while after > before / 10 && begin.elapsed() < Duration::from_secs(120) {
@@ -111,11 +110,11 @@ fn expired_versions_give_their_space_back_by_themselves() {
 }
 
 #[test]
-fn small_files_that_do_not_overlap_become_one() {
+fn small_files_that_do_not_overlap_are_merged() {
     let dir = tempfile::tempdir().unwrap();
     let (db, count) = (open(dir.path()), 1_000);
     for n in 0..count {
-        // One key: its versions lie in the order of their times.
+        // One key: its versions are ordered by time.
         put(&db, n * KEYS, n);
         db.commit(OffsetChange::Keep).unwrap();
         db.flush(true).unwrap();
@@ -133,7 +132,7 @@ fn small_files_that_do_not_overlap_become_one() {
     assert!(before > 64, "{before}");
     let mut later = ROWS;
     while tables() > 40 && begin.elapsed() < Duration::from_secs(120) {
-        // Each segment may leave a file of its own.
+        // Each segment may leave a file.
         later += ROWS / 24;
         put_later(&db, later);
         std::thread::sleep(Duration::from_secs(1));
@@ -150,7 +149,7 @@ fn small_files_that_do_not_overlap_become_one() {
 }
 
 #[test]
-fn a_database_closes_in_the_midst_of_a_rewrite() {
+fn database_closes_during_a_rewrite() {
     let dir = tempfile::tempdir().unwrap();
     let mut db = filled(dir.path());
     for n in 10..20 {
@@ -159,7 +158,7 @@ fn a_database_closes_in_the_midst_of_a_rewrite() {
         drop(db);
         db = open(dir.path());
         check_newest(&db, n * ROWS);
-        // One that is dropped instead of closed lets go of its directory, too.
+        // A database that is dropped instead of closed releases its directory, too.
         put_later(&db, n * ROWS + ROWS / 2);
         drop(db);
         db = open(dir.path());

@@ -1,13 +1,10 @@
-//! A versioned store that is opened with a longer history retention: of what had ended before the
-//! shorter one some versions may be left and some not, so nothing from before it is shown.
-#![allow(clippy::unwrap_used, reason = "a test")]
+//! A versioned store that is opened with a longer history retention. Of the versions that ended
+//! before the shorter one some may be left and some not, so none from before it is returned.
 
-mod killed;
-
+use crate::killed::copy_as_killed;
 use holdfast_core::{
     Database, DatabaseOptions, Durability, OffsetChange, StoreKind, StoreSpec, Timestamp,
 };
-use killed::copy_as_killed;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -39,7 +36,7 @@ fn put(db: &Database, key: &[u8], time: i64) -> bool {
     put.accepted
 }
 
-/// The begin of the version in force at a moment.
+/// Returns the begin of the version that is valid at a time.
 fn at(db: &Database, key: &[u8], time: i64) -> Option<i64> {
     let mut tx = db.begin().unwrap();
     let rates = db.versioned("rates").unwrap();
@@ -77,8 +74,7 @@ fn versions(db: &Database, key: &[u8]) -> Vec<i64> {
     begins
 }
 
-/// Versions of a key that change at 100, 400, 600 and 950, and one of another key, which never
-/// changes.
+/// Writes a key that changes at 100, 400, 600 and 950, and one that never changes.
 fn filled(path: &Path, history_retention: i64, durability: Durability) {
     let db = open(path, history_retention, durability);
     put(&db, b"still", 50);
@@ -89,11 +85,11 @@ fn filled(path: &Path, history_retention: i64, durability: Durability) {
 }
 
 #[test]
-fn nothing_is_shown_from_before_the_shorter_retention() {
+fn versions_before_the_shorter_retention_are_not_returned() {
     for durability in [Durability::Sync, Durability::Changelog] {
         let dir = tempfile::tempdir().unwrap();
         filled(dir.path(), 100, durability);
-        // Also when it is opened again, and when the retention is raised again.
+        // Also if it is opened again, and if the retention is raised again.
         for history_retention in [10_000, 10_000, 20_000] {
             let db = open(dir.path(), history_retention, durability);
             assert_eq!([150, 500, 899].map(|time| at(&db, b"EUR", time)), [None; 3]);
@@ -107,11 +103,11 @@ fn nothing_is_shown_from_before_the_shorter_retention() {
                 "the newest version has no end"
             );
             assert_eq!(versions(&db, b"EUR"), [600, 950]);
-            assert!(!put(&db, b"EUR", 899), "its end may be among what is gone");
+            assert!(!put(&db, b"EUR", 899), "its end may be removed already");
             assert!(put(&db, b"late", 900));
             db.close().unwrap();
         }
-        // Until the longer retention catches up.
+        // Until stream time has moved by the longer retention.
         let db = open(dir.path(), 20_000, durability);
         assert!(put(&db, b"other", 20_950));
         assert_eq!(
@@ -123,7 +119,7 @@ fn nothing_is_shown_from_before_the_shorter_retention() {
 }
 
 #[test]
-fn a_retention_that_was_shorter_for_a_while_counts() {
+fn temporarily_shorter_retention_hides_versions() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path(), 10_000, Durability::Sync);
     for (history_retention, found) in [
@@ -137,7 +133,7 @@ fn a_retention_that_was_shorter_for_a_while_counts() {
         assert_eq!(at(&db, b"EUR", 700), Some(600), "{history_retention}");
         db.close().unwrap();
     }
-    // From 700 on all is there, and the retention that lasts longest is known, whichever came last.
+    // All versions from 700 on are returned: the shortest retention counts, whenever it was.
     let db = open(dir.path(), 10_000, Durability::Sync);
     assert_eq!(
         [699, 700].map(|time| at(&db, b"EUR", time)),
@@ -145,15 +141,15 @@ fn a_retention_that_was_shorter_for_a_while_counts() {
     );
 }
 
-/// Without a log of its own a database may fall back behind the open that made the retention
-/// shorter, but files that this open has rewritten stay as they are.
+/// After a crash a database without a log may lose the record of the shorter retention, but the
+/// files that were rewritten under it stay as they are.
 #[test]
-fn a_crash_does_not_forget_that_the_retention_was_shorter() {
+fn shorter_retention_is_known_after_a_crash() {
     let dir = tempfile::tempdir().unwrap();
     let (path, copy) = (dir.path().join("db"), dir.path().join("copy"));
     filled(&path, 10_000, Durability::Changelog);
     let _database = open(&path, 100, Durability::Changelog);
-    // What a crash would leave; what compactions have done until then makes no difference.
+    // What a crash leaves; compactions until then make no difference.
     copy_as_killed(&path, &copy);
     let after = open(&copy, 10_000, Durability::Changelog);
     assert_eq!([500, 899].map(|time| at(&after, b"EUR", time)), [None; 2]);
