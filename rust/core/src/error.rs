@@ -62,7 +62,8 @@ impl ErrorKind {
         (Self::InvalidState, "InvalidState"),
     ];
 
-    /// Returns the name on the wire, and of the exception in Python (there with `Error` at the end).
+    /// Returns the name on the wire, and of the exception in Python (there with `Error` at the
+    /// end).
     pub fn name(self) -> &'static str {
         Self::ALL
             .iter()

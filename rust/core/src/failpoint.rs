@@ -68,8 +68,8 @@ pub enum Action {
     Hold,
 }
 
-/// The armed point: a flag, the number of times that it is passed first, the action, the point. 0 if
-/// no point is armed.
+/// The armed point: a flag, the number of times that it is passed first, the action, the point. 0
+/// if no point is armed.
 static ARMED: AtomicU64 = AtomicU64::new(0);
 const ARM: u64 = 1 << 63;
 

@@ -1,8 +1,8 @@
 //! The locks that readers and the writer share.
 //!
-//! With the feature `shuttle` the locks are those of a scheduler that tries one order of the threads
-//! after another (`rust/proof/tests/schedules.rs`); all other code is the shipped code. A lock
-//! that is never held while another one is taken need not be here.
+//! With the feature `shuttle` the locks are those of a scheduler that tries one order of the
+//! threads after another (`rust/proof/tests/schedules.rs`); all other code is the shipped code. A
+//! lock that is never held while another one is taken need not be here.
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use parking_lot::{MappedMutexGuard, Mutex, MutexGuard, RwLock, RwLockReadGuard};

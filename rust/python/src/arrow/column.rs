@@ -105,7 +105,7 @@ impl<'a> Column<'a> {
             chunks,
             rows: self.rows,
         };
-        // No row is larger than the buffers of its chunk.
+        // A row can only be too large if the buffers of its chunk are.
         if self
             .chunks
             .iter()
@@ -121,74 +121,75 @@ impl<'a> Column<'a> {
         let mut times = Vec::with_capacity(self.rows);
         for chunk in &self.chunks {
             let chunk = decoded(chunk)?;
-            if is_untyped(&chunk) {
-                continue;
+            if !is_untyped(&chunk) {
+                self.check_no_null(&chunk, times.len(), "every row needs its time")?;
+                self.append_times(&chunk, &mut times)?;
             }
-            let row = |n: usize| times.len() + n;
-            if let Some(n) = first_null(&chunk) {
+        }
+        Ok(times)
+    }
+
+    fn append_times(&self, chunk: &ArrayRef, times: &mut Vec<Timestamp>) -> Result<()> {
+        let (values, factor) = match chunk.data_type() {
+            DataType::Int64 => (chunk.as_primitive::<Int64Type>().values(), 1),
+            DataType::Timestamp(TimeUnit::Second, _) => {
+                let values = chunk.as_primitive::<TimestampSecondType>().values();
+                (values, 1_000_000)
+            }
+            DataType::Timestamp(TimeUnit::Millisecond, _) => {
+                let values = chunk.as_primitive::<TimestampMillisecondType>().values();
+                (values, 1_000)
+            }
+            DataType::Timestamp(TimeUnit::Microsecond, _) => {
+                (chunk.as_primitive::<TimestampMicrosecondType>().values(), 1)
+            }
+            // Rounds down: a nanosecond before 1970 is in the last microsecond of 1969.
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+                let values = chunk.as_primitive::<TimestampNanosecondType>().values();
+                times.extend(
+                    values
+                        .iter()
+                        .map(|value| Timestamp(value.div_euclid(1_000))),
+                );
+                return Ok(());
+            }
+            other => {
                 return Err(Error::new(
-                    ErrorKind::InvalidValue,
+                    ErrorKind::InvalidType,
                     format!(
-                        "row {} of {} is null; every row needs its time",
-                        row(n),
+                        "column {} has Arrow type {other}; wanted int64 (epoch microseconds) or \
+                         timestamp of any unit and zone",
                         self.what
                     ),
                 ));
             }
-            let out_of_range = |n: usize| {
-                Error::new(
+        };
+        for value in values {
+            let Some(time) = value.checked_mul(factor) else {
+                return Err(Error::new(
                     ErrorKind::InvalidValue,
                     format!(
                         "row {} of {} does not fit 64 bits of microseconds (about 292,000 years)",
-                        row(n),
+                        times.len(),
                         self.what
                     ),
-                )
+                ));
             };
-            let scaled = |values: &[i64], factor: i64| -> Result<Vec<Timestamp>> {
-                let scale = |(n, value): (usize, &i64)| {
-                    value
-                        .checked_mul(factor)
-                        .map(Timestamp)
-                        .ok_or_else(|| out_of_range(n))
-                };
-                values.iter().enumerate().map(scale).collect()
-            };
-            let part = match chunk.data_type() {
-                DataType::Int64 => scaled(chunk.as_primitive::<Int64Type>().values(), 1)?,
-                DataType::Timestamp(TimeUnit::Second, _) => scaled(
-                    chunk.as_primitive::<TimestampSecondType>().values(),
-                    1_000_000,
-                )?,
-                DataType::Timestamp(TimeUnit::Millisecond, _) => scaled(
-                    chunk.as_primitive::<TimestampMillisecondType>().values(),
-                    1_000,
-                )?,
-                DataType::Timestamp(TimeUnit::Microsecond, _) => {
-                    scaled(chunk.as_primitive::<TimestampMicrosecondType>().values(), 1)?
-                }
-                // Rounds down: a nanosecond before 1970 is in the last microsecond of 1969.
-                DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-                    let values = chunk.as_primitive::<TimestampNanosecondType>().values();
-                    values
-                        .iter()
-                        .map(|value| Timestamp(value.div_euclid(1_000)))
-                        .collect()
-                }
-                other => {
-                    return Err(Error::new(
-                        ErrorKind::InvalidType,
-                        format!(
-                            "column {} has Arrow type {other}; wanted int64 (epoch microseconds) \
-                             or timestamp of any unit and zone",
-                            self.what
-                        ),
-                    ));
-                }
-            };
-            times.extend(part);
+            times.push(Timestamp(time));
         }
-        Ok(times)
+        Ok(())
+    }
+
+    /// Fails if a row of a chunk is null; `first` is the number of the chunk's first row.
+    fn check_no_null(&self, chunk: &ArrayRef, first: usize, advice: &str) -> Result<()> {
+        let Some(nulls) = chunk.logical_nulls().filter(|nulls| nulls.null_count() > 0) else {
+            return Ok(());
+        };
+        let row = first + (0..chunk.len()).find(|n| nulls.is_null(*n)).unwrap_or(0);
+        Err(Error::new(
+            ErrorKind::InvalidValue,
+            format!("row {row} of {} is null; {advice}", self.what),
+        ))
     }
 
     /// Returns the column as booleans; a null is an error that names its row.
@@ -209,13 +210,7 @@ impl<'a> Column<'a> {
                     ),
                 ));
             }
-            if let Some(n) = first_null(&chunk) {
-                let row = flags.len() + n;
-                return Err(Error::new(
-                    ErrorKind::InvalidValue,
-                    format!("row {row} of {} is null; wanted: true or false", self.what),
-                ));
-            }
+            self.check_no_null(&chunk, flags.len(), "wanted: true or false")?;
             flags.extend(chunk.as_boolean().values().iter());
         }
         Ok(flags)
@@ -309,12 +304,5 @@ fn decoded(array: &ArrayRef) -> Result<ArrayRef> {
             )
         }),
         _ => Ok(array.clone()),
-    }
-}
-
-fn first_null(array: &ArrayRef) -> Option<usize> {
-    match array.logical_nulls() {
-        Some(nulls) if nulls.null_count() > 0 => (0..array.len()).find(|n| nulls.is_null(*n)),
-        _ => None,
     }
 }
