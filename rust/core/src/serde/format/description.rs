@@ -78,9 +78,10 @@ fn code(column: &StoredColumn) -> String {
     code.to_owned()
 }
 
-/// Whether two columns have the same type, zones and physical forms aside.
+/// Whether two columns have the same type.
 ///
-/// The types inside of structs, lists and maps are not compared.
+/// The zone of a timestamp and the physical form do not count. The types inside of structs, lists
+/// and maps are not compared.
 pub fn same_type(left: &StoredColumn, right: &StoredColumn) -> bool {
     code(left) == code(right)
 }
