@@ -1,9 +1,9 @@
-//! The versioned store at 1 and 10 million versions, and at 100 million with `HOLDFAST_BENCH_FULL`:
-//! what grows with the history. `cargo bench … --bench curve -- 1 10 100` names other sizes, in
-//! millions. Prints a line `FIGURE {…}` a figure.
+//! The costs of the versioned store that grow with the history: at 1 and 10 million versions, and
+//! at 100 million with `HOLDFAST_BENCH_FULL`. `cargo bench … --bench curve -- 1 10 100` sets other
+//! sizes, in millions. Prints a line `FIGURE {…}` per figure.
 //!
-//! Ten versions a key, as in `versioned.rs`, but made on the fly: 100 million would not fit into
-//! memory.
+//! There are ten versions per key as in `versioned.rs`, but they are made while they are put: 100
+//! million do not fit into memory.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 
 mod measure;
@@ -30,7 +30,7 @@ fn main() {
         (true, false) => vec![1, 10],
     };
     let tables: Vec<Table> = sizes.iter().map(|size| Table::load(size * unit)).collect();
-    // In turns, so that the machine's drift meets all sizes alike.
+    // In turns: the speed of the machine drifts for all sizes alike.
     let mut took = vec![[const { Vec::new() }; 3]; tables.len()];
     for round in 0..ROUNDS {
         for (table, took) in tables.iter().zip(&mut took) {
@@ -89,7 +89,7 @@ fn main() {
 struct Table {
     rows: usize,
     db: Arc<Database>,
-    /// Seconds a put.
+    /// Seconds per put.
     put: f64,
     values: Vec<u8>,
     _dir: tempfile::TempDir,
@@ -109,7 +109,7 @@ impl Table {
             segment_interval: i64::MAX / 96,
         };
         let db = open(dir.path(), kind);
-        // A window into 16 MiB of noise is as good as a value of its own.
+        // A slice of 16 MiB of random bytes serves as a value.
         let mut table = Self {
             rows,
             db,
@@ -169,7 +169,7 @@ impl Table {
         &self.values[scrambled(n) as usize % (self.values.len() - VALUE)..][..VALUE]
     }
 
-    /// Seconds a read.
+    /// Seconds per read.
     fn get_as_of(&self, round: usize) -> f64 {
         let store = self.db.versioned("s").unwrap();
         let mut tx = self.db.begin().unwrap();
@@ -208,7 +208,7 @@ impl Table {
         took / lookups as f64
     }
 
-    /// Seconds a key.
+    /// Seconds per key.
     fn versions(&self, round: usize) -> f64 {
         let store = self.db.versioned("s").unwrap();
         let mut tx = self.db.begin().unwrap();
@@ -232,7 +232,7 @@ impl Table {
         took / lookups as f64
     }
 
-    /// Seconds a key of a whole scan.
+    /// Seconds per key of a whole scan.
     fn scan(&self) -> f64 {
         let store = self.db.versioned("s").unwrap();
         let mut tx = self.db.begin().unwrap();

@@ -1,7 +1,8 @@
-//! History that goes on for twice its retention: what is left on disk of what has expired, and what
-//! its going costs the puts.
+//! A history of twice its retention: how much of the expired versions is left on disk, and what
+//! their removal costs the puts.
 
-use super::{History, measure};
+use crate::history::History;
+use crate::measure;
 use holdfast_core::{Database, StoreKind, Timestamp};
 use measure::{Settings, TRANSACTION, commit, figure, open, print, timed};
 use std::path::Path;
@@ -12,7 +13,7 @@ const SEGMENTS: usize = 24;
 /// The shortest segment that a store has by default.
 const SEGMENT: Duration = Duration::from_secs(2);
 
-/// As many versions as one retention holds come before anything expires, and more while it does.
+/// Puts the versions of one retention before any of them expires, and more while they expire.
 struct Run<'a> {
     history: &'a History,
     retention: i64,
@@ -29,7 +30,8 @@ impl Run<'_> {
         )
     }
 
-    /// Puts and commits these rows; `committed` is told behind which one each commit ends.
+    /// Puts and commits rows; calls `committed` after each commit with the number of committed
+    /// rows.
     fn put(&self, db: &Database, rows: std::ops::Range<usize>, mut committed: impl FnMut(usize)) {
         let store = db.versioned("s").unwrap();
         for first in rows.clone().step_by(TRANSACTION) {
@@ -51,13 +53,12 @@ impl Run<'_> {
         }
     }
 
-    /// Segments' worth of versions in files that ended in segments which have passed, when so many
-    /// rows were committed.
+    /// Returns how many segments of expired versions are in files after so many committed rows.
     fn left(&self, path: &Path, committed: usize) -> f64 {
         let (rows, flushed) = self.on_disk(path);
         let segment = (self.history.rows / SEGMENTS) as i64;
-        // What began behind the last passed segment's end can be asked for, and of each key the
-        // version before.
+        // Reads can return the versions that began after the end of the last expired segment, and
+        // of each key the version before.
         let passed = (committed as i64 - self.history.rows as i64).div_euclid(segment) * segment;
         let live = committed as i64
             - (passed - self.history.keys as i64).max(0)
@@ -65,12 +66,12 @@ impl Run<'_> {
         (rows - live).max(0) as f64 / segment as f64
     }
 
-    /// Versions in files, and how many rows had been committed by the commit that was written to
-    /// files last.
+    /// Returns the number of versions in files, and of rows committed up to the last flushed
+    /// commit.
     fn on_disk(&self, path: &Path) -> (i64, usize) {
         let options = rust_rocksdb::Options::default();
         loop {
-            // It fails when a compaction takes away a file that is about to be opened.
+            // Fails if a compaction removes a file that is about to be opened.
             let Ok(files) = rust_rocksdb::DB::open_cf_for_read_only(
                 &options,
                 path,

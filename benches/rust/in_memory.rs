@@ -1,4 +1,4 @@
-//! Stores in memory against an ordered map behind a lock. Prints a line `FIGURE {…}` a figure.
+//! Stores in memory against an ordered map behind a lock. Prints a line `FIGURE {…}` per figure.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 
 mod measure;
@@ -35,7 +35,7 @@ fn open() -> (Arc<Database>, KeyValueStore) {
     (db, store)
 }
 
-/// Puts, a commit and a view of it for each 10,000.
+/// Puts, with a commit and a view of it after each 10,000.
 fn put_all(db: &Database, store: &KeyValueStore, data: &Data, order: &[usize]) {
     let mut views = Vec::new();
     for (n, chunk) in order.chunks(TRANSACTION).enumerate() {
@@ -93,7 +93,7 @@ fn gets(settings: &Settings, data: &Data, order: &[usize], keys: usize) {
     let map = Map::default();
     put_all(&db, &store, data, order);
     insert_all(&map, data, order);
-    // In another order than they were put in.
+    // In another order than that of the puts.
     let reads = || order.iter().rev();
     figure(
         settings,

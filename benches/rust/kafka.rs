@@ -1,6 +1,5 @@
 //! The layout of Kafka Streams' versioned store (4.3.1, `RocksDBVersionedStore`), rebuilt over the
-//! same RocksDB and the same file options as everything else here, so that what is compared is the
-//! layout alone.
+//! same RocksDB and the same file options as the other benches, to compare the layouts alone.
 //!
 //! ```text
 //! latest   ff × 8 | key                      →  begin | value
@@ -8,8 +7,8 @@
 //!          | values oldest first
 //! ```
 //!
-//! One packed row a key and segment; a put reads `latest`, and the row that it adds to. All numbers
-//! are big-endian. Tombstones are left out, since no bench here writes any; without them the
+//! There is one packed row per key and segment; a put reads `latest` and the row that it adds to.
+//! All numbers are big-endian. There are no tombstones, as no bench writes any; without them the
 //! versions of a key are contiguous.
 
 use super::raw;
@@ -18,7 +17,7 @@ use std::path::Path;
 
 const LATEST: i64 = -1;
 
-/// A version, as it lies in a row.
+/// A version in a row.
 type Version<'a> = (i64, &'a [u8]);
 
 pub struct Kafka {
@@ -132,7 +131,7 @@ impl Kafka {
         self.put_row(segment, key, next, &versions);
     }
 
-    /// Puts a version; what fell out of retention is dropped first, one range delete a segment.
+    /// Puts a version. Expired segments are dropped first, each with one range delete.
     pub fn put(&mut self, key: &[u8], value: &[u8], time: i64) {
         let oldest = self.oldest_segment();
         self.stream_time = self.stream_time.max(time);
@@ -167,8 +166,7 @@ impl Kafka {
             if let Some(n) = versions.iter().position(|(begin, _)| *begin <= time) {
                 let before = versions[n];
                 if before.0 == time || time / self.interval != segment {
-                    // The one before ends in an older segment now: it moves there, and its place is
-                    // free.
+                    // The version before now ends in an older segment: it moves there.
                     if before.0 != time {
                         self.append(time / self.interval, key, time, before);
                     }
@@ -194,8 +192,8 @@ impl Kafka {
         }
     }
 
-    /// The version valid at a time: `latest`, else the segments from the newest back to the time's
-    /// own.
+    /// Reads the version that is valid at a time: in `latest`, or in the segments from the newest
+    /// back to that of the time.
     pub fn get_as_of(
         &self,
         row_key: &mut Vec<u8>,
@@ -219,8 +217,7 @@ impl Kafka {
             if number(&row[8..]) > at {
                 continue;
             }
-            // The pairs lie newest to oldest, the values the other way round: sizes add up from the
-            // end.
+            // The pairs are newest first, the values oldest first: sizes add up from the end.
             let (mut pair, mut end) = (16, row.len());
             loop {
                 let size =
@@ -236,7 +233,7 @@ impl Kafka {
         false
     }
 
-    /// All versions of a key, newest first: `latest`, then one lookup a segment.
+    /// Reads all versions of a key, newest first: `latest`, then one look-up per segment.
     pub fn versions(&self, row_key: &mut Vec<u8>, key: &[u8], mut f: impl FnMut(&[u8])) {
         if let Some(latest) = self.read(row_key, LATEST, key) {
             f(&latest[8..]);
@@ -248,7 +245,7 @@ impl Kafka {
         }
     }
 
-    /// The table as it is (upstream has no such call: this is what its layout would give).
+    /// Scans the newest versions (upstream has no such call; its layout would allow it).
     pub fn scan(&self, mut f: impl FnMut(&[u8])) {
         let mut options = ReadOptions::default();
         options.set_iterate_lower_bound(LATEST.to_be_bytes());

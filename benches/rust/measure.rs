@@ -1,9 +1,8 @@
 //! What the benches share: turns, clocks, data, an open database.
 //!
-//! Every figure is the median over rounds of a ratio of two measurements that follow one another in
-//! the same round: the machines are shared, and their speed drifts by a factor of two within
-//! minutes, which is why this is not criterion (it takes all samples of one side before it turns to
-//! the other).
+//! A figure is the median over rounds of the ratio of two measurements that follow one another in a
+//! round. The machines are shared, and their speed drifts by a factor of two within minutes, so
+//! this is not criterion, which takes all samples of one side before those of the other.
 #![allow(dead_code, reason = "each bench uses a part")]
 
 use holdfast_core::{
@@ -27,7 +26,7 @@ pub struct Settings {
 
 impl Settings {
     pub fn from_env() -> Self {
-        // Cargo hands `--bench` on; any other word picks the figures that have it in their name.
+        // Cargo passes `--bench`; any other word selects the figures with it in their names.
         let only = std::env::args().skip(1).find(|arg| !arg.starts_with("--"));
         let quick = std::env::var_os("HOLDFAST_BENCH_QUICK").is_some();
         if quick {
@@ -45,7 +44,7 @@ impl Settings {
         }
     }
 
-    /// Whether this figure was asked for.
+    /// Whether this figure is selected.
     pub fn wants(&self, measured: &str) -> bool {
         self.only
             .as_ref()
@@ -65,7 +64,7 @@ pub fn figure(
     }
     let mut rounds: Vec<(f64, f64, f64)> = Vec::new();
     for round in 0..settings.rounds {
-        // The one that comes second finds the disk busy with the first one's files: take turns.
+        // The second measurement finds the disk busy with files of the first one: take turns.
         let (a, b) = if round % 2 == 0 {
             let a = ours();
             (a, theirs())
@@ -95,8 +94,8 @@ pub fn print(measured: &str, against: &str, ratio: f64, reach: &str, unit: &str,
     println!("FIGURE {figure}");
 }
 
-/// Seconds on the clock; with `HOLDFAST_BENCH_CPU` of this thread on a processor, which other load
-/// changes less.
+/// Returns seconds of the clock; with `HOLDFAST_BENCH_CPU` those of this thread on a processor,
+/// which depend less on other load.
 pub fn timed(f: impl FnOnce()) -> f64 {
     if std::env::var_os("HOLDFAST_BENCH_CPU").is_none() {
         let start = Instant::now();
@@ -112,7 +111,7 @@ pub fn timed(f: impl FnOnce()) -> f64 {
     busy() - start
 }
 
-/// Incompressible bytes, the same for each seed.
+/// Returns incompressible bytes, the same for the same seed.
 pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed;
     let mut next = move || {
@@ -157,7 +156,7 @@ impl Data {
 }
 
 pub fn open(path: &Path, kind: StoreKind) -> Arc<Database> {
-    // `HOLDFAST_BENCH_OPTIONS=name=value;…` tries RocksDB options out without a new build.
+    // `HOLDFAST_BENCH_OPTIONS=name=value;…` tries out RocksDB options without a new build.
     let tried = std::env::var("HOLDFAST_BENCH_OPTIONS").unwrap_or_default();
     let rocksdb_options = tried
         .split(';')

@@ -1,4 +1,4 @@
-//! RocksDB as one would use it by hand: what the stores are measured against.
+//! RocksDB used by hand: the baseline of the stores.
 #![allow(dead_code, reason = "each bench uses a part")]
 
 use rust_rocksdb::{
@@ -6,7 +6,8 @@ use rust_rocksdb::{
 };
 use std::path::Path;
 
-/// A database with a store's own file options. `hinted` adds what only sorted batches profit from.
+/// Opens a database with the file options of a store; `hinted` adds those that only help sorted
+/// batches.
 pub fn open(path: &Path, hinted: bool) -> DB {
     let mut options = Options::default();
     if hinted {
@@ -36,14 +37,14 @@ pub fn open(path: &Path, hinted: bool) -> DB {
     DB::open(&options, path).expect("a new database opens")
 }
 
-/// Write options without a log.
+/// Returns write options without a log.
 pub fn no_wal() -> WriteOptions {
     let mut options = WriteOptions::default();
     options.disable_wal(true);
     options
 }
 
-/// Puts one by one.
+/// Puts rows one by one.
 pub fn put_loop<'a>(db: &DB, rows: impl Iterator<Item = (&'a [u8], &'a [u8])>) {
     let options = no_wal();
     for (key, value) in rows {
@@ -51,7 +52,7 @@ pub fn put_loop<'a>(db: &DB, rows: impl Iterator<Item = (&'a [u8], &'a [u8])>) {
     }
 }
 
-/// The floor: sorted batches, and nothing else.
+/// Puts rows in sorted batches and does nothing else: the fastest way.
 pub fn sorted_batches<'a>(db: &DB, rows: &[(&'a [u8], &'a [u8])], batch: usize) {
     let options = no_wal();
     for chunk in rows.chunks(batch) {

@@ -1,5 +1,5 @@
-//! Scans over staged and stored rows against scans with nothing staged. Prints a line `FIGURE {…}`
-//! a figure.
+//! Scans of staged and stored rows against scans with nothing staged. Prints a line `FIGURE {…}`
+//! per figure.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 
 mod measure;
@@ -24,7 +24,7 @@ fn main() {
     ranges_between_puts(&settings, &db, &store);
 }
 
-/// A transaction with so many rows staged, half of them keys that are there already.
+/// Returns a transaction with staged rows; half of their keys are stored already.
 fn staged(db: &Database, store: &KeyValueStore, rows: usize) -> Transaction {
     let mut tx = db.begin().unwrap();
     let (old, new) = (bytes(1, rows / 2 * KEY), bytes(7, rows / 2 * KEY));
@@ -34,7 +34,8 @@ fn staged(db: &Database, store: &KeyValueStore, rows: usize) -> Transaction {
     tx
 }
 
-/// Rows are copied out, as whoever scans does: a loop that looks at no key does not wait for one.
+/// A copy of the rows, as a user of a scan makes it: a loop that reads no key does not wait for its
+/// memory.
 #[derive(Default)]
 struct Page {
     bytes: Vec<u8>,
@@ -102,7 +103,7 @@ fn whole(settings: &Settings, data: &Data, db: &Database, store: &KeyValueStore)
     }
 }
 
-/// So many ranges of 100 rows from a random key on, with an open upper end.
+/// Reads a range of 100 rows from a key on, with an open upper end.
 fn range(tx: &mut Transaction, store: &KeyValueStore, from: &[u8]) {
     let mut rows = 0;
     let mut scan = store.range(tx, Some(from), None, false).unwrap();
@@ -131,7 +132,7 @@ fn ranges(settings: &Settings, count: usize, db: &Database, store: &KeyValueStor
     );
 }
 
-/// What a view a range costs: each sees the put before it.
+/// Measures a view per range: each range sees the put before it.
 fn ranges_between_puts(settings: &Settings, db: &Database, store: &KeyValueStore) {
     let from = bytes(8, settings.rows / 50 * KEY);
     let run = |puts: bool| {

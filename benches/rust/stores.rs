@@ -1,4 +1,4 @@
-//! The key-value store against RocksDB used by hand. Prints a line `FIGURE {…}` a figure (see
+//! The key-value store against RocksDB used by hand. Prints a line `FIGURE {…}` per figure (see
 //! `benches/report.py`).
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 

@@ -30,11 +30,11 @@ fn main() {
 enum Operation {
     Put,
     Delete,
-    /// A read and a put of what was read, changed.
+    /// A read, and a put of the changed value.
     Modify,
 }
 
-/// Single calls, `transaction` of them a commit.
+/// Single calls, with a commit after each `transaction` calls.
 struct Workload {
     name: &'static str,
     reach: &'static str,
@@ -43,13 +43,13 @@ struct Workload {
     keys: Vec<u8>,
     /// The key of each call.
     order: Vec<u32>,
-    /// Values are parts of it.
+    /// The bytes of all values, which overlap.
     pool: Vec<u8>,
     value: usize,
 }
 
 fn workloads(rows: usize) -> Vec<Workload> {
-    // All but the first two are measured on fewer calls: there are many of them, and a call without
+    // All but the first two have fewer calls: there are many workloads, and a call without
     // transactions is slow.
     let few = rows / 5;
     let uniform = |rows: usize| Workload {
@@ -141,7 +141,7 @@ impl Workload {
         &self.pool[n * 8 % (self.pool.len() - self.value)..][..self.value]
     }
 
-    /// What must be there before.
+    /// Returns the rows that are stored before the clock starts.
     fn loaded(&self) -> Vec<(&[u8], &[u8])> {
         if self.operation == Operation::Put {
             return Vec::new();
@@ -183,8 +183,8 @@ impl Workload {
         (db, store)
     }
 
-    /// Every call as the binding makes it: the writer's lock, the call, and what cannot wait for
-    /// the commit.
+    /// Makes each call as the binding does: it locks the open transaction and writes through what
+    /// does not wait for the commit.
     fn run(&self, db: &Database, store: &KeyValueStore) {
         let mut value = Vec::new();
         for n in 0..self.order.len() {
@@ -259,14 +259,13 @@ fn against_no_transactions(settings: &Settings, workload: &Workload) {
     );
 }
 
-/// What another thread does while the writer writes.
+/// The work of another thread beside the writer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
     Nothing,
-    /// Scans the whole store with the open transaction, again and again.
+    /// Scans the whole store with the open transaction repeatedly.
     Scans,
-    /// Takes a processor and nothing else: what any busy thread costs a writer whose flushes need
-    /// one, too.
+    /// Only uses a processor: the cost of any busy thread for a writer whose flushes need one, too.
     Computes,
 }
 
@@ -328,7 +327,7 @@ fn beside_a_reader(settings: &Settings, workload: &Workload) {
     }
 }
 
-/// What a writer of batches pays for views that are published and that nobody takes.
+/// Measures what views that no reader takes cost a writer of batches.
 fn published(settings: &Settings, batch: usize) {
     let uniform = workloads(settings.rows).swap_remove(0);
     let run = |readers: bool| {
@@ -354,12 +353,7 @@ fn published(settings: &Settings, batch: usize) {
     );
     figure(
         settings,
-        (
-            &name,
-            "the same where nobody has ever read so",
-            "",
-            "throughput",
-        ),
+        (&name, "the same without such readers", "", "throughput"),
         || run(true),
         || run(false),
     );

@@ -1,28 +1,25 @@
 //! The versioned store against plain puts, RocksDB's own MultiGet, and Kafka Streams' layout
-//! rebuilt (`kafka.rs`). Prints a line `FIGURE {…}` a figure (see `benches/report.py`).
+//! rebuilt (`kafka.rs`). Prints a line `FIGURE {…}` per figure (see `benches/report.py`).
 //!
-//! 100,000 keys of ten versions each, ascending: one version of every key, then the next; 50
-//! minutes in all, with a history retention of one hour and segments of five minutes, as in Kafka
-//! Streams' defaults.
+//! There are 100,000 keys of ten versions each, in ascending order: one version of all keys, then
+//! the next. They cover 50 minutes, with a history retention of one hour and segments of five
+//! minutes, as in Kafka Streams' defaults.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 
 mod expiry;
+mod history;
 mod kafka;
 mod measure;
 mod raw;
 
+use history::{History, SEGMENT, VERSIONS, kind};
 use holdfast_core::{Applied, Database, Op, StoreKind, Timestamp};
 use kafka::Kafka;
-use measure::{
-    Data, HOUR, Settings, TRANSACTION, VALUE, bytes, commit, figure, open, timed,
-    transactional_puts,
-};
+use measure::{HOUR, Settings, TRANSACTION, VALUE, figure, open, timed, transactional_puts};
 use rust_rocksdb::DB;
 use std::cell::LazyCell;
 
-const VERSIONS: usize = 10;
 const KAFKA: &str = "Kafka Streams' layout, rebuilt";
-const SEGMENT: i64 = HOUR / 12;
 
 fn main() {
     let settings = Settings::from_env();
@@ -30,108 +27,6 @@ fn main() {
     puts(&settings, &history);
     reads(&settings, &history);
     expiry::expiry(&settings, &history);
-}
-
-fn kind() -> StoreKind {
-    StoreKind::Versioned {
-        history_retention: HOUR,
-        segment_interval: SEGMENT,
-    }
-}
-
-/// Which version of which key comes when.
-struct History {
-    data: Data,
-    rows: usize,
-    keys: usize,
-    random: Vec<u8>,
-}
-
-impl History {
-    fn new(rows: usize) -> Self {
-        Self {
-            data: Data::new(rows),
-            rows,
-            keys: rows / VERSIONS,
-            random: bytes(5, rows * 8),
-        }
-    }
-
-    fn time(&self, n: usize) -> i64 {
-        n as i64 * (HOUR / 6 * 5 / self.rows as i64)
-    }
-
-    fn random(&self, n: usize) -> usize {
-        u64::from_le_bytes(self.random[n % self.rows * 8..][..8].try_into().unwrap()) as usize
-    }
-
-    fn key(&self, n: usize) -> &[u8] {
-        self.data.key(n % self.keys)
-    }
-
-    /// A put every time step; with `late` every fifth one at a time within the half hour before.
-    fn put(&self, n: usize, late: bool) -> (&[u8], &[u8], i64) {
-        let now = self.time(n);
-        let time = if late && n % 5 == 4 {
-            (now - 1 - self.random(n) as i64 % (HOUR / 2)).max(0)
-        } else {
-            now
-        };
-        (self.key(n), self.data.value(n), time)
-    }
-
-    /// A key, and a moment in the middle of one of its first nine versions.
-    fn as_of(&self, n: usize) -> (&[u8], i64) {
-        let key = self.random(n) % self.keys;
-        let version = self.random(n) / self.keys % (VERSIONS - 1);
-        (
-            self.data.key(key),
-            self.time(version * self.keys + key) + self.time(self.keys / 2),
-        )
-    }
-
-    fn load(&self, db: &Database, late: bool) {
-        let store = db.versioned("s").unwrap();
-        for first in (0..self.rows).step_by(TRANSACTION) {
-            let mut tx = db.begin().unwrap();
-            for n in first..(first + TRANSACTION).min(self.rows) {
-                let (key, value, time) = self.put(n, late);
-                store
-                    .put(&mut tx, key, Some(value), Timestamp(time))
-                    .unwrap();
-            }
-            commit(db, tx, first);
-        }
-    }
-
-    /// The same in batches, as the as-of join puts them.
-    fn load_batches(&self, db: &Database, late: bool) {
-        let store = db.versioned("s").unwrap();
-        for first in (0..self.rows).step_by(TRANSACTION) {
-            let ops: Vec<Op<'_>> = (first..(first + TRANSACTION).min(self.rows))
-                .map(|n| {
-                    let (key, value, time) = self.put(n, late);
-                    Op::Put {
-                        key,
-                        value: Some(value),
-                        timestamp: Timestamp(time),
-                    }
-                })
-                .collect();
-            let mut tx = db.begin().unwrap();
-            store
-                .apply_batch(&mut tx, &ops, false, &mut |_, _| {})
-                .unwrap();
-            commit(db, tx, first);
-        }
-    }
-
-    fn load_kafka(&self, kafka: &mut Kafka, late: bool) {
-        for n in 0..self.rows {
-            let (key, value, time) = self.put(n, late);
-            kafka.put(key, value, time);
-        }
-    }
 }
 
 fn puts(settings: &Settings, history: &History) {
@@ -178,7 +73,7 @@ fn puts(settings: &Settings, history: &History) {
 
 fn reads(settings: &Settings, history: &History) {
     let dirs: [_; 3] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
-    // Made when the first figure asks for it, before its clock starts.
+    // Made for the first figure that needs it, before its clock starts.
     let db = LazyCell::new(|| {
         let db = open(dirs[0].path(), kind());
         history.load(&db, false);
@@ -364,7 +259,7 @@ fn compact(rocks: &DB) {
     rocks.compact_range(None::<&[u8]>, None::<&[u8]>);
 }
 
-/// Seconds of `f`, which adds the bytes of all values to what it is given.
+/// Returns the seconds of `f`, which adds up the bytes of all values.
 fn counted(values: usize, f: impl FnOnce(&mut usize)) -> f64 {
     let mut found = 0;
     let took = timed(|| f(&mut found));

@@ -169,14 +169,14 @@ def test_a_null_that_the_schema_forbids_names_its_row(open_stores):
     [
         (serde.INT64, b"abc", "8 bytes, this has 3|middle of a cell"),
         (serde.INT64, b"123456789", "8 bytes, this has 9|1 bytes are left over"),
-        (serde.BOOL, b"\x02", "truth value"),
+        (serde.BOOL, b"\x02", "boolean"),
         (serde.STRING, b"ok\xff", "UTF-8|utf-8"),
         (serde.TIMESTAMP, b"", "8 bytes|middle of a cell"),
         (PAIR, b"", "middle of a cell"),
         (PAIR, b"\x07abc", "version of the row's format, is 7; this version of Holdfast reads 1"),
         (PAIR, PAIR.serialize_value(("a", 1))[:-1], "middle of a cell"),
         (PAIR, PAIR.serialize_value(("a", 1)) + b"x", "1 bytes are left over"),
-        (PAIR, PAIR.serialize_value(("a", 1)).replace(b"\x01a\x01", b"\x01\xff\x01"), "no UTF-8"),
+        (PAIR, PAIR.serialize_value(("a", 1)).replace(b"\x01a\x01", b"\x01\xff\x01"), "not UTF-8"),
     ],
 )
 def test_stored_bytes_of_another_kind_name_store_and_key(open_stores, kind, stored, words):

@@ -186,7 +186,7 @@ def test_json_batches_are_texts(open_stores):
     kv.put("b", ["ü"])
     assert pylist(kv.get_batch(pa.array(["a", "b"]))) == ['{"x": [1, 2]}', '["ü"]']
     with pytest.raises(
-        hf.errors.SerializationError, match=r"row 1 of values is no JSON.*store: kv"
+        hf.errors.SerializationError, match=r"row 1 of values is not JSON.*store: kv"
     ):
         kv.put_batch(pa.array(["c", "d"]), pa.array(["1", "{"]))
     assert kv.get("c") is None

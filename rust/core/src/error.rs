@@ -1,13 +1,13 @@
-//! Errors: one type, few kinds, each kind telling the caller what can be done (`stores.md` section
-//! 9).
+//! Errors: one type with few kinds. A kind says what the caller can do (`docs/design/stores.md`).
 
+use std::any::Any;
 use std::fmt;
 use std::path::Path;
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, by what the caller can do about it.
+/// The kind of an error, by what the caller can do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The store or its database is closed: open it again.
@@ -22,11 +22,11 @@ pub enum ErrorKind {
     Fenced,
     /// A key or value could not be converted: fix the data or the serde.
     Serialization,
-    /// The state has not yet reached the position that a query asks for: try again later.
+    /// The state is behind the position that a query asks for: try again later.
     NotUpToBound,
     /// Not possible by design: the message names what to call instead.
     UnsupportedOperation,
-    /// The state does not fit the job that asks for it: the message names the way out.
+    /// The state does not fit the job that uses it: the message says how to repair it.
     StateMismatch,
     /// A changelog or snapshot object is missing or damaged.
     Restore,
@@ -39,7 +39,7 @@ pub enum ErrorKind {
     InvalidValue,
     /// An argument's type is wrong (`TypeError`).
     InvalidType,
-    /// The call does not fit the moment; a retry of the whole database may heal it.
+    /// The call is not possible in this state: reopen the database and try again.
     InvalidState,
 }
 
@@ -62,7 +62,8 @@ impl ErrorKind {
         (Self::InvalidState, "InvalidState"),
     ];
 
-    /// The kind's name on the wire and in the Python package (there with `Error` behind it).
+    /// Returns the name on the wire, and of the exception in Python (there with `Error` at the
+    /// end).
     pub fn name(self) -> &'static str {
         Self::ALL
             .iter()
@@ -70,7 +71,7 @@ impl ErrorKind {
             .map_or("Io", |(_, name)| name)
     }
 
-    /// The kind of that name, if there is one.
+    /// Returns the kind with a name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .iter()
@@ -79,8 +80,8 @@ impl ErrorKind {
     }
 }
 
-/// An error whose `Display` is the full message for the user: what happened, to which store at
-/// which path, and what to do.
+/// An error. Its `Display` is the full message for the user: what happened, to which store at which
+/// path, and what to do.
 #[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -91,7 +92,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of a kind with its message.
+    /// Returns an error of a kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -102,12 +103,12 @@ impl Error {
         }
     }
 
-    /// What the caller can do about it.
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// Says what the message is about.
+    /// Puts `what: ` in front of the message.
     #[must_use]
     pub fn about(mut self, what: &str) -> Self {
         self.message = format!("{what}: {}", self.message);
@@ -164,12 +165,21 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// Returns the message of a caught panic.
+pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(message), _) => message,
+        (None, Some(message)) => message,
+        (None, None) => "a panic without a message",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_error_names_store_key_and_path() {
+    fn display_names_store_key_and_path() {
         let error = Error::new(ErrorKind::StoreClosed, "it is closed")
             .store("rates")
             .key(b"EUR\x00")

@@ -1,10 +1,9 @@
-//! Points where a test can make the engine fail, panic or die: the proof crate takes each of them
-//! through all three.
+//! Points at which a test can make the engine return an error, panic or die. The proof crate does
+//! all three at each point.
 //!
-//! They are always compiled. The `fail` crate costs a lock and a hash lookup at every point unless
-//! a feature switches it off, and with a feature the program that is tested is not the one that is
-//! shipped, and everything is compiled twice. These cost one relaxed load each, and none lies on
-//! the path of a row. Nothing but the calls below can arm one.
+//! Failpoints are always compiled, so the tested program is the shipped one. Each costs one relaxed
+//! load, and none is passed once per row. The `fail` crate would cost a lock and a hash lookup at
+//! each point, or a feature and a second build. Only the calls below can arm a point.
 
 use crate::error::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,16 +11,16 @@ use std::time::Duration;
 
 macro_rules! failpoints {
     ($($name:ident),* $(,)?) => {
-        /// A moment at which things may go wrong.
+        /// A point in the code at which a test can inject a fault.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
-        #[expect(missing_docs, reason = "the names say it")]
+        #[expect(missing_docs, reason = "the names say where the points are")]
         pub enum Failpoint {
             $($name),*
         }
 
         impl Failpoint {
-            /// Every point: the proof crate fails for one that it does not reach.
+            /// All points. The proof crate fails if its tests do not pass one of them.
             pub const ALL: &[Self] = &[$(Self::$name),*];
         }
     };
@@ -53,7 +52,7 @@ failpoints! {
     BeforeCommitFileRemoval,
 }
 
-/// What happens at an armed point, once.
+/// What happens at an armed point. It happens once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Action {
@@ -63,22 +62,22 @@ pub enum Action {
     Panic,
     /// The process dies.
     Abort,
-    /// Nothing but that [`Failpoint::is_armed`] turns false.
+    /// Nothing, except that [`Failpoint::is_armed`] becomes false.
     Mark,
-    /// The thread stays there until [`Failpoint::release`].
+    /// The thread waits until [`Failpoint::release`].
     Hold,
 }
 
-/// How many times the armed point is passed before something happens there, then the action, then
-/// the point; 0 is unarmed.
+/// The armed point: a flag, the number of times that it is passed first, the action, the point. 0
+/// if no point is armed.
 static ARMED: AtomicU64 = AtomicU64::new(0);
 const ARM: u64 = 1 << 63;
 
-/// A thread that comes to the point stays there.
+/// Whether threads wait at the armed point.
 static HELD: AtomicBool = AtomicBool::new(false);
 
 impl Failpoint {
-    /// The next time but `passed` that this point is reached, the action happens.
+    /// Arms this point: it is passed `passed` times, then the action happens.
     pub fn arm(self, action: Action, passed: u32) {
         HELD.store(action == Action::Hold, Ordering::SeqCst);
         ARMED.store(
@@ -87,17 +86,17 @@ impl Failpoint {
         );
     }
 
-    /// Disarms; false if an armed point has not been reached.
+    /// Disarms the armed point; false if its action has not happened.
     pub fn disarm() -> bool {
         ARMED.swap(0, Ordering::SeqCst) == 0
     }
 
-    /// Whether a point is armed that has not been reached.
+    /// Whether a point is armed and its action has not happened.
     pub fn is_armed() -> bool {
         ARMED.load(Ordering::SeqCst) != 0
     }
 
-    /// Lets the thread go on that stays at a point.
+    /// Continues the thread that waits at a point.
     pub fn release() {
         HELD.store(false, Ordering::SeqCst);
     }
@@ -119,7 +118,7 @@ impl Failpoint {
         }
         let passed = (armed & !ARM) >> 16;
         let next = if passed == 0 { 0 } else { armed - (1 << 16) };
-        // Of two threads that reach it at once, one acts.
+        // Of two threads that pass the point at once, one acts.
         if ARMED
             .compare_exchange(armed, next, Ordering::SeqCst, Ordering::SeqCst)
             .is_err()

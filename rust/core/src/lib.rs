@@ -1,15 +1,15 @@
 //! Transactional, versioned stores over RocksDB: the engine of Holdfast. It knows neither Python
 //! nor Spark nor the network.
 //!
-//! A [`Database`] is one database with many stores and one transaction that spans them; a commit is
-//! one atomic write of all stores' changes with their changelog offsets.
+//! A [`Database`] is a directory with many stores and one transaction that spans them. A commit
+//! writes the changes of all stores and their changelog offsets atomically.
 //!
-//! `# Errors` leave out what all that reaches a database's database may fail with: `StoreClosed`,
-//! `ForkedProcess` in a child of the process that opened it, `StoreCorrupted` where it meets a
-//! damaged file, `Io` where the operating system refuses.
+//! The sections `# Errors` do not repeat the errors of everything that uses a database:
+//! `StoreClosed`, `ForkedProcess` in a forked child of the process that opened it, `StoreCorrupted`
+//! if a file is damaged, `Io` if the operating system refuses.
 //!
 //! ```
-//! use holdfast_core::{Commit, StoreKind, StoreSpec, Database, DatabaseOptions, Timestamp};
+//! use holdfast_core::{Commit, Database, DatabaseOptions, StoreKind, StoreSpec, Timestamp};
 //!
 //! let dir = tempfile::tempdir()?;
 //! let kind = StoreKind::Versioned { history_retention: 1_000, segment_interval: 100 };
@@ -53,8 +53,8 @@ pub use database::{
     OpenTransaction, ProcessingGuarantee, StoreMetrics, TransactionMechanism, check_store_name,
     check_topic, read_offsets, remove_offsets, write_offsets,
 };
-pub use error::{Error, ErrorKind, Result};
-pub use metrics::{Figure, MetricsLevel, Value};
+pub use error::{Error, ErrorKind, Result, panic_message};
+pub use metrics::{Figure, FigureValue, MetricsLevel};
 pub use offset::{Offset, OffsetChange, TopicPartition};
 pub use position::Position;
 pub use store::key_value::KeyValueStore;

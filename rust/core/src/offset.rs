@@ -1,11 +1,11 @@
-//! Changelog positions that a database's commits carry.
+//! Changelog offsets, which are committed with the changes of a database.
 
 use crate::error::{Error, ErrorKind, Result};
 
 /// A partition of a changelog or input topic.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicPartition {
-    /// The topic's name; no NUL byte in it.
+    /// The topic's name, without NUL bytes.
     pub topic: String,
     /// The partition's number.
     pub partition: i32,
@@ -24,19 +24,19 @@ impl TopicPartition {
     }
 }
 
-/// A position within a topic's partition.
+/// An offset in a partition of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Offset(pub i64);
 
-/// What a commit does to the committed offsets (KIP-1035, `stores.md` section 3).
+/// What a commit does to the committed offsets (KIP-1035, `docs/design/stores.md`).
 #[derive(Clone, Debug, Default)]
 pub enum OffsetChange {
     /// Leave them as they are.
     #[default]
     Keep,
-    /// Forget all of them.
+    /// Remove all of them.
     Forget,
-    /// Set these; `None` forgets that one.
+    /// Set these; `None` removes one.
     Set(Vec<(TopicPartition, Option<Offset>)>),
 }
 

@@ -1,43 +1,42 @@
-//! Input positions: how far the input had been read when a state was written (`stores.md` section
-//! 4).
+//! Input positions: how much of the input a state contains (`docs/design/stores.md`).
 
 use crate::offset::{Offset, TopicPartition};
 use std::collections::BTreeMap;
 
-/// For each input partition the greatest offset whose writes a state holds.
+/// For each input partition the greatest offset whose writes a state contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position(BTreeMap<TopicPartition, Offset>);
 
 impl Position {
-    /// Notes an offset; a smaller one than known changes nothing.
+    /// Records an offset; one that is not greater than the recorded one changes nothing.
     pub fn observe(&mut self, tp: TopicPartition, offset: Offset) {
         let known = self.0.entry(tp).or_insert(offset);
         *known = offset.max(*known);
     }
 
-    /// Takes over all offsets of another position.
+    /// Records all offsets of another position.
     pub fn merge(&mut self, other: &Self) {
         for (tp, offset) in &other.0 {
             self.observe(tp.clone(), *offset);
         }
     }
 
-    /// The offset of one partition.
+    /// Returns the offset of one partition.
     pub fn get(&self, tp: &TopicPartition) -> Option<Offset> {
         self.0.get(tp).copied()
     }
 
-    /// The offsets, by topic and partition.
+    /// Returns the offsets, ordered by topic and partition.
     pub fn offsets(&self) -> impl Iterator<Item = (&TopicPartition, Offset)> {
         self.0.iter().map(|(tp, offset)| (tp, *offset))
     }
 
-    /// Whether nothing was observed.
+    /// Whether there are no offsets.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The first partition in which this position has not reached the other, with both offsets.
+    /// Returns the first partition in which this position is behind `bound`, with both offsets.
     pub fn behind<'a>(
         &self,
         bound: &'a Self,
@@ -80,14 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn a_position_only_advances() {
+    fn merge_takes_the_greater_offset() {
         let mut seen = position(&[(0, 5), (1, 7)]);
         seen.merge(&position(&[(0, 3), (1, 9), (2, 0)]));
         assert_eq!(seen, position(&[(0, 5), (1, 9), (2, 0)]));
     }
 
     #[test]
-    fn a_bound_is_reached_in_every_partition_that_it_names() {
+    fn behind_compares_the_partitions_of_the_bound() {
         let seen = position(&[(0, 5), (1, 7)]);
         assert_eq!(seen.behind(&position(&[(1, 7)])), None);
         assert_eq!(seen.behind(&position(&[])), None);

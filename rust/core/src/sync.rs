@@ -1,8 +1,8 @@
-//! The locks at which readers and the writer meet. With the feature `shuttle` they are those of a
-//! scheduler that tries one order of the threads after the other (`rust/proof/tests/schedules.rs`);
-//! everything else is the code that is shipped.
+//! The locks that readers and the writer share.
 //!
-//! Locks that are held over no other lock need not be here.
+//! With the feature `shuttle` the locks are those of a scheduler that tries one order of the
+//! threads after another (`rust/proof/tests/schedules.rs`); all other code is the shipped code. A
+//! lock that is never held while another one is taken need not be here.
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use parking_lot::{MappedMutexGuard, Mutex, MutexGuard, RwLock, RwLockReadGuard};
@@ -11,11 +11,11 @@ pub(crate) use shuttle_parking_lot::{
     MappedMutexGuard, Mutex, MutexGuard, RwLock, RwLockReadGuard,
 };
 
-/// How long a thread waits for a lock before it looks for another way on.
+/// How long a thread waits for a lock before it does without it.
 #[cfg(not(feature = "shuttle"))]
 const MOMENT: std::time::Duration = std::time::Duration::from_millis(1);
 
-/// The lock, if it becomes free soon.
+/// Returns the lock if it becomes free within a millisecond.
 #[inline]
 pub(crate) fn lock_for_a_moment<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     #[cfg(not(feature = "shuttle"))]
@@ -27,7 +27,7 @@ pub(crate) fn lock_for_a_moment<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>>
     }
 }
 
-/// A share of the lock, also for a thread that has one already while a writer waits.
+/// Locks for reading. A thread that holds a read lock already gets another even if a writer waits.
 #[inline]
 pub(crate) fn read_recursive<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     #[cfg(not(feature = "shuttle"))]

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// A moment in epoch microseconds: Spark's and Python's own resolution. Negative before 1970.
+/// A time in epoch microseconds, the resolution of Spark and Python; negative before 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// The earliest moment that can be written down.
+    /// The earliest time.
     pub const MIN: Self = Self(i64::MIN);
-    /// The latest moment that can be written down.
+    /// The latest time.
     pub const MAX: Self = Self(i64::MAX);
 }
 

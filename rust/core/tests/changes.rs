@@ -1,4 +1,4 @@
-//! What a transaction changed, applied to another database, makes it answer alike: every kind of
+//! A transaction's changes, applied to another database, give it the same contents: every kind of
 //! store.
 
 use holdfast_core::{
@@ -34,7 +34,7 @@ fn db() -> Arc<Database> {
 
 type Row = (Vec<u8>, i64, i64, Vec<u8>);
 
-/// Everything that the stores hold, and their stream times.
+/// Returns the contents of all stores, and their stream times.
 fn contents(db: &Database) -> Vec<(&'static str, Vec<Row>, Option<Timestamp>)> {
     let mut tx = db.begin().expect("begins");
     let mut all = Vec::new();
@@ -124,7 +124,7 @@ fn write(
     round: i64,
 ) -> holdfast_core::Result<()> {
     let at = |n: i64| Timestamp(round * 20 + n);
-    // Keys with zeros and of different length: a change has the user's key, not the row's.
+    // Keys with zeros and of different lengths: a change has the user's key, not the row's.
     for (n, key) in [b"a".as_slice(), b"a\0", b"\0\xff", b"longer"]
         .into_iter()
         .enumerate()
@@ -200,7 +200,7 @@ fn write(
             value,
         )?;
     }
-    // Deletes of rows of the round before.
+    // Delete rows of the previous round.
     db.key_value("kv")?.put(tx, b"a", None)?;
     db.window("window")?.put(
         tx,
@@ -214,7 +214,7 @@ fn write(
 }
 
 #[test]
-fn changes_applied_elsewhere_give_the_same_contents() {
+fn applied_changes_give_the_same_contents() {
     let (original, replica) = (db(), db());
     for round in 0..8 {
         let mut tx = original.begin().expect("begins");
@@ -241,7 +241,7 @@ fn changes_applied_elsewhere_give_the_same_contents() {
                 })
                 .collect();
             let time = original.stream_time(&store.name, &tx).expect("there");
-            // Half of the rows at a time: batch borders do not matter.
+            // In two batches: the borders of batches must not matter.
             let (a, b) = rows.split_at(rows.len() / 2);
             replica
                 .apply_changes(&store.name, &mut copy, a, None)

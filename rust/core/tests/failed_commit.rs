@@ -1,4 +1,4 @@
-//! Commits that return an error: the database goes on from what the database really holds.
+//! Commits that return an error: after a rollback the state is what RocksDB has.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::failpoint::{Action, Failpoint};
@@ -8,14 +8,14 @@ use holdfast_core::{
 };
 use parking_lot::{Mutex, MutexGuard};
 
-/// Failpoints are the process's, so tests take turns.
+/// Failpoints are global to the process, so the tests run one after another.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock()
 }
 
 #[test]
-fn after_a_rollback_the_database_stands_where_the_database_does() {
+fn rollback_after_failed_commit_restores_committed_state() {
     let _turn = turn();
     let versioned = StoreKind::Versioned {
         history_retention: 100,
@@ -34,7 +34,7 @@ fn after_a_rollback_the_database_stands_where_the_database_does() {
         topic: "log".into(),
         partition: 0,
     };
-    for (point, took_place) in [
+    for (point, is_committed) in [
         (Failpoint::BeforeCommit, false),
         (Failpoint::AfterCommit, true),
     ] {
@@ -55,7 +55,7 @@ fn after_a_rollback_the_database_stands_where_the_database_does() {
             drop(tx);
             db.commit(OffsetChange::Set(vec![(log.clone(), Some(Offset(n)))]))
         };
-        let stands_at = |db: &Database, memory: bool, value: &[u8], n: i64| {
+        let check_state = |db: &Database, memory: bool, value: &[u8], n: i64| {
             let mut tx = db.begin().unwrap();
             for store in if memory {
                 vec!["kv", "memory"]
@@ -77,7 +77,7 @@ fn after_a_rollback_the_database_stands_where_the_database_does() {
         point.arm(Action::Error, 0);
         put(b"two", 2).unwrap_err();
         assert!(Failpoint::disarm());
-        // A restore is a commit of its own: it does not end the wait for the rollback.
+        // A restore is a separate commit: it does not replace the rollback.
         let row = VersionRow {
             key: b"restored",
             value: Some(b"v"),
@@ -92,12 +92,16 @@ fn after_a_rollback_the_database_stands_where_the_database_does() {
             assert!(error.to_string().contains("rollback()"), "{error}");
         }
         db.rollback().unwrap();
-        let (value, n): (&[u8], i64) = if took_place { (b"two", 2) } else { (b"one", 1) };
-        stands_at(&db, true, value, n);
+        let (value, n): (&[u8], i64) = if is_committed {
+            (b"two", 2)
+        } else {
+            (b"one", 1)
+        };
+        check_state(&db, true, value, n);
         put(b"three", 3).unwrap();
-        stands_at(&db, true, b"three", 3);
+        check_state(&db, true, b"three", 3);
         db.close().unwrap();
-        stands_at(
+        check_state(
             &Database::open(dir.path(), &specs, DatabaseOptions::default()).unwrap(),
             false,
             b"three",
@@ -106,9 +110,9 @@ fn after_a_rollback_the_database_stands_where_the_database_does() {
     }
 }
 
-/// A range delete stages no record, so the transaction looked untouched.
+/// A range delete stages no record, so the transaction was taken for an unchanged one.
 #[test]
-fn a_range_delete_that_was_not_written_through_leaves_nothing_but_a_rollback() {
+fn failed_range_delete_without_transaction_requires_rollback() {
     let _turn = turn();
     let specs = [
         StoreSpec::new("kv", StoreKind::KeyValue),

@@ -1,15 +1,15 @@
-//! Expired rows of stores in memory are freed whatever becomes of files: a crash forgets such a
-//! store whole.
+//! Expired rows of stores in memory are freed at once: they need not wait for files, as a crash
+//! loses such a store anyway.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
-    Database, DatabaseOptions, Durability, OffsetChange, StoreKind, StoreSpec, Timestamp, Value,
-    WindowPut, WindowedKey,
+    Database, DatabaseOptions, Durability, FigureValue, OffsetChange, StoreKind, StoreSpec,
+    Timestamp, WindowPut, WindowedKey,
 };
 use std::sync::Arc;
 
 const RETENTION: i64 = 100;
-/// Rows of a commit, and microseconds by which it moves stream time.
+/// Rows of a commit; it moves stream time by as many microseconds.
 const ROWS: i64 = 50;
 const COMMITS: i64 = 100;
 const STORES: [&str; 3] = ["versioned", "window", "session"];
@@ -68,7 +68,7 @@ fn put(db: &Database, prefix: &str, time: i64) {
 
 fn figure(db: &Database, store: &str, name: &str) -> u64 {
     match db.metrics().unwrap().of_store(store, name) {
-        Some(Value::Whole(figure)) => figure,
+        Some(FigureValue::Whole(figure)) => figure,
         other => panic!("{name} is {other:?}"),
     }
 }
@@ -92,7 +92,7 @@ fn check_freed(db: &Arc<Database>, commit: impl Fn(i64)) {
     for n in 0..COMMITS {
         (n * ROWS..(n + 1) * ROWS).for_each(|time| put(db, "", time));
         commit(n);
-        // A rollback finds all that the last commit had.
+        // A rollback restores all rows of the last commit.
         if n % 10 == 9 {
             put(db, "", 10 * COMMITS * ROWS);
             db.rollback().unwrap();
@@ -115,13 +115,13 @@ fn check_freed(db: &Arc<Database>, commit: impl Fn(i64)) {
 }
 
 #[test]
-fn a_database_in_memory_frees_what_has_expired() {
+fn database_in_memory_frees_expired_rows() {
     let db = Database::open_in_memory(&specs(), DatabaseOptions::default()).unwrap();
     check_freed(&db, |_| db.commit(OffsetChange::Keep).unwrap());
 }
 
 #[test]
-fn stores_in_memory_do_not_wait_for_the_files_of_their_neighbours() {
+fn stores_in_memory_do_not_wait_for_files_of_other_stores() {
     let dir = tempfile::tempdir().unwrap();
     let files = specs().into_iter().map(|spec| StoreSpec {
         persistent: true,
@@ -138,7 +138,7 @@ fn stores_in_memory_do_not_wait_for_the_files_of_their_neighbours() {
         put(&db, "files-", (n + 1) * ROWS);
         db.commit(OffsetChange::Keep).unwrap();
     });
-    // Those are held back: a crash now would fall back behind all of it.
+    // Stores in files expire after a flush: a crash now would lose these commits.
     let expired = |store: &str| figure(&db, &format!("files-{store}"), "expired-segments-total");
     assert_eq!(STORES.map(expired), [0; 3]);
     db.flush(true).unwrap();
@@ -149,7 +149,7 @@ fn stores_in_memory_do_not_wait_for_the_files_of_their_neighbours() {
 }
 
 #[test]
-fn a_view_keeps_the_rows_that_it_began_with() {
+fn view_reads_rows_that_have_expired_since() {
     let db = Database::open_in_memory(&specs(), DatabaseOptions::default()).unwrap();
     (0..ROWS).for_each(|time| put(&db, "", time));
     db.commit(OffsetChange::Keep).unwrap();

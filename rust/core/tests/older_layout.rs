@@ -1,6 +1,7 @@
-//! Databases that go back to an older layout: a plain opener of RocksDB opens them with the stores'
-//! families alone, and coming back nothing is lost; what somebody has gone on to write there
-//! counts.
+//! Databases that are written in an older layout.
+//!
+//! RocksDB opens them with the families of the stores alone. A database that returns to this layout
+//! loses nothing, and has what was written in the older layout meanwhile.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod killed;
@@ -62,7 +63,7 @@ fn offsets(rows: &[(&str, i32, i64)]) -> Offsets {
         .collect()
 }
 
-/// Rows, offsets by store, an input position, a property and a stream time.
+/// Writes rows, offsets of stores, an input position, a property and a stream time.
 fn write(db: &Database) {
     let mut tx = db.begin().unwrap();
     db.key_value("kv")
@@ -128,7 +129,7 @@ fn check(db: &Database) {
     );
 }
 
-/// Opens as older layouts do: the stores' families and the default one, nothing else.
+/// Opens as older layouts do: with the families of the stores and the default one only.
 fn plain(path: &Path) -> DB {
     let families = [
         "default",
@@ -142,7 +143,7 @@ fn plain(path: &Path) -> DB {
 }
 
 #[test]
-fn a_round_trip_loses_nothing() {
+fn round_trip_loses_nothing() {
     for durability in [Durability::Sync, Durability::Changelog] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("database");
@@ -168,7 +169,7 @@ fn a_round_trip_loses_nothing() {
                 Some(b"v".to_vec())
             );
         }
-        // There and back again, and then without.
+        // To the older layout and back, then without it.
         for older_layout in [true, false, false] {
             let db = open(&path, durability, older_layout);
             check(&db);
@@ -179,7 +180,7 @@ fn a_round_trip_loses_nothing() {
 }
 
 #[test]
-fn stores_keep_their_own_offsets() {
+fn offsets_of_each_store_survive_a_round_trip() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path(), Durability::Sync, true);
     db.commit(OffsetChange::Set(vec![(tp("log", 0), Some(Offset(4)))]))
@@ -213,7 +214,7 @@ fn stores_keep_their_own_offsets() {
 }
 
 #[test]
-fn what_an_older_layout_went_on_to_write_counts() {
+fn writes_in_the_older_layout_are_read() {
     for (found, expected) in [
         (
             Some(offsets(&[("log", 0, 12), ("other", 1, 5)])),
@@ -261,7 +262,7 @@ fn what_an_older_layout_went_on_to_write_counts() {
 }
 
 #[test]
-fn what_was_moved_in_is_on_disk_before_its_files_go() {
+fn text_files_are_removed_after_their_offsets_are_durable() {
     for durability in [Durability::Sync, Durability::Changelog] {
         let dir = tempfile::tempdir().unwrap();
         let (path, copy) = (dir.path().join("database"), dir.path().join("copy"));
@@ -284,7 +285,7 @@ fn what_was_moved_in_is_on_disk_before_its_files_go() {
 }
 
 #[test]
-fn files_change_nothing_that_the_database_knows() {
+fn text_files_do_not_overwrite_known_offsets() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path(), Durability::Sync, false);
     write(&db);
@@ -312,7 +313,7 @@ fn files_change_nothing_that_the_database_knows() {
 }
 
 #[test]
-fn a_malformed_file_is_an_error_that_names_the_line_and_changes_nothing() {
+fn malformed_file_is_an_error_that_names_the_line() {
     for name in [".checkpoint", "rates.position"] {
         let dir = tempfile::tempdir().unwrap();
         let db = open(dir.path(), Durability::Sync, true);
@@ -340,7 +341,7 @@ fn a_malformed_file_is_an_error_that_names_the_line_and_changes_nothing() {
 }
 
 #[test]
-fn an_offset_that_was_forgotten_does_not_come_back_with_the_next_round_trip() {
+fn removed_offset_stays_removed_after_the_next_round_trip() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path(), Durability::Sync, true);
     write(&db);
@@ -354,7 +355,7 @@ fn an_offset_that_was_forgotten_does_not_come_back_with_the_next_round_trip() {
 }
 
 #[test]
-fn a_database_in_memory_has_no_files() {
+fn database_in_memory_has_no_files() {
     let db = Database::open_in_memory(
         &specs(),
         DatabaseOptions {

@@ -1,5 +1,5 @@
-//! READ_UNCOMMITTED readers do not wait for the writer's long calls, and see what had returned
-//! before them (`stores.md` section 3).
+//! READ_UNCOMMITTED readers do not wait for the writer's long calls, and see the writes that had
+//! returned before those (`docs/design/stores.md`).
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::failpoint::{Action, Failpoint};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Failpoints are the process's, so tests take turns.
+/// Failpoints are global to the process, so the tests run one after another.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock()
@@ -66,8 +66,8 @@ fn get(db: &Database, view: &mut Transaction, key: &[u8]) -> Option<Vec<u8>> {
     found[0].take()
 }
 
-/// What a reader that never waits sees of `k`, by a view that it takes now.
-fn seen(db: &Arc<Database>) -> Option<Vec<u8>> {
+/// Reads `k` in a new view; fails if the reader waits for the writer.
+fn read_now(db: &Arc<Database>) -> Option<Vec<u8>> {
     let (send, receive) = mpsc::channel();
     let db = Arc::clone(db);
     std::thread::spawn(move || {
@@ -79,8 +79,8 @@ fn seen(db: &Arc<Database>) -> Option<Vec<u8>> {
         .expect("a reader waits for the writer")
 }
 
-/// Does a call that stays at a point, and looks meanwhile.
-fn while_at(point: Failpoint, call: impl FnOnce() + Send, look: impl FnOnce()) {
+/// Makes a call that waits at a failpoint, and runs `check` meanwhile.
+fn while_at(point: Failpoint, call: impl FnOnce() + Send, check: impl FnOnce()) {
     struct Release;
     impl Drop for Release {
         fn drop(&mut self) {
@@ -92,16 +92,19 @@ fn while_at(point: Failpoint, call: impl FnOnce() + Send, look: impl FnOnce()) {
         let caller = scope.spawn(call);
         let release = Release;
         while Failpoint::is_armed() {
-            assert!(!caller.is_finished(), "the call does not come to the point");
+            assert!(
+                !caller.is_finished(),
+                "the call does not pass the failpoint"
+            );
             std::thread::yield_now();
         }
-        look();
+        check();
         drop(release);
     });
 }
 
 #[test]
-fn a_batch_shows_what_was_there_before_it() {
+fn readers_during_a_batch_see_the_state_before_it() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let db = open(folder.path());
@@ -110,30 +113,30 @@ fn a_batch_shows_what_was_there_before_it() {
     db.commit(OffsetChange::Keep).unwrap();
     write(&db, b"k", b"staged");
     db.write_batch(|tx| {
-        assert_eq!(seen(&db).unwrap(), b"staged");
+        assert_eq!(read_now(&db).unwrap(), b"staged");
         put(&db, tx, "kv", b"k", b"new");
         put(&db, tx, "memory", b"k", b"new");
-        assert_eq!(seen(&db).unwrap(), b"staged", "half of a batch");
+        assert_eq!(read_now(&db).unwrap(), b"staged", "a part of a batch");
         Ok(())
     })
     .unwrap();
-    assert_eq!(seen(&db).unwrap(), b"new");
-    // A call that is refused, and one that panics, end as any other.
+    assert_eq!(read_now(&db).unwrap(), b"new");
+    // A refused call and a panicking one end as any other.
     let refused = db.write_batch(|tx| db.key_value("none")?.put(tx, b"k", None));
     refused.unwrap_err();
-    let torn = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         db.write_batch::<()>(|_| panic!("on purpose"))
     }));
-    assert!(torn.is_err());
+    assert!(panicked.is_err());
     db.rollback().unwrap();
-    assert_eq!(seen(&db).unwrap(), b"old");
+    assert_eq!(read_now(&db).unwrap(), b"old");
     let batch = db.long_call().unwrap();
-    assert_eq!(seen(&db).unwrap(), b"old");
+    assert_eq!(read_now(&db).unwrap(), b"old");
     drop(batch);
 }
 
 #[test]
-fn a_put_that_spills_shows_what_was_there_before_it() {
+fn readers_during_a_spilling_put_see_the_state_before_it() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let db = open(folder.path());
@@ -146,13 +149,13 @@ fn a_put_that_spills_shows_what_was_there_before_it() {
         }
     };
     while_at(Failpoint::BeforeSpill, fill, || {
-        assert_eq!(seen(&db).unwrap(), b"staged")
+        assert_eq!(read_now(&db).unwrap(), b"staged")
     });
-    assert_eq!(seen(&db).unwrap(), b"staged");
+    assert_eq!(read_now(&db).unwrap(), b"staged");
 }
 
 #[test]
-fn commits_copies_restores_and_closes_show_what_was_there_before_them() {
+fn readers_during_commit_checkpoint_restore_and_close_see_the_state_before() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let db = open(folder.path());
@@ -160,23 +163,23 @@ fn commits_copies_restores_and_closes_show_what_was_there_before_them() {
     let commit = || db.commit(OffsetChange::Keep).unwrap();
     write(&db, b"k", b"1");
     while_at(Failpoint::BeforeCommit, commit, || {
-        assert_eq!(seen(&db).unwrap(), b"1")
+        assert_eq!(read_now(&db).unwrap(), b"1")
     });
-    assert_eq!(seen(&db).unwrap(), b"1");
+    assert_eq!(read_now(&db).unwrap(), b"1");
 
     write(&db, b"k", b"2");
     let mut tx = db.transaction().unwrap();
     tx.spill().unwrap();
     drop(tx);
     while_at(Failpoint::BeforeCommitFile, commit, || {
-        assert_eq!(seen(&db).unwrap(), b"2")
+        assert_eq!(read_now(&db).unwrap(), b"2")
     });
-    assert_eq!(seen(&db).unwrap(), b"2");
+    assert_eq!(read_now(&db).unwrap(), b"2");
 
     write(&db, b"k", b"3");
     let copy = || db.checkpoint(&folder.path().join("copy")).unwrap();
     while_at(Failpoint::BeforeCheckpoint, copy, || {
-        assert_eq!(seen(&db).unwrap(), b"3")
+        assert_eq!(read_now(&db).unwrap(), b"3")
     });
     commit();
 
@@ -190,7 +193,7 @@ fn commits_copies_restores_and_closes_show_what_was_there_before_them() {
             .unwrap();
     };
     while_at(Failpoint::BeforeCommit, restore, || {
-        assert_eq!(seen(&db).unwrap(), b"3")
+        assert_eq!(read_now(&db).unwrap(), b"3")
     });
 
     let mut other = db.begin().unwrap();
@@ -201,21 +204,21 @@ fn commits_copies_restores_and_closes_show_what_was_there_before_them() {
             .unwrap()
     };
     while_at(Failpoint::BeforeCommit, private, || {
-        assert_eq!(seen(&db).unwrap(), b"3")
+        assert_eq!(read_now(&db).unwrap(), b"3")
     });
-    assert_eq!(seen(&db).unwrap(), b"5");
+    assert_eq!(read_now(&db).unwrap(), b"5");
 
     write(&db, b"k", b"6");
     while_at(
         Failpoint::BeforeFlush,
         || db.close().unwrap(),
-        || assert_eq!(seen(&db).unwrap(), b"6"),
+        || assert_eq!(read_now(&db).unwrap(), b"6"),
     );
 }
 
-/// A put into a store without transactions is a commit of its own.
+/// A put into a store without transactions is a separate commit.
 #[test]
-fn a_put_that_is_written_through_shows_what_was_there_before_it() {
+fn readers_during_a_put_without_transaction_see_the_state_before_it() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let kind = StoreKind::Versioned {
@@ -266,16 +269,16 @@ fn a_put_that_is_written_through_shows_what_was_there_before_it() {
         Failpoint::BeforeCommit,
         || put(200),
         || {
-            assert_eq!(seen(&db).unwrap(), b"staged");
+            assert_eq!(read_now(&db).unwrap(), b"staged");
             assert_eq!(times(), (Some(Timestamp(100)), Some(Timestamp(100))));
         },
     );
-    assert_eq!(seen(&db).unwrap(), b"staged");
+    assert_eq!(read_now(&db).unwrap(), b"staged");
     assert_eq!(times(), (Some(Timestamp(200)), Some(Timestamp(200))));
 }
 
 #[test]
-fn a_store_without_transactions_is_read_alike_at_both_levels() {
+fn both_isolation_levels_read_the_same_of_a_store_without_transactions() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let db = open(folder.path());
@@ -286,7 +289,7 @@ fn a_store_without_transactions_is_read_alike_at_both_levels() {
             .get(&mut view, b"k", |found| found.is_some())
             .unwrap()
     };
-    // The write is there for new views of the last commit, and its call has not returned.
+    // New views of the last commit see the write although its call has not returned.
     let batch = || {
         db.write_batch(|tx| direct.put(tx, b"k", Some(b"v")))
             .unwrap()
@@ -299,6 +302,6 @@ fn a_store_without_transactions_is_read_alike_at_both_levels() {
     });
     assert!(
         value(receive.recv_timeout(Duration::from_secs(20)).unwrap()),
-        "behind a reader of the last commit"
+        "older than a view of the last commit"
     );
 }

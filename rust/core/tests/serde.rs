@@ -1,4 +1,4 @@
-//! Serdes over Arrow arrays: bytes there and back, and whatever bytes a file may hold instead.
+//! Serdes over Arrow arrays: encoding, decoding, changes of schema, damaged bytes.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field, Fields};
 use holdfast_core::ErrorKind;
-use holdfast_core::serde::{Scalar, Serde, Side};
+use holdfast_core::serde::{Scalar, Serde, SerdeSide};
 use proptest::prelude::*;
 
 fn fields() -> Fields {
@@ -35,7 +35,7 @@ fn bytes(array: &ArrayRef) -> Vec<Option<Vec<u8>>> {
 }
 
 #[test]
-fn a_column_and_its_rows_have_the_same_bytes() {
+fn column_and_scalars_have_the_same_bytes() {
     let serde = Serde::named("float64").expect("known");
     let column: ArrayRef = Arc::new(Float64Array::from(vec![
         Some(-0.0),
@@ -43,7 +43,7 @@ fn a_column_and_its_rows_have_the_same_bytes() {
         Some(f64::NAN),
         Some(-1.5),
     ]));
-    for side in [Side::Key, Side::Value] {
+    for side in [SerdeSide::Key, SerdeSide::Value] {
         let encoded = serde
             .encode(std::slice::from_ref(&column), side, "keys")
             .expect("encoded");
@@ -68,7 +68,7 @@ fn a_column_and_its_rows_have_the_same_bytes() {
 }
 
 #[test]
-fn columns_come_and_go() {
+fn added_columns_are_null_and_removed_ones_are_skipped() {
     let field = |name: &str, data_type| Field::new(name, data_type, true);
     let old = Fields::from(vec![
         field("a", DataType::Int64),
@@ -87,8 +87,8 @@ fn columns_come_and_go() {
         Serde::of_struct(&old).expect("old"),
         Serde::of_struct(&new).expect("new"),
     );
-    let data = old.encode_row(&[row], Side::Value).expect("encoded");
-    let read = new.decode_row(&data, Side::Value).expect("decoded");
+    let data = old.encode_row(&[row], SerdeSide::Value).expect("encoded");
+    let read = new.decode_row(&data, SerdeSide::Value).expect("decoded");
     assert!(read.as_struct().column(0).is_null(0));
     assert_eq!(
         read.as_struct()
@@ -100,7 +100,7 @@ fn columns_come_and_go() {
 }
 
 #[test]
-fn a_reopened_store_must_fit() {
+fn descriptor_refuses_serdes_that_do_not_fit() {
     let of = |fields: Vec<Field>| Serde::of_struct(&fields.into()).expect("a struct");
     let old = of(vec![Field::new("a", DataType::Int64, true)]);
     let wider = of(vec![
@@ -124,8 +124,8 @@ fn a_reopened_store_must_fit() {
             serde.descriptor()
         );
     }
-    assert!(wider.check_descriptor(&written, Side::Value).is_ok());
-    assert!(old.check_descriptor(&written, Side::Key).is_ok());
+    assert!(wider.check_descriptor(&written, SerdeSide::Value).is_ok());
+    assert!(old.check_descriptor(&written, SerdeSide::Key).is_ok());
     let message = |serde: &Serde, side| {
         serde
             .check_descriptor(&written, side)
@@ -133,22 +133,25 @@ fn a_reopened_store_must_fit() {
             .to_string()
     };
     assert!(
-        message(&wider, Side::Key)
+        message(&wider, SerdeSide::Key)
             .contains("its columns were (a: Int64) and are now (a: Int64, b: Utf8)")
     );
     assert!(
-        message(&strict, Side::Value).contains("column b is not in rows that were stored before")
+        message(&strict, SerdeSide::Value)
+            .contains("column b is not in rows that were stored before")
     );
     assert!(
-        message(&other, Side::Value)
+        message(&other, SerdeSide::Value)
             .contains("column a was stored as Int64 and is now asked for as Utf8")
     );
     let int64 = Serde::named("int64").expect("known");
-    assert!(message(&int64, Side::Value).contains("serde struct and is now opened with int64"));
-    assert!(int64.check_descriptor(b"int64", Side::Key).is_ok());
+    assert!(
+        message(&int64, SerdeSide::Value).contains("serde struct and is now opened with int64")
+    );
+    assert!(int64.check_descriptor(b"int64", SerdeSide::Key).is_ok());
     assert_eq!(
         int64
-            .check_descriptor(b"string", Side::Key)
+            .check_descriptor(b"string", SerdeSide::Key)
             .expect_err("another")
             .kind(),
         ErrorKind::InvalidValue
@@ -156,15 +159,18 @@ fn a_reopened_store_must_fit() {
 }
 
 proptest! {
-    /// Damaged bytes are an error or other values, never a panic.
+    /// Damaged bytes give an error or other values.
     #[test]
-    fn any_bytes_can_be_read(data in prop::collection::vec(any::<u8>(), 0..40), cut in 0usize..80,
-        flip in any::<(usize, u8)>()) {
+    fn damaged_bytes_never_panic(
+        data in prop::collection::vec(any::<u8>(), 0..40),
+        cut in 0usize..80,
+        flip in any::<(usize, u8)>(),
+    ) {
         let serde = Serde::of_struct(&fields()).expect("a struct");
         let empty = arrow_array::new_null_array(&DataType::Struct(fields()), 1);
         let nothing = StructArray::new(fields(), empty.as_struct().columns().to_vec(), None);
-        // The head of a real row, then anything; and a real row with one byte changed.
-        let real = serde.encode_row(&[Arc::new(nothing)], Side::Value).expect("encoded");
+        // The head of a real row with random bytes after it; and the same with one byte changed.
+        let real = serde.encode_row(&[Arc::new(nothing)], SerdeSide::Value).expect("encoded");
         let mut headed = real[..real.len() - 1].to_vec();
         headed.extend_from_slice(&data);
         let mut damaged = headed.clone();
@@ -173,14 +179,14 @@ proptest! {
         damaged[place] ^= flip.1;
         for bytes in [&data, &headed, &damaged] {
             let column: ArrayRef = Arc::new(BinaryArray::from_vec(vec![bytes.as_slice()]));
-            for side in [Side::Key, Side::Value] {
+            for side in [SerdeSide::Key, SerdeSide::Value] {
                 let _ = serde.decode(std::slice::from_ref(&column), side, "values", None);
             }
-            let _ = serde.check_descriptor(bytes, Side::Value);
+            let _ = serde.check_descriptor(bytes, SerdeSide::Value);
             let _ = Serde::of_descriptor(bytes);
             for name in ["string", "int64", "float64", "bool", "timestamp", "json"] {
                 let serde = Serde::named(name).expect("known");
-                let _ = serde.decode(std::slice::from_ref(&column), Side::Key, "values", None);
+                let _ = serde.decode(std::slice::from_ref(&column), SerdeSide::Key, "values", None);
             }
         }
     }

@@ -1,8 +1,9 @@
-//! What windows and sessions leave on disk once they are too old, and who still sees them.
+//! Expired windows: their space on disk, and the scans that still read them.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
-    Database, DatabaseOptions, OffsetChange, StoreKind, StoreSpec, Timestamp, Value, WindowPut,
+    Database, DatabaseOptions, FigureValue, OffsetChange, StoreKind, StoreSpec, Timestamp,
+    WindowPut,
 };
 use std::sync::Arc;
 
@@ -49,20 +50,20 @@ fn filled(dir: &std::path::Path) -> Arc<Database> {
 
 fn file_bytes(db: &Database) -> u64 {
     match db.metrics().unwrap().get("file-bytes") {
-        Some(Value::Whole(bytes)) => bytes,
+        Some(FigureValue::Whole(bytes)) => bytes,
         other => panic!("file-bytes is {other:?}"),
     }
 }
 
 #[test]
-fn expired_windows_give_their_space_back() {
+fn expired_windows_free_their_space() {
     let dir = tempfile::tempdir().unwrap();
     let db = filled(dir.path());
     let before = file_bytes(&db);
     assert!(before > 300_000, "{before}");
     put(&db, 10 * ROWS);
     db.commit(OffsetChange::Keep).unwrap();
-    // The rows by time were dropped as a file; nobody has compacted anything.
+    // The rows ordered by time were dropped as whole files, without a compaction.
     let without_times = file_bytes(&db);
     assert!(
         without_times < before * 3 / 4,
@@ -74,7 +75,7 @@ fn expired_windows_give_their_space_back() {
 }
 
 #[test]
-fn a_scan_keeps_its_windows_while_they_expire_and_are_compacted() {
+fn open_scan_reads_windows_that_expire_and_are_compacted() {
     let dir = tempfile::tempdir().unwrap();
     let db = filled(dir.path());
     let window = db.window("w").unwrap();
@@ -97,10 +98,9 @@ fn a_scan_keeps_its_windows_while_they_expire_and_are_compacted() {
     assert!(starts.into_iter().eq(0..ROWS));
 }
 
-/// An epoch of which nothing but its time is left (a heartbeat's): the windows that it ends must
-/// not come back.
+/// An epoch without rows still moves stream time. The windows that this expires must stay expired.
 #[test]
-fn a_stream_time_that_moves_without_a_row_is_committed() {
+fn stream_time_without_rows_is_committed() {
     let dir = tempfile::tempdir().unwrap();
     for db in [
         open(dir.path()),

@@ -1,4 +1,4 @@
-//! Stores without transactions: what an unclean stop does to them.
+//! Stores without transactions after an unclean stop.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
@@ -42,10 +42,9 @@ fn get(db: &Database, key: &[u8]) -> Option<i64> {
         .unwrap()
 }
 
-/// Found by the kill loop: the expiry filter was shown the discarded version and dropped the one of
-/// after.
+/// Found by the kill loop: the expiry filter read the discarded version and dropped the later one.
 #[test]
-fn a_discarded_version_does_not_supersede_one_put_later() {
+fn discarded_version_does_not_supersede_a_later_put() {
     for flushed in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let db = open(dir.path());
@@ -112,8 +111,8 @@ fn has_row(db: &Database, name: &str) -> bool {
         .unwrap()
 }
 
-/// Two stores without transactions, written and not closed.
-fn left_open(path: &Path, guarantee: ProcessingGuarantee) {
+/// Writes two stores without transactions and does not close them.
+fn write_without_close(path: &Path, guarantee: ProcessingGuarantee) {
     let db = open_two(path, &["a", "b"], false, guarantee).unwrap();
     let mut tx = db.transaction().unwrap();
     for name in ["a", "b"] {
@@ -126,11 +125,11 @@ fn left_open(path: &Path, guarantee: ProcessingGuarantee) {
 }
 
 #[test]
-fn an_unclean_stop_is_remembered_until_the_store_is_opened_again() {
+fn unclean_stop_is_recorded_until_the_store_is_reopened() {
     let once = ProcessingGuarantee::ExactlyOnce;
     let dir = tempfile::tempdir().unwrap();
-    left_open(dir.path(), once);
-    // Opens without it, closed and not, with stores like it and without.
+    write_without_close(dir.path(), once);
+    // Opens without store b: closed and not closed, with another such store and without.
     open_two(dir.path(), &[], false, once)
         .unwrap()
         .close()
@@ -155,10 +154,10 @@ fn an_unclean_stop_is_remembered_until_the_store_is_opened_again() {
     let refused = open_two(dir.path(), &["b"], true, once).err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::StateMismatch, "{refused}");
     let both = open_two(dir.path(), &["a", "b"], false, once).unwrap();
-    assert!(has_row(&both, "a"), "that one was closed");
+    assert!(has_row(&both, "a"), "store a was closed");
     assert!(!has_row(&both, "b"));
     both.close().unwrap();
-    // Settled: nothing is remembered.
+    // No unclean stop is recorded any more.
     open_two(dir.path(), &["a", "b"], true, once)
         .unwrap()
         .close()
@@ -166,13 +165,13 @@ fn an_unclean_stop_is_remembered_until_the_store_is_opened_again() {
 }
 
 #[test]
-fn at_least_once_takes_a_store_as_an_unclean_stop_left_it_and_the_others_stay_in_doubt() {
+fn at_least_once_accepts_opened_stores_after_an_unclean_stop_and_no_others() {
     let (once, at_least_once) = (
         ProcessingGuarantee::ExactlyOnce,
         ProcessingGuarantee::AtLeastOnce,
     );
     let dir = tempfile::tempdir().unwrap();
-    left_open(dir.path(), at_least_once);
+    write_without_close(dir.path(), at_least_once);
     let with_one = open_two(dir.path(), &["a"], false, at_least_once).unwrap();
     assert!(has_row(&with_one, "a"));
     with_one.close().unwrap();

@@ -1,5 +1,4 @@
-//! Write calls on the database's own transaction, which are one unit, beside a commit on another
-//! thread.
+//! Write calls on the open transaction, which are units, and a commit on another thread.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
@@ -32,7 +31,7 @@ fn refused(_: &mut Transaction) -> Result<()> {
 }
 
 #[test]
-fn a_write_that_failed_with_a_part_of_it_staged_can_only_be_rolled_back() {
+fn partly_failed_write_requires_rollback() {
     let (db, store) = open();
     db.write(|tx| store.put(tx, b"before", Some(b"1"))).unwrap();
     db.write(|tx| {
@@ -60,7 +59,7 @@ fn a_write_that_failed_with_a_part_of_it_staged_can_only_be_rolled_back() {
 }
 
 #[test]
-fn a_write_that_staged_nothing_before_its_error_changes_nothing() {
+fn failed_write_that_staged_nothing_changes_nothing() {
     let (db, store) = open();
     db.write(|tx| store.put(tx, b"before", Some(b"1"))).unwrap();
     db.write(refused).unwrap_err();
@@ -69,7 +68,7 @@ fn a_write_that_staged_nothing_before_its_error_changes_nothing() {
 }
 
 #[test]
-fn a_write_that_panicked_can_only_be_rolled_back() {
+fn panicked_write_requires_rollback() {
     let (db, _) = open();
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         db.write(|_| -> Result<()> { std::panic::resume_unwind(Box::new(())) })
@@ -83,10 +82,10 @@ fn a_write_that_panicked_can_only_be_rolled_back() {
     db.commit(OffsetChange::Keep).unwrap();
 }
 
-/// A commit that is called while a write runs waits for its end, and is refused exactly if the
-/// write has failed half-way.
+/// A commit that is called during a write waits for the end of the write, and is refused exactly if
+/// the write failed after it had staged something.
 #[test]
-fn a_commit_waits_for_the_write_that_runs() {
+fn commit_waits_for_a_running_write() {
     for fails in [false, true] {
         let (db, store) = open();
         let (begun, has_begun) = channel();
@@ -96,8 +95,8 @@ fn a_commit_waits_for_the_write_that_runs() {
                 db.write(|tx| {
                     store.put(tx, b"k", Some(b"1"))?;
                     begun.send(()).unwrap();
-                    // Time for the commit to come as far as it can: the test holds without it, and
-                    // shows less.
+                    // Gives the commit time to start. Without it the test passes as well, but may
+                    // not test the waiting.
                     std::thread::sleep(std::time::Duration::from_millis(50));
                     if fails { refused(tx) } else { Ok(()) }
                 })

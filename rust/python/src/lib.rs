@@ -1,68 +1,69 @@
 //! The PyO3 binding `holdfast._core`: converts, releases the GIL, maps errors, nothing else.
 //!
-//! `run.rs` is the one way from Python into the engine · `error.rs` exceptions · `columns.rs`,
-//! `stream.rs` Arrow in · `export.rs` Arrow out · `view.rs` who sees what · `database.rs`,
-//! `builder.rs`, `key_value.rs`, `timestamped.rs`, `versioned.rs`, `window.rs`, `session.rs`,
-//! `iterator.rs` the stores' nouns · `serde.rs` typed columns · `host.rs` the state host and its
-//! client · `calls.rs`, `arguments.rs` what a processor asks of its session. The docstrings live in
-//! `python/holdfast/_core.pyi`.
+//! | folder or file | what it has |
+//! | --- | --- |
+//! | `run.rs`, `process.rs`, `error.rs` | the one way from Python into Rust's work |
+//! | `arrow/` | columns in, arrays and batches and streams out |
+//! | `serde/` | typed keys and values |
+//! | `open_database.rs`, `view.rs` | an open database; its writer and its readers |
+//! | `stores/` | a file for each kind of store, and what they share |
+//! | `database/` | opening, committing, restoring |
+//! | `host/` | the state host and its client |
+//!
+//! A file imports from rows above its own only. The docstrings are in `python/holdfast/_core.pyi`.
 
-mod arguments;
-mod builder;
-mod calls;
-mod columns;
+mod arrow;
 mod database;
 mod error;
-mod export;
 mod host;
-mod iterator;
-mod key_value;
+mod open_database;
+mod process;
 mod run;
 mod serde;
-mod session;
-mod stream;
-mod timestamped;
-mod versioned;
+mod stores;
 mod view;
-mod window;
 
 use pyo3::prelude::*;
 
-/// The extension module. It keeps no state outside its objects, which carry their own locks: no GIL
-/// is needed.
+/// The extension module. All its state is in objects with locks of their own, so it needs no GIL.
 #[pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
-    use crate::builder::default_segment_interval;
+    use crate::arrow::export::{ArrowArray, ArrowBatch, ArrowReader};
     #[pymodule_export]
-    use crate::calls::HostCalls;
+    use crate::database::offsets::{check_topic, read_offsets, remove_offsets, write_offsets};
     #[pymodule_export]
-    use crate::database::{
-        Database, check_store_name, check_topic, open_database, read_offsets, remove_offsets,
-        write_offsets,
-    };
+    use crate::database::store_builder::default_segment_interval;
     #[pymodule_export]
-    use crate::export::{ArrowArray, ArrowBatch, ArrowReader};
+    use crate::database::{Database, check_store_name, open_database};
     #[pymodule_export]
-    use crate::host::{HostClient, HostOutput, check_root, drop_epoch, host_main, rewind};
+    use crate::host::calls::HostCalls;
     #[pymodule_export]
-    use crate::key_value::{KeyValueIterator, KeyValueStore};
+    use crate::host::client::{HostClient, HostOutput};
     #[pymodule_export]
-    use crate::serde::{Serde, decode_batch, decode_reader};
+    use crate::host::main::host_main;
     #[pymodule_export]
-    use crate::session::{SessionIterator, SessionStore};
+    use crate::host::root::{check_root, drop_epoch, rewind};
     #[pymodule_export]
-    use crate::timestamped::{TimestampedIterator, TimestampedKeyValueStore};
+    use crate::serde::Serde;
     #[pymodule_export]
-    use crate::versioned::{VersionIterator, VersionedKeyValueStore};
+    use crate::serde::batch::{decode_batch, decode_reader};
     #[pymodule_export]
-    use crate::window::{WindowIterator, WindowStore};
+    use crate::stores::key_value::{KeyValueIterator, KeyValueStore};
+    #[pymodule_export]
+    use crate::stores::session::{SessionIterator, SessionStore};
+    #[pymodule_export]
+    use crate::stores::timestamped::{TimestampedIterator, TimestampedKeyValueStore};
+    #[pymodule_export]
+    use crate::stores::versioned::{VersionIterator, VersionedKeyValueStore};
+    #[pymodule_export]
+    use crate::stores::window::{WindowIterator, WindowStore};
 
     use super::*;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        run::watch_forks(module)?;
+        process::watch_forks(module)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -1,118 +1,59 @@
-//! The one way from Python into Rust's work.
+//! The one way from Python into Rust's work: it catches panics and maps errors, and releases the
+//! GIL unless the work takes less time than that.
 
 use crate::error::{holdfast_error, to_python};
-use holdfast_core::{Error, ErrorKind, Result};
+use crate::process::Process;
+use holdfast_core::{Result, panic_message};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The process that opened something. A forked child must not use it: the threads behind it stayed
-/// in the parent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner {
-    pid: u32,
-    forks: u32,
-}
-
-/// Forks between the process that imported the extension and this one. Counted, since asking the
-/// kernel for the process's number costs half as much as a whole put.
-static FORKS: AtomicU32 = AtomicU32::new(0);
-
-/// Counts forks from now on.
-pub fn watch_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let py = module.py();
-    let arguments = PyDict::new(py);
-    arguments.set_item("after_in_child", wrap_pyfunction!(after_fork, module)?)?;
-    py.import("os")?
-        .call_method("register_at_fork", (), Some(&arguments))?;
-    Ok(())
-}
-
-#[pyfunction]
-fn after_fork() {
-    FORKS.fetch_add(1, Ordering::Relaxed);
-}
-
-/// The process whose threads RocksDB runs on: the first that opened a database.
-static ENGINE: OnceLock<Owner> = OnceLock::new();
-
-impl Owner {
-    /// This process.
-    pub fn current() -> Self {
-        Self {
-            pid: std::process::id(),
-            forks: FORKS.load(Ordering::Relaxed),
-        }
-    }
-
-    /// This process, as the one that opens databases. RocksDB keeps one set of threads a process
-    /// and believes that it still has them after a fork: a database opened in the child would wait
-    /// for them for ever, so that is an error too.
-    pub fn of_engine() -> Self {
-        *ENGINE.get_or_init(Self::current)
-    }
-
-    /// Fails in any process but the owner.
-    pub fn check(self) -> Result<()> {
-        if self.forks == FORKS.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::ForkedProcess,
-            format!(
-                "process {} has opened a database, and this is its forked child {}, where RocksDB \
-                 has no threads; start the child with multiprocessing's \"spawn\", or fork before \
-                 the first database is opened; this child must end with os._exit, as \
-                 multiprocessing's do, since at an ordinary end RocksDB joins threads that are not \
-                 here and may crash",
-                self.pid,
-                std::process::id()
-            ),
-        ))
-    }
-}
-
-/// Does `work` without the GIL, for an owner; its error becomes the exception of that kind, and so
-/// does a panic.
+/// Runs `work` without the GIL, in the process that may.
 ///
-/// Every method that reaches the engine goes through here.
+/// An error becomes the exception of its kind, a panic a `HoldfastError`.
 pub fn run<T: Send>(
     py: Python<'_>,
-    owner: Owner,
+    process: Process,
     work: impl FnOnce() -> Result<T> + Send,
 ) -> PyResult<T> {
-    owner.check().map_err(|error| to_python(py, &error))?;
-    match py.detach(|| catch(work)) {
+    process.check().map_err(|error| to_python(py, &error))?;
+    to_result(py, py.detach(|| catch(work)))
+}
+
+/// Runs `work` as [`run`] does, but with the GIL.
+///
+/// For work on one value in memory: releasing the GIL would cost more.
+pub fn run_attached<T>(py: Python<'_>, work: impl FnOnce() -> Result<T>) -> PyResult<T> {
+    to_result(py, catch(work))
+}
+
+/// Runs a conversion of Python's objects; `what` names the argument if it panics.
+///
+/// arrow-rs trusts the data that it imports, and may panic.
+pub fn import<T>(py: Python<'_>, what: &str, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    catch(work)
+        .unwrap_or_else(|panic| Err(holdfast_error(py, "Holdfast", format!("{what}: {panic}"))))
+}
+
+fn to_result<T>(py: Python<'_>, result: std::result::Result<Result<T>, String>) -> PyResult<T> {
+    match result {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(to_python(py, &error)),
-        Err(words) => Err(holdfast_error(py, "Holdfast", words)),
+        Err(panic) => Err(holdfast_error(py, "Holdfast", panic)),
     }
 }
 
-/// Lets go of something in a Python object's drop, without the GIL: it may wait for a thread's end
-/// or for the disk.
-pub fn let_go(work: impl FnOnce() + Send) {
-    // The thread is attached, since Python is what drops the object; only the token is asked for.
+/// Drops a Python object's contents without the GIL, as they may wait for a thread or the disk.
+pub fn drop_without_gil(work: impl FnOnce() + Send) {
+    // Python drops the object, so the thread is attached already; this only returns its token.
     Python::try_attach(|py| py.detach(work));
 }
 
-/// A panic as words for the user; it must not unwind into an interpreter.
+/// Returns a panic as a message for the user. A panic must not unwind into an interpreter.
 pub fn catch<T>(work: impl FnOnce() -> T) -> std::result::Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         format!(
             "this is a bug in Holdfast, please report it; close the database and open it again: {}",
-            words(&*panic)
+            panic_message(&*panic)
         )
     })
-}
-
-fn words(panic: &(dyn Any + Send)) -> &str {
-    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(words), _) => words,
-        (None, Some(words)) => words,
-        (None, None) => "a panic without words",
-    }
 }

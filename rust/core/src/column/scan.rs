@@ -1,6 +1,6 @@
-//! A scan's rows of key and value, with a timestamp or without.
+//! Rows of key and value of a scan, with a timestamp or without.
 
-use super::{BATCH_BYTES, batch};
+use crate::column::batch::{BATCH_BYTES, batch};
 use crate::error::Result;
 use crate::store::timestamped::StampedScan;
 use crate::transaction::{Scan, Step};
@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 
-/// The columns of a key-value store's rows.
+/// Returns the columns of a key-value store's rows.
 pub fn key_value_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("key", DataType::Binary, false),
@@ -17,7 +17,7 @@ pub fn key_value_schema() -> SchemaRef {
     ]))
 }
 
-/// Up to `rows` rows of a scan, fewer where they are large; nothing at its end.
+/// Returns the next rows of a scan, at most `rows` and fewer if they are large; `None` at the end.
 pub fn key_value_batch(
     scan: &mut Scan,
     rows: usize,
@@ -43,7 +43,7 @@ pub fn key_value_batch(
     batch(Arc::clone(schema), columns).map(Some)
 }
 
-/// The columns of a timestamped key-value store's rows.
+/// Returns the columns of a timestamped key-value store's rows.
 pub fn stamped_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("key", DataType::Binary, false),
@@ -52,7 +52,7 @@ pub fn stamped_schema() -> SchemaRef {
     ]))
 }
 
-/// Up to `rows` rows of a scan, fewer where they are large; nothing at its end.
+/// Returns the next rows of a scan, at most `rows` and fewer if they are large; `None` at the end.
 pub fn stamped_batch(
     scan: &mut StampedScan,
     rows: usize,

@@ -1,6 +1,6 @@
 //! Versions as Arrow columns: `[key,] value, timestamp, valid_to`.
 
-use super::{BATCH_BYTES, batch, check_size};
+use crate::column::batch::{BATCH_BYTES, batch, check_size};
 use crate::error::Result;
 use crate::store::versioned::{Version, VersionScan};
 use crate::time::Timestamp;
@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 
-/// The columns' names and types. A row without a version is null in all of them but the key.
+/// Returns the names and types of the columns. A row without a version is null in all but the key.
 pub fn version_schema(with_keys: bool) -> SchemaRef {
     let mut fields = vec![
         Field::new("value", DataType::Binary, true),
@@ -22,7 +22,7 @@ pub fn version_schema(with_keys: bool) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// Columns that are being filled.
+/// Columns of versions that are being filled.
 pub struct VersionColumns {
     keys: Option<BinaryBuilder>,
     values: BinaryBuilder,
@@ -32,7 +32,7 @@ pub struct VersionColumns {
 }
 
 impl VersionColumns {
-    /// For rows whose keys the caller has.
+    /// Returns columns for rows whose keys the caller has.
     pub fn without_keys(rows: usize) -> Self {
         Self {
             keys: None,
@@ -43,7 +43,7 @@ impl VersionColumns {
         }
     }
 
-    /// For a scan's rows.
+    /// Returns columns for the rows of a scan.
     fn with_keys() -> Self {
         Self {
             keys: Some(BinaryBuilder::new()),
@@ -51,14 +51,14 @@ impl VersionColumns {
         }
     }
 
-    /// A row; without a version it is null.
+    /// Adds a row; without a version it is null.
     pub fn append(&mut self, key: Option<&[u8]>, version: Option<Version<'_>>) {
         if let (Some(keys), Some(key)) = (&mut self.keys, key) {
             keys.append_value(key);
             self.bytes += key.len();
         }
-        // A value that does not fit any more is left out: `finish` fails then, since the count of
-        // bytes says so.
+        // A value that no longer fits is left out. `bytes` is then above the limit, so `finish`
+        // fails.
         let value = version.as_ref().map(|version| version.value);
         self.bytes = self.bytes.saturating_add(value.map_or(0, <[u8]>::len));
         self.values
@@ -72,7 +72,7 @@ impl VersionColumns {
         );
     }
 
-    /// A row that has an end and nothing else: a put.
+    /// Adds a row that has an end only: a put.
     pub fn append_end(&mut self, valid_to: Option<Timestamp>) {
         self.values.append_null();
         self.timestamps.append_null();
@@ -93,7 +93,7 @@ impl VersionColumns {
         Ok(columns)
     }
 
-    /// The batch.
+    /// Returns the batch.
     ///
     /// # Errors
     /// `InvalidValue` for more than 2 GiB of keys and values.
@@ -101,7 +101,7 @@ impl VersionColumns {
         batch(Arc::clone(schema), self.columns()?)
     }
 
-    /// The batch, with one more column in front.
+    /// Returns the batch with another column in front.
     ///
     /// # Errors
     /// As `finish`; `InvalidState` for a column of another length.
@@ -114,7 +114,7 @@ impl VersionColumns {
     }
 }
 
-/// Up to `rows` rows of a scan, fewer where they are large; nothing at its end.
+/// Returns the next rows of a scan, at most `rows` and fewer if they are large; `None` at the end.
 ///
 /// # Errors
 /// `InvalidValue` for more than 2 GiB of keys and values.

@@ -1,6 +1,6 @@
 //! Windows and sessions as Arrow columns: `key` or `row`, start, end, `value`[, `timestamp`].
 
-use super::{BATCH_BYTES, batch, check_size};
+use crate::column::batch::{BATCH_BYTES, batch, check_size};
 use crate::error::Result;
 use crate::store::timestamped::Stamped;
 use crate::store::windowed::WindowedKey;
@@ -9,16 +9,16 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 
-/// What a window's columns are called.
+/// The names of the columns of a window's start and end.
 pub const WINDOW: [&str; 2] = ["window_start", "window_end"];
-/// What a session's columns are called.
+/// The names of the columns of a session's start and end.
 pub const SESSION: [&str; 2] = ["start", "end"];
 
-/// Columns that are being filled.
+/// Columns of windows or sessions that are being filled.
 pub struct WindowedColumns {
     fields: Vec<Field>,
-    /// A scan's rows say their keys, a batch of look-ups says which of its rows they answer.
-    lead: Lead,
+    /// The first column: of a scan the keys, of a batch of look-ups the row that each answers.
+    lead: LeadColumn,
     starts: Int64Builder,
     ends: Int64Builder,
     values: BinaryBuilder,
@@ -27,33 +27,33 @@ pub struct WindowedColumns {
     bytes: usize,
 }
 
-enum Lead {
+enum LeadColumn {
     Keys(BinaryBuilder),
     Rows(Int64Builder),
 }
 
 impl WindowedColumns {
-    /// For a scan.
+    /// Returns columns for the rows of a scan.
     pub fn of_scan(names: [&str; 2], timestamps: bool) -> Self {
         Self::new(
             Field::new("key", DataType::Binary, false),
-            Lead::Keys(BinaryBuilder::new()),
+            LeadColumn::Keys(BinaryBuilder::new()),
             names,
             timestamps,
         )
     }
 
-    /// For a batch of look-ups.
+    /// Returns columns for the rows that a batch of look-ups finds.
     pub fn of_batch(names: [&str; 2], timestamps: bool) -> Self {
         Self::new(
             Field::new("row", DataType::Int64, false),
-            Lead::Rows(Int64Builder::new()),
+            LeadColumn::Rows(Int64Builder::new()),
             names,
             timestamps,
         )
     }
 
-    fn new(first: Field, lead: Lead, [start, end]: [&str; 2], timestamps: bool) -> Self {
+    fn new(first: Field, lead: LeadColumn, [start, end]: [&str; 2], timestamps: bool) -> Self {
         let mut fields = vec![
             first,
             Field::new(start, DataType::Int64, false),
@@ -75,23 +75,23 @@ impl WindowedColumns {
         }
     }
 
-    /// The columns' names and types.
+    /// Returns the names and types of the columns.
     pub fn schema(&self) -> SchemaRef {
         Arc::new(Schema::new(self.fields.clone()))
     }
 
-    /// A row that answers a look-up's row, or of a scan.
+    /// Adds a row. `row` is the number of the look-up that it answers; scans ignore it.
     pub fn append(&mut self, row: usize, key: WindowedKey<'_>, found: Stamped<'_>) {
         self.rows += 1;
         self.bytes = self.bytes.saturating_add(key.key.len() + found.value.len());
         match &mut self.lead {
-            Lead::Keys(keys) => keys.append_value(key.key),
-            Lead::Rows(rows) => rows.append_value(row as i64),
+            LeadColumn::Keys(keys) => keys.append_value(key.key),
+            LeadColumn::Rows(rows) => rows.append_value(row as i64),
         }
         self.starts.append_value(key.start.0);
         self.ends.append_value(key.end.0);
-        // A value that does not fit any more is left out: `finish` fails then, since the count of
-        // bytes says so.
+        // A value that no longer fits is left out. `bytes` is then above the limit, so `finish`
+        // fails.
         self.values
             .append_value(if i32::try_from(self.bytes).is_ok() {
                 found.value
@@ -103,12 +103,12 @@ impl WindowedColumns {
         }
     }
 
-    /// Whether a batch of a scan has as many rows, or bytes, as it should have.
+    /// Whether a batch of a scan has enough rows or bytes.
     pub fn is_full(&self, rows: usize) -> bool {
         self.rows >= rows || self.bytes >= BATCH_BYTES
     }
 
-    /// The batch.
+    /// Returns the batch.
     ///
     /// # Errors
     /// `InvalidValue` for more than 2 GiB of keys and values.
@@ -116,8 +116,8 @@ impl WindowedColumns {
         check_size(self.bytes)?;
         let mut columns: Vec<ArrayRef> = vec![
             match &mut self.lead {
-                Lead::Keys(keys) => Arc::new(keys.finish()),
-                Lead::Rows(rows) => Arc::new(rows.finish()),
+                LeadColumn::Keys(keys) => Arc::new(keys.finish()),
+                LeadColumn::Rows(rows) => Arc::new(rows.finish()),
             },
             Arc::new(self.starts.finish()),
             Arc::new(self.ends.finish()),
@@ -131,7 +131,7 @@ impl WindowedColumns {
         batch(self.schema(), columns)
     }
 
-    /// The batch of a scan; nothing at its end.
+    /// Returns the batch of a scan; `None` at its end.
     ///
     /// # Errors
     /// As `finish`.

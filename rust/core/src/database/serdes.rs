@@ -4,7 +4,7 @@ use super::commit::Commit;
 use super::database::Database;
 use crate::error::Result;
 use crate::offset::OffsetChange;
-use crate::serde::{Serde, Side};
+use crate::serde::{Serde, SerdeSide};
 
 impl Database {
     /// Checks that the serdes of typed stores can read the stored bytes, and stores their
@@ -17,7 +17,7 @@ impl Database {
     /// `InvalidValue` for another serde or other columns of a key, or for a store that the database
     /// does not have; `Serialization` for columns of a value that do not fit; those of
     /// [`Database::commit_transaction`].
-    pub fn keep_serdes(&self, serdes: &[(String, Side, &Serde)]) -> Result<()> {
+    pub fn keep_serdes(&self, serdes: &[(String, SerdeSide, &Serde)]) -> Result<()> {
         let mut properties = Vec::new();
         for (store, side, serde) in serdes {
             // A store in memory is empty.
@@ -25,8 +25,8 @@ impl Database {
                 continue;
             }
             let what = match side {
-                Side::Key => "key",
-                Side::Value => "value",
+                SerdeSide::Key => "key",
+                SerdeSide::Value => "value",
             };
             let (name, descriptor) = (format!("serde:{store}:{what}"), serde.descriptor());
             let stored = self.property(&name)?;

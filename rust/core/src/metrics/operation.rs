@@ -1,11 +1,13 @@
-//! Calls of a store's methods, and how long they took.
+//! Calls of a store's methods: how many, and how long they took.
 
-use super::{MetricsLevel, Sheet, Window};
+use crate::metrics::figure::Sheet;
+use crate::metrics::level::MetricsLevel;
+use crate::metrics::window::RateWindow;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A method that is counted.
+/// A method whose calls are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Put,
@@ -54,7 +56,7 @@ impl Operation {
         Self::Restore,
     ];
 
-    /// The name that its figures begin with.
+    /// Returns the name that the operation's figures begin with.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Put => "put",
@@ -80,9 +82,9 @@ impl Operation {
         }
     }
 
-    /// Whether a call has many records: then reading the clock costs nothing beside it, and the
-    /// records are counted, too.
-    pub(super) fn has_records(self) -> bool {
+    /// Whether a call has many records. Such calls are always timed, as the clock costs little
+    /// beside them, and their records are counted, too.
+    pub(crate) fn has_records(self) -> bool {
         match self {
             Self::PutAll | Self::Restore => true,
             Self::PutBatch
@@ -106,26 +108,26 @@ impl Operation {
         }
     }
 
-    /// Whether its calls are timed at a level.
+    /// Whether calls are timed at a level.
     fn is_timed(self, level: MetricsLevel) -> bool {
         self.has_records() || level >= MetricsLevel::Debug
     }
 }
 
-/// What is known of one operation's calls.
+/// The counts of one operation's calls.
 pub(crate) struct OperationCounts {
     calls: AtomicU64,
     records: AtomicU64,
     nanos: AtomicU64,
-    /// The longest since the window's second mark.
+    /// The longest call since the second mark of the window.
     nanos_max: AtomicU64,
     timed: bool,
-    window: Mutex<Recently>,
+    window: Mutex<RecentCalls>,
 }
 
-struct Recently {
-    window: Window<3>,
-    /// The longest between the window's marks.
+struct RecentCalls {
+    window: RateWindow<3>,
+    /// The longest call between the marks of the window.
     nanos_max: u64,
 }
 
@@ -137,8 +139,8 @@ impl OperationCounts {
             nanos: AtomicU64::new(0),
             nanos_max: AtomicU64::new(0),
             timed,
-            window: Mutex::new(Recently {
-                window: Window::new(Instant::now(), [0; 3]),
+            window: Mutex::new(RecentCalls {
+                window: RateWindow::new(Instant::now(), [0; 3]),
                 nanos_max: 0,
             }),
         }
@@ -148,7 +150,7 @@ impl OperationCounts {
         Self::new(operation.is_timed(level))
     }
 
-    /// Counts a call, which ends when the result is dropped.
+    /// Counts a call. The call ends when the result is dropped.
     #[inline]
     pub(crate) fn begin(&self) -> Call<'_> {
         self.calls.fetch_add(1, Ordering::Relaxed);
@@ -159,7 +161,7 @@ impl OperationCounts {
         }
     }
 
-    /// Counts a call that took so long.
+    /// Counts a call that took this long.
     pub(crate) fn add(&self, took: Duration) {
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.add_time(took);
@@ -171,10 +173,10 @@ impl OperationCounts {
         self.nanos_max.fetch_max(nanos, Ordering::Relaxed);
     }
 
-    /// The figures of one of a store's operations, with the records of batches.
-    pub(super) fn push_operation(&self, sheet: &mut Sheet, operation: Operation, now: Instant) {
+    /// Adds the figures of one of a store's operations, with the records of batches.
+    pub(crate) fn push_operation(&self, sheet: &mut Sheet, operation: Operation, now: Instant) {
         let name = operation.name();
-        self.look(now)
+        self.sample(now)
             .push_to(sheet, name, &format!("Calls of {name}"));
         if operation.has_records() {
             let records = self.records.load(Ordering::Relaxed);
@@ -187,17 +189,18 @@ impl OperationCounts {
         }
     }
 
-    pub(crate) fn look(&self, now: Instant) -> Calls {
-        let mut recently = self.window.lock();
+    /// Returns the calls so far; may move the marks of the window.
+    pub(crate) fn sample(&self, now: Instant) -> Calls {
+        let mut recent_calls = self.window.lock();
         let totals =
             [&self.calls, &self.records, &self.nanos].map(|total| total.load(Ordering::Relaxed));
-        let recent = recently.window.look(now, totals);
+        let recent = recent_calls.window.sample(now, totals);
         let seconds = |nanos: u64| nanos as f64 / 1e9;
-        let longest = recently
+        let longest = recent_calls
             .nanos_max
             .max(self.nanos_max.load(Ordering::Relaxed));
         if recent.moved {
-            recently.nanos_max = self.nanos_max.swap(0, Ordering::Relaxed);
+            recent_calls.nanos_max = self.nanos_max.swap(0, Ordering::Relaxed);
         }
         Calls {
             rate: recent.rate(0),
@@ -209,17 +212,17 @@ impl OperationCounts {
     }
 }
 
-/// An operation's calls, as one look has found them; times are seconds.
+/// A sample of an operation's calls; times are in seconds.
 pub(crate) struct Calls {
     rate: f64,
     total: u64,
-    pub(super) mean: f64,
-    pub(super) longest: f64,
+    pub(crate) mean: f64,
+    pub(crate) longest: f64,
     timed: bool,
 }
 
 impl Calls {
-    /// The figures of `<name>-rate`, `-total` and, where calls are timed, `-latency-avg` and
+    /// Adds the figures `<name>-rate`, `-total` and, if calls are timed, `-latency-avg` and
     /// `-latency-max`.
     pub(crate) fn push_to(&self, sheet: &mut Sheet, name: &str, what: &str) {
         sheet.push(
@@ -251,7 +254,7 @@ impl Calls {
     }
 }
 
-/// A call under way.
+/// A call in progress.
 #[must_use]
 pub(crate) struct Call<'a> {
     counts: &'a OperationCounts,
@@ -260,7 +263,7 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Notes that the call has so many records.
+    /// Sets the number of the call's records.
     pub(crate) fn records(&mut self, records: usize) {
         self.records = records as u64;
     }

@@ -1,378 +1,224 @@
-//! The columns that a serde knows: their types, what those are made of, and a description of them
-//! in bytes.
-//!
-//! ```text
-//! columns  count | column…                         numbers are LEB128
-//! column   length | name in UTF-8 | type
-//! type     length | code, then the columns of +s, the items' type of +l,
-//!          the keys' and the values' types of +m
-//! ```
-//!
-//! A code is the format string of the Arrow C data interface: `b` bool · `c s i l` signed and
-//! `C S I L` unsigned integers of 8 to 64 bits · `f g` floats · `d:P,S` decimal128 · `tdD` date32 ·
-//! `tss: tsm: tsu: tsn:` timestamps, those with a zone followed by `UTC`, whatever the zone, since
-//! they are instants · `u` string · `z` binary · `+s +l +m` struct, list, map.
+//! Typed columns as bytes, and back.
 
-use super::ordered::{Order, take};
+use crate::column::{BytesColumn, bytes_column};
 use crate::error::{Error, ErrorKind, Result};
-use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
+use crate::serde::definition::{Serde, SerdeKind};
+use crate::serde::format::cells::{CellData, Cells};
+use crate::serde::format::key;
+use crate::serde::format::sink::Sink;
+use crate::serde::format::stored_column::{Shape, StoredColumn};
+use crate::serde::side::SerdeSide;
+use crate::serde::{text, timestamp};
+use arrow_array::{Array, ArrayRef, LargeBinaryArray};
+use arrow_buffer::{Buffer, NullBufferBuilder, OffsetBuffer};
+use arrow_schema::{DataType, Fields};
 use std::sync::Arc;
 
-/// A column as it is stored.
-#[derive(Clone, Debug)]
-pub struct Column {
-    /// Its name; empty for what is not part of a struct.
-    pub name: String,
-    /// Whether it may be null.
-    pub nullable: bool,
-    /// Its type, in the one form that is used inside: no `large_`, no views, no dictionaries.
-    pub data_type: DataType,
-    /// What its cells are made of.
-    pub shape: Shape,
-}
-
-/// What the cells of a column are made of.
-#[derive(Clone, Debug)]
-pub enum Shape {
-    /// A truth value.
-    Bool,
-    /// A number of so many bytes.
-    Fixed(usize, Order),
-    /// A string or binary.
-    Bytes,
-    /// Further columns.
-    Struct(Vec<Column>),
-    /// Any number of items. A map's are structs of key and value.
-    List(Box<Column>),
-}
-
-impl Column {
-    /// The column of an Arrow field; `path` names it in errors.
+impl Serde {
+    /// Encodes each row of a column; null stays null.
+    ///
+    /// The chunks are one column; `what` names it in errors.
     ///
     /// # Errors
-    /// `InvalidType` for a type that cannot be stored.
-    pub fn new(field: &Field, path: &str) -> Result<Self> {
-        use DataType as T;
-        let plain = |data_type: &DataType, shape| (data_type.clone(), shape);
-        let fixed = |width, order| plain(field.data_type(), Shape::Fixed(width, order));
-        let (data_type, shape) = match field.data_type() {
-            T::Boolean => plain(&T::Boolean, Shape::Bool),
-            T::Int8 => fixed(1, Order::Signed),
-            T::Int16 => fixed(2, Order::Signed),
-            T::Int32 | T::Date32 => fixed(4, Order::Signed),
-            T::Int64 | T::Timestamp(..) => fixed(8, Order::Signed),
-            T::UInt8 => fixed(1, Order::Unsigned),
-            T::UInt16 => fixed(2, Order::Unsigned),
-            T::UInt32 => fixed(4, Order::Unsigned),
-            T::UInt64 => fixed(8, Order::Unsigned),
-            T::Float32 => fixed(4, Order::Float),
-            T::Float64 => fixed(8, Order::Float),
-            T::Decimal128(..) => fixed(16, Order::Signed),
-            T::Utf8 | T::LargeUtf8 | T::Utf8View => plain(&T::Utf8, Shape::Bytes),
-            T::Binary | T::LargeBinary | T::BinaryView => plain(&T::Binary, Shape::Bytes),
-            T::Dictionary(_, values) => {
-                let values = Self::new(
-                    &Field::new(field.name(), values.as_ref().clone(), true),
-                    path,
-                )?;
-                (values.data_type, values.shape)
-            }
-            T::Struct(fields) => {
-                let columns = Self::all(fields, path)?;
-                let fields: Fields = columns.iter().map(Self::field).collect();
-                (T::Struct(fields), Shape::Struct(columns))
-            }
-            T::List(item) | T::LargeList(item) => {
-                let column = Self::new(item, &format!("{path}[]"))?;
-                (T::List(column.field()), Shape::List(Box::new(column)))
-            }
-            T::Map(entries, _) => {
-                let T::Struct(sides) = entries.data_type() else {
-                    return Err(Error::new(
-                        ErrorKind::InvalidType,
-                        format!("field {path} is a map whose entries are no struct"),
-                    ));
-                };
-                let named = |n: usize, name: &str| {
-                    sides
-                        .get(n)
-                        .map(|side| side.as_ref().clone().with_name(name))
-                };
-                let sides: Fields = [named(0, "key"), named(1, "value")]
-                    .into_iter()
-                    .flatten()
-                    .collect();
-                let column = Self::new(&Field::new("entries", T::Struct(sides), false), path)?;
-                (T::Map(column.field(), false), Shape::List(Box::new(column)))
-            }
-            other => {
-                return Err(Error::new(
-                    ErrorKind::InvalidType,
-                    format!("field {path} has type {other}, which cannot be stored; cast it"),
-                ));
-            }
+    /// `InvalidType` names the column, its type and the wanted type; `InvalidValue` and
+    /// `Serialization` name the row.
+    pub fn encode(&self, chunks: &[ArrayRef], side: SerdeSide, what: &str) -> Result<ArrayRef> {
+        let array = one_array(chunks, what)?;
+        let array = match &self.kind {
+            SerdeKind::Text { json } => return text::check(array, *json, what),
+            SerdeKind::Timestamp => timestamp::micros(&array, what)?,
+            SerdeKind::Plain | SerdeKind::Struct(_) => array,
         };
-        Ok(Self {
-            name: field.name().clone(),
-            nullable: field.is_nullable(),
-            data_type,
-            shape,
-        })
-    }
-
-    /// The columns of a struct's fields; `path` names the struct, empty at the top.
-    pub fn all(fields: &Fields, path: &str) -> Result<Vec<Self>> {
-        for (n, field) in fields.iter().enumerate() {
-            if fields[..n].iter().any(|other| other.name() == field.name()) {
-                let message = format!(
-                    "field {} is there twice; fields are told apart by their names",
-                    below(path, field.name())
-                );
-                return Err(Error::new(ErrorKind::InvalidValue, message));
-            }
-        }
-        fields
-            .iter()
-            .map(|field| Self::new(field, &below(path, field.name())))
-            .collect()
-    }
-
-    /// It as an Arrow field.
-    pub fn field(&self) -> FieldRef {
-        Arc::new(Field::new(
-            &self.name,
-            self.data_type.clone(),
-            self.nullable,
-        ))
-    }
-
-    /// Fails unless its cells have an order, as a key's must.
-    pub fn check_key(&self, path: &str) -> Result<()> {
-        match &self.shape {
-            Shape::List(_) => Err(Error::new(
-                ErrorKind::InvalidType,
-                format!(
-                    "field {path} has type {}, which cannot be part of a key: lists and maps are \
-                     for values",
-                    self.data_type
-                ),
-            )),
-            Shape::Struct(columns) => columns
-                .iter()
-                .try_for_each(|column| column.check_key(&below(path, &column.name))),
-            Shape::Bool | Shape::Fixed(..) | Shape::Bytes => Ok(()),
-        }
-    }
-
-    fn code(&self) -> String {
-        use DataType as T;
-        let code = match &self.data_type {
-            T::Boolean => "b",
-            T::Int8 => "c",
-            T::Int16 => "s",
-            T::Int32 => "i",
-            T::Int64 => "l",
-            T::UInt8 => "C",
-            T::UInt16 => "S",
-            T::UInt32 => "I",
-            T::UInt64 => "L",
-            T::Float32 => "f",
-            T::Float64 => "g",
-            T::Date32 => "tdD",
-            T::Utf8 => "u",
-            T::Struct(_) => "+s",
-            T::List(_) => "+l",
-            T::Map(..) => "+m",
-            T::Decimal128(precision, scale) => return format!("d:{precision},{scale}"),
-            T::Timestamp(unit, zone) => {
-                let unit = UNITS
-                    .iter()
-                    .find(|(_, known)| known == unit)
-                    .map_or("u", |(letter, _)| letter);
-                return format!("ts{unit}:{}", if zone.is_some() { "UTC" } else { "" });
-            }
-            _ => "z",
-        };
-        code.to_owned()
-    }
-
-    fn describe_type(&self, out: &mut Vec<u8>) {
-        put_text(out, &self.code());
-        match (&self.shape, &self.data_type) {
-            (Shape::Struct(columns), _) => describe(columns, out),
-            (Shape::List(entries), DataType::Map(..)) => {
-                if let Shape::Struct(columns) = &entries.shape {
-                    columns.iter().for_each(|column| column.describe_type(out));
+        let cells = Cells::new(&array, &self.column, what, None)?;
+        let rows = array.len();
+        let mut bytes = Vec::with_capacity(rows * usual_width(&self.column));
+        let mut ends: Vec<i64> = Vec::with_capacity(rows + 1);
+        ends.push(0);
+        let mut nulls = NullBufferBuilder::new(rows);
+        for row in 0..rows {
+            let is_valid = cells.is_valid(row);
+            nulls.append(is_valid);
+            if is_valid {
+                match (&self.kind, &cells.data, side) {
+                    (SerdeKind::Struct(codec), CellData::Struct(fields), SerdeSide::Value) => {
+                        codec.put(&mut bytes, fields, row)
+                    }
+                    _ => key::put(
+                        &mut bytes,
+                        &cells,
+                        &self.column,
+                        row,
+                        side == SerdeSide::Key,
+                    ),
                 }
             }
-            (Shape::List(item), _) => item.describe_type(out),
-            _ => {}
+            ends.push(bytes.len() as i64);
+        }
+        let array = LargeBinaryArray::try_new(
+            OffsetBuffer::new(ends.into()),
+            Buffer::from_vec(bytes),
+            nulls.finish(),
+        );
+        array
+            .map(|array| Arc::new(array) as ArrayRef)
+            .map_err(|error| Error::new(ErrorKind::InvalidState, error.to_string()))
+    }
+
+    /// Decodes a column that `encode` made; null stays null.
+    ///
+    /// Errors show the row's key if `keys` has it.
+    ///
+    /// # Errors
+    /// `Serialization` if the bytes are not of this serde, or are rows whose columns do not fit: it
+    /// names the column.
+    pub fn decode(
+        &self,
+        chunks: &[ArrayRef],
+        side: SerdeSide,
+        what: &str,
+        keys: Option<&ArrayRef>,
+    ) -> Result<ArrayRef> {
+        let array = one_array(chunks, what)?;
+        let stored = bytes_column(array.as_ref(), what)?;
+        if let SerdeKind::Text { .. } = self.kind {
+            return text::decode(&array).map_err(|error| {
+                let bad = (0..stored.len()).find(|row| {
+                    stored
+                        .get(*row)
+                        .is_some_and(|bytes| std::str::from_utf8(bytes).is_err())
+                });
+                not_decoded(&error, &stored, bad.unwrap_or(0), what, keys)
+            });
+        }
+        let rows = (0..stored.len()).map(|row| stored.get(row));
+        self.decode_rows(rows, side)
+            .map_err(|(row, error)| not_decoded(&error, &stored, row, what, keys))
+    }
+
+    /// Decodes rows as a typed column; an error comes with its row.
+    fn decode_rows<'a>(
+        &self,
+        rows: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
+        side: SerdeSide,
+    ) -> std::result::Result<ArrayRef, (usize, Error)> {
+        let mut sink = Sink::new(&self.column, rows.len());
+        let mut reader = match &self.kind {
+            SerdeKind::Struct(codec) if side == SerdeSide::Value => Some(codec.reader()),
+            _ => None,
+        };
+        for (row, bytes) in rows.enumerate() {
+            let read = match (bytes, &mut reader) {
+                (None, _) => {
+                    sink.push_null();
+                    Ok(())
+                }
+                (Some(bytes), Some(reader)) => reader.read(bytes, &mut sink),
+                (Some(bytes), None) => key::read(bytes, &self.column, &mut sink),
+            };
+            read.map_err(|error| (row, error))?;
+        }
+        let array = sink.finish().map_err(|error| (0, error))?;
+        if *array.data_type() == self.declared {
+            return Ok(array);
+        }
+        // The caller wants large, view and dictionary forms back as they were declared.
+        arrow_cast::cast(&array, &self.declared)
+            .map_err(|error| (0, Error::new(ErrorKind::Serialization, error.to_string())))
+    }
+
+    /// Encodes a struct, the only row of a column.
+    ///
+    /// # Errors
+    /// As `encode`.
+    pub fn encode_row(&self, chunks: &[ArrayRef], side: SerdeSide) -> Result<Vec<u8>> {
+        let encoded = self.encode(chunks, side, "row")?;
+        let bytes = bytes_column(encoded.as_ref(), "row")?;
+        match (bytes.len(), bytes.get(0)) {
+            (1, Some(bytes)) => Ok(bytes.to_vec()),
+            _ => Err(Error::new(
+                ErrorKind::InvalidValue,
+                "wanted: a column of one row that is not null",
+            )),
         }
     }
 
-    /// Whether two columns have the same type, physical forms, zones and the names of items aside;
-    /// structs inside may differ.
-    pub fn same_type(&self, other: &Self) -> bool {
-        self.code() == other.code()
+    /// Decodes a struct that `encode_row` made, as a column of one row.
+    ///
+    /// # Errors
+    /// As `decode`.
+    pub fn decode_row(&self, bytes: &[u8], side: SerdeSide) -> Result<ArrayRef> {
+        self.decode_rows(std::iter::once(Some(bytes)), side)
+            .map_err(|(_, error)| error)
+    }
+
+    /// Returns the bytes that all keys begin with whose first fields are those of a struct, the
+    /// only row of a column.
+    ///
+    /// # Errors
+    /// As `encode`; `InvalidType` for fields that are not the first fields of this serde.
+    pub fn encode_prefix(&self, chunks: &[ArrayRef]) -> Result<Vec<u8>> {
+        let array = one_array(chunks, "prefix")?;
+        let (Shape::Struct(columns), DataType::Struct(found)) =
+            (&self.column.shape, array.data_type())
+        else {
+            return Err(Error::new(
+                ErrorKind::InvalidType,
+                "wanted: a struct of the key's first fields",
+            ));
+        };
+        let fields: Fields = columns
+            .iter()
+            .take(found.len())
+            .map(StoredColumn::field)
+            .collect();
+        let serde = Self::of_struct(&fields)?;
+        serde.encode_row(&[array], SerdeSide::Key)
     }
 }
 
-const UNITS: [(&str, TimeUnit); 4] = [
-    ("s", TimeUnit::Second),
-    ("m", TimeUnit::Millisecond),
-    ("u", TimeUnit::Microsecond),
-    ("n", TimeUnit::Nanosecond),
-];
-
-/// The path of a field of a struct.
-pub fn below(path: &str, name: &str) -> String {
-    if path.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{path}.{name}")
+/// The bytes to reserve for each row.
+fn usual_width(column: &StoredColumn) -> usize {
+    match &column.shape {
+        Shape::Bool => 1,
+        Shape::Fixed(width, _) => *width,
+        _ => 32,
     }
 }
 
-/// Columns and their types, for errors.
-pub fn listed(columns: &[Column]) -> String {
-    let all: Vec<_> = columns
-        .iter()
-        .map(|column| format!("{}: {}", column.name, column.data_type))
-        .collect();
-    format!("({})", all.join(", "))
-}
-
-/// Appends the description of columns.
-pub fn describe(columns: &[Column], out: &mut Vec<u8>) {
-    put_length(out, columns.len());
-    for column in columns {
-        put_text(out, &column.name);
-        column.describe_type(out);
-    }
-}
-
-/// The columns of a description, all nullable.
-///
-/// # Errors
-/// `Serialization` where it is damaged or has a type that this version does not know.
-pub fn parse(input: &mut &[u8]) -> Result<Vec<Column>> {
-    let count = take_length(input)?;
-    let mut columns = Vec::new();
-    for _ in 0..count {
-        let name = take_text(input)?.to_owned();
-        let data_type = parse_type(input, 0)?;
-        columns.push(Column::new(&Field::new(&name, data_type, true), &name)?);
-    }
-    Ok(columns)
-}
-
-/// Damaged bytes must not exhaust the stack.
-const DEEPEST: usize = 64;
-
-fn parse_type(input: &mut &[u8], depth: usize) -> Result<DataType> {
-    use DataType as T;
-    let code = take_text(input)?;
-    let unknown = || {
-        Error::new(
-            ErrorKind::Serialization,
-            format!("it has a column of an unknown type {code:?}"),
-        )
-    };
-    if depth > DEEPEST {
-        return Err(unknown());
-    }
-    Ok(match code {
-        "b" => T::Boolean,
-        "c" => T::Int8,
-        "s" => T::Int16,
-        "i" => T::Int32,
-        "l" => T::Int64,
-        "C" => T::UInt8,
-        "S" => T::UInt16,
-        "I" => T::UInt32,
-        "L" => T::UInt64,
-        "f" => T::Float32,
-        "g" => T::Float64,
-        "tdD" => T::Date32,
-        "u" => T::Utf8,
-        "z" => T::Binary,
-        "+s" => {
-            let mut fields = Vec::new();
-            for _ in 0..take_length(input)? {
-                let name = take_text(input)?.to_owned();
-                fields.push(Field::new(name, parse_type(input, depth + 1)?, true));
-            }
-            T::Struct(fields.into())
-        }
-        "+l" => T::List(Arc::new(Field::new_list_field(
-            parse_type(input, depth + 1)?,
-            true,
-        ))),
-        "+m" => {
-            let key = Field::new("key", parse_type(input, depth + 1)?, false);
-            let value = Field::new("value", parse_type(input, depth + 1)?, true);
-            T::Map(
-                Arc::new(Field::new(
-                    "entries",
-                    T::Struct(vec![key, value].into()),
-                    false,
-                )),
-                false,
-            )
-        }
-        _ => match (code.strip_prefix("d:"), code.strip_prefix("ts")) {
-            (Some(digits), _) => {
-                let (precision, scale) = digits.split_once(',').ok_or_else(unknown)?;
-                T::Decimal128(
-                    precision.parse().map_err(|_| unknown())?,
-                    scale.parse().map_err(|_| unknown())?,
+fn one_array(chunks: &[ArrayRef], what: &str) -> Result<ArrayRef> {
+    match chunks {
+        [array] => Ok(array.clone()),
+        _ => {
+            let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
+            arrow_select::concat::concat(&chunks).map_err(|error| {
+                Error::new(
+                    ErrorKind::InvalidValue,
+                    format!("column {what}: its chunks do not fit together: {error}"),
                 )
-            }
-            (_, Some(rest)) => {
-                let (letter, zone) = rest.split_once(':').ok_or_else(unknown)?;
-                let (_, unit) = UNITS
-                    .iter()
-                    .find(|(known, _)| *known == letter)
-                    .ok_or_else(unknown)?;
-                T::Timestamp(*unit, (!zone.is_empty()).then(|| zone.into()))
-            }
-            _ => return Err(unknown()),
-        },
-    })
-}
-
-/// Appends a length in LEB128.
-pub fn put_length(out: &mut Vec<u8>, mut length: usize) {
-    while length >= 0x80 {
-        out.push((length & 0x7f) as u8 | 0x80);
-        length >>= 7;
-    }
-    out.push(length as u8);
-}
-
-/// Takes a length in LEB128 from the front of `input`.
-pub fn take_length(input: &mut &[u8]) -> Result<usize> {
-    let mut length = 0usize;
-    for shift in (0..usize::BITS).step_by(7) {
-        let byte = take(input, 1)?[0];
-        length |= usize::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Ok(length);
+            })
         }
     }
-    Err(Error::new(
-        ErrorKind::Serialization,
-        "a length in it has no end",
-    ))
 }
 
-fn put_text(out: &mut Vec<u8>, text: &str) {
-    put_length(out, text.len());
-    out.extend_from_slice(text.as_bytes());
-}
-
-fn take_text<'a>(input: &mut &'a [u8]) -> Result<&'a str> {
-    let length = take_length(input)?;
-    std::str::from_utf8(take(input, length)?)
-        .map_err(|_| Error::new(ErrorKind::Serialization, "a name in it is no UTF-8"))
+fn not_decoded(
+    error: &Error,
+    stored: &BytesColumn<'_>,
+    row: usize,
+    what: &str,
+    keys: Option<&ArrayRef>,
+) -> Error {
+    let bytes = stored.get(row).unwrap_or_default();
+    let shown = bytes[..bytes.len().min(32)].escape_ascii();
+    let message =
+        format!("row {row} of {what} ({shown}) cannot be read with the store's serde: {error}");
+    let error = Error::new(error.kind(), message);
+    let keys = keys.and_then(|keys| bytes_column(keys.as_ref(), "keys").ok());
+    match keys
+        .as_ref()
+        .filter(|keys| row < keys.len())
+        .and_then(|keys| keys.get(row))
+    {
+        Some(key) => error.key(key),
+        None => error,
+    }
 }

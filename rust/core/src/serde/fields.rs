@@ -1,24 +1,27 @@
-//! Structs of plain fields one at a time, without a column: the bytes are those of `key.rs` and
-//! `row.rs`.
+//! Structs of plain fields one at a time, without a column: the bytes are those of `format/key.rs`
+//! and `format/row.rs`.
 //!
-//! A column of one row costs ten times what its bytes do. So structs of truth values, integers,
-//! 64-bit floats, strings and binary have this way, too. It never fails: what it does not know is
-//! left to the column's way, and so is what is wrong, since the errors are made there.
+//! A column of one row costs ten times as much as its bytes, so there is this faster way for
+//! structs of booleans, integers, 64-bit floats, strings and binary. It never fails: for other
+//! types and for wrong values it returns `None`, and the caller goes by a column, which makes the
+//! errors.
 
-use super::column::{Column, Shape, put_length, take_length};
-use super::ordered::{
+use crate::serde::definition::{Serde, SerdeKind};
+use crate::serde::format::description::{put_length, take_length};
+use crate::serde::format::ordered::{
     self, NULL, Order, PRESENT, number, put_escaped, put_number, take, take_escaped,
 };
-use super::{Kind, Serde, Side};
+use crate::serde::format::stored_column::{Shape, StoredColumn};
+use crate::serde::side::SerdeSide;
 use arrow_schema::DataType;
 use std::borrow::Cow;
 
-/// A field of a struct.
+/// The value of a field of a struct.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Item<'a> {
+pub enum FieldValue<'a> {
     /// No value.
     Null,
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// An integer of any width.
     Int(i64),
@@ -31,87 +34,99 @@ pub enum Item<'a> {
 }
 
 impl Serde {
-    /// The bytes of a struct, the same as `encode` gives; `None` if that must be asked.
-    pub fn encode_items(&self, items: &[Item<'_>], side: Side) -> Option<Vec<u8>> {
-        let (Kind::Struct(codec), Shape::Struct(columns)) = (&self.kind, &self.column.shape) else {
+    /// Encodes a struct as `encode` does; `None` if only `encode` can.
+    pub fn encode_fields(&self, values: &[FieldValue<'_>], side: SerdeSide) -> Option<Vec<u8>> {
+        let (SerdeKind::Struct(codec), Shape::Struct(columns)) = (&self.kind, &self.column.shape)
+        else {
             return None;
         };
-        if items.len() != columns.len() {
+        if values.len() != columns.len() {
             return None;
         }
-        let mut out = Vec::with_capacity(codec.head().len() + 16 * items.len());
+        let mut out = Vec::with_capacity(codec.head().len() + 16 * values.len());
         let mut bits = 0;
-        if side == Side::Value {
+        if side == SerdeSide::Value {
             out.extend_from_slice(codec.head());
             bits = out.len();
-            out.resize(bits + items.len().div_ceil(8), 0);
+            out.resize(bits + values.len().div_ceil(8), 0);
         }
-        for (n, (item, column)) in items.iter().zip(columns).enumerate() {
-            match (item, side) {
-                (Item::Null, _) if !column.nullable => return None,
-                (Item::Null, Side::Key) => out.push(NULL),
-                (Item::Null, Side::Value) => {}
-                (item, Side::Key) => {
+        for (n, (value, column)) in values.iter().zip(columns).enumerate() {
+            match (value, side) {
+                (FieldValue::Null, _) if !column.nullable => return None,
+                (FieldValue::Null, SerdeSide::Key) => out.push(NULL),
+                (FieldValue::Null, SerdeSide::Value) => {}
+                (value, SerdeSide::Key) => {
                     out.push(PRESENT);
-                    put(&mut out, item, column, side)?;
+                    put(&mut out, value, column, side)?;
                 }
-                (item, Side::Value) => {
+                (value, SerdeSide::Value) => {
                     out[bits + n / 8] |= 1 << (n % 8);
-                    put(&mut out, item, column, side)?;
+                    put(&mut out, value, column, side)?;
                 }
             }
         }
         Some(out)
     }
 
-    /// The fields of such bytes, the same as `decode` gives; `None` if that must be asked.
-    pub fn decode_items<'a>(&self, mut bytes: &'a [u8], side: Side) -> Option<Vec<Item<'a>>> {
-        let (Kind::Struct(codec), Shape::Struct(columns)) = (&self.kind, &self.column.shape) else {
+    /// Decodes the fields of a struct as `decode` does; `None` if only `decode` can.
+    pub fn decode_fields<'a>(
+        &self,
+        mut bytes: &'a [u8],
+        side: SerdeSide,
+    ) -> Option<Vec<FieldValue<'a>>> {
+        let (SerdeKind::Struct(codec), Shape::Struct(columns)) = (&self.kind, &self.column.shape)
+        else {
             return None;
         };
         let mut bits: &[u8] = &[];
-        if side == Side::Value {
+        if side == SerdeSide::Value {
             bytes = bytes.strip_prefix(codec.head())?;
             bits = take(&mut bytes, columns.len().div_ceil(8)).ok()?;
         }
-        let mut items = Vec::with_capacity(columns.len());
+        let mut values = Vec::with_capacity(columns.len());
         for (n, column) in columns.iter().enumerate() {
             let is_present = match side {
-                Side::Value => bits[n / 8] & (1 << (n % 8)) != 0,
-                Side::Key => match take(&mut bytes, 1).ok()? {
+                SerdeSide::Value => bits[n / 8] & (1 << (n % 8)) != 0,
+                SerdeSide::Key => match take(&mut bytes, 1).ok()? {
                     [PRESENT] => true,
                     [NULL] => false,
                     _ => return None,
                 },
             };
-            items.push(match is_present {
+            values.push(match is_present {
                 true => read(&mut bytes, column, side)?,
-                false if column.nullable => Item::Null,
+                false if column.nullable => FieldValue::Null,
                 false => return None,
             });
         }
-        bytes.is_empty().then_some(items)
+        bytes.is_empty().then_some(values)
     }
 }
 
-fn is_integer(column: &Column) -> Option<(usize, Order)> {
+/// Returns width and order of a column of integers.
+fn integer_shape(column: &StoredColumn) -> Option<(usize, Order)> {
     match column.shape {
         Shape::Fixed(width, order) if column.data_type.is_integer() => Some((width, order)),
         _ => None,
     }
 }
 
-fn put(out: &mut Vec<u8>, item: &Item<'_>, column: &Column, side: Side) -> Option<()> {
+fn put(
+    out: &mut Vec<u8>,
+    field: &FieldValue<'_>,
+    column: &StoredColumn,
+    side: SerdeSide,
+) -> Option<()> {
     let mut put_cell = |cell: &[u8], order| match side {
-        Side::Key => put_number(out, cell, order, true),
-        Side::Value => out.extend_from_slice(cell),
+        SerdeSide::Key => put_number(out, cell, order, true),
+        SerdeSide::Value => out.extend_from_slice(cell),
     };
-    match (item, &column.data_type) {
-        (Item::Bool(value), DataType::Boolean) => out.push((*value).into()),
-        (Item::Int(value), _) => {
-            let (width, order) = is_integer(column)?;
+    match (field, &column.data_type) {
+        (FieldValue::Bool(value), DataType::Boolean) => out.push((*value).into()),
+        (FieldValue::Int(value), _) => {
+            let (width, order) = integer_shape(column)?;
             let cell = value.to_le_bytes();
-            // Whatever the cell leaves out of it must come back.
+            // The narrower cell must hold the value without loss.
             if integer(&cell[..width], order) != Some(*value)
                 || (order == Order::Unsigned && *value < 0)
             {
@@ -119,61 +134,67 @@ fn put(out: &mut Vec<u8>, item: &Item<'_>, column: &Column, side: Side) -> Optio
             }
             put_cell(&cell[..width], order);
         }
-        (Item::Float(value), DataType::Float64) => put_cell(&value.to_le_bytes(), Order::Float),
-        (Item::Text(text), DataType::Utf8) => put_bytes(out, text.as_bytes(), side),
-        (Item::Binary(bytes), DataType::Binary) => put_bytes(out, bytes, side),
+        (FieldValue::Float(value), DataType::Float64) => {
+            put_cell(&value.to_le_bytes(), Order::Float)
+        }
+        (FieldValue::Text(text), DataType::Utf8) => put_bytes(out, text.as_bytes(), side),
+        (FieldValue::Binary(bytes), DataType::Binary) => put_bytes(out, bytes, side),
         _ => return None,
     }
     Some(())
 }
 
-fn put_bytes(out: &mut Vec<u8>, bytes: &[u8], side: Side) {
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8], side: SerdeSide) {
     match side {
-        Side::Key => put_escaped(out, bytes),
-        Side::Value => {
+        SerdeSide::Key => put_escaped(out, bytes),
+        SerdeSide::Value => {
             put_length(out, bytes.len());
             out.extend_from_slice(bytes);
         }
     }
 }
 
-fn read<'a>(input: &mut &'a [u8], column: &Column, side: Side) -> Option<Item<'a>> {
+fn read<'a>(
+    input: &mut &'a [u8],
+    column: &StoredColumn,
+    side: SerdeSide,
+) -> Option<FieldValue<'a>> {
     let cell = |input: &mut &'a [u8], width: usize, order: ordered::Order| -> Option<[u8; 8]> {
         let mut cell = [0; 8];
         let stored = take(input, width).ok()?;
         match side {
-            Side::Key => cell[..width].copy_from_slice(&number(stored, order)[..width]),
-            Side::Value => cell[..width].copy_from_slice(stored),
+            SerdeSide::Key => cell[..width].copy_from_slice(&number(stored, order)[..width]),
+            SerdeSide::Value => cell[..width].copy_from_slice(stored),
         }
         Some(cell)
     };
     Some(match &column.data_type {
         DataType::Boolean => match take(input, 1).ok()? {
-            [0] => Item::Bool(false),
-            [1] => Item::Bool(true),
+            [0] => FieldValue::Bool(false),
+            [1] => FieldValue::Bool(true),
             _ => return None,
         },
-        DataType::Float64 => Item::Float(f64::from_le_bytes(cell(input, 8, Order::Float)?)),
-        DataType::Utf8 => Item::Text(match read_bytes(input, side)? {
+        DataType::Float64 => FieldValue::Float(f64::from_le_bytes(cell(input, 8, Order::Float)?)),
+        DataType::Utf8 => FieldValue::Text(match read_bytes(input, side)? {
             Cow::Borrowed(bytes) => Cow::Borrowed(std::str::from_utf8(bytes).ok()?),
             Cow::Owned(bytes) => Cow::Owned(String::from_utf8(bytes).ok()?),
         }),
-        DataType::Binary => Item::Binary(read_bytes(input, side)?),
+        DataType::Binary => FieldValue::Binary(read_bytes(input, side)?),
         _ => {
-            let (width, order) = is_integer(column)?;
+            let (width, order) = integer_shape(column)?;
             let cell = cell(input, width, order)?;
-            Item::Int(integer(&cell[..width], order)?)
+            FieldValue::Int(integer(&cell[..width], order)?)
         }
     })
 }
 
-fn read_bytes<'a>(input: &mut &'a [u8], side: Side) -> Option<Cow<'a, [u8]>> {
+fn read_bytes<'a>(input: &mut &'a [u8], side: SerdeSide) -> Option<Cow<'a, [u8]>> {
     match side {
-        Side::Value => {
+        SerdeSide::Value => {
             let length = take_length(input).ok()?;
             take(input, length).ok().map(Cow::Borrowed)
         }
-        Side::Key => {
+        SerdeSide::Key => {
             let mut bytes = Vec::new();
             take_escaped(input, &mut bytes).ok()?;
             Some(Cow::Owned(bytes))
@@ -181,7 +202,7 @@ fn read_bytes<'a>(input: &mut &'a [u8], side: Side) -> Option<Cow<'a, [u8]>> {
     }
 }
 
-/// The integer of a cell; `None` for one above 63 bits.
+/// Returns the integer of a cell; `None` if it is greater than `i64::MAX`.
 fn integer(cell: &[u8], order: Order) -> Option<i64> {
     let is_negative = order == Order::Signed && cell.last().is_some_and(|byte| byte & 0x80 != 0);
     let mut whole = [if is_negative { 0xff } else { 0 }; 8];
@@ -239,60 +260,67 @@ mod tests {
         Arc::new(StructArray::new(fields(), columns, None))
     }
 
-    fn items((bool, long, short, unsigned, float, text, binary): &Row) -> Vec<Item<'_>> {
+    fn values((bool, long, short, unsigned, float, text, binary): &Row) -> Vec<FieldValue<'_>> {
         vec![
-            bool.map_or(Item::Null, Item::Bool),
-            long.map_or(Item::Null, Item::Int),
-            Item::Int(i64::from(*short)),
-            Item::Int(*unsigned as i64),
-            float.map_or(Item::Null, Item::Float),
+            bool.map_or(FieldValue::Null, FieldValue::Bool),
+            long.map_or(FieldValue::Null, FieldValue::Int),
+            FieldValue::Int(i64::from(*short)),
+            FieldValue::Int(*unsigned as i64),
+            float.map_or(FieldValue::Null, FieldValue::Float),
             text.as_deref()
-                .map_or(Item::Null, |text| Item::Text(text.into())),
+                .map_or(FieldValue::Null, |text| FieldValue::Text(text.into())),
             binary
                 .as_deref()
-                .map_or(Item::Null, |binary| Item::Binary(binary.into())),
+                .map_or(FieldValue::Null, |binary| FieldValue::Binary(binary.into())),
         ]
     }
 
     proptest! {
         #[test]
-        fn bytes_are_those_of_a_column_and_come_back(
-            row in any::<Row>().prop_filter("not for this way", |row| i64::try_from(row.3).is_ok()),
+        fn fields_encode_as_a_column_and_decode_back(
+            row in any::<Row>().prop_filter("above 63 bits", |row| i64::try_from(row.3).is_ok()),
         ) {
             let serde = Serde::of_struct(&fields())
                 .map_err(|e| TestCaseError::fail(e.to_string()))?;
-            for side in [Side::Key, Side::Value] {
+            for side in [SerdeSide::Key, SerdeSide::Value] {
                 let of_column = serde.encode_row(&[column(row.clone())], side)
                     .map_err(|e| TestCaseError::fail(e.to_string()))?;
-                let encoded = serde.encode_items(&items(&row), side);
+                let encoded = serde.encode_fields(&values(&row), side);
                 prop_assert_eq!(encoded.as_ref(), Some(&of_column));
-                let read = serde.decode_items(&of_column, side)
+                let read = serde.decode_fields(&of_column, side)
                     .ok_or_else(|| TestCaseError::fail("not read"))?;
-                let again = serde.encode_items(&read, side);
+                let again = serde.encode_fields(&read, side);
                 prop_assert_eq!(again.as_ref(), Some(&of_column));
-                // Nothing shorter or longer is taken for a row.
-                prop_assert_eq!(serde.decode_items(&of_column[..of_column.len() - 1], side), None);
+                // Bytes of another length are not decoded as a row.
+                prop_assert_eq!(serde.decode_fields(&of_column[..of_column.len() - 1], side), None);
                 let longer = [of_column.as_slice(), &[1]].concat();
-                prop_assert_eq!(serde.decode_items(&longer, side), None);
+                prop_assert_eq!(serde.decode_fields(&longer, side), None);
             }
         }
     }
 
     #[test]
-    fn what_does_not_fit_is_left_to_the_column() {
+    fn values_that_do_not_fit_return_none() {
         let serde = |data_type, nullable| {
             Serde::of_struct(&Fields::from(vec![Field::new("a", data_type, nullable)])).ok()
         };
         let encoded = |data_type, nullable, item| {
-            serde(data_type, nullable).and_then(|serde| serde.encode_items(&[item], Side::Value))
+            serde(data_type, nullable)
+                .and_then(|serde| serde.encode_fields(&[item], SerdeSide::Value))
         };
-        assert!(encoded(DataType::Int8, false, Item::Int(-128)).is_some());
-        assert_eq!(encoded(DataType::Int8, false, Item::Int(128)), None);
-        assert_eq!(encoded(DataType::UInt8, false, Item::Int(-1)), None);
-        assert_eq!(encoded(DataType::UInt64, false, Item::Int(-1)), None);
-        assert_eq!(encoded(DataType::Int64, false, Item::Null), None);
-        assert_eq!(encoded(DataType::Int64, false, Item::Float(1.0)), None);
-        assert_eq!(encoded(DataType::Date32, false, Item::Int(1)), None);
-        assert_eq!(encoded(DataType::Float32, false, Item::Float(1.0)), None);
+        assert!(encoded(DataType::Int8, false, FieldValue::Int(-128)).is_some());
+        assert_eq!(encoded(DataType::Int8, false, FieldValue::Int(128)), None);
+        assert_eq!(encoded(DataType::UInt8, false, FieldValue::Int(-1)), None);
+        assert_eq!(encoded(DataType::UInt64, false, FieldValue::Int(-1)), None);
+        assert_eq!(encoded(DataType::Int64, false, FieldValue::Null), None);
+        assert_eq!(
+            encoded(DataType::Int64, false, FieldValue::Float(1.0)),
+            None
+        );
+        assert_eq!(encoded(DataType::Date32, false, FieldValue::Int(1)), None);
+        assert_eq!(
+            encoded(DataType::Float32, false, FieldValue::Float(1.0)),
+            None
+        );
     }
 }

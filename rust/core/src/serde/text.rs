@@ -1,8 +1,8 @@
-//! Strings and JSON texts: their bytes are what Arrow has already.
+//! Strings and JSON texts: their stored bytes are those of Arrow.
 
-use super::cells::wrong_type;
 use crate::column::bytes_column;
 use crate::error::{Error, ErrorKind, Result};
+use crate::serde::format::cells::wrong_type;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, StringArray};
 use arrow_buffer::BooleanBufferBuilder;
@@ -10,8 +10,9 @@ use arrow_schema::DataType;
 use arrow_select::nullif::nullif;
 use std::sync::Arc;
 
-/// The column as it is, once it is known to be of strings, and of JSON texts where that is wanted:
-/// of these `null` is null, as None is where values come one at a time.
+/// Checks that a column has strings, or JSON texts if `json`, and returns it unchanged.
+///
+/// The JSON text `null` becomes null, as None does when values are encoded one at a time.
 pub fn check(array: ArrayRef, json: bool, what: &str) -> Result<ArrayRef> {
     let is_text = |data_type: &DataType| {
         matches!(
@@ -40,7 +41,7 @@ pub fn check(array: ArrayRef, json: bool, what: &str) -> Result<ArrayRef> {
                 check_json(text).map_err(|error| {
                     Error::new(
                         ErrorKind::Serialization,
-                        format!("row {row} of {what} is no JSON: {error}"),
+                        format!("row {row} of {what} is not JSON: {error}"),
                     )
                 })?;
             }
@@ -60,7 +61,7 @@ fn check_json(text: &[u8]) -> std::result::Result<(), serde_json::Error> {
     serde_json::from_slice::<::serde::de::IgnoredAny>(text).map(drop)
 }
 
-/// Stored bytes as strings.
+/// Decodes a column of strings.
 pub fn decode(array: &ArrayRef) -> Result<ArrayRef> {
     let bad =
         |error: arrow_schema::ArrowError| Error::new(ErrorKind::Serialization, error.to_string());

@@ -1,7 +1,7 @@
-//! Moments: epoch microseconds, from timestamps of any unit.
+//! Times as epoch microseconds, from timestamps of any unit.
 
-use super::cells::wrong_type;
 use crate::error::{Error, ErrorKind, Result};
+use crate::serde::format::cells::wrong_type;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
@@ -11,16 +11,16 @@ use arrow_array::{Array, ArrayRef, PrimitiveArray};
 use arrow_schema::{DataType, TimeUnit};
 use std::sync::Arc;
 
-/// The Arrow type of columns of moments.
+/// Returns the Arrow type of columns of times.
 pub fn data_type() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
 }
 
-/// A column of timestamps of any unit and zone, or of epoch microseconds, as moments.
+/// Converts a column of timestamps of any unit and zone, or of epoch microseconds.
 ///
 /// # Errors
-/// `InvalidType` for another type, `InvalidValue` names the row of a moment that does not fit 64
-/// bits of microseconds.
+/// `InvalidType` for another type, `InvalidValue` names the row of a time that does not fit 64 bits
+/// of microseconds.
 pub fn micros(array: &ArrayRef, what: &str) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Null => Ok(arrow_array::new_null_array(&data_type(), array.len())),
@@ -43,12 +43,12 @@ pub fn micros(array: &ArrayRef, what: &str) -> Result<ArrayRef> {
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
             scaled::<TimestampMicrosecondType>(array, 1, what)
         }
-        // Floors: a nanosecond before 1970 lies in the last microsecond before it.
+        // Rounds down: a nanosecond before 1970 is in the last microsecond of 1969.
         DataType::Timestamp(TimeUnit::Nanosecond, _) => {
             let micros = array
                 .as_primitive::<TimestampNanosecondType>()
                 .unary(|value| value.div_euclid(1_000));
-            Ok(moments(micros))
+            Ok(utc(micros))
         }
         found => Err(wrong_type(
             found,
@@ -66,7 +66,7 @@ fn scaled<T: ArrowPrimitiveType<Native = i64>>(
     let times = array.as_primitive::<T>();
     let micros = times
         .try_unary::<_, TimestampMicrosecondType, _>(|value| value.checked_mul(factor).ok_or(()));
-    micros.map(moments).map_err(|()| {
+    micros.map(utc).map_err(|()| {
         let row = (0..times.len())
             .find(|row| times.is_valid(*row) && times.value(*row).checked_mul(factor).is_none());
         let message = format!(
@@ -77,6 +77,6 @@ fn scaled<T: ArrowPrimitiveType<Native = i64>>(
     })
 }
 
-fn moments(micros: PrimitiveArray<TimestampMicrosecondType>) -> ArrayRef {
+fn utc(micros: PrimitiveArray<TimestampMicrosecondType>) -> ArrayRef {
     Arc::new(micros.with_timezone("UTC"))
 }

@@ -1,6 +1,7 @@
 //! The stores: a module a kind. A store reads and stages rows of a transaction only; it does not
 //! see RocksDB.
 
+pub(crate) mod figures;
 pub mod key_part;
 pub(crate) mod key_range;
 pub mod key_value;

@@ -1,11 +1,12 @@
-//! What a kill leaves of a database.
+//! The files of a database after a kill.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Copies a database's files as a kill leaves them: all of one moment, so again if one has come,
-/// grown or gone meanwhile.
+/// Copies a database's files as a kill leaves them.
+///
+/// All are of one moment: it copies again if a file was added, has grown or was removed meanwhile.
 pub fn copy_as_killed(from: &Path, to: &Path) {
     let files = || -> BTreeMap<OsString, u64> {
         let entries = std::fs::read_dir(from).unwrap().flatten();

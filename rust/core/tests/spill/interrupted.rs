@@ -1,4 +1,4 @@
-//! Commits of spilled transactions, and spills, that end half-way.
+//! Commits of spilled transactions, and spills, that are interrupted.
 
 use crate::support::{
     at, committed, directory, expected, open, options, partition, put, rows, specs, transaction,
@@ -10,9 +10,10 @@ use holdfast_core::{
     WindowPut, WindowedKey,
 };
 
-/// Before the commit file there is no commit, behind it there is; whoever comes next ends it.
+/// An interrupted commit is rolled back before its commit file is written, and completed by the
+/// next recovery after it.
 #[test]
-fn a_commit_that_is_interrupted_goes_back_or_forward_as_a_whole() {
+fn interrupted_commit_is_rolled_back_or_completed_as_a_whole() {
     let _turn = turn();
     use Failpoint::{
         AfterCommit, AfterCommitFile, BeforeCommit, BeforeCommitFile, BeforeCommitFileRemoval,
@@ -54,7 +55,7 @@ fn a_commit_that_is_interrupted_goes_back_or_forward_as_a_whole() {
                 point.arm(action, passed);
                 let result =
                     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| db.commit(at(2))));
-                assert!(Failpoint::disarm(), "{what}: not reached");
+                assert!(Failpoint::disarm(), "{what}: not passed");
                 assert!(!matches!(result, Ok(Ok(()))), "{what}");
                 let db = if by_reopen {
                     drop(db);
@@ -82,7 +83,7 @@ fn a_commit_that_is_interrupted_goes_back_or_forward_as_a_whole() {
 }
 
 #[test]
-fn until_an_interrupted_commit_is_ended_the_database_takes_no_work() {
+fn database_refuses_work_until_an_interrupted_commit_is_completed() {
     let _turn = turn();
     let dir = directory();
     let db = open(dir.path(), 0);
@@ -96,7 +97,7 @@ fn until_an_interrupted_commit_is_ended_the_database_takes_no_work() {
             .contains("rollback(), recover() or the next open"),
         "{error}"
     );
-    assert_eq!(committed(&db), old, "readers stay on the last state");
+    assert_eq!(committed(&db), old, "readers see the last commit");
     let refused = [
         db.transaction().map(drop).unwrap_err(),
         db.commit(OffsetChange::Keep).unwrap_err(),
@@ -115,7 +116,7 @@ fn until_an_interrupted_commit_is_ended_the_database_takes_no_work() {
 }
 
 #[test]
-fn a_commit_that_failed_before_its_commit_file_changes_nothing_and_waits_for_a_rollback() {
+fn commit_that_fails_before_its_commit_file_requires_recovery() {
     let _turn = turn();
     let dir = directory();
     let db = open(dir.path(), 0);
@@ -134,7 +135,7 @@ fn a_commit_that_failed_before_its_commit_file_changes_nothing_and_waits_for_a_r
 }
 
 #[test]
-fn a_spill_that_failed_leaves_the_transaction_as_it_was() {
+fn failed_spill_leaves_the_transaction_unchanged() {
     let _turn = turn();
     for point in [Failpoint::BeforeSpill, Failpoint::AfterSpill] {
         let dir = directory();
@@ -155,7 +156,7 @@ fn a_spill_that_failed_leaves_the_transaction_as_it_was() {
 }
 
 #[test]
-fn a_spill_that_failed_leaves_the_stream_time_as_it_was() {
+fn failed_spill_leaves_stream_time_unchanged() {
     let _turn = turn();
     let window = |retain_duplicates| StoreKind::Window {
         retention: 100,
@@ -192,7 +193,7 @@ fn a_spill_that_failed_leaves_the_stream_time_as_it_was() {
             };
             db.session("s").unwrap().put(&mut tx, session, Some(b"v"))
         };
-        // Also where nothing is staged: the transaction stays one without writes.
+        // Also if nothing is staged: the transaction is still empty.
         let too_large = vec![0; 1 << 30];
         if let Ok(store) = db.window("s") {
             let put = WindowPut {
@@ -231,7 +232,7 @@ fn a_spill_that_failed_leaves_the_stream_time_as_it_was() {
 }
 
 #[test]
-fn a_damaged_commit_is_an_error_that_names_the_file() {
+fn damaged_commit_is_an_error_that_names_the_file() {
     let _turn = turn();
     for damaged in ["COMMIT", "0-0.sst"] {
         let dir = directory();

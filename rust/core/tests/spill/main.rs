@@ -1,7 +1,7 @@
-//! Transactions that outgrow their memory: spilled, read back, committed, rolled back, interrupted.
+//! Transactions that exceed their memory: spilled, read, committed, rolled back, interrupted.
 //!
-//! `support.rs` the stores · `map.rs` the same as a map, at random · `interrupted.rs` commits and
-//! spills that end half-way.
+//! `support.rs` the stores · `map.rs` random steps compared with a map · `interrupted.rs`
+//! interrupted commits and spills.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(missing_docs, reason = "an executable, not a library")]
 
@@ -18,7 +18,7 @@ use support::{
 };
 
 #[test]
-fn scans_and_readers_keep_what_they_saw_through_spills_commits_and_rollbacks() {
+fn scans_and_views_do_not_change_with_spills_commits_and_rollbacks() {
     let _turn = turn();
     let dir = directory();
     let db = open(dir.path(), 0);
@@ -60,7 +60,7 @@ fn scans_and_readers_keep_what_they_saw_through_spills_commits_and_rollbacks() {
     assert_eq!(found, seen);
     assert!(rows(&db, &mut db.begin().unwrap()).is_empty());
 
-    // What they hold lies in files; the last to hold them deletes them.
+    // Their rows are in files, which the last reference deletes.
     let uncommitted = dir.path().join("+uncommitted");
     assert!(!folder_is_empty(&uncommitted));
     drop((reader, scan));
@@ -68,7 +68,7 @@ fn scans_and_readers_keep_what_they_saw_through_spills_commits_and_rollbacks() {
 }
 
 #[test]
-fn a_large_batch_spills_on_its_way_and_memory_stays_small() {
+fn large_batch_spills_and_memory_stays_small() {
     let _turn = turn();
     let dir = directory();
     let limit = 256 << 10;
@@ -90,7 +90,7 @@ fn a_large_batch_spills_on_its_way_and_memory_stays_small() {
             seen += usize::from(n == seen)
         })
         .unwrap();
-    assert_eq!(seen, ops.len(), "rows are numbered through");
+    assert_eq!(seen, ops.len(), "rows are numbered across spills");
     assert!(tx.has_spilled());
     let store = db.key_value("kv").unwrap();
     for key in &keys {
@@ -113,7 +113,7 @@ fn a_large_batch_spills_on_its_way_and_memory_stays_small() {
 }
 
 #[test]
-fn only_what_the_mechanism_says_spills() {
+fn mechanism_and_limit_decide_what_spills() {
     let _turn = turn();
     for (mechanism, limit, spills) in [
         (TransactionMechanism::Auto, 64 << 20, false),
@@ -149,7 +149,7 @@ fn only_what_the_mechanism_says_spills() {
 }
 
 #[test]
-fn a_checkpoint_has_nothing_of_an_open_transaction() {
+fn checkpoint_excludes_the_open_transaction() {
     let _turn = turn();
     let dir = directory();
     let db = open(&dir.path().join("database"), 0);
@@ -167,7 +167,7 @@ fn a_checkpoint_has_nothing_of_an_open_transaction() {
 }
 
 #[test]
-fn a_close_drops_what_was_spilled_and_an_open_what_a_crash_left() {
+fn close_and_open_remove_spilled_files() {
     let _turn = turn();
     let dir = directory();
     let uncommitted = dir.path().join("+uncommitted");
@@ -195,7 +195,7 @@ fn a_close_drops_what_was_spilled_and_an_open_what_a_crash_left() {
     drop((scan, reader));
     assert!(folder_is_empty(&uncommitted));
 
-    // As a crash leaves it.
+    // Files that a crash leaves.
     std::fs::create_dir_all(uncommitted.join("7")).unwrap();
     std::fs::write(uncommitted.join("7/000012.sst"), b"rows").unwrap();
     std::fs::create_dir_all(dir.path().join("+commit")).unwrap();

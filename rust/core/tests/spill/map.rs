@@ -1,4 +1,4 @@
-//! A transaction that spills is a map to whoever reads and writes it.
+//! A spilling transaction reads and writes like a map.
 
 use crate::support::{Rows, at, directory, folder_is_empty, options, partition, rows, specs, turn};
 use holdfast_core::{
@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn key(n: u8) -> Vec<u8> {
-    // Of many lengths, some prefixes of others.
+    // Of many lengths; some are prefixes of others.
     [b"k".as_slice(), &[n / 3], &vec![7; usize::from(n % 3)]].concat()
 }
 
@@ -63,16 +63,16 @@ fn stage(db: &Database, tx: &mut Transaction, rows: &mut Rows, puts: &[(u8, Opti
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-    /// A transaction that spills at every row, now and then, or never answers as a map; readers
-    /// keep what they saw.
+    /// A transaction that spills at every row, at some rows or never returns what a map returns.
+    /// The views of readers do not change.
     #[test]
-    fn a_spilling_transaction_answers_as_a_map(
+    fn spilling_transaction_reads_like_a_map(
         steps in prop::collection::vec(step(), 1..40),
         limit in prop::sample::select(vec![0, 4_000, 9_000, -1]),
         sync in any::<bool>(),
         small in any::<bool>(),
     ) {
-            let _turn = turn();
+        let _turn = turn();
         let dir = directory();
         let durability = if sync { Durability::Sync } else { Durability::Changelog };
         let mechanism =
@@ -139,7 +139,7 @@ proptest! {
                     let expected: BTreeMap<_, _> = puts.iter()
                         .map(|(n, value)| (key(*n), bytes(*value))).collect();
                     prop_assert_eq!(changes, expected);
-                    // Else the database's own transaction would stand on what is no more.
+                    // Otherwise the open transaction would be based on an older state.
                     if staged == committed {
                         db.rollback().unwrap();
                         db.commit_transaction(tx, Commit::default()).unwrap();

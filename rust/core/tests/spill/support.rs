@@ -1,4 +1,4 @@
-//! What the tests of spilled transactions share: stores, what goes in, and what they then hold.
+//! What the tests of spilled transactions share: stores, writes, and the expected state.
 
 use holdfast_core::{
     Database, DatabaseOptions, Durability, Offset, OffsetChange, StoreKind, StoreSpec, Timestamp,
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Failpoints are the process's, so tests take turns.
+/// Failpoints are global to the process, so the tests run one after another.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock()
@@ -95,7 +95,7 @@ pub(crate) fn folder_is_empty(path: &Path) -> bool {
     std::fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none())
 }
 
-/// All stores of `specs` in one transaction, as offset `n`; what it writes follows from `n`.
+/// Writes all stores of `specs` in one transaction at offset `n`; `n` determines the writes.
 pub(crate) fn transaction(db: &Database, n: i64) {
     let mut tx = db.transaction().unwrap();
     for i in 0..10u8 {
@@ -109,7 +109,7 @@ pub(crate) fn transaction(db: &Database, n: i64) {
         }
         db.write_through(&mut tx).unwrap();
         let rates = db.versioned("rates").unwrap();
-        // Late ones, too.
+        // Some puts are late.
         rates
             .put(
                 &mut tx,
@@ -129,7 +129,7 @@ pub(crate) fn transaction(db: &Database, n: i64) {
     .unwrap();
 }
 
-/// What all stores hold that survive a reopen, and offset and position.
+/// Returns the contents of all stores that survive a reopen, the offset and the position.
 pub(crate) fn state(db: &Database, tx: &mut Transaction) -> Vec<String> {
     let mut state = vec![format!(
         "{:?} {:?}",
@@ -175,7 +175,7 @@ pub(crate) fn committed(db: &Database) -> Vec<String> {
     state(db, &mut db.begin().unwrap())
 }
 
-/// The state after some transactions that never spilled.
+/// Returns the state after `last` transactions that do not spill.
 pub(crate) fn expected(durability: Durability, last: i64) -> Vec<String> {
     let dir = directory();
     let db = Database::open(dir.path(), &specs(), options(durability, -1)).unwrap();

@@ -1,9 +1,9 @@
 //! Arrow's panics as errors.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow_schema::ArrowError;
+use holdfast_core::panic_message;
 
 /// Runs Arrow code that may panic on damaged bytes, and returns the panic as an error.
 ///
@@ -19,13 +19,4 @@ pub fn catch_panic<T>(work: impl FnOnce() -> Result<T, ArrowError>) -> Result<T,
             panic_message(&*panic)
         )))
     })
-}
-
-/// The message of a panic.
-pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(message), _) => message,
-        (None, Some(message)) => message,
-        (None, None) => "a panic without a message",
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_core::serde::{Serde, Side};
+use holdfast_core::serde::{Serde, SerdeSide};
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
@@ -31,8 +31,8 @@ pub(super) fn difference(
     now.iter().find_map(|(store, new)| {
         let old = kept.get(store)?;
         let sides = [
-            ("key", Side::Key, &old.key, &new.key),
-            ("value", Side::Value, &old.value, &new.value),
+            ("key", SerdeSide::Key, &old.key, &new.key),
+            ("value", SerdeSide::Value, &old.value, &new.value),
         ];
         sides.into_iter().find_map(|(what, side, old, new)| {
             let error = check(old.as_deref()?, new.as_deref()?, side).err()?;
@@ -41,7 +41,7 @@ pub(super) fn difference(
     })
 }
 
-fn check(old: &str, new: &str, side: Side) -> Result<()> {
+fn check(old: &str, new: &str, side: SerdeSide) -> Result<()> {
     if old == new {
         return Ok(());
     }

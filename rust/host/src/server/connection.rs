@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
-use holdfast_core::{Error, ErrorKind};
+use holdfast_core::{Error, ErrorKind, panic_message};
 
-use crate::codec::arrow_panics::panic_message;
 use crate::host::Host;
 use crate::net::batch_stream::{self, BatchReceiver, BatchSender, SendError};
 use crate::net::call::CallMessage;

@@ -1,6 +1,6 @@
 //! Counts that a database updates as it runs.
 
-use crate::metrics::{OperationCounts, Window};
+use crate::metrics::{OperationCounts, RateWindow};
 use crate::rocks::{HitsAndMisses, RocksDb, Tickers};
 use parking_lot::Mutex;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use std::time::Instant;
 pub(in crate::database) struct DatabaseCounts {
     pub(in crate::database) commits: OperationCounts,
     /// RocksDB's totals, in the order of [`totals`].
-    pub(super) rocksdb: Mutex<Window<14>>,
+    pub(super) rocksdb: Mutex<RateWindow<14>>,
 }
 
 impl DatabaseCounts {
@@ -17,7 +17,7 @@ impl DatabaseCounts {
         let so_far = rocks.tickers().unwrap_or_default();
         Self {
             commits: OperationCounts::new(true),
-            rocksdb: Mutex::new(Window::new(Instant::now(), totals(&so_far))),
+            rocksdb: Mutex::new(RateWindow::new(Instant::now(), totals(&so_far))),
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::database::stores::StoreEntry;
 use crate::error::Result;
 use crate::metrics::{Calls, Count, Sheet};
 use crate::rocks::Family;
+use crate::store::figures::push_figures;
 use crate::transaction::Base;
 use std::time::Instant;
 
@@ -21,12 +22,12 @@ impl Database {
         let base = self.base();
         let mut sheet = Sheet::default();
         // Each window is read once, so that the database and its stores show equal values.
-        let commits = self.counts.commits.look(now);
+        let commits = self.counts.commits.sample(now);
         let dropped: Vec<Count> = self
             .stores
             .entries
             .iter()
-            .map(|entry| entry.counts.dropped.look(now))
+            .map(|entry| entry.counts.dropped.sample(now))
             .collect();
         push_commits(&mut sheet, &commits);
         sheet.push(
@@ -77,9 +78,7 @@ impl Database {
             .zip(dropped)
             .map(|(entry, dropped)| {
                 let mut sheet = Sheet::default();
-                entry
-                    .counts
-                    .push_to(&mut sheet, &entry.spec.kind, dropped, now);
+                push_figures(&entry.counts, &mut sheet, &entry.spec.kind, dropped, now);
                 // Stores are committed together, and KIP-1035 defines these figures by store.
                 push_commits(&mut sheet, &commits);
                 self.push_sizes(&mut sheet, entry, &base)?;
@@ -153,7 +152,7 @@ fn push_commits(sheet: &mut Sheet, commits: &Calls) {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
-    use crate::metrics::Value;
+    use crate::metrics::FigureValue;
     use crate::{DatabaseOptions, OffsetChange, StoreKind, StoreSpec, Timestamp, WindowPut};
     use std::time::Duration;
 
@@ -197,7 +196,11 @@ mod tests {
             ];
             for (of_database, of_store) in pairs {
                 let figure = metrics.get(of_database).unwrap();
-                assert_ne!(figure, Value::Real(0.0), "{of_database} after {step} steps");
+                assert_ne!(
+                    figure,
+                    FigureValue::Real(0.0),
+                    "{of_database} after {step} steps"
+                );
                 assert_eq!(
                     metrics.of_store("w", of_store),
                     Some(figure),

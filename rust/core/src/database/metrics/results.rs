@@ -1,6 +1,6 @@
 //! The figures of a database at one moment.
 
-use crate::metrics::{Figure, Value};
+use crate::metrics::{Figure, FigureValue};
 
 /// The current figures of a database.
 #[derive(Clone, Debug, Default)]
@@ -22,12 +22,12 @@ pub struct StoreMetrics {
 
 impl DatabaseMetrics {
     /// A figure of the database by its name.
-    pub fn get(&self, name: &str) -> Option<Value> {
+    pub fn get(&self, name: &str) -> Option<FigureValue> {
         find(&self.figures, name)
     }
 
     /// A figure of a store by its name.
-    pub fn of_store(&self, store: &str, name: &str) -> Option<Value> {
+    pub fn of_store(&self, store: &str, name: &str) -> Option<FigureValue> {
         self.stores
             .iter()
             .find(|metrics| metrics.store == store)
@@ -35,7 +35,7 @@ impl DatabaseMetrics {
     }
 }
 
-fn find(figures: &[Figure], name: &str) -> Option<Value> {
+fn find(figures: &[Figure], name: &str) -> Option<FigureValue> {
     figures
         .iter()
         .find(|figure| figure.name == name)

@@ -12,7 +12,7 @@ impl Database {
         let Some(so_far) = self.rocks.tickers() else {
             return;
         };
-        let recent = self.counts.rocksdb.lock().look(now, totals(&so_far));
+        let recent = self.counts.rocksdb.lock().sample(now, totals(&so_far));
         let rates = [
             (
                 "bytes-written",

@@ -1,0 +1,22 @@
+//! How much is measured.
+
+/// How much is measured. Measurements that cost time in each call are made at `Debug` only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MetricsLevel {
+    /// Counts of all calls, and times of what takes long: commits, batches, how long iterators are
+    /// open.
+    #[default]
+    Info,
+    /// Also the time of each call for one record, and RocksDB's own counts.
+    Debug,
+}
+
+impl MetricsLevel {
+    /// Returns the name in settings and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Debug => "debug",
+        }
+    }
+}

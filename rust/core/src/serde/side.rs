@@ -1,0 +1,10 @@
+//! Keys and values are encoded differently.
+
+/// The side of a store's records that a serde encodes: keys or values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SerdeSide {
+    /// Keys: their bytes order as the values do.
+    Key,
+    /// Values: they keep every bit, and a struct's columns may be added and removed.
+    Value,
+}

@@ -1,0 +1,71 @@
+//! Offsets between Python and the engine, and the text files of older layouts that hold them.
+
+use crate::process::Process;
+use crate::run::run;
+use crate::view::InputOffsets;
+use holdfast_core::{Offset, OffsetChange, TopicPartition};
+use pyo3::prelude::*;
+use std::path::PathBuf;
+
+/// Topic, partition and offset; without an offset the partition's offset is removed.
+pub type ChangelogOffsets = Vec<(String, i32, Option<i64>)>;
+
+/// Converts offsets for Python.
+pub fn to_python(offsets: impl IntoIterator<Item = (TopicPartition, Offset)>) -> InputOffsets {
+    offsets
+        .into_iter()
+        .map(|(tp, offset)| (tp.topic, tp.partition, offset.0))
+        .collect()
+}
+
+/// Converts the offsets of a commit: `None` leaves them, an empty list removes all.
+pub fn offset_change(offsets: Option<ChangelogOffsets>) -> OffsetChange {
+    match offsets {
+        None => OffsetChange::Keep,
+        Some(offsets) if offsets.is_empty() => OffsetChange::Forget,
+        Some(offsets) => OffsetChange::Set(
+            offsets
+                .into_iter()
+                .map(|(topic, partition, offset)| {
+                    (TopicPartition { topic, partition }, offset.map(Offset))
+                })
+                .collect(),
+        ),
+    }
+}
+
+/// Returns the offsets in a text file of older layouts; `None` if there is no file.
+#[pyfunction]
+pub fn read_offsets(py: Python<'_>, path: PathBuf) -> PyResult<Option<InputOffsets>> {
+    let offsets = run(py, Process::of_engine(), || {
+        holdfast_core::read_offsets(&path)
+    })?;
+    Ok(offsets.map(to_python))
+}
+
+/// Writes such a file atomically.
+#[pyfunction]
+pub fn write_offsets(
+    py: Python<'_>,
+    path: PathBuf,
+    offsets: Vec<(String, i32, i64)>,
+) -> PyResult<()> {
+    let offset = |(topic, partition, offset)| (TopicPartition { topic, partition }, Offset(offset));
+    run(py, Process::of_engine(), || {
+        holdfast_core::write_offsets(&path, &offsets.into_iter().map(offset).collect())
+    })
+}
+
+/// Removes such a file if there is one; the removal is durable when this returns.
+#[pyfunction]
+pub fn remove_offsets(py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    run(py, Process::of_engine(), || {
+        holdfast_core::remove_offsets(&path)
+    })
+}
+
+/// Fails if such a file cannot hold a topic.
+#[pyfunction]
+pub fn check_topic(py: Python<'_>, topic: &str) -> PyResult<()> {
+    run(py, Process::current(), || holdfast_core::check_topic(topic))
+}

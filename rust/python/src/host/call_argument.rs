@@ -1,0 +1,108 @@
+//! The arguments of a call that a processor's store sends to the state host: columns of the types
+//! that the host reads.
+
+use crate::arrow::column::Column;
+use crate::process::Process;
+use crate::run::{run, run_attached};
+use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema};
+use holdfast_core::column::batch;
+use holdfast_core::{Error, ErrorKind, Result};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyList;
+use std::sync::Arc;
+
+/// A column of a call: its name; its kind, which is `key` (bytes, none null), `bytes`, `time` or
+/// `flag`; and a list of Python's values or an object with the Arrow PyCapsule interface.
+#[derive(FromPyObject)]
+pub struct CallArgument<'py>(String, String, Bound<'py, PyAny>);
+
+/// Returns the batch of a call: binary, int64 and boolean columns of one length.
+///
+/// Errors name the argument and the row.
+pub fn call_batch(py: Python<'_>, arguments: &[CallArgument<'_>]) -> PyResult<RecordBatch> {
+    let columns: Vec<ArrayRef> = arguments
+        .iter()
+        .map(CallArgument::column)
+        .collect::<PyResult<_>>()?;
+    run_attached(py, || {
+        let Some((first, others)) = columns.split_first() else {
+            return Ok(RecordBatch::new_empty(Arc::new(Schema::empty())));
+        };
+        let first = first.len();
+        if let Some(other) = others.iter().position(|column| column.len() != first) {
+            let message = format!(
+                "{} has {first} rows, {} has {}; a batch's columns are of one length",
+                arguments[0].0,
+                arguments[other + 1].0,
+                others[other].len()
+            );
+            return Err(Error::new(ErrorKind::InvalidValue, message));
+        }
+        let fields: Vec<Field> = arguments
+            .iter()
+            .zip(&columns)
+            .map(|(argument, column)| Field::new(&argument.0, column.data_type().clone(), true))
+            .collect();
+        batch(Arc::new(Schema::new(fields)), columns)
+    })
+}
+
+impl CallArgument<'_> {
+    fn column(&self) -> PyResult<ArrayRef> {
+        match self.2.cast::<PyList>() {
+            Ok(list) => self.of_list(list),
+            Err(_) => self.of_arrow(),
+        }
+    }
+
+    fn of_list(&self, list: &Bound<'_, PyList>) -> PyResult<ArrayRef> {
+        Ok(match self.1.as_str() {
+            "time" => Arc::new(Int64Array::from(list.extract::<Vec<i64>>()?)),
+            "flag" => Arc::new(BooleanArray::from(list.extract::<Vec<bool>>()?)),
+            "key" => {
+                let keys = list.extract::<Vec<PyBackedBytes>>()?;
+                Arc::new(BinaryArray::from_iter_values(keys.iter()))
+            }
+            _ => {
+                let values = list.extract::<Vec<Option<PyBackedBytes>>>()?;
+                Arc::new(BinaryArray::from_iter(values.iter().map(Option::as_ref)))
+            }
+        })
+    }
+
+    fn of_arrow(&self) -> PyResult<ArrayRef> {
+        let column = Column::import(&self.2, &self.0)?;
+        let kind = self.1.as_str();
+        run(self.2.py(), Process::current(), || canonical(&column, kind))
+    }
+}
+
+/// Converts an Arrow column to the type that the host reads.
+fn canonical(column: &Column<'_>, kind: &str) -> Result<ArrayRef> {
+    let unchanged = |wanted: &DataType| match column.chunks() {
+        [chunk] if chunk.data_type() == wanted => Some(Arc::clone(chunk)),
+        _ => None,
+    };
+    Ok(match kind {
+        "time" => Arc::new(
+            column
+                .times()?
+                .into_iter()
+                .map(|time| time.0)
+                .collect::<Int64Array>(),
+        ),
+        "flag" => Arc::new(BooleanArray::from(column.flags()?)),
+        kind => {
+            let bytes = column.bytes()?;
+            if kind == "key" {
+                bytes.check_keys()?;
+            }
+            match unchanged(&DataType::Binary) {
+                Some(array) => array,
+                None => Arc::new(BinaryArray::from_iter(bytes.iter())),
+            }
+        }
+    })
+}

@@ -1,0 +1,52 @@
+//! Commands on the root of a state.
+
+use crate::process::Process;
+use crate::run::run;
+use holdfast_host::protocol::Epoch;
+use holdfast_host::root::{Root, StorageOptions};
+use pyo3::prelude::*;
+use std::collections::BTreeMap;
+
+/// Checks that a root can be read and written, and that its object store never creates an object
+/// twice.
+#[pyfunction]
+pub fn check_root(
+    py: Python<'_>,
+    root: &str,
+    storage_options: BTreeMap<String, String>,
+) -> PyResult<()> {
+    run(py, Process::current(), || {
+        Root::open(root, &StorageOptions(storage_options))?.probe()
+    })
+}
+
+/// Runs `holdfast epoch drop`; returns the claimed run and the number of removed objects, or None
+/// if nothing was staged.
+#[pyfunction]
+pub fn drop_epoch(
+    py: Python<'_>,
+    root: &str,
+    epoch: i64,
+    storage_options: BTreeMap<String, String>,
+) -> PyResult<Option<(u64, usize)>> {
+    run(py, Process::current(), || {
+        let removed =
+            Root::existing(root, &StorageOptions(storage_options))?.drop_epoch(Epoch(epoch))?;
+        Ok(removed.map(|removed| (removed.run.0, removed.objects)))
+    })
+}
+
+/// Runs `holdfast rewind`; returns the claimed run and the number of removed objects.
+#[pyfunction]
+pub fn rewind(
+    py: Python<'_>,
+    root: &str,
+    epoch: i64,
+    storage_options: BTreeMap<String, String>,
+) -> PyResult<(u64, usize)> {
+    run(py, Process::current(), || {
+        let removed =
+            Root::existing(root, &StorageOptions(storage_options))?.rewind(Epoch(epoch))?;
+        Ok((removed.run.0, removed.objects))
+    })
+}

@@ -1,0 +1,14 @@
+//! The stores, a file for each kind with its class and its iterator.
+//!
+//! `store_handle.rs` and `row_iterator.rs` are what all kinds share, `windowed.rs` what windows and
+//! sessions share, `put_columns.rs` a result of the versioned store.
+
+pub mod key_value;
+mod put_columns;
+mod row_iterator;
+pub mod session;
+pub mod store_handle;
+pub mod timestamped;
+pub mod versioned;
+pub mod window;
+mod windowed;
