@@ -5,15 +5,15 @@ use serde::Deserialize;
 use crate::metrics::MetricsLevel;
 use crate::rocks::Environment;
 
-/// What survives what.
+/// Which commits survive a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// A write-ahead log, fsynced at each commit: a committed record survives a crash of process or
-    /// machine.
+    /// A write-ahead log, fsynced at each commit: a committed record survives a crash of the process
+    /// or the machine.
     #[default]
     Sync,
-    /// No log of its own: after a crash the files hold *some* earlier commit, of all stores at
-    /// once, and a changelog brings the rest back (KIP-1035). A clean close loses nothing.
+    /// No log: after a crash the files hold *some* earlier commit, of all stores together, and a
+    /// changelog restores the later ones (KIP-1035). A clean close loses nothing.
     Changelog,
 }
 
@@ -27,14 +27,14 @@ impl Durability {
     }
 }
 
-/// What a record may do to the state after a failure (KIP-129).
+/// How often a record may be applied to the state after a failure (KIP-129).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessingGuarantee {
     /// A record may be applied twice.
     AtLeastOnce,
-    /// Every record is applied once: what an unclean stop left of a store without transactions is
-    /// thrown away.
+    /// Every record is applied once: after an unclean stop the data of stores without transactions
+    /// is discarded.
     #[default]
     ExactlyOnce,
 }
@@ -49,16 +49,16 @@ impl ProcessingGuarantee {
     }
 }
 
-/// Where uncommitted writes are kept.
+/// Where uncommitted writes are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransactionMechanism {
-    /// In memory, and from `uncommitted_max_bytes` on in files beside the stores.
+    /// In memory up to `uncommitted_max_bytes`, then in files beside the stores.
     #[default]
     Auto,
-    /// In memory, however much it is (KIP-892).
+    /// In memory, without a limit (KIP-892).
     IndexedBatch,
-    /// In files beside the stores, but for a buffer of 1 MiB (KIP-844). What fits in the buffer is
-    /// committed from there.
+    /// In files beside the stores, after a buffer of 1 MiB (KIP-844). A transaction that fits in the
+    /// buffer is committed from there.
     SecondaryStore,
 }
 
@@ -79,23 +79,23 @@ impl TransactionMechanism {
 /// Settings of a database.
 #[derive(Clone, Debug)]
 pub struct DatabaseOptions {
-    /// Fixed when the database is made.
+    /// Fixed when the database is created.
     pub durability: Durability,
-    /// May change between opens: to at-least-once always, to exactly-once only from a clean close.
+    /// May change between opens: to at-least-once always, to exactly-once only after a clean close.
     pub guarantee: ProcessingGuarantee,
-    /// Where uncommitted writes are kept.
+    /// Where uncommitted writes are stored.
     pub mechanism: TransactionMechanism,
-    /// Memory of a transaction, in bytes, at which it spills, and at which `commit_requested` turns
-    /// true; -1: never.
+    /// Memory of a transaction, in bytes, at which it spills and `commit_requested` becomes true; -1:
+    /// never.
     pub uncommitted_max_bytes: i64,
-    /// How much is measured.
+    /// Which metrics are recorded.
     pub metrics_level: MetricsLevel,
-    /// On close offsets and positions go into the text files of older layouts, and the column
-    /// families that these do not know go; the next open brings all of it back.
+    /// A close writes offsets and positions to the text files of older layouts and drops the column
+    /// families that these do not have. The next open restores everything.
     pub older_layout: bool,
-    /// RocksDB's own option strings, passed through, of the database or of column families.
+    /// RocksDB's option strings, passed through, of the database or of column families.
     pub rocksdb_options: Vec<(String, String)>,
-    /// For the proof crate: the file system beneath the database.
+    /// For the proof crate: the file system below the database.
     #[doc(hidden)]
     pub environment: Option<Environment>,
 }
@@ -116,7 +116,7 @@ impl Default for DatabaseOptions {
 }
 
 impl DatabaseOptions {
-    /// Memory of a transaction at which it spills, in bytes; nothing if it never does.
+    /// Memory of a transaction, in bytes, at which it spills; `None` if it never spills.
     pub(super) fn spill_at(&self) -> Option<usize> {
         let limit = usize::try_from(self.uncommitted_max_bytes).ok();
         match self.mechanism {

@@ -94,7 +94,7 @@ fn read_within(snapshot: &Arc<Snapshot>, family: Family, bounds: &Bounds) -> Res
     })
 }
 
-/// Adds rows to a batch that say that a store has lost its data.
+/// Adds to a batch that a store has lost its data.
 pub(in crate::database) fn push_lost(
     snapshot: &Arc<Snapshot>,
     family: Family,

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The published view, if a long call runs.
 #[derive(Default)]
 pub(in crate::database) struct Uncommitted {
-    /// A reader has asked for this level, or said that one will.
+    /// A reader uses this level or is expected to.
     wanted: AtomicBool,
     view: Mutex<Option<Transaction>>,
 }
