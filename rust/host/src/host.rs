@@ -16,7 +16,7 @@ use crate::memory::budget::Budget;
 use crate::operator::Counts;
 use crate::partition::PartitionState;
 use crate::protocol::{Attempt, Epoch, HostId, OperatorName, Owner, PartitionId, RunNumber, Term};
-use crate::root::{Asking, Ownership, Root, StorageOptions};
+use crate::root::{Ownership, OwnershipRequest, Root, StorageOptions};
 use crate::session::request::Request;
 use crate::session::row_counts::Tally;
 
@@ -197,14 +197,14 @@ impl Host {
             application: request.application.clone(),
         };
         let gone = self.hear(&request.gone);
-        let asking = Asking {
+        let ownership_request = OwnershipRequest {
             operator: &request.operator.name,
             partition: request.partition,
             run,
             host: &host,
-            gone: &gone,
+            unreachable: &gone,
         };
-        let ownership = root.own(&asking)?;
+        let ownership = root.owners.acquire(&ownership_request)?;
         if let Ownership::Elsewhere(owner) = &ownership {
             let ours = self
                 .partitions

@@ -18,9 +18,9 @@ use crate::host::Host;
 use crate::log::{HeadHeader, RecordsWriter};
 use crate::operator::rows::{Aside, Gate, Intake};
 use crate::operator::{Operator, Outcome, Worker};
-use crate::partition::{self, Prepared, View, Wanted, apply_object};
+use crate::partition::{self, PreparedEpoch, StateView, ViewRequest, apply_object};
 use crate::protocol::{Digest, Epoch, ObjectId, OperatorName, Owner, PartitionId, RunNumber};
-use crate::root::{self, ChunkName, Head, Ownership, Root};
+use crate::root::{ChunkName, Head, Ownership, Root, StageOutcome};
 use crate::session::request::{Opened, Place, Request, Staged};
 
 /// A session.
@@ -56,7 +56,7 @@ struct Work {
     operator: Box<dyn Operator>,
     gate: Gate,
     stores: Vec<StoreSpec>,
-    view: View,
+    view: StateView,
     partition: Option<Arc<partition::PartitionState>>,
     intake: Intake,
     /// The scratch database's folder; removed behind the database, so it comes last.
@@ -83,14 +83,16 @@ impl Session {
             Some(place) => {
                 let root = host.root(&place.root, &request.storage_options)?;
                 // Nothing is touched before it is clear that the root is this query's.
-                root.check_query(
+                root.identity.check_query(
                     &place.query_id,
                     &place.run_id,
                     request.partitions,
                     place.epoch,
                 )?;
                 // The claim comes before anything of the epoch is listed.
-                let run = root.claim(&place.query_id, &place.run_id, place.epoch)?;
+                let run = root
+                    .runs
+                    .claim(&place.query_id, &place.run_id, place.epoch)?;
                 if let Ownership::Elsewhere(owner) =
                     host.own(&request, &root, run, &place.query_id)?
                 {
@@ -258,7 +260,7 @@ impl Session {
                         )
                     })?;
                 let db = Database::open(folder.path(), &stores, options)?;
-                let view = View::new(db, &self.host.uncommitted)?;
+                let view = StateView::new(db, &self.host.uncommitted)?;
                 let intake = intake(None, folder.path().to_owned());
                 // A static frame has no time of its own to go by.
                 Ok(Work {
@@ -273,7 +275,7 @@ impl Session {
             }
             Home::Kept { root, run, place } => {
                 let meta = self.request.operator.meta(&*operator, place.epoch);
-                let kept = root.operator(
+                let kept = root.operators.register(
                     &self.request.operator.name,
                     &meta,
                     *run,
@@ -281,7 +283,7 @@ impl Session {
                 )?;
                 operator.rows().layout_mut()?.set_kept(&kept)?;
                 let partition = self.host.partition(&self.request, root, &place.query_id);
-                let view = partition.view(&Wanted {
+                let view = partition.view(&ViewRequest {
                     run: *run,
                     epoch: place.epoch,
                     first_epoch: kept.first_epoch,
@@ -295,7 +297,8 @@ impl Session {
                 let ahead = self.request.operator.max_ahead;
                 let latest = ahead
                     .map(|ahead| {
-                        root.batch_time(place.epoch)
+                        root.spark
+                            .batch_time(place.epoch)
                             .map(|now| now.saturating_add(ahead))
                     })
                     .transpose()?;
@@ -380,13 +383,13 @@ fn earlier(
     base: Digest,
 ) -> Result<Option<Head>> {
     let operator = &request.operator.name;
-    let mut objects = root.objects(Some(operator), epoch)?;
+    let mut objects = root.log.list(Some(operator), epoch)?;
     objects.retain(|object| object.partition == request.partition && object.run <= run);
     objects.sort_unstable_by_key(|object| std::cmp::Reverse(object.run));
     for object in objects {
-        let header = root.head_header(epoch, &object)?;
+        let header = root.log.head_header(epoch, &object)?;
         if header.is_some_and(|header| (header.input, header.base) == (input, base)) {
-            return root.head(operator, epoch, object.partition, object.run);
+            return root.log.head(epoch, &object);
         }
     }
     Ok(None)
@@ -399,7 +402,9 @@ fn set_aside(request: &Request, root: &Root, epoch: Epoch, aside: Aside) -> Resu
         return Ok(());
     };
     let operator = &request.operator.name;
-    let place = root.put_aside(operator, epoch, request.partition, rows)?;
+    let place = root
+        .far_future
+        .put(operator, epoch, request.partition, rows)?;
     log::warn!(
         "operator {operator}, partition {}, epoch {epoch}: {count} rows are dated more than \
          max_ahead past the micro-batch; they are set aside in {place}",
@@ -422,7 +427,7 @@ fn stage(
     let Work {
         stores,
         view:
-            View {
+            StateView {
                 db,
                 mut transaction,
                 memory,
@@ -447,7 +452,7 @@ fn stage(
             nonce: nonce.clone(),
             index,
         };
-        root.put_chunk(&name, payload)?;
+        root.log.put_chunk(&name, payload)?;
         chunks.push(name.to_string());
         Ok(())
     };
@@ -491,17 +496,17 @@ fn stage(
         records: collected.records,
         chunks,
     };
-    root.fsync_spark(run, epoch)?;
-    let staged = root.stage(
+    root.spark.sync(run, epoch)?;
+    let staged = root.log.stage(
         &header,
         &collected.payload,
         request.partitions,
         request.settings.processing_guarantee,
     )?;
     let digest = match staged {
-        root::Staged::Written | root::Staged::Adopted => {
+        StageOutcome::Written | StageOutcome::Adopted => {
             if let Some(partition) = partition {
-                partition.keep(Prepared {
+                partition.keep(PreparedEpoch {
                     epoch,
                     run,
                     base,
@@ -513,12 +518,12 @@ fn stage(
             collected.digest
         }
         // What was staged is other than what this session changed: it is read from the log.
-        root::Staged::Differing(digest) => digest,
+        StageOutcome::Differing(digest) => digest,
     };
     Ok(Staged {
         epoch: Some(epoch),
         digest: Some(digest),
-        adopted: staged != root::Staged::Written,
+        adopted: staged != StageOutcome::Written,
         records: collected.records,
         counts: outcome.counts,
     })
@@ -536,7 +541,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::root::careless::{Careless, Fault};
+    use crate::root::testing::{Fault, FaultyStore};
 
     fn rate(epoch: i64) -> RecordBatch {
         let columns: [(&str, ArrayRef); 7] = [
@@ -557,7 +562,7 @@ mod tests {
     #[test]
     fn a_micro_batch_asks_an_object_store_nine_times() {
         let (objects, local) = (
-            Arc::new(Careless::new(Fault::None)),
+            Arc::new(FaultyStore::new(Fault::None)),
             tempfile::tempdir().expect("a folder"),
         );
         let host = Arc::new(Host::new(None, None));

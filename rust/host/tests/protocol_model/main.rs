@@ -194,7 +194,7 @@ fn each_rule_is_needed() {
         Broken::ListBeforeClaim,
         Broken::NoReproduction,
         Broken::LowestWholeDecides,
-        Broken::NoDoubts,
+        Broken::NoNewerObjects,
         Broken::AdoptUnseen,
         Broken::ForgetsOperators,
     ];

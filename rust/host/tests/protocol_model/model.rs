@@ -91,16 +91,16 @@ impl Model {
         let run = run?;
         if matches!(
             self.world.broken,
-            Broken::NoDoubts | Broken::LowestWholeDecides
+            Broken::NoNewerObjects | Broken::LowestWholeDecides
         ) {
             return Some(run);
         }
         let higher = (run + 1..RUNS).any(|above| state.objects[above] != [0; SLOTS]);
         if higher {
-            for doubt in protocol::doubts(&self.listing(state), RunNumber(run as u64 + 1)) {
-                let above = doubt.run.0 as usize - 1;
+            for newer in protocol::newer_objects(&self.listing(state), RunNumber(run as u64 + 1)) {
+                let above = newer.run.0 as usize - 1;
                 let slot = (0..SLOTS)
-                    .find(|slot| self.objects[above][*slot] == doubt)
+                    .find(|slot| self.objects[above][*slot] == newer)
                     .expect("one of ours");
                 if !protocol::reproduces(
                     &summary(state.objects[run][slot]),

@@ -15,7 +15,7 @@ pub(crate) enum Broken {
     ListBeforeClaim,
     NoReproduction,
     LowestWholeDecides,
-    NoDoubts,
+    NoNewerObjects,
     AdoptUnseen,
     ForgetsOperators,
 }

@@ -576,7 +576,7 @@ fn what_a_host_left_that_was_killed_in_mid_put_is_in_nobodys_way() {
         run(&spark, &host, "new", 3, &[left("EUR", 25, 1)]).rows,
         [matched(1, 2, 20)]
     );
-    assert_eq!(root(&spark).forget_epochs(Epoch(2)).unwrap(), 2);
+    assert_eq!(root(&spark).log.remove_before(Epoch(2)).unwrap(), 2);
     assert!(!part(0).exists() && !part(1).exists() && part(2).exists());
 }
 
