@@ -9,8 +9,8 @@
 //! a deletion), `timestamp` (int64 microseconds, null for a plain store).
 //!
 //! Records beyond 16 MiB are in chunks: objects of the same format with the magic "HFLC", which the
-//! head names. The head holds the remaining records. Records are logical, so the log does not depend
-//! on the database's layout, and a replay may apply them in any order.
+//! head names. The head holds the remaining records. Records are logical, so the log does not
+//! depend on the database's layout, and a replay may apply them in any order.
 
 mod chunk;
 mod envelope;

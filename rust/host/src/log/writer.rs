@@ -111,8 +111,8 @@ impl RecordsWriter {
         self.records
     }
 
-    /// Returns the payloads of complete chunks, each once, so that they can be put while the rest is
-    /// still being collected.
+    /// Returns the payloads of complete chunks, each once, so that they can be put while the rest
+    /// is still being collected.
     pub fn sealed(&mut self) -> Vec<Vec<u8>> {
         mem::take(&mut self.sealed)
     }

@@ -147,8 +147,8 @@ impl PartitionState {
             self.make_database(directory, request)
         })?;
         inner.open = Some(OpenDatabase::new(db, directory));
-        // After a restart, stores in memory are empty and so is the offset. The properties that were
-        // committed with them are still there.
+        // After a restart, stores in memory are empty and so is the offset. The properties that
+        // were committed with them are still there.
         if self.applied(inner.db()?)?.is_none() && position::chain(inner.db()?)? != Digest::ZERO {
             self.rebuild(inner, request, "its stores in memory are lost")?;
         }

@@ -5,8 +5,8 @@ use holdfast_core::Transaction;
 use crate::memory::budget::Share;
 use crate::protocol::{Digest, Epoch, RunNumber};
 
-/// A staged epoch in memory, ready to be committed without reading the log. It may be dropped at any
-/// time.
+/// A staged epoch in memory, ready to be committed without reading the log. It may be dropped at
+/// any time.
 pub struct PreparedEpoch {
     /// The epoch.
     pub epoch: Epoch,

@@ -26,8 +26,9 @@ pub struct PartitionState {
     pub(super) home: PathBuf,
     /// Whether a snapshot is being taken.
     pub(super) uploading: AtomicBool,
-    /// Whether the next snapshot is due regardless of the interval. Set if a restore found a damaged
-    /// snapshot, or if a damaged database may have damaged its snapshots; unset by a new snapshot.
+    /// Whether the next snapshot is due regardless of the interval. Set if a restore found a
+    /// damaged snapshot, or if a damaged database may have damaged its snapshots; unset by a new
+    /// snapshot.
     pub(super) snapshot_due_now: AtomicBool,
     pub(super) origin: Mutex<SnapshotOrigin>,
     pub(super) inner: Mutex<PartitionInner>,

@@ -25,8 +25,8 @@ pub enum Decision {
 /// Decides an epoch: the highest whole run wins.
 ///
 /// A run is whole if each operator with objects of that run has all `partitions`, and it has every
-/// operator of a whole run below it. Without the second condition, a run that was killed between the
-/// stages of two operators would count as whole. It would hide the complete run below it, whose
+/// operator of a whole run below it. Without the second condition, a run that was killed between
+/// the stages of two operators would count as whole. It would hide the complete run below it, whose
 /// output may have reached the sink, and the next run would not have to reproduce that one
 /// (`tests/protocol_model/`, `ForgetsOperators`).
 #[must_use]

@@ -7,8 +7,8 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
 /// An xxh3-128 digest, big-endian; hexadecimal in text and JSON.
 ///
-/// It detects mistakes and damage, not attacks: an attacker who can write to the root can change the
-/// state in any case.
+/// It detects mistakes and damage, not attacks: an attacker who can write to the root can change
+/// the state in any case.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(pub [u8; 16]);

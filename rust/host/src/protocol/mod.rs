@@ -1,17 +1,17 @@
 //! The protocol of runs, epochs and owners, as pure functions without I/O.
 //!
-//! Each function maps what was read (claims, object names, Spark's logs) to the next step, so a test
-//! can check every interleaving of runs, attempts and crashes (`tests/protocol_model/`).
+//! Each function maps what was read (claims, object names, Spark's logs) to the next step, so a
+//! test can check every interleaving of runs, attempts and crashes (`tests/protocol_model/`).
 //! [`crate::root`] reads and writes, in the order that these rules require. The rules are described
 //! in `docs/design/epochs.md`.
 //!
 //! The life of an epoch: a run claims its number ([`next_claim`]). A session opens ([`open_step`])
 //! once the epoch before is final ([`decide`], [`newer_objects`]). It stages its object
-//! ([`older_whole`], [`replay_step`], [`stage_step`]), and reads the claims again ([`fence`]) before
-//! it acknowledges the task to Spark.
+//! ([`older_whole`], [`replay_step`], [`stage_step`]), and reads the claims again ([`fence`])
+//! before it acknowledges the task to Spark.
 //!
-//! [`owner_step`] chooses the host of a partition's sessions. It affects speed, never the content of
-//! an epoch.
+//! [`owner_step`] chooses the host of a partition's sessions. It affects speed, never the content
+//! of an epoch.
 
 mod claim;
 mod decision;

@@ -22,8 +22,8 @@ pub struct HeadSummary {
 pub enum StageStep {
     /// No object exists: put it if absent, and compare again if that fails.
     Write,
-    /// Another session of the run was first, and its object counts. Under exactly-once both have the
-    /// same content.
+    /// Another session of the run was first, and its object counts. Under exactly-once both have
+    /// the same content.
     Adopt,
     /// Another session of the run was first, with other content.
     Mismatch {

@@ -32,8 +32,8 @@ pub enum Violation {
 
     /// A task of an epoch that is already committed.
     #[error(
-        "Spark has already committed epoch {epoch}: this task (a stale driver's, or a twin's) \
-         comes too late and is not needed"
+        "Spark has already committed epoch {epoch}: this task (of a stale driver, or a second \
+         attempt) is too late and not needed"
     )]
     AlreadyCommitted {
         /// The epoch.
@@ -146,9 +146,9 @@ pub enum Violation {
 
     /// The log lacks objects of an epoch that later epochs are based on.
     #[error(
-        "epoch {epoch} was computed, for later ones stand on it, but {lost} is missing: the log \
-         was damaged. Put it back from a backup; do not rewind, since the sink would get epochs \
-         again that it has"
+        "epoch {epoch} was computed, since later epochs are based on it, but {lost} is missing: \
+         the log was damaged. Restore it from a backup; do not rewind, because the sink would get \
+         epochs again that it has"
     )]
     LogLost {
         /// The epoch.
@@ -158,7 +158,7 @@ pub enum Violation {
     },
 
     /// Two sessions of one run have different results.
-    #[error("{object}, epoch {epoch}: a second attempt at this task came to other results than the \
+    #[error("{object}, epoch {epoch}: a second attempt at this task has other results than the \
          first. {}", repeatable_advice(*.base_same, *.input_same))]
     NotRepeatable {
         /// The object.
@@ -173,11 +173,11 @@ pub enum Violation {
 
     /// A new run has other results than an older one whose output may have reached a sink.
     #[error(
-        "{object}, epoch {epoch}: an earlier run ({older}) computed all of this epoch, maybe as \
-         far as the sink, and came to other results than this one (changed code, or results that \
-         depend on clock, chance or row order). Either start the old code once, which completes \
-         the epoch, or, if its output reached no sink, remove it with `holdfast epoch drop <root> \
-         {epoch}`, or, if the sink may be given other rows than the state holds, start with \
+        "{object}, epoch {epoch}: an earlier run ({older}) computed all of this epoch, its output may \
+         be in the sink, and this run's results differ (changed code, or results that depend on \
+         the clock, on random numbers or on row order). Either start the old code once, which \
+         completes the epoch; or, if the sink has no output of it, remove it with `holdfast epoch \
+         drop <root> {epoch}`; or, if the sink may get other rows than the state holds, start with \
          processing_guarantee=\"at_least_once\""
     )]
     NotReproduced {
@@ -268,7 +268,7 @@ fn superseded_by(newer: &Claim) -> String {
     }
     format!(
         "Spark run id {}, started in epoch {}): two drivers ran the same query, or it was \
-         started anew after `holdfast rewind` or `holdfast epoch drop`. Nothing of this run is \
+         restarted after `holdfast rewind` or `holdfast epoch drop`. Nothing of this run is \
          applied; stop it and leave the newer one running",
         newer.run_id, newer.first_epoch
     )
@@ -302,12 +302,12 @@ fn repeatable_advice(base_same: bool, input_same: bool) -> &'static str {
         }
         (true, false) => {
             "Its input differs: something before this operator is not repeatable (rand, a limit \
-         without order, an outside service, current_timestamp in foreachBatch). Make it \
+         without order, an external service, current_timestamp in foreachBatch). Make it \
          repeatable; within one start of the query persist() in foreachBatch helps, too"
         }
         (true, true) => {
-            "Its input is the same, so the operator's own code is not repeatable (clock, chance, \
-         an outside service): make it depend on its input alone"
+            "Its input is the same, so the operator's own code is not repeatable (clock, random \
+         numbers, an external service): make it depend on its input alone"
         }
     }
 }

@@ -25,7 +25,8 @@
 //!
 //! The log has a folder for each epoch. So one short listing shows all that was staged for it, of
 //! all operators, however long the log is (listing a flat folder of 10,000 objects takes tens of
-//! milliseconds), and an old epoch is removed with its folder. The price is one more fsync an epoch.
+//! milliseconds), and an old epoch is removed with its folder. The price is one more fsync an
+//! epoch.
 //!
 //! All calls block. Objects are written once and never changed: put if absent, then read what
 //! exists.

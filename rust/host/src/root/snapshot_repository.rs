@@ -6,8 +6,8 @@
 //! ```
 //!
 //! RocksDB never changes a file, so snapshots share files, and a snapshot costs only what was
-//! written since the one before. A manifest is put after its files. It is valid only if its chain is
-//! that of the object which decided its epoch.
+//! written since the one before. A manifest is put after its files. It is valid only if its chain
+//! is that of the object which decided its epoch.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -225,7 +225,8 @@ impl SnapshotRepository {
 
     /// Fetches a snapshot into a new directory, several files at the same time.
     ///
-    /// All bytes are verified. `progress` is called with what was copied so far, first with nothing.
+    /// All bytes are verified. `progress` is called with what was copied so far, first with
+    /// nothing.
     ///
     /// # Errors
     /// `Restore` if something is missing or damaged, `Io` for what the disk refuses.

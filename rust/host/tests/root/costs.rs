@@ -8,11 +8,10 @@ use holdfast_host::protocol::{Epoch, RunNumber};
 
 use crate::support::{EPOCH, claim, header, root, spark};
 
-/// Not a test of speed: prints what a micro-batch pays here.
-/// `cargo test --release -- --ignored --nocapture`
+/// Prints the costs of a micro-batch: `cargo test --release -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints times"]
-fn what_a_micro_batch_pays() {
+fn costs_of_a_micro_batch() {
     let root = root();
     spark(&root, "offsets/5", "v1");
     spark(&root, "commits/4", "v1");

@@ -105,7 +105,7 @@ fn a_damaged_head_is_named_and_nothing_is_decided_by_it() {
 }
 
 #[test]
-fn files_of_others_in_the_log_are_not_objects() {
+fn foreign_files_in_the_log_are_not_objects() {
     let root = root();
     let run = claim(&root, "a");
     stage(&root, 0, run, "x").expect("stages");
@@ -121,7 +121,7 @@ fn files_of_others_in_the_log_are_not_objects() {
         root.log.list(Some(&name("other")), EPOCH).expect("lists"),
         []
     );
-    // They go with their epoch: a host that was killed in mid-put leaves the first one.
+    // They are removed with their epoch: a host that is killed during a put leaves the first one.
     assert_eq!(root.log.remove_before(Epoch(6)).expect("removes"), 1);
     assert_eq!(root.log.list(None, EPOCH).expect("lists"), []);
     assert!(root.path() != root.files() || !folder.exists());

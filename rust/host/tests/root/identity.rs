@@ -14,7 +14,7 @@ fn a_root_belongs_to_one_query_with_one_partition_count() {
     root.identity.check("q", 4, Epoch(0)).expect("taken");
     root.identity
         .check("q", 4, Epoch(9))
-        .expect("still its own");
+        .expect("the same query");
     refused(
         root.identity.check("other", 4, Epoch(0)),
         ErrorKind::StateMismatch,
@@ -40,7 +40,7 @@ fn a_root_belongs_to_one_query_with_one_partition_count() {
 }
 
 #[test]
-fn state_that_is_missing_in_a_later_epoch_is_not_begun_anew() {
+fn state_that_is_missing_in_a_later_epoch_is_an_error() {
     let root = root();
     refused(
         root.identity.check("q", 4, Epoch(7)),

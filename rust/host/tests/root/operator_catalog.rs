@@ -36,8 +36,7 @@ fn operator() -> OperatorMeta {
     }
 }
 
-/// An operator's part of the epoch in which it began: without one, what was written down of it is
-/// written anew.
+/// Writes an object of the operator's first epoch: without one, the stored operator is replaced.
 fn has_taken_part(root: &TestRoot) {
     let folder = root
         .files()
@@ -47,16 +46,16 @@ fn has_taken_part(root: &TestRoot) {
 }
 
 #[test]
-fn what_an_operator_keeps_is_checked_by_name() {
+fn a_changed_operator_is_refused_and_the_change_named() {
     let root = root();
     has_taken_part(&root);
     let (join, meta) = (name("join"), operator());
-    let kept = root
+    let stored = root
         .operators
         .register(&join, &meta, RunNumber(1), 1)
         .expect("new");
     assert_eq!(
-        (kept.first_epoch, kept.version, &kept.payloads),
+        (stored.first_epoch, stored.version, &stored.payloads),
         (Epoch(3), 0, &vec![meta.payload.clone()])
     );
     for run in [1, 2] {
@@ -68,7 +67,7 @@ fn what_an_operator_keeps_is_checked_by_name() {
             root.operators
                 .register(&join, &later, RunNumber(run), 1)
                 .expect("the same"),
-            kept
+            stored
         );
     }
     let value = |columns: Vec<Column>| OperatorMeta {
@@ -148,14 +147,14 @@ fn payload_columns_are_added_and_dropped_by_new_versions() {
     );
     let version = |run: u64, right: &[&Column]| {
         let meta = with(right.iter().map(|column| (*column).clone()).collect());
-        // As another host, which has read nothing of it yet.
+        // Another host, whose cache is empty.
         let root = Root::open(&root.opened.0, &root.opened.1).expect("opens");
-        let kept = root
+        let stored = root
             .operators
             .register(&join, &meta, RunNumber(run), 1)
             .expect("may change");
-        assert_eq!(kept.payloads[usize::from(kept.version)], meta.payload);
-        (kept.version, kept.payloads.len())
+        assert_eq!(stored.payloads[usize::from(stored.version)], meta.payload);
+        (stored.version, stored.payloads.len())
     };
     assert_eq!(version(1, &[&rate]), (0, 1));
     assert_eq!(version(2, &[&rate, &source]), (1, 2));
@@ -163,7 +162,7 @@ fn payload_columns_are_added_and_dropped_by_new_versions() {
     // The old code again, and the order alone.
     assert_eq!(version(4, &[&rate]), (0, 3));
     assert_eq!(version(5, &[&source, &rate]), (3, 4));
-    // What was dropped comes back with the type that stored rows have, or not at all.
+    // A dropped column may return only with the type that stored rows have.
     let changed = with(vec![column("rate", DataType::Utf8)]);
     refused(
         root.operators.register(&join, &changed, RunNumber(6), 1),
@@ -172,9 +171,9 @@ fn payload_columns_are_added_and_dropped_by_new_versions() {
     );
 }
 
-/// The root keeps types as Arrow writes them, and must be able to read them.
+/// The root stores types as Arrow prints them, and must be able to parse them.
 #[test]
-fn every_type_of_sparks_is_read_back() {
+fn every_type_of_spark_is_read_back() {
     let item = |data_type| Arc::new(Field::new("element", data_type, true));
     let pair = |key| {
         Fields::from(vec![
@@ -207,12 +206,12 @@ fn every_type_of_sparks_is_read_back() {
         DataType::List(item(DataType::Struct(pair))),
         DataType::Map(Arc::new(Field::new("entries", entries, false)), false),
     ] {
-        let kept = column("c", data_type.clone());
+        let stored = column("c", data_type.clone());
         assert_eq!(
-            kept.field().expect("read back").data_type(),
+            stored.field().expect("read back").data_type(),
             &data_type,
             "{}",
-            kept.data_type
+            stored.data_type
         );
     }
 }

@@ -26,7 +26,7 @@ fn runs_claim_numbers_and_the_newest_fences_the_others() {
         ErrorKind::Fenced,
         &["run 2"],
     );
-    // Another host, which has seen none of this.
+    // Another host, whose cache is empty.
     let other = Root::open(&root.opened.0, &root.opened.1).expect("opens");
     refused(
         other.runs.claim("q", "a", EPOCH),
@@ -54,7 +54,7 @@ fn runs_that_claim_at_once_get_different_numbers() {
             let (root, barrier) = (Arc::clone(&root), Arc::clone(&barrier));
             thread::spawn(move || {
                 barrier.wait();
-                // Fenced at once by a faster one is an answer too; its claim stands all the same.
+                // A run may be fenced at once by a faster one; its claim exists all the same.
                 root.runs
                     .claim("q", &format!("run{i}"), EPOCH)
                     .map_err(|error| assert_eq!(error.kind(), ErrorKind::Fenced, "{error}"))
@@ -65,5 +65,5 @@ fn runs_that_claim_at_once_get_different_numbers() {
         .into_iter()
         .for_each(|thread| assert!(thread.join().is_ok()));
     // Each has one number, and numbers leave no gap.
-    assert_eq!(claim(&root, "behind them"), RunNumber(9));
+    assert_eq!(claim(&root, "after them"), RunNumber(9));
 }

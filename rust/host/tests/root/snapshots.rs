@@ -10,7 +10,7 @@ use holdfast_host::root::{KnownDigests, Root, SnapshotId};
 use crate::support::{claim, name, own, refused, root};
 
 #[test]
-fn a_snapshot_copies_only_the_files_that_are_not_there() {
+fn a_snapshot_copies_only_missing_files() {
     let (root, folder) = (root(), tempfile::tempdir().expect("a folder"));
     let database = folder.path();
     let file =
@@ -43,7 +43,7 @@ fn a_snapshot_copies_only_the_files_that_are_not_there() {
 }
 
 #[test]
-fn a_file_of_a_snapshot_that_was_cut_is_put_again_with_the_next_one() {
+fn a_truncated_file_is_put_again_with_the_next_snapshot() {
     let (root, folder) = (root(), tempfile::tempdir().expect("a folder"));
     let id = |epoch| SnapshotId {
         operator: name("join"),
@@ -106,7 +106,7 @@ fn only_the_owner_in_the_newest_run_removes_snapshots() {
             .put(&id, RunNumber(1), folder.path(), &mut KnownDigests::new())
             .expect("puts");
     }
-    let kept = || {
+    let remaining = || {
         other
             .snapshots
             .list(&join, partition)
@@ -129,17 +129,17 @@ fn only_the_owner_in_the_newest_run_removes_snapshots() {
         ErrorKind::Fenced,
         &["run 2"],
     );
-    assert_eq!(kept(), [3, 2, 1]);
+    assert_eq!(remaining(), [3, 2, 1]);
     own(&other, newer, "two", &[]);
     other
         .garbage
         .retain_newest(&newest, newer, 2)
         .expect("its own");
-    assert_eq!(kept(), [3, 2]);
+    assert_eq!(remaining(), [3, 2]);
 }
 
 #[test]
-fn what_a_killed_host_left_of_a_snapshots_files_is_removed_with_an_old_one() {
+fn parts_of_files_that_a_killed_host_left_are_removed_with_an_old_snapshot() {
     let (root, folder) = (root(), tempfile::tempdir().expect("a folder"));
     if root.path() != root.files() {
         return;

@@ -42,7 +42,7 @@ fn sparks_logs_are_read_beside_the_state() {
         Some(&b"v1\n{}"[..])
     );
     root.spark.sync(RunNumber(1), EPOCH).expect("syncs");
-    // An object store's objects are durable; who reads them finds them missing.
+    // An object store's objects are durable, so nothing is synced there.
     if root.path() == root.files() {
         refused(
             root.spark.sync(RunNumber(1), Epoch(6)),

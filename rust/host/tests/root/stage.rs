@@ -12,7 +12,7 @@ use holdfast_host::root::{ChunkName, StageOutcome};
 use crate::support::{EPOCH, claim, header, refused, root, stage};
 
 #[test]
-fn a_retry_adopts_an_equal_object_and_says_why_another_is_wrong() {
+fn a_retry_adopts_an_equal_object_and_an_unequal_one_is_refused() {
     let root = root();
     let run = claim(&root, "a");
     assert_eq!(
@@ -44,7 +44,7 @@ fn a_retry_adopts_an_equal_object_and_says_why_another_is_wrong() {
 }
 
 #[test]
-fn a_twins_chunks_do_not_mix_and_the_second_ones_are_removed() {
+fn chunks_of_concurrent_attempts_do_not_mix_and_the_second_ones_are_removed() {
     let root = root();
     let run = claim(&root, "a");
     let chunk = |attempt: i64, value: &[u8]| {
@@ -84,13 +84,16 @@ fn a_twins_chunks_do_not_mix_and_the_second_ones_are_removed() {
             .expect("adopts"),
         StageOutcome::Adopted
     );
-    let kept = root
+    let head_header = root
         .log
         .head(EPOCH, &header("join", 0, run, "").id())
         .expect("reads")
         .expect("is there")
         .header;
-    let records = root.log.chunk(&kept, &kept.chunks[0]).expect("reads");
+    let records = root
+        .log
+        .chunk(&head_header, &head_header.chunks[0])
+        .expect("reads");
     assert_eq!(
         records
             .iter()
@@ -98,20 +101,20 @@ fn a_twins_chunks_do_not_mix_and_the_second_ones_are_removed() {
             .collect::<Vec<_>>(),
         [Some(&b"second"[..])]
     );
-    assert!(!root.files().join(&first).exists(), "nobody names it");
+    assert!(!root.files().join(&first).exists(), "no head names it");
     refused(
-        root.log.chunk(&kept, &first),
+        root.log.chunk(&head_header, &first),
         ErrorKind::Restore,
         &["is missing"],
     );
     refused(
-        root.log.chunk(&kept, "meta.json"),
+        root.log.chunk(&head_header, "meta.json"),
         ErrorKind::Restore,
         &["another object"],
     );
     fs::copy(root.files().join(&second), root.files().join(&first)).expect("copies");
     refused(
-        root.log.chunk(&kept, &first),
+        root.log.chunk(&head_header, &first),
         ErrorKind::Restore,
         &["under another name"],
     );
@@ -273,7 +276,7 @@ fn a_copy_of_an_older_runs_head_names_that_runs_chunks() {
         .map(|record| record.value)
         .collect::<Vec<_>>();
     assert_eq!(values, [Some(&b"first"[..]); 2]);
-    assert!(!root.files().join(&unnamed[0]).exists(), "nobody names it");
+    assert!(!root.files().join(&unnamed[0]).exists(), "no head names it");
     refused(
         root.log.chunk(
             &HeadHeader {

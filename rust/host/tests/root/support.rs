@@ -17,8 +17,8 @@ use tempfile::TempDir;
 /// The epoch of most tests.
 pub(crate) const EPOCH: Epoch = Epoch(5);
 
-/// A root whose objects are files, also on the server of `scripts/s3`, so that tests can put and
-/// damage them.
+/// A root whose objects are files, also on the server of `scripts/s3`: tests can put and damage
+/// them.
 pub(crate) struct TestRoot {
     pub(crate) root: Root,
     folder: TempDir,
@@ -142,7 +142,7 @@ pub(crate) fn refused<T>(result: Result<T, Error>, kind: ErrorKind, parts: &[&st
     }
 }
 
-/// A host becomes the owner of partition 0, for a task that has found the others gone.
+/// Makes a host the owner of partition 0, for a task that found the others unreachable.
 pub(crate) fn own(root: &Root, run: RunNumber, host: &str, others: &[&str]) {
     let unreachable: HashMap<HostId, String> = others
         .iter()

@@ -34,8 +34,8 @@ pub struct LocalDirectory {
 impl LocalDirectory {
     /// Locks the first free directory and opens its database.
     ///
-    /// `damaged` is called for a database that cannot be opened because of damage. `missing` makes a
-    /// new one then, or if there is none.
+    /// `damaged` is called for a database that cannot be opened because of damage. `missing` makes
+    /// a new one then, or if there is none.
     ///
     /// # Errors
     /// `Io` where the directory cannot be made or locked; `StoreLocked` if too many are locked;
@@ -95,8 +95,8 @@ impl LocalDirectory {
         .path(home))
     }
 
-    /// Whether the directory still exists and is still this process's: it may have been deleted, and
-    /// another host may have made a new one in its place.
+    /// Whether the directory still exists and is still this process's: it may have been deleted,
+    /// and another host may have made a new one in its place.
     pub fn is_intact(&self) -> bool {
         self.lock.is_held()
             && FileIdentity::at(&self.path) == self.identity

@@ -1,4 +1,5 @@
-//! The position of a local database: last epoch, chain and query, written with each epoch's changes.
+//! The position of a local database: last epoch, chain and query, written with each epoch's
+//! changes.
 
 use holdfast_core::{
     Commit, Database, Error, ErrorKind, Offset, OffsetChange, Result, TopicPartition,

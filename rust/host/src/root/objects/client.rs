@@ -22,8 +22,8 @@ const RETRIES: usize = 6;
 const PAUSE: Duration = Duration::from_secs(5);
 /// No retry starts later than this after the first request.
 ///
-/// A request that stalls ends after its own `timeout` (30 s unless the options say otherwise), so no
-/// call takes longer than both together. Then the task fails and is retried, perhaps on another
+/// A request that stalls ends after its own `timeout` (30 s unless the options say otherwise), so
+/// no call takes longer than both together. Then the task fails and is retried, perhaps on another
 /// machine.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -150,7 +150,7 @@ impl OperatorCatalog {
             Error::new(
                 ErrorKind::StateMismatch,
                 format!(
-                    "operator {name}: {what}. Its state in {} was written otherwise: change the \
+                    "operator {name}: {what}. Its state in {} was written differently: change the \
                      query back, or give the operator another name (name=...), which starts it \
                      with empty state",
                     self.objects.path().display()

@@ -34,8 +34,8 @@ impl Root {
         }
         if self.log.has_later(epoch, |_| true)? {
             let text = format!(
-                "later epochs stand on epoch {epoch}, so Spark has committed it, though its \
-                 commit log (query/commits) does not say so: it cannot be dropped. Put the \
+                "later epochs are based on epoch {epoch}, so Spark has committed it, although its \
+                 commit log (query/commits) does not hold it: it cannot be dropped. Put the \
                  query's checkpoint back first"
             );
             return Err(Error::new(ErrorKind::InvalidState, text).path(self.path()));

@@ -27,8 +27,8 @@ impl Root {
             if !self.spark.is_committed(previous)? {
                 let text = format!(
                     "Spark's commit log does not hold epoch {previous} \
-                     (query/commits/{previous}), so the query cannot go on with epoch {epoch}: \
-                     give an epoch that it has come to, or one that its checkpoint still knows"
+                     (query/commits/{previous}), so the query cannot continue with epoch {epoch}: \
+                     give an epoch that the query has reached and its checkpoint still holds"
                 );
                 return Err(Error::new(ErrorKind::InvalidState, text).path(self.path()));
             }
@@ -90,7 +90,7 @@ impl Root {
         if present.is_empty() {
             let text = format!(
                 "the state cannot be taken back to where epoch {} is next: the log of epoch \
-                 {epoch} is gone, as that of epochs before the last snapshots is. Give a later \
+                 {epoch} was removed, as all epochs before the retained snapshots are. Give a later \
                  epoch, or restore the root from a backup",
                 epoch.next()
             );
