@@ -17,8 +17,7 @@ pub struct FarFutureRows {
 
 impl FarFutureRows {
     /// The far-future rows of a root.
-    #[must_use]
-    pub fn new(objects: Arc<Objects>) -> Self {
+    pub(super) fn new(objects: Arc<Objects>) -> Self {
         Self { objects }
     }
 

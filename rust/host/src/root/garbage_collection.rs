@@ -29,8 +29,7 @@ pub struct GarbageCollection {
 
 impl GarbageCollection {
     /// The garbage collection of a root.
-    #[must_use]
-    pub fn new(
+    pub(super) fn new(
         objects: Arc<Objects>,
         (runs, owners): (Arc<RunClaims>, Arc<OwnerClaims>),
         log: Arc<EpochLog>,

@@ -37,8 +37,7 @@ pub struct RootIdentity {
 
 impl RootIdentity {
     /// The identity of a root.
-    #[must_use]
-    pub fn new(objects: Arc<Objects>, spark: Arc<SparkCheckpoint>) -> Self {
+    pub(super) fn new(objects: Arc<Objects>, spark: Arc<SparkCheckpoint>) -> Self {
         Self {
             objects,
             spark,

@@ -54,8 +54,7 @@ pub struct OwnerClaims {
 
 impl OwnerClaims {
     /// The claims of a root.
-    #[must_use]
-    pub fn new(objects: Arc<Objects>, runs: Arc<RunClaims>) -> Self {
+    pub(super) fn new(objects: Arc<Objects>, runs: Arc<RunClaims>) -> Self {
         Self {
             objects,
             runs,

@@ -45,8 +45,7 @@ pub struct RewindMarks {
 
 impl RewindMarks {
     /// The marks of a root.
-    #[must_use]
-    pub fn new(objects: Arc<Objects>, runs: Arc<RunClaims>) -> Self {
+    pub(super) fn new(objects: Arc<Objects>, runs: Arc<RunClaims>) -> Self {
         Self { objects, runs }
     }
 

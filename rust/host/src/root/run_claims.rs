@@ -33,8 +33,7 @@ pub struct RunClaims {
 
 impl RunClaims {
     /// The claims of a root.
-    #[must_use]
-    pub fn new(objects: Arc<Objects>, spark: Arc<SparkCheckpoint>) -> Self {
+    pub(super) fn new(objects: Arc<Objects>, spark: Arc<SparkCheckpoint>) -> Self {
         Self {
             objects,
             spark,

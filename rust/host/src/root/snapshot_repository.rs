@@ -90,8 +90,7 @@ pub struct SnapshotRepository {
 
 impl SnapshotRepository {
     /// The snapshots of a root.
-    #[must_use]
-    pub fn new(objects: Arc<Objects>, marks: Arc<RewindMarks>) -> Self {
+    pub(super) fn new(objects: Arc<Objects>, marks: Arc<RewindMarks>) -> Self {
         Self { objects, marks }
     }
 

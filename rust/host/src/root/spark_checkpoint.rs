@@ -46,8 +46,7 @@ pub struct SparkCheckpoint {
 
 impl SparkCheckpoint {
     /// The checkpoint of a root.
-    #[must_use]
-    pub fn new(objects: Arc<Objects>) -> Self {
+    pub(super) fn new(objects: Arc<Objects>) -> Self {
         Self {
             objects,
             synced: Mutex::default(),

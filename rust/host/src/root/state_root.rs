@@ -153,7 +153,7 @@ impl Root {
     /// The default folder of this machine's databases.
     ///
     /// It is `<root>/state`. For a root in an object store it is a folder beside this user's
-    /// sockets; workers check that that place is private.
+    /// sockets, which workers check to be private.
     #[must_use]
     pub fn local_dir(&self) -> PathBuf {
         if self.objects.is_local() {

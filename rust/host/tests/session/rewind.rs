@@ -395,7 +395,9 @@ fn a_dropped_epoch_may_come_to_other_results() {
     fs::remove_dir_all(spark.path().join("query/commits")).unwrap();
     let error = refused(root(&spark).drop_epoch(Epoch(1)));
     assert!(
-        error.to_string().contains("later epochs are based on epoch 1"),
+        error
+            .to_string()
+            .contains("later epochs are based on epoch 1"),
         "{error}"
     );
     assert_eq!(spark.objects(1).len(), 1);

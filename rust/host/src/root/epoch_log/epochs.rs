@@ -21,8 +21,7 @@ pub struct EpochLog {
 
 impl EpochLog {
     /// The log of a root.
-    #[must_use]
-    pub fn new(objects: Arc<Objects>, marks: Arc<RewindMarks>) -> Self {
+    pub(in crate::root) fn new(objects: Arc<Objects>, marks: Arc<RewindMarks>) -> Self {
         Self {
             objects,
             marks,

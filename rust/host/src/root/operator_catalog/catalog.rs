@@ -33,8 +33,7 @@ type CachedOperator = (RunNumber, OperatorMeta, Arc<StoredOperator>);
 
 impl OperatorCatalog {
     /// The operators of a root.
-    #[must_use]
-    pub fn new(
+    pub(in crate::root) fn new(
         objects: Arc<Objects>,
         runs: Arc<RunClaims>,
         log: Arc<EpochLog>,
