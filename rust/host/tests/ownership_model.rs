@@ -4,16 +4,16 @@
 //! each step. It contains:
 //!
 //! - A task asks the host of its own executor. Each host reads the claims, then acts on what it
-//!   read; other steps may happen between the two. After a put the host reads again, whether the put
-//!   succeeded or not.
+//!   read; other steps may happen between the two. After a put the host reads again, whether the
+//!   put succeeded or not.
 //! - A task that is sent to another host asks there. If that host is stopped or dead, it does not
 //!   answer, and the task returns and reports it. If that host sends it elsewhere too, the task
 //!   returns and asks again.
 //! - Hosts stop, wake and die at any time. A task may also take a live host for unreachable.
 //!
 //! These invariants hold (`check`): the host that serves a task was the newest owner when it last
-//! read the claims; no host serves a run after it read a newer run's claim; a partition moves within
-//! a run only if its owner was found unreachable; every task ends after a few moves.
+//! read the claims; no host serves a run after it read a newer run's claim; a partition moves
+//! within a run only if its owner was found unreachable; every task ends after a few moves.
 //! `each_rule_is_needed` breaks one rule at a time and checks that the model finds it.
 
 use std::collections::HashSet;

@@ -17,8 +17,8 @@ impl Model {
         run.map(|run| state.objects[run])
     }
 
-    /// Whether no job gave all of an operator to the sink, and the deciding run has none of it: then
-    /// the operator's next session fails.
+    /// Whether no job gave all of an operator to the sink, and the deciding run has none of it:
+    /// then the operator's next session fails.
     fn left_out(&self, state: &State, run: usize, slot: usize) -> bool {
         let first = slot / self.world.partitions * self.world.partitions;
         let none = state.objects[run][first..first + self.world.partitions]

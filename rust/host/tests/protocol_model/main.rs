@@ -1,8 +1,8 @@
 //! Every interleaving of the epoch protocol, for a few runs, partitions, operators, attempts and
 //! crashes.
 //!
-//! The model visits all states that one epoch can reach (depth first, each state once) and calls the
-//! real functions of [`holdfast_host::protocol`] at each step. It contains:
+//! The model visits all states that one epoch can reach (depth first, each state once) and calls
+//! the real functions of [`holdfast_host::protocol`] at each step. It contains:
 //!
 //! - Two or three drivers of one query. Each may stall anywhere, and continue later or never (a
 //!   crash).
@@ -11,18 +11,18 @@
 //!   (`take`); `foreachBatch` may run several.
 //! - An attempt at a task lists, puts its object, reads the claims again and is acknowledged. Other
 //!   steps may happen between these. An attempt that fails (host crash) takes no further step;
-//!   another attempt, concurrent or later, replaces it. The result is 1, or either 1 or 2 if results
-//!   are not repeatable.
+//!   another attempt, concurrent or later, replaces it. The result is 1, or either 1 or 2 if
+//!   results are not repeatable.
 //! - The sink is a file sink, which skips an epoch that it has (no task runs at all), or one that
 //!   overwrites.
 //! - After Spark's commit hosts apply what the protocol decides, at any time, while stale tasks
 //!   still write.
 //!
 //! These invariants hold in every state (`check`): what is applied is exactly what the sink was
-//! given, for all partitions; a whole output that Spark committed is never refused; what was applied
-//! once stays the decision; and with repeatable results and whole evaluations only the fence refuses
-//! a session. Under at-least-once the sink may have been given more than what is applied. All other
-//! invariants hold, and nothing is refused for any results.
+//! given, for all partitions; a whole output that Spark committed is never refused; what was
+//! applied once stays the decision; and with repeatable results and whole evaluations only the
+//! fence refuses a session. Under at-least-once the sink may have been given more than what is
+//! applied. All other invariants hold, and nothing is refused for any results.
 //!
 //! If only a `take` gave output to the sink and the deciding run has no object of an operator, the
 //! next session of that operator fails.
@@ -32,8 +32,8 @@
 //!
 //! - A `take` by a run that a newer one has superseded. Its few rows look like those of a run that
 //!   crashed, so the newer run decides.
-//! - A `take` beside *two* stale drivers which both become whole after they were fenced, one of them
-//!   after the commit. The decision moves from one to the other. Only a record of the first
+//! - A `take` beside *two* stale drivers which both become whole after they were fenced, one of
+//!   them after the commit. The decision moves from one to the other. Only a record of the first
 //!   decision, put if absent, could prevent that.
 //!
 //! `each_rule_is_needed` breaks one rule at a time and checks that the model finds the damage. The

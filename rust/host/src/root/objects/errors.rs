@@ -26,9 +26,10 @@ pub fn remote(doing: &str, place: &Path, error: &object_store::Error) -> Error {
         ),
         _ => (
             ErrorKind::Io,
-            "The store did not answer, or not correctly, also when the request was repeated. Check that driver and \
-             executors reach it (endpoint, region, network, its own state); the task may be \
-             retried then, and the query started again: nothing that was committed is lost",
+            "The store did not answer, or answered wrongly, also when the request was repeated. \
+             Check that driver and executors reach it (endpoint, region, network, its own state); \
+             the task may be retried then, and the query started again: nothing that was committed \
+             is lost",
         ),
     };
     // The innermost cause says most: "error sending request" hides that the connection was refused.

@@ -90,8 +90,8 @@ impl Root {
         if present.is_empty() {
             let text = format!(
                 "the state cannot be taken back to where epoch {} is next: the log of epoch \
-                 {epoch} was removed, as all epochs before the retained snapshots are. Give a later \
-                 epoch, or restore the root from a backup",
+                 {epoch} was removed, as all epochs before the retained snapshots are. Give a \
+                 later epoch, or restore the root from a backup",
                 epoch.next()
             );
             return Err(Error::new(ErrorKind::Restore, text).path(self.path()));
