@@ -174,8 +174,8 @@ pub enum Violation {
     /// A new run has other results than an older one whose output may have reached a sink.
     #[error(
         "{object}, epoch {epoch}: an earlier run ({older}) computed all of this epoch, its output \
-         may be in the sink, and this run's results differ (changed code, or results that depend on \
-         the clock, on random numbers or on row order). Either start the old code once, which \
+         may be in the sink, and this run's results differ (changed code, or results that depend \
+         on the clock, on random numbers or on row order). Either start the old code once, which \
          completes the epoch; or, if the sink has no output of it, remove it with `holdfast epoch \
          drop <root> {epoch}`; or, if the sink may get other rows than the state holds, start with \
          processing_guarantee=\"at_least_once\""
