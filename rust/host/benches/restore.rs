@@ -266,10 +266,11 @@ fn restart(root: &Path, number: usize) {
 fn fetch(root: &Path, to: &Path) {
     let root = Root::open(root.to_str().unwrap(), &StorageOptions::default()).unwrap();
     let snapshots = root
-        .snapshots(&OperatorName::new("join").unwrap(), PartitionId(0))
+        .snapshots
+        .list(&OperatorName::new("join").unwrap(), PartitionId(0))
         .unwrap();
     let started = Instant::now();
-    root.fetch_snapshot(&snapshots[0], to, &|_| ()).unwrap();
+    root.snapshots.fetch(&snapshots[0], to, &|_| ()).unwrap();
     done(&json!({"seconds": started.elapsed().as_secs_f64()}));
 }
 

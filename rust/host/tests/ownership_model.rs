@@ -1,40 +1,40 @@
 //! Every interleaving of ownership, for three hosts and a few tasks of two runs.
 //!
-//! The model walks through all states (depth first, each state once) and asks the real
-//! [`owner_step`] at each step. What is modelled:
+//! The model visits all states (depth first, each state once) and calls the real [`owner_step`] at
+//! each step. It contains:
 //!
-//! - A task asks the host of its own executor; each host reads the claims, then acts on what it
-//!   read: two steps that anything may come between. A put is followed by another read, whatever
-//!   came of it.
-//! - Sent elsewhere, the task asks there; a host that is stopped or dead does not answer, and the
-//!   task goes back with that. Sent elsewhere by that one too, it goes back and asks anew.
-//! - Hosts stop, wake and die at any time. A task may also take a live host to be gone, which is
-//!   wrong.
+//! - A task asks the host of its own executor. Each host reads the claims, then acts on what it
+//!   read; other steps may happen between the two. After a put the host reads again, whether the
+//!   put succeeded or not.
+//! - A task that is sent to another host asks there. If that host is stopped or dead, it does not
+//!   answer, and the task returns and reports it. If that host sends it elsewhere too, the task
+//!   returns and asks again.
+//! - Hosts stop, wake and die at any time. A task may also take a live host for unreachable.
 //!
-//! What must hold (`check`): who serves a task was the newest owner when it last looked; nobody
-//! serves a run after it read the claim of a newer one; a partition moves within a run only if
-//! somebody found its owner gone; every task comes to an end within a few moves.
-//! `each_rule_is_needed` takes one rule away at a time and sees the model find it out.
+//! These invariants hold (`check`): the host that serves a task was the newest owner when it last
+//! read the claims; no host serves a run after it read a newer run's claim; a partition moves
+//! within a run only if its owner was found unreachable; every task ends after a few moves.
+//! `each_rule_is_needed` breaks one rule at a time and checks that the model finds it.
 
 use std::collections::HashSet;
 
 use holdfast_host::protocol::{Generation, HostId, Owner, OwnerStep, RunNumber, Term, owner_step};
 
 const HOSTS: usize = 3;
-/// More moves than this, and a worker would give up.
+/// A worker gives up after more moves than this.
 const MOVES: u8 = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Broken {
     Nothing,
-    /// Opens sessions of a partition that it owned once.
+    /// A host opens sessions of a partition that it owned once.
     GenerationNotCompared,
-    /// Takes a put for its own without reading again.
+    /// A host takes a put for successful without reading again.
     PutTakenForDone,
-    /// Claims for an older run beside a newer one.
+    /// A host claims for an older run although there is a newer one.
     RunsNotOrdered,
-    /// Takes partitions over from owners that nobody found gone.
-    TakesFromTheLiving,
+    /// A host takes partitions over from owners that are not known to be unreachable.
+    TakesFromReachable,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,13 +48,13 @@ type Claims = Vec<(Term, u8)>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Phase {
-    /// Asks this host next.
+    /// The task asks this host next.
     Asking(u8),
-    /// The host has read these claims, and acts on them.
+    /// The host has read these claims and acts on them next.
     Read(u8, Claims),
-    /// A session.
+    /// This host serves the task.
     Served(u8),
-    /// Refused for a newer run.
+    /// The task was refused because of a newer run.
     Refused,
 }
 
@@ -63,8 +63,8 @@ struct Task {
     run: u64,
     home: u8,
     phase: Phase,
-    /// Hosts that it found gone, as bits.
-    gone: u8,
+    /// Hosts that the task found unreachable, as bits.
+    unreachable: u8,
     moves: u8,
 }
 
@@ -76,14 +76,14 @@ struct State {
     tasks: Vec<Task>,
     /// Stops, deaths and errors that may still happen.
     troubles: u8,
-    /// Hosts that anybody has found gone, as bits.
-    found_gone: u8,
+    /// Hosts that any task found unreachable, as bits.
+    found_unreachable: u8,
 }
 
 struct Model {
     broken: Broken,
     seen: HashSet<State>,
-    /// What went wrong first.
+    /// The first broken invariant.
     damage: Option<String>,
 }
 
@@ -102,7 +102,7 @@ fn owners(claims: &Claims) -> Vec<Owner> {
     claims.iter().map(owner).collect()
 }
 
-/// [`OwnerStep`] with a host's number.
+/// [`OwnerStep`] with the host's number.
 enum Step {
     Held(Term),
     Ask(u8),
@@ -114,7 +114,8 @@ impl Model {
     fn step(&self, claims: &Claims, me: u8, task: &Task) -> Step {
         let all = owners(claims);
         let run = RunNumber(task.run);
-        let gone = |host: &HostId| task.gone & (1 << host.0.parse::<u8>().expect("a number")) != 0;
+        let unreachable =
+            |host: &HostId| task.unreachable & (1 << host.0.parse::<u8>().expect("a number")) != 0;
         let newest = claims.iter().max();
         match (self.broken, newest) {
             (Broken::GenerationNotCompared, Some(_)) => {
@@ -131,14 +132,14 @@ impl Model {
                     .into_iter()
                     .filter(|owner| owner.term.run <= run)
                     .collect();
-                return translate(owner_step(&older, &id(me), run, None, &gone));
+                return translate(owner_step(&older, &id(me), run, None, &unreachable));
             }
-            (Broken::TakesFromTheLiving, Some((term, host))) if term.run == run && *host != me => {
+            (Broken::TakesFromReachable, Some((term, host))) if term.run == run && *host != me => {
                 return Step::Put(term.next());
             }
             _ => {}
         }
-        translate(owner_step(&all, &id(me), run, None, &gone))
+        translate(owner_step(&all, &id(me), run, None, &unreachable))
     }
 
     fn explore(&mut self, state: State) {
@@ -156,7 +157,7 @@ impl Model {
             let waits = |task: &Task| state.hosts[usize::from(task.home)] != Life::Up;
             let done = |task: &Task| matches!(task.phase, Phase::Served(_) | Phase::Refused);
             if stuck && !state.tasks.iter().all(|task| done(task) || waits(task)) {
-                self.damage = Some(format!("a task comes to no end: {state:?}"));
+                self.damage = Some(format!("a task never ends: {state:?}"));
             }
         }
     }
@@ -165,7 +166,7 @@ impl Model {
         let task = &state.tasks[number];
         let mut then = |state: State| {
             if state.tasks[number].moves > MOVES {
-                self.damage = Some(format!("a task is sent about: {state:?}"));
+                self.damage = Some(format!("a task is sent from host to host: {state:?}"));
             }
             next.push(state);
         };
@@ -174,14 +175,14 @@ impl Model {
                 let mut asked = state.clone();
                 asked.tasks[number].phase = Phase::Read(*host, state.claims.clone());
                 then(asked);
-                // The network may say otherwise.
+                // The network may fail.
                 if *host != task.home && state.troubles > 0 {
                     let mut wrong = not_answered(state, number, *host);
                     wrong.troubles -= 1;
                     then(wrong);
                 }
             }
-            // Its own host does not answer: the task fails, or waits for it to wake.
+            // The task's own host does not answer: the task fails, or waits until it wakes.
             Phase::Asking(host) if *host == task.home => {}
             Phase::Asking(host) => then(not_answered(state, number, *host)),
             Phase::Read(host, claims) => {
@@ -198,7 +199,7 @@ impl Model {
                         Phase::Served(*host)
                     }
                     Step::Superseded => Phase::Refused,
-                    // Only the host of its own executor sends it on; from elsewhere it comes back
+                    // Only the host of its own executor redirects it; from another host it returns
                     // first.
                     Step::Ask(other) => {
                         acted.tasks[number].moves += 1;
@@ -239,9 +240,9 @@ impl Model {
         let Some((newest, owner)) = state.claims.iter().max() else {
             return;
         };
-        if newest.run == term.run && *owner != host && state.found_gone & (1 << owner) == 0 {
+        if newest.run == term.run && *owner != host && state.found_unreachable & (1 << owner) == 0 {
             self.damage = Some(format!(
-                "{term} takes the partition from host {owner}, which nobody found gone"
+                "{term} takes the partition from host {owner}, which was not found unreachable"
             ));
         }
     }
@@ -259,10 +260,10 @@ fn translate(step: OwnerStep<'_>) -> Step {
 fn not_answered(state: &State, number: usize, host: u8) -> State {
     let mut next = state.clone();
     let task = &mut next.tasks[number];
-    task.gone |= 1 << host;
+    task.unreachable |= 1 << host;
     task.moves += 1;
     task.phase = Phase::Asking(task.home);
-    next.found_gone |= 1 << host;
+    next.found_unreachable |= 1 << host;
     next
 }
 
@@ -285,7 +286,7 @@ fn troubles(state: &State, next: &mut Vec<State>) {
     }
 }
 
-/// Explores; the damage that was found, and the number of states.
+/// Explores a world; returns the damage that was found, and the number of states.
 fn explore(
     broken: Broken,
     tasks: &[(u64, u8)],
@@ -296,7 +297,7 @@ fn explore(
         run,
         home,
         phase: Phase::Asking(home),
-        gone: 0,
+        unreachable: 0,
         moves: 0,
     };
     let claim = |&(run, generation, host): &(u64, u64, u8)| {
@@ -313,7 +314,7 @@ fn explore(
         hosts: [Life::Up; HOSTS],
         tasks: tasks.iter().map(task).collect(),
         troubles,
-        found_gone: 0,
+        found_unreachable: 0,
     };
     let mut model = Model {
         broken,
@@ -324,16 +325,16 @@ fn explore(
     (model.damage, model.seen.len())
 }
 
-/// Tasks by run and home, and the claims that are there already.
+/// Tasks by run and home, existing claims, and the number of troubles.
 type World = (&'static [(u64, u8)], &'static [(u64, u64, u8)], u8);
 
 const WORLDS: [World; 5] = [
-    // A first epoch, everywhere at once.
+    // The first epoch, on all hosts at once.
     (&[(1, 0), (1, 1), (1, 2)], &[], 1),
     // An owner, and tasks elsewhere; retries.
     (&[(1, 1), (1, 2)], &[(1, 1, 0)], 3),
     (&[(1, 0), (1, 1), (1, 1)], &[(1, 1, 0)], 2),
-    // An owner that was away, and the one that came after it.
+    // An owner that was away, and its successor.
     (&[(1, 0), (1, 2)], &[(1, 1, 0), (1, 2, 1)], 3),
     // A new run beside tasks of the old one.
     (&[(1, 0), (2, 1), (2, 2)], &[(1, 1, 0)], 2),
@@ -357,11 +358,11 @@ fn each_rule_is_needed() {
         Broken::GenerationNotCompared,
         Broken::PutTakenForDone,
         Broken::RunsNotOrdered,
-        Broken::TakesFromTheLiving,
+        Broken::TakesFromReachable,
     ] {
         let found = WORLDS
             .iter()
             .any(|(tasks, claims, troubles)| explore(broken, tasks, claims, *troubles).0.is_some());
-        assert!(found, "{broken:?} goes unnoticed");
+        assert!(found, "{broken:?} is not found");
     }
 }

@@ -26,7 +26,7 @@ use crate::memory::split::MemorySplit;
 use crate::operator::Counts;
 use crate::partition::PartitionState;
 use crate::protocol::{Epoch, HostId, OperatorName, Owner, RunNumber, Term};
-use crate::root::{Asking, Ownership, Root, StorageOptions};
+use crate::root::{Ownership, OwnershipRequest, Root, StorageOptions};
 
 /// The state that all sessions of a host share.
 pub struct Host {
@@ -147,14 +147,14 @@ impl Host {
             application: request.application.clone(),
         };
         let unreachable = self.unreachable.merge(&request.unreachable);
-        let asking = Asking {
+        let asking = OwnershipRequest {
             operator: &request.operator.name,
             partition: request.partition,
             run,
             host: &host,
-            gone: &unreachable,
+            unreachable: &unreachable,
         };
-        let ownership = root.own(&asking)?;
+        let ownership = root.owners.acquire(&asking)?;
         if let Ownership::Elsewhere(owner) = &ownership {
             let key = PartitionKey::of(request, root, query_id);
             if let Some(partition) = self.partitions.remove(&key) {

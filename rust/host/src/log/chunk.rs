@@ -8,14 +8,14 @@ use super::{envelope, payload};
 
 const MAGIC: [u8; 4] = *b"HFLC";
 
-/// What a chunk says about itself.
+/// The header of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChunkHeader {
-    /// Its full name, which carries attempt and nonce: a chunk in another one's place is noticed.
+    /// Its full name with attempt and nonce, so that a chunk under another name is detected.
     pub name: String,
 }
 
-/// A chunk as bytes.
+/// Encodes a chunk.
 ///
 /// # Errors
 /// `Serialization` for a header above 4 GiB.
@@ -23,7 +23,7 @@ pub fn encode_chunk(header: &ChunkHeader, payload: &[u8]) -> Result<Vec<u8>> {
     envelope::seal(MAGIC, header, payload)
 }
 
-/// Reads the chunk of this name; `place` is where it lies, for errors.
+/// Decodes the chunk of this name; `place` is its path, for errors.
 ///
 /// # Errors
 /// `Restore` for a damaged chunk or one of another name, `FormatVersion` for another version's.

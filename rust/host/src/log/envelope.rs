@@ -1,4 +1,4 @@
-//! The frame around a header and a payload: magic, version, lengths, checksum.
+//! The envelope of a header and a payload: magic, version, lengths, checksum.
 
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::Serialize;
@@ -10,10 +10,10 @@ const VERSION: u16 = 1;
 const FIXED: usize = 4 + 2 + 4;
 const CHECKSUM: usize = 16;
 
-/// Puts header and payload into their frame.
+/// Encodes header and payload.
 ///
 /// # Errors
-/// `Serialization` for a header that is no JSON, or of more than 4 GiB.
+/// `Serialization` for a header that cannot be JSON, or of more than 4 GiB.
 pub fn seal(magic: [u8; 4], header: &impl Serialize, payload: &[u8]) -> Result<Vec<u8>> {
     let cannot = |error: &dyn std::fmt::Display| {
         Error::new(
@@ -35,11 +35,11 @@ pub fn seal(magic: [u8; 4], header: &impl Serialize, payload: &[u8]) -> Result<V
     Ok(bytes)
 }
 
-/// Takes header and payload out of their frame. `name` is the object's, for messages.
+/// Decodes header and payload. `name` is the object's, for messages.
 ///
 /// # Errors
-/// `FormatVersion` for an undamaged object of another version, `Restore` for everything else that
-/// is not what [`seal`] wrote.
+/// `FormatVersion` for an undamaged object of another version, `Restore` for anything else that
+/// [`seal`] did not write.
 pub fn open<'a, H: DeserializeOwned>(
     name: &str,
     magic: [u8; 4],
@@ -86,7 +86,7 @@ pub fn open<'a, H: DeserializeOwned>(
     Ok((header, payload))
 }
 
-/// The error for an object that cannot be used, with the ways out.
+/// Returns the error for an object that cannot be used, with advice.
 pub fn damaged(name: &str, why: &str) -> Error {
     Error::new(
         ErrorKind::Restore,
@@ -99,8 +99,8 @@ pub fn damaged(name: &str, why: &str) -> Error {
     )
 }
 
-/// The command that takes an object's epoch out of the log, with what its place says:
-/// `<root>/log/<epoch>/<object>`.
+/// Returns the command that removes an object's epoch from the log; root and epoch come from its
+/// path, `<root>/log/<epoch>/<object>`.
 fn drop_command(place: &str) -> String {
     let parts = place
         .rsplit_once("/log/")

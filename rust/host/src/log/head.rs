@@ -13,28 +13,28 @@ use crate::protocol::{
 
 const MAGIC: [u8; 4] = *b"HFLG";
 
-/// What a head says about its epoch.
+/// The header of a head.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeadHeader {
-    /// Whose changes.
+    /// The operator.
     pub operator: OperatorName,
-    /// Of which epoch.
+    /// The epoch.
     pub epoch: Epoch,
-    /// Of which partition.
+    /// The partition.
     pub partition: PartitionId,
-    /// Staged by which run.
+    /// The run that staged it.
     pub run: RunNumber,
-    /// And by which attempt of it.
+    /// The attempt that staged it.
     pub attempt: Attempt,
     /// The chain before this epoch.
     pub base: Digest,
     /// The digest of records, stream times and output.
     pub digest: Digest,
-    /// The input's digest, whatever its order.
+    /// The digest of the input, independent of its order.
     pub input: Digest,
-    /// Rows that came in.
+    /// Input rows.
     pub input_rows: u64,
-    /// Rows that went out.
+    /// Output rows.
     pub output_rows: u64,
     /// Each store's stream time after the epoch, in microseconds.
     pub stream_times: BTreeMap<String, i64>,
@@ -45,7 +45,7 @@ pub struct HeadHeader {
 }
 
 impl HeadHeader {
-    /// What it is compared by.
+    /// The parts that are compared between sessions.
     #[must_use]
     pub fn summary(&self) -> HeadSummary {
         HeadSummary {
@@ -62,7 +62,7 @@ impl HeadHeader {
         self.base.chain(self.digest)
     }
 
-    /// Which object this is.
+    /// The object's id.
     #[must_use]
     pub fn id(&self) -> ObjectId {
         ObjectId {
@@ -73,7 +73,7 @@ impl HeadHeader {
     }
 }
 
-/// A head as bytes; `payload` comes from a [`super::RecordsWriter`].
+/// Encodes a head; `payload` comes from a [`RecordsWriter`](crate::log::RecordsWriter).
 ///
 /// # Errors
 /// `Serialization` for a header above 4 GiB.
@@ -81,7 +81,7 @@ pub fn encode_head(header: &HeadHeader, payload: &[u8]) -> Result<Vec<u8>> {
     envelope::seal(MAGIC, header, payload)
 }
 
-/// Reads a head without its records. All bytes are checked.
+/// Decodes a head without its records. All bytes are verified.
 ///
 /// # Errors
 /// `Restore` for a damaged object, `FormatVersion` for another version's.
@@ -89,7 +89,7 @@ pub fn decode_header(name: &str, bytes: &[u8]) -> Result<HeadHeader> {
     envelope::open(name, MAGIC, bytes).map(|(header, _)| header)
 }
 
-/// Reads a head and the payload behind it, as it is. All bytes are checked.
+/// Decodes a head and returns its payload undecoded. All bytes are verified.
 ///
 /// # Errors
 /// As [`decode_header`].
@@ -97,7 +97,7 @@ pub fn decode_payload<'a>(name: &str, bytes: &'a [u8]) -> Result<(HeadHeader, &'
     envelope::open(name, MAGIC, bytes)
 }
 
-/// Reads a head with the records that it holds itself. `name` is the object's, for messages.
+/// Decodes a head with its own records. `name` is the object's, for messages.
 ///
 /// # Errors
 /// As [`decode_header`]; `Restore` too if there are fewer or more records than the header says.

@@ -1,4 +1,4 @@
-//! Records as an Arrow IPC stream with lz4.
+//! The payload: records as an Arrow IPC stream with lz4.
 
 use std::sync::{Arc, LazyLock};
 
@@ -22,10 +22,10 @@ pub static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     ]))
 });
 
-/// A stream that is being written.
-pub type Stream = StreamWriter<Vec<u8>>;
+/// An Arrow IPC stream that is being written.
+pub type PayloadStream = StreamWriter<Vec<u8>>;
 
-/// An Arrow error while writing: never the user's doing.
+/// Converts an Arrow error while writing, which is a bug of Holdfast.
 pub fn unwritable(error: &ArrowError) -> Error {
     Error::new(
         ErrorKind::Serialization,
@@ -37,7 +37,7 @@ pub fn unwritable(error: &ArrowError) -> Error {
 ///
 /// # Errors
 /// `Serialization`.
-pub fn start() -> Result<Stream> {
+pub fn start() -> Result<PayloadStream> {
     let options = IpcWriteOptions::default()
         .try_with_compression(Some(CompressionType::LZ4_FRAME))
         .map_err(|error| unwritable(&error))?;
@@ -45,7 +45,7 @@ pub fn start() -> Result<Stream> {
         .map_err(|error| unwritable(&error))
 }
 
-/// Reads a stream back; an empty payload holds no records.
+/// Decodes a payload; an empty one holds no records.
 ///
 /// # Errors
 /// `Restore` for one that cannot be read, or has other columns.

@@ -1,4 +1,4 @@
-//! Records as they come back from the log.
+//! Records that were read from the log.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int16Type, Int64Type};
@@ -14,9 +14,9 @@ pub struct Record<'a> {
     pub store: &'a str,
     /// The key.
     pub key: &'a [u8],
-    /// The value, none for a deletion.
+    /// The value; none for a deletion.
     pub value: Option<&'a [u8]>,
-    /// The version's time, none in a plain store.
+    /// The version's time; none in a plain store.
     pub timestamp: Option<Timestamp>,
 }
 
@@ -27,9 +27,12 @@ pub struct Records {
 }
 
 impl Records {
-    /// Takes batches over, once their columns are what they must be.
+    /// Checks the columns of the batches.
     pub(super) fn new(name: &str, batches: Vec<RecordBatch>) -> Result<Self> {
-        if batches.iter().all(|batch| Columns::of(batch).is_some()) {
+        if batches
+            .iter()
+            .all(|batch| RecordColumns::of(batch).is_some())
+        {
             return Ok(Self { batches });
         }
         Err(damaged(
@@ -54,14 +57,14 @@ impl Records {
     pub fn iter(&self) -> impl Iterator<Item = Record<'_>> {
         self.batches
             .iter()
-            .filter_map(Columns::of)
+            .filter_map(RecordColumns::of)
             .flat_map(|columns| (0..columns.keys.len()).map(move |i| columns.record(i)))
     }
 }
 
 /// The typed columns of one batch.
 #[derive(Clone, Copy)]
-struct Columns<'a> {
+struct RecordColumns<'a> {
     stores: &'a DictionaryArray<Int16Type>,
     names: &'a StringArray,
     keys: &'a BinaryArray,
@@ -69,7 +72,7 @@ struct Columns<'a> {
     timestamps: &'a Int64Array,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> RecordColumns<'a> {
     fn of(batch: &'a RecordBatch) -> Option<Self> {
         let [stores, keys, values, timestamps] = batch.columns() else {
             return None;
@@ -91,7 +94,7 @@ impl<'a> Columns<'a> {
     }
 
     fn record(self, i: usize) -> Record<'a> {
-        // Columns::of has looked at every index, so none is negative.
+        // `of` has checked every index, so none is negative.
         let store = self
             .names
             .value(self.stores.keys().value(i).unsigned_abs().into());

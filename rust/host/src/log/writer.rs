@@ -1,4 +1,4 @@
-//! Collects an epoch's records, cheaply: straight into Arrow builders, digest on the way.
+//! Collects an epoch's records in Arrow builders, and computes the digest on the way.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -9,17 +9,18 @@ use arrow_array::{DictionaryArray, RecordBatch, StringArray};
 use holdfast_core::{Error, ErrorKind, Result, Timestamp};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::payload::{self, SCHEMA, Stream, unwritable};
+use super::payload::{self, PayloadStream, SCHEMA, unwritable};
 use crate::protocol::Digest;
 
-/// A payload that has grown past this becomes a chunk.
+/// A payload beyond this size becomes a chunk.
 pub const CHUNK_BYTES: usize = 16 << 20;
-/// Records are compressed in batches of about this many bytes: enough for lz4, and little memory.
+/// Size of the batches that are compressed: enough for lz4, and little memory.
 const BATCH_BYTES: usize = 1 << 20;
 const MAX_RECORD: usize = 1 << 30;
 
-/// Collects records, in canonical order (store by store; key, then newest first), since the digest
-/// is over that order.
+/// Collects records in canonical order: store by store; by key, then newest first.
+///
+/// The digest depends on that order.
 pub struct RecordsWriter {
     keys: BinaryBuilder,
     values: BinaryBuilder,
@@ -30,20 +31,20 @@ pub struct RecordsWriter {
     pending: usize,
     records: u64,
     hasher: Xxh3Default,
-    stream: Stream,
+    stream: PayloadStream,
     sealed: Vec<Vec<u8>>,
 }
 
-/// What a writer has collected.
+/// The records that a writer collected.
 #[derive(Debug)]
-pub struct Collected {
-    /// How many records, over all chunks and the payload.
+pub struct CollectedRecords {
+    /// How many records there are in all chunks and the payload.
     pub records: u64,
     /// The epoch's digest: records, stream times, output.
     pub digest: Digest,
-    /// The records that go into the head, empty if there are none.
+    /// The payload of the head; empty if it has no records.
     pub payload: Vec<u8>,
-    /// Payloads of the chunks that [`RecordsWriter::sealed`] has not handed out yet.
+    /// Payloads of chunks that [`RecordsWriter::sealed`] has not returned yet.
     pub chunks: Vec<Vec<u8>>,
 }
 
@@ -98,7 +99,7 @@ impl RecordsWriter {
         self.values.append_option(value);
         self.timestamps
             .append_option(timestamp.map(|timestamp| timestamp.0));
-        // The fixed part counts too, so that a million empty records do not pile up.
+        // The fixed part counts too, so that a million empty records do not fill the memory.
         self.pending += bytes + 24;
         self.records += 1;
         Ok(())
@@ -110,14 +111,15 @@ impl RecordsWriter {
         self.records
     }
 
-    /// Payloads of chunks that are complete, each handed out once: put them while the rest is still
-    /// being collected.
+    /// Returns the payloads of complete chunks, each once, so that they can be put while the rest
+    /// is still being collected.
     pub fn sealed(&mut self) -> Vec<Vec<u8>> {
         mem::take(&mut self.sealed)
     }
 
-    /// Ends the epoch: its digest covers the records, the stream times by store, and the digest of
-    /// the output rows.
+    /// Ends the epoch.
+    ///
+    /// Its digest covers the records, the stream times by store, and the digest of the output rows.
     ///
     /// # Errors
     /// `Serialization` if Arrow cannot write the records.
@@ -125,14 +127,14 @@ impl RecordsWriter {
         mut self,
         stream_times: &BTreeMap<String, i64>,
         output: Digest,
-    ) -> Result<Collected> {
+    ) -> Result<CollectedRecords> {
         self.flush()?;
         let payload = if self.records == 0 {
             Vec::new()
         } else {
             self.end_stream()?
         };
-        // Tags keep the parts apart: no record can pass for a stream time.
+        // Tags separate the parts: no record has the same bytes as a stream time.
         for (store, time) in stream_times {
             self.hasher.update(&frame(b'T', store.len(), 0, *time));
             self.hasher.update(store.as_bytes());
@@ -140,7 +142,7 @@ impl RecordsWriter {
         self.hasher.update(b"O");
         self.hasher.update(&output.0);
         let digest = Digest::from_hasher(&self.hasher);
-        Ok(Collected {
+        Ok(CollectedRecords {
             records: self.records,
             digest,
             payload,
@@ -148,7 +150,7 @@ impl RecordsWriter {
         })
     }
 
-    /// The store's number in the dictionary; a change of store is part of the digest.
+    /// Returns the store's number in the dictionary; a change of store is part of the digest.
     fn enter(&mut self, store: &str) -> Result<i16> {
         if let Some(index) = self.store
             && self.names[usize::from(index.unsigned_abs())] == store
@@ -193,8 +195,7 @@ impl RecordsWriter {
         self.hasher.update(value.unwrap_or_default());
     }
 
-    /// Compresses what the builders hold into the stream, and seals the stream if it has grown
-    /// large.
+    /// Compresses the builders' records into the stream, and seals the stream if it is large.
     fn flush(&mut self) -> Result<()> {
         if self.pending == 0 {
             return Ok(());
@@ -230,8 +231,9 @@ impl RecordsWriter {
     }
 }
 
-/// The fixed part of what the digest sees of an item: lengths first, so that no two lists of items
-/// look alike.
+/// Returns the fixed part of an item in the digest.
+///
+/// It has the lengths, so that no two lists of items have the same bytes.
 fn frame(tag: u8, first: usize, second: usize, time: i64) -> [u8; 25] {
     let mut bytes = [0; 25];
     bytes[0] = tag;

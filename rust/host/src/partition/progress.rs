@@ -1,25 +1,25 @@
-//! How far a restore is, in words for the host's log.
+//! Progress of a restore, as lines of the host's log.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// The time between two lines.
+/// The minimum time between two lines.
 const BETWEEN: Duration = Duration::from_secs(2);
 
-/// When to tell.
-pub struct Pace {
+/// Limits how often progress is logged.
+pub struct ProgressPace {
     started: Instant,
-    told: Mutex<Instant>,
+    logged: Mutex<Instant>,
 }
 
-impl Pace {
-    /// Begins now; there is nothing to tell for a while.
+impl ProgressPace {
+    /// Starts now; the first line is due later.
     pub fn start() -> Self {
         let now = Instant::now();
         Self {
             started: now,
-            told: Mutex::new(now),
+            logged: Mutex::new(now),
         }
     }
 
@@ -28,18 +28,18 @@ impl Pace {
         self.started.elapsed()
     }
 
-    /// The same, if it is time for another line; for one of those who ask at once.
+    /// Returns the time since the start if a line is due, to one of several concurrent callers.
     pub fn due(&self) -> Option<Duration> {
-        let mut told = self.told.try_lock()?;
-        if told.elapsed() < BETWEEN {
+        let mut logged = self.logged.try_lock()?;
+        if logged.elapsed() < BETWEEN {
             return None;
         }
-        *told = Instant::now();
+        *logged = Instant::now();
         Some(self.elapsed())
     }
 }
 
-/// `1.5 GiB`, `12 MiB`, `512 bytes`.
+/// Formats a size: `1.5 GiB`, `12 MiB`, `512 bytes`.
 pub fn bytes(count: u64) -> String {
     match count {
         0..1024 => format!("{count} bytes"),
@@ -49,7 +49,7 @@ pub fn bytes(count: u64) -> String {
     }
 }
 
-/// Of a snapshot.
+/// Formats the progress of a snapshot.
 pub fn bytes_so_far(done: u64, all: u64, elapsed: Duration) -> String {
     let rate = (done as f64 / elapsed.as_secs_f64()) as u64;
     format!(
@@ -61,7 +61,7 @@ pub fn bytes_so_far(done: u64, all: u64, elapsed: Duration) -> String {
     )
 }
 
-/// Of the log: epochs, and the records in them.
+/// Formats the progress of a replay: epochs, and the records in them.
 pub fn epochs_so_far(done: u64, all: u64, records: u64, elapsed: Duration) -> String {
     let rate = records as f64 / elapsed.as_secs_f64();
     format!(
@@ -70,7 +70,7 @@ pub fn epochs_so_far(done: u64, all: u64, records: u64, elapsed: Duration) -> St
     )
 }
 
-/// Seconds, if it goes on as it did.
+/// Estimates the remaining seconds from the average so far.
 fn left(done: u64, all: u64, elapsed: Duration) -> u64 {
     let ratio = all.saturating_sub(done) as f64 / done.max(1) as f64;
     (elapsed.as_secs_f64() * ratio).ceil() as u64
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_how_much_how_fast_and_how_long_still() {
+    fn a_line_shows_amount_rate_and_remaining_time() {
         let text = bytes_so_far(1 << 30, 3 << 30, Duration::from_secs(4));
         assert_eq!(
             text,
@@ -99,11 +99,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_at_once() {
-        assert_eq!(Pace::start().due(), None);
-        let late = Pace {
+    fn the_first_line_is_due_after_a_while() {
+        assert_eq!(ProgressPace::start().due(), None);
+        let late = ProgressPace {
             started: Instant::now(),
-            told: Mutex::new(
+            logged: Mutex::new(
                 Instant::now()
                     .checked_sub(BETWEEN)
                     .expect("the machine is up"),

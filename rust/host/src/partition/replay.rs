@@ -1,4 +1,4 @@
-//! From the log (or from memory, where the same changes wait) into the database.
+//! Applies decided epochs to the database, from the log or from memory.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -6,39 +6,48 @@ use std::thread;
 
 use holdfast_core::{Database, Error, ErrorKind, Result, Timestamp, Transaction, VersionRow};
 
-use super::progress::{Pace, epochs_so_far};
-use super::{Inner, PartitionState, Prepared, Wanted, chain};
+use super::local::position;
+use super::prepared_epoch::PreparedEpoch;
+use super::progress::{ProgressPace, epochs_so_far};
+use super::state::{PartitionInner, PartitionState};
+use super::view_request::ViewRequest;
 use crate::log::{CHUNK_BYTES, HeadHeader, Records};
-use crate::protocol::{Digest, Epoch, ObjectId, Violation};
+use crate::protocol::{Digest, Epoch, Violation};
 use crate::root::{Head, Root};
 
-/// So many epochs are read ahead of the one that is applied, where there is memory for it.
+/// How many epochs are read ahead of the one that is applied, if there is memory for them.
 const LANES: usize = 4;
 
 impl PartitionState {
     /// Applies the deciding objects of these epochs, both included, each as one commit.
     pub(super) fn roll_forward(
         &self,
-        inner: &mut Inner,
-        wanted: &Wanted<'_>,
+        inner: &mut PartitionInner,
+        request: &ViewRequest<'_>,
         from: Epoch,
         to: Epoch,
     ) -> Result<()> {
         if from == to {
-            self.apply(inner, wanted, from)?;
+            self.apply(inner, request, from)?;
         } else {
-            self.replay(inner, wanted, from, to)?;
+            self.replay(inner, request, from, to)?;
         }
-        inner.opened()?.checked = Some(wanted.run);
+        inner.opened()?.checked = Some(request.run);
         Ok(())
     }
 
-    /// Applies epochs from the log, the next ones of which are read meanwhile.
-    fn replay(&self, inner: &mut Inner, wanted: &Wanted<'_>, from: Epoch, to: Epoch) -> Result<()> {
-        let (pace, mut records) = (Pace::start(), 0);
+    /// Applies epochs from the log, and reads the next ones meanwhile.
+    fn replay(
+        &self,
+        inner: &mut PartitionInner,
+        request: &ViewRequest<'_>,
+        from: Epoch,
+        to: Epoch,
+    ) -> Result<()> {
+        let (pace, mut records) = (ProgressPace::start(), 0);
         let count = usize::try_from(to.0.saturating_sub(from.0).saturating_add(1)).unwrap_or(0);
         log::info!("{self}: replaying the log, epochs {from} to {to}");
-        let mut memory = wanted.memory.share();
+        let mut memory = request.memory.share();
         let lanes = (memory.room() / CHUNK_BYTES).clamp(1, LANES).min(count);
         memory.set(lanes * CHUNK_BYTES);
         thread::scope(|scope| -> Result<()> {
@@ -46,8 +55,8 @@ impl PartitionState {
                 let (put, read) = mpsc::sync_channel(0);
                 scope.spawn(move || {
                     let mut epochs = (from.0..=to.0).skip(first).step_by(lanes).map(Epoch);
-                    // Nobody takes it any more once one could not be applied.
-                    epochs.try_for_each(|epoch| put.send(self.read(wanted, epoch)).ok())
+                    // The receiver is gone after an epoch could not be applied.
+                    epochs.try_for_each(|epoch| put.send(self.read(request, epoch)).ok())
                 });
                 read
             };
@@ -66,7 +75,7 @@ impl PartitionState {
             }
             Ok(())
         })?;
-        inner.prepared.retain(|prepared| prepared.epoch > to);
+        inner.prepared.drop_through(to);
         log::info!(
             "{self}: epochs {from} to {to} restored in {:.2} s, {records} records",
             pace.elapsed().as_secs_f64()
@@ -74,40 +83,38 @@ impl PartitionState {
         Ok(())
     }
 
-    /// Applies one epoch: usually what a session of this host has staged and kept.
-    fn apply(&self, inner: &mut Inner, wanted: &Wanted<'_>, epoch: Epoch) -> Result<()> {
+    /// Applies one epoch; usually a session of this host has staged it and it is in memory.
+    fn apply(
+        &self,
+        inner: &mut PartitionInner,
+        request: &ViewRequest<'_>,
+        epoch: Epoch,
+    ) -> Result<()> {
         let db = Arc::clone(inner.db()?);
-        let base = chain(&db)?;
-        if inner
-            .prepared
-            .iter()
-            .any(|prepared| prepared.epoch == epoch && prepared.base == base)
-        {
-            let decided = self.decided(wanted, epoch)?;
-            let kept = inner
-                .prepared
-                .iter()
-                .find(|kept| (kept.epoch, kept.base, kept.run) == (epoch, base, decided.run));
-            let digest = match kept {
-                // It was put, or found to be the same, when this was kept: it need not be read.
-                Some(kept) => kept.digest,
+        let base = position::chain(&db)?;
+        if inner.prepared.has(epoch, base) {
+            let decided = self.decided(request, epoch)?;
+            let digest = match inner.prepared.digest_of(epoch, base, decided.run) {
+                // The decided object is known to be the prepared one, so it is not read.
+                Some(digest) => digest,
                 None => {
                     let header = self
                         .root
+                        .log
                         .head_header(epoch, &decided)?
                         .ok_or_else(|| self.missing(decided.clone(), epoch))?;
                     self.check_base(&header, base)?;
                     header.digest
                 }
             };
-            if let Some(prepared) = inner.take_prepared(epoch, base, digest)
+            if let Some(prepared) = inner.prepared.take(epoch, base, digest)
                 && self.apply_prepared(&db, prepared)?
             {
                 return Ok(());
             }
         }
-        let (pace, restarted) = (Pace::start(), inner.opened()?.checked.is_none());
-        let records = self.apply_head(inner, &self.read(wanted, epoch)?)?;
+        let (pace, restarted) = (ProgressPace::start(), inner.opened()?.checked.is_none());
+        let records = self.apply_head(inner, &self.read(request, epoch)?)?;
         if restarted || pace.due().is_some() {
             log::info!(
                 "{self}: epoch {epoch} restored in {:.2} s, {records} records",
@@ -117,41 +124,37 @@ impl PartitionState {
         Ok(())
     }
 
-    /// The object that decided an epoch.
-    fn read(&self, wanted: &Wanted<'_>, epoch: Epoch) -> Result<Head> {
-        let decided = self.decided(wanted, epoch)?;
+    /// Reads the object that decided an epoch.
+    fn read(&self, request: &ViewRequest<'_>, epoch: Epoch) -> Result<Head> {
+        let decided = self.decided(request, epoch)?;
         self.root
-            .head(&decided.operator, epoch, decided.partition, decided.run)?
-            .ok_or_else(|| self.missing(decided.clone(), epoch))
+            .log
+            .head(epoch, &decided)?
+            .ok_or_else(|| self.missing(decided, epoch))
     }
 
     /// Applies an object of the log; returns how many records it has.
-    fn apply_head(&self, inner: &mut Inner, head: &Head) -> Result<u64> {
+    fn apply_head(&self, inner: &mut PartitionInner, head: &Head) -> Result<u64> {
         let db = inner.db()?;
-        self.check_base(&head.header, chain(db)?)?;
+        self.check_base(&head.header, position::chain(db)?)?;
         let mut tx = db.begin()?;
         apply_object(&self.root, db, &mut tx, head)?;
         db.commit_transaction(tx, self.commit(head.header.epoch, head.header.chain()))?;
         Ok(head.header.records)
     }
 
-    /// An object that decided an epoch is gone.
-    pub(super) fn missing(&self, object: ObjectId, epoch: Epoch) -> Error {
-        self.root.broken(Violation::ObjectMissing { object, epoch })
-    }
-
     fn check_base(&self, header: &HeadHeader, base: Digest) -> Result<()> {
         if header.base == base {
             return Ok(());
         }
-        Err(self.root.broken(Violation::BrokenChain {
+        Err(self.root.violation(Violation::BrokenChain {
             object: header.id(),
             epoch: header.epoch,
         }))
     }
 
-    /// Commits what a session of this host has staged; false if it cannot be, then the log has it.
-    fn apply_prepared(&self, db: &Database, prepared: Prepared) -> Result<bool> {
+    /// Commits a prepared epoch; false if it cannot be committed, and must be read from the log.
+    fn apply_prepared(&self, db: &Database, prepared: PreparedEpoch) -> Result<bool> {
         let commit = self.commit(prepared.epoch, prepared.base.chain(prepared.digest));
         match db.commit_transaction(prepared.transaction, commit) {
             Ok(()) => Ok(true),
@@ -161,40 +164,24 @@ impl PartitionState {
     }
 }
 
-/// Stages all that an object holds.
+/// Stages everything in an object of the log.
 ///
 /// # Errors
 /// `Restore` for an object that cannot be read.
 pub fn apply_object(root: &Root, db: &Database, tx: &mut Transaction, head: &Head) -> Result<()> {
     for chunk in &head.header.chunks {
-        restore(db, tx, &root.chunk(&head.header, chunk)?)?;
+        stage_records(db, tx, &root.log.chunk(&head.header, chunk)?)?;
     }
-    restore(db, tx, &head.records)?;
+    stage_records(db, tx, &head.records)?;
     for (store, time) in &head.header.stream_times {
         db.apply_changes(store, tx, &[], Some(Timestamp(*time)))?;
     }
     Ok(())
 }
 
-impl Inner {
-    /// The prepared changes that the deciding object has. All others, of this epoch or older, have
-    /// lost.
-    fn take_prepared(&mut self, epoch: Epoch, base: Digest, digest: Digest) -> Option<Prepared> {
-        let mut chosen = None;
-        for prepared in std::mem::take(&mut self.prepared) {
-            if (prepared.epoch, prepared.base, prepared.digest) == (epoch, base, digest) {
-                chosen = Some(prepared);
-            } else if prepared.epoch > epoch {
-                self.prepared.push(prepared);
-            }
-        }
-        chosen
-    }
-}
-
-/// Stages records as they are: they were accepted once, so there is no acceptance test and no
-/// order.
-fn restore(db: &Database, tx: &mut Transaction, records: &Records) -> Result<()> {
+/// Stages records unconditionally: they were accepted when they were written, so their order does
+/// not matter.
+fn stage_records(db: &Database, tx: &mut Transaction, records: &Records) -> Result<()> {
     let mut rows = Vec::new();
     let mut current: Option<&str> = None;
     let mut timed = false;

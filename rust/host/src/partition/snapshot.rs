@@ -1,86 +1,70 @@
-//! Snapshots of a partition: taken now and then beside the epochs.
+//! Takes snapshots of a partition from time to time, while epochs continue.
 //!
-//! Two are kept, so that a damaged one is no loss. The log is needed from the older one of every
-//! partition of every operator on; what lies before that, and further back than `retain_epochs`, is
-//! removed.
+//! Two are retained, so that a damaged one can be replaced. The log is needed from the older one of
+//! every partition of every operator on. Epochs before that, and before the last `retain_epochs`,
+//! are removed.
 
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use holdfast_core::{Error, ErrorKind, Result};
+use holdfast_core::{ErrorKind, Result};
 use parking_lot::Mutex;
 
+use super::local::{OpenDatabase, position, remove_directory};
 use super::progress::bytes;
-use super::{Inner, Open, PartitionState, Wanted, chain};
+use super::snapshot_history::SnapshotHistory;
+use super::state::{PartitionInner, PartitionState};
+use super::view_request::{SnapshotPolicy, ViewRequest};
 use crate::protocol::{Epoch, RunNumber};
-use crate::root::{Known, SnapshotId};
+use crate::root::SnapshotId;
 
-/// How many are kept.
-const KEPT: usize = 2;
+/// How many snapshots of a partition are retained.
+const RETAINED: usize = 2;
 
-/// One upload at a time in a host: they share its disk and its network with the epochs.
+/// Held by the upload: one at a time in a host, since they share disk and network with the epochs.
 static UPLOAD: Mutex<()> = Mutex::new(());
 
-/// When snapshots are taken, and how much log is kept.
-#[derive(Clone, Copy, Debug)]
-pub struct SnapshotPolicy {
-    /// The least time between two.
-    pub interval: Duration,
-    /// So many epochs of the log stay, whatever snapshots there are.
-    pub retain_epochs: i64,
-}
+/// Marks the upload as ended when dropped, also after a panic.
+struct UploadGuard<'a>(&'a AtomicBool);
 
-/// What a partition remembers of its snapshots.
-#[derive(Default)]
-pub struct Snapshots {
-    /// When the last one was begun, or the partition was first used.
-    last: Option<Instant>,
-    /// This host has begun one.
-    begun: bool,
-    /// Of which epoch the newest one is, as it was found or taken.
-    pub(super) epoch: Option<Epoch>,
-    known: Known,
-}
-
-/// Ends with the upload, also where that panics: the next one may be taken.
-struct Upload<'a>(&'a AtomicBool);
-
-impl Drop for Upload<'_> {
+impl Drop for UploadGuard<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Relaxed);
     }
 }
 
 impl PartitionState {
-    /// Begins a snapshot in a thread of its own, if it is time for one.
-    pub(super) fn snapshot_if_due(self: &Arc<Self>, inner: &mut Inner, wanted: &Wanted<'_>) {
-        let last = *inner.snapshots.last.get_or_insert_with(Instant::now);
-        // Files have no copy of a store in memory: without snapshots the log stays whole, which
-        // brings it back.
+    /// Starts a snapshot in its own thread, if one is due.
+    pub(super) fn snapshot_if_due(
+        self: &Arc<Self>,
+        inner: &mut PartitionInner,
+        request: &ViewRequest<'_>,
+    ) {
+        let last = *inner.snapshots.last_begun.get_or_insert_with(Instant::now);
+        // A store in memory is not in the files. Without snapshots the log stays complete, and
+        // restores it.
         if self.is_uploading()
-            || wanted.stores.iter().any(|store| !store.persistent)
-            || !self.is_due(&inner.snapshots, last, wanted)
+            || request.stores.iter().any(|store| !store.persistent)
+            || !self.is_due(&inner.snapshots, last, request)
         {
             return;
         }
         let begun = Instant::now();
         self.uploading.store(true, Ordering::Relaxed);
-        inner.snapshots.last = Some(begun);
-        inner.snapshots.begun = true;
+        inner.snapshots.last_begun = Some(begun);
+        inner.snapshots.has_begun = true;
         let (partition, run, partitions, policy) = (
             Arc::clone(self),
-            wanted.run,
-            wanted.partitions,
-            wanted.snapshots,
+            request.run,
+            request.partitions,
+            request.snapshots,
         );
         let work = move || {
-            let _ends = Upload(&partition.uploading);
+            let _ends = UploadGuard(&partition.uploading);
             match partition.snapshot(run, partitions, policy, begun) {
-                // The host ends, or the partition has moved: the next owner takes one.
+                // The host ends, or the partition has moved: the next owner takes a snapshot.
                 Err(error) if error.kind() == ErrorKind::StoreClosed => {
                     log::debug!("{partition}: no snapshot: {error}")
                 }
@@ -99,28 +83,32 @@ impl PartitionState {
         }
     }
 
-    /// Whether one is being taken.
+    /// Whether a snapshot is being taken.
     pub fn is_uploading(&self) -> bool {
         self.uploading.load(Ordering::Relaxed)
     }
 
-    fn is_due(&self, known: &Snapshots, last: Instant, wanted: &Wanted<'_>) -> bool {
-        let Some(applied) = wanted.epoch.previous() else {
+    fn is_suspect_epoch(&self, epoch: Epoch) -> bool {
+        self.origin.lock().is_suspect_epoch(epoch)
+    }
+
+    fn is_due(&self, history: &SnapshotHistory, last: Instant, request: &ViewRequest<'_>) -> bool {
+        let Some(applied) = request.epoch.previous() else {
             return false;
         };
-        let at_once = self.next_at_once.load(Ordering::Relaxed);
-        let newest = known.epoch.filter(|_| !at_once);
-        if newest.is_some_and(|newest| applied <= newest) || self.is_doubted(applied) {
+        let due_now = self.snapshot_due_now.load(Ordering::Relaxed);
+        let newest = history.newest.filter(|_| !due_now);
+        if newest.is_some_and(|newest| applied <= newest) || self.is_suspect_epoch(applied) {
             return false;
         }
-        // Hosts may live shorter than the interval, start after start: the first one of each goes
-        // by epochs as well.
+        // Hosts may end before the interval has passed, every time. So the first snapshot of each
+        // host is also due by the number of epochs.
         let behind = applied.0.saturating_sub(
-            newest.map_or(wanted.first_epoch.0.saturating_sub(1), |newest| newest.0),
+            newest.map_or(request.first_epoch.0.saturating_sub(1), |newest| newest.0),
         );
-        at_once
-            || last.elapsed() >= wanted.snapshots.interval
-            || !known.begun && behind >= wanted.snapshots.retain_epochs
+        due_now
+            || last.elapsed() >= request.snapshots.interval
+            || !history.has_begun && behind >= request.snapshots.retain_epochs
     }
 
     fn snapshot(
@@ -133,90 +121,85 @@ impl PartitionState {
         let turn = UPLOAD.lock();
         let started = Instant::now();
         let db = Arc::clone(self.inner.lock().db()?);
-        // Most of what is in memory goes to files while epochs go on; the checkpoint then finds
-        // little left to write.
+        // Writes most of the memtables while epochs continue, so that the checkpoint below, which
+        // holds the lock, has little to write.
         db.flush(true)?;
         drop(db);
         let (id, directory, mut known, rebuilds) = {
             let mut inner = self.inner.lock();
             let rebuilds = inner.rebuilds;
             let known = std::mem::take(&mut inner.snapshots.known);
-            let Open { db, directory, .. } = inner.opened()?;
-            // One that may be damaged would keep its name and its files.
-            let Some(epoch) = self.applied(db)?.filter(|epoch| !self.is_doubted(*epoch)) else {
+            let OpenDatabase { db, directory, .. } = inner.opened()?;
+            // A new snapshot would have the name and the files of a suspect one.
+            let Some(epoch) = self
+                .applied(db)?
+                .filter(|epoch| !self.is_suspect_epoch(*epoch))
+            else {
                 return Ok(());
             };
             let id = SnapshotId {
                 operator: self.operator.clone(),
                 partition: self.number,
                 epoch,
-                chain: chain(db)?,
+                chain: position::chain(db)?,
             };
             let copy = directory.beside("snapshot");
-            remove(&copy)?;
+            remove_directory(&copy)?;
             db.checkpoint(&copy)?;
             (id, copy, known, rebuilds)
         };
-        let moved = self
+        let transfer = self
             .root
+            .runs
             .fence(run)
-            .and_then(|()| self.root.put_snapshot(&id, run, &directory, &mut known));
-        if let Err(left) = remove(&directory) {
+            .and_then(|()| self.root.snapshots.put(&id, run, &directory, &mut known));
+        if let Err(left) = remove_directory(&directory) {
             log::warn!("{self}: the files of a snapshot are left on the disk: {left}");
         }
-        let moved = moved?;
+        let transfer = transfer?;
         // The upload may have taken long.
-        let doubted = {
+        let suspects = {
             let mut inner = self.inner.lock();
             if inner.rebuilds != rebuilds {
                 drop(inner);
                 log::warn!(
-                    "{self}: the snapshot of epoch {} is removed: its database was made anew \
+                    "{self}: the snapshot of epoch {} is removed: a new database was made \
                      meanwhile",
                     id.epoch
                 );
-                self.next_at_once.store(true, Ordering::Relaxed);
-                return self.root.discard_snapshot(&id, run);
+                self.snapshot_due_now.store(true, Ordering::Relaxed);
+                return self.root.garbage.discard(&id, run);
             }
             inner.snapshots.known = known;
-            inner.snapshots.epoch = Some(id.epoch);
-            // Before the older ones go: what is found from here on is found of this one.
-            self.next_at_once.store(false, Ordering::Relaxed);
-            self.was_taken(id.clone())
+            inner.snapshots.newest = Some(id.epoch);
+            // Before older ones are removed: damage that is found from now on is this one's.
+            self.snapshot_due_now.store(false, Ordering::Relaxed);
+            self.origin.lock().replace(id.clone())
         };
-        for doubted in &doubted {
-            self.root.discard_snapshot(doubted, run)?;
+        for suspect in &suspects {
+            self.root.garbage.discard(suspect, run)?;
         }
-        self.root.keep_snapshots(&id, run, KEPT)?;
+        self.root.garbage.retain_newest(&id, run, RETAINED)?;
         drop(turn);
-        // What this one has made needless goes with the next round, of all partitions.
-        let forgotten = match self.root.is_cleaning_due(begun, policy.interval) {
-            true => self
-                .root
-                .forget_log(id.epoch, run, partitions, KEPT, policy.retain_epochs)?,
+        // The epochs that this snapshot makes unnecessary are removed for all partitions at once.
+        let removed = match self.root.garbage.is_trim_due(begun, policy.interval) {
+            true => self.root.garbage.trim_log(
+                id.epoch,
+                run,
+                partitions,
+                (RETAINED, policy.retain_epochs),
+            )?,
             false => 0,
         };
         log::info!(
-            "{self}: snapshot of epoch {}: {} files, {} of {} copied, {forgotten} epochs of the \
+            "{self}: snapshot of epoch {}: {} files, {} of {} copied, {removed} epochs of the \
              log removed, {:.2} s",
             id.epoch,
-            moved.files,
-            bytes(moved.copied),
-            bytes(moved.bytes),
+            transfer.files,
+            bytes(transfer.copied),
+            bytes(transfer.bytes),
             started.elapsed().as_secs_f64()
         );
         Ok(())
-    }
-}
-
-/// Deletes a directory, if it is there.
-pub(super) fn remove(directory: &Path) -> Result<()> {
-    match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::new(
-            ErrorKind::Io,
-            format!("the directory cannot be removed ({error}): check its permissions"),
-        )
-        .path(directory)),
-        _ => Ok(()),
     }
 }

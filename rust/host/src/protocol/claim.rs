@@ -1,13 +1,15 @@
-//! Runs: who is the newest.
+//! Claims of run numbers, and the fence: only the newest run may continue.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Epoch, RunNumber};
+use super::number::{Epoch, RunNumber};
 
-/// A run's claim, put if absent under its number. Numbers start at 1 and leave no gap.
+/// A run's claim, put if absent under its number.
+///
+/// Numbers start at 1 and leave no gap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
-    /// The run's number; the object's name, so not in its content.
+    /// The run's number; not in the content, since it is the object's name.
     #[serde(skip, default = "unnumbered")]
     pub number: RunNumber,
     /// Spark's run id: a new one at each start of the query.
@@ -19,14 +21,15 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The run id of a command, which claims a run to fence a query that lives on; no two are the
-    /// same.
+    /// The run id of a command, which claims a run to fence a query that is still running.
+    ///
+    /// `random` makes it unique.
     #[must_use]
-    pub fn run_id_of(command: &str, chance: u64) -> String {
-        format!("`{command}` {chance:016x}")
+    pub fn run_id_of(command: &str, random: u64) -> String {
+        format!("`{command}` {random:016x}")
     }
 
-    /// Whether a command has claimed it, and no start of the query.
+    /// Whether a command claimed the run, not a start of the query.
     #[must_use]
     pub fn is_by_hand(&self) -> bool {
         self.run_id.starts_with('`')
@@ -37,21 +40,23 @@ fn unnumbered() -> RunNumber {
     RunNumber(0)
 }
 
-/// How a run comes to its number.
+/// The next step of a run towards its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimStep {
-    /// It has one.
+    /// The run has this number.
     Known(RunNumber),
-    /// Put a claim of this number if it is absent, then read the claims again whatever came of it.
+    /// Put a claim of this number if it is absent, then read the claims again in either case.
     Put(RunNumber),
-    /// It comes too late: Spark has committed the epoch that it is about to compute.
+    /// The run is too late: Spark has committed the epoch that it is about to compute.
     Refused {
         /// That epoch.
         epoch: Epoch,
     },
 }
 
-/// The next step of a run towards its number. `committed`: Spark's commit log holds `first_epoch`.
+/// Returns the next step of a run towards its number.
+///
+/// `committed`: Spark's commit log holds `first_epoch`.
 #[must_use]
 pub fn next_claim(
     claims: &[Claim],
@@ -68,7 +73,7 @@ pub fn next_claim(
     ClaimStep::Put(newest(claims).map_or(RunNumber::FIRST, |claim| claim.number.next()))
 }
 
-/// A newer run has claimed.
+/// The refusal of a run because a newer one has claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fenced {
     /// The run that must stop.
@@ -77,9 +82,10 @@ pub struct Fenced {
     pub newer: Claim,
 }
 
-/// Whether a run is still the newest. To be asked with claims read *after* each put or adoption:
-/// then either an older run's tasks cannot all succeed, or the newer run, which lists objects only
-/// after its claim, sees that run whole.
+/// Checks that a run is still the newest.
+///
+/// The claims must be read *after* each put or adoption. Then either an older run's tasks cannot
+/// all succeed, or the newer run, which lists objects only after its claim, sees that run whole.
 ///
 /// # Errors
 /// [`Fenced`] names the newest run.
@@ -128,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_comes_after_the_commit_is_refused() {
+    fn a_run_that_claims_after_the_commit_is_refused() {
         assert_eq!(
             next_claim(&[claim(1, "a")], "b", Epoch(3), true),
             ClaimStep::Refused { epoch: Epoch(3) }

@@ -1,35 +1,37 @@
-//! Which run's objects are the epoch.
+//! Decides which run's objects are an epoch's result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ObjectId, OperatorName, PartitionId, RunNumber};
+use super::number::{PartitionId, RunNumber};
+use super::object::ObjectId;
+use super::operator::OperatorName;
 
-/// What an epoch's objects say.
+/// The decision that an epoch's objects allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// This run decides, for all operators and partitions, unless its [`doubts`] speak against it.
+    /// This run decides, for all operators and partitions, if it and the [`newer_objects`] agree.
     Run(RunNumber),
-    /// There are objects, but no run has all of its own: the plan was evaluated in part.
+    /// There are objects, but no run is whole: the plan was evaluated in part.
     Partial {
         /// The highest run that has objects.
         run: RunNumber,
-        /// What it lacks.
+        /// The operators and partitions that it lacks.
         missing: Vec<(OperatorName, PartitionId)>,
     },
     /// There are no objects: the plan was not evaluated.
     Nothing,
 }
 
-/// The highest whole run decides.
+/// Decides an epoch: the highest whole run wins.
 ///
-/// A run is whole when each operator with objects of that run has all `partitions`, and no operator
-/// of a whole run below it is left out. Without the second half a run that was killed between two
-/// operators' stages would count as whole: it would hide the complete run below it, whose output
-/// may have reached the sink, from the next run, which then need not reproduce it
+/// A run is whole if each operator with objects of that run has all `partitions`, and it has every
+/// operator of a whole run below it. Without the second condition, a run that was killed between
+/// the stages of two operators would count as whole. It would hide the complete run below it, whose
+/// output may have reached the sink, and the next run would not have to reproduce that one
 /// (`tests/protocol_model/`, `ForgetsOperators`).
 #[must_use]
 pub fn decide(objects: &[ObjectId], partitions: u32) -> Decision {
-    let mut runs: BTreeMap<RunNumber, Operators<'_>> = BTreeMap::new();
+    let mut runs: BTreeMap<RunNumber, PartitionsByOperator<'_>> = BTreeMap::new();
     for object in objects {
         runs.entry(object.run)
             .or_default()
@@ -37,7 +39,7 @@ pub fn decide(objects: &[ObjectId], partitions: u32) -> Decision {
             .or_default()
             .insert(object.partition);
     }
-    let mut whole: Option<(RunNumber, &Operators<'_>)> = None;
+    let mut whole: Option<(RunNumber, &PartitionsByOperator<'_>)> = None;
     let mut partial = None;
     for (run, operators) in &runs {
         let missing = missing(operators, partitions);
@@ -60,9 +62,12 @@ pub fn decide(objects: &[ObjectId], partitions: u32) -> Decision {
 }
 
 /// The partitions that a run has, by operator.
-type Operators<'a> = BTreeMap<&'a OperatorName, BTreeSet<PartitionId>>;
+type PartitionsByOperator<'a> = BTreeMap<&'a OperatorName, BTreeSet<PartitionId>>;
 
-fn missing(operators: &Operators<'_>, partitions: u32) -> Vec<(OperatorName, PartitionId)> {
+fn missing(
+    operators: &PartitionsByOperator<'_>,
+    partitions: u32,
+) -> Vec<(OperatorName, PartitionId)> {
     let mut missing = Vec::new();
     for (operator, found) in operators {
         let all = (0..i32::try_from(partitions).unwrap_or(i32::MAX)).map(PartitionId);
@@ -74,16 +79,17 @@ fn missing(operators: &Operators<'_>, partitions: u32) -> Vec<(OperatorName, Par
     missing
 }
 
-/// The objects of runs above the deciding one: each must have the same digest as that run's object
-/// of the same operator and partition (and that one must be there), else the epoch was evaluated in
-/// part.
+/// Returns the objects of runs above the deciding one.
 ///
-/// A run whose tasks all succeeded was whole before any newer run claimed, so every newer object
-/// reproduces it. One that differs shows that the lower run became whole only when a task of it,
-/// already fenced, put its last object: no sink has seen that run's output, but the newer one's,
-/// which was evaluated in part (`take`), may be committed.
+/// Each must have the same digest as the deciding run's object of the same operator and partition,
+/// which must exist. Otherwise the epoch was evaluated in part.
+///
+/// The reason: a run whose tasks all succeeded was whole before any newer run claimed, so every
+/// newer object reproduces it. If a newer object differs, the lower run became whole only when one
+/// of its tasks, already fenced, put the last object. No sink has that run's output. But the newer
+/// run, which was evaluated in part (`take`), may be committed.
 #[must_use]
-pub fn doubts(objects: &[ObjectId], decided: RunNumber) -> Vec<ObjectId> {
+pub fn newer_objects(objects: &[ObjectId], decided: RunNumber) -> Vec<ObjectId> {
     objects
         .iter()
         .filter(|object| object.run > decided)
@@ -91,8 +97,8 @@ pub fn doubts(objects: &[ObjectId], decided: RunNumber) -> Vec<ObjectId> {
         .collect()
 }
 
-/// The run below `mine` whose digests `mine` must reproduce, if there is one: its output may have
-/// reached a sink.
+/// Returns the whole run below `mine`, which `mine` must reproduce: its output may have reached a
+/// sink.
 #[must_use]
 pub fn older_whole(objects: &[ObjectId], partitions: u32, mine: RunNumber) -> Option<RunNumber> {
     let older: Vec<ObjectId> = objects
@@ -130,7 +136,7 @@ mod tests {
         let newer_is_partial = objects(&[("a", 0, 1), ("a", 1, 1), ("a", 0, 2)]);
         assert_eq!(decide(&newer_is_partial, 2), Decision::Run(RunNumber(1)));
         assert_eq!(
-            doubts(&newer_is_partial, RunNumber(1)),
+            newer_objects(&newer_is_partial, RunNumber(1)),
             objects(&[("a", 0, 2)])
         );
     }
@@ -149,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_has_not_come_to_an_operator_of_a_whole_run_below_is_not_whole() {
+    fn a_run_without_an_operator_of_a_whole_run_below_is_not_whole() {
         let killed_between_stages = objects(&[("a", 0, 1), ("b", 0, 1), ("a", 0, 2)]);
         assert_eq!(
             decide(&killed_between_stages, 1),
@@ -162,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_of_a_partial_run_below_may_be_gone() {
+    fn an_operator_of_a_partial_run_below_may_be_missing() {
         let removed = objects(&[
             ("a", 0, 1),
             ("a", 1, 1),

@@ -1,12 +1,14 @@
-//! 128-bit digests: of an epoch's changes, of the chain of all epochs, of a task's input.
+//! 128-bit digests of an epoch's changes, of the chain of all epochs, and of a task's input.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
-/// An xxh3-128 digest, big-endian; hexadecimal in text and JSON. It finds mistakes and damage, it
-/// does not withstand an attacker: whoever can write to the root can change the state anyway.
+/// An xxh3-128 digest, big-endian; hexadecimal in text and JSON.
+///
+/// It detects mistakes and damage, not attacks: an attacker who can write to the root can change
+/// the state in any case.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(pub [u8; 16]);
@@ -15,19 +17,19 @@ impl Digest {
     /// The chain before an operator's first epoch.
     pub const ZERO: Self = Self([0; 16]);
 
-    /// The digest of some bytes.
+    /// Returns the digest of some bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(xxh3_128(bytes).to_be_bytes())
     }
 
-    /// The digest of what a hasher has seen.
+    /// Returns the digest of a hasher's input.
     #[must_use]
     pub fn from_hasher(hasher: &Xxh3Default) -> Self {
         Self(hasher.digest128().to_be_bytes())
     }
 
-    /// The chain after an epoch: this is the chain before it, `digest` the epoch's own.
+    /// Returns the chain after an epoch: `self` is the chain before it, `digest` the epoch's own.
     #[must_use]
     pub fn chain(self, digest: Self) -> Self {
         let mut both = [0; 32];

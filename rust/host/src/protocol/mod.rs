@@ -1,18 +1,17 @@
-//! Who decides an epoch, who is fenced, and what is an error: `spark.md` section 3 as pure
-//! functions, without any I/O.
+//! The protocol of runs, epochs and owners, as pure functions without I/O.
 //!
-//! Everything here is a function from what was read (claims, object names, Spark's logs) to the
-//! next step, so that a test can walk through every interleaving of runs, attempts and crashes
-//! (`tests/protocol_model/`). [`crate::root`] does the reading and writing, in the order that these
-//! rules need.
+//! Each function maps what was read (claims, object names, Spark's logs) to the next step, so a
+//! test can check every interleaving of runs, attempts and crashes (`tests/protocol_model/`).
+//! [`crate::root`] reads and writes, in the order that these rules require. The rules are described
+//! in `docs/design/epochs.md`.
 //!
-//! An epoch's life: a run claims its number ([`next_claim`]); a session opens ([`open_step`]) once
-//! the epoch before is final ([`decide`], [`doubts`]); it stages its object ([`older_whole`],
-//! [`replay_step`], [`stage_step`]) and reads the claims again ([`fence`]) before it says so to
-//! Spark.
+//! The life of an epoch: a run claims its number ([`next_claim`]). A session opens ([`open_step`])
+//! once the epoch before is final ([`decide`], [`newer_objects`]). It stages its object
+//! ([`older_whole`], [`replay_step`], [`stage_step`]), and reads the claims again ([`fence`])
+//! before it acknowledges the task to Spark.
 //!
-//! Beside it, which host a partition's sessions go to ([`owner_step`]): a matter of time only,
-//! never of what an epoch holds.
+//! [`owner_step`] chooses the host of a partition's sessions. It affects speed, never the content
+//! of an epoch.
 
 mod claim;
 mod decision;
@@ -26,7 +25,7 @@ mod stage;
 mod violation;
 
 pub use claim::{Claim, ClaimStep, Fenced, fence, next_claim};
-pub use decision::{Decision, decide, doubts, older_whole};
+pub use decision::{Decision, decide, newer_objects, older_whole};
 pub use digest::Digest;
 pub use number::{Attempt, Epoch, Generation, PartitionId, RunNumber};
 pub use object::ObjectId;

@@ -1,4 +1,4 @@
-//! The numbers of the protocol, each a type of its own so that no two can be mixed up.
+//! The numbers of the protocol, each with its own type so that they cannot be confused.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Epoch(pub i64);
 
 impl Epoch {
-    /// The epoch before, if this is not the first one.
+    /// The epoch before; none for the first one.
     #[must_use]
     pub fn previous(self) -> Option<Self> {
         (self.0 > 0).then(|| Self(self.0 - 1))
@@ -23,7 +23,7 @@ impl Epoch {
     }
 }
 
-/// One start of a query, numbered from 1 by put-if-absent claims: a higher number is a newer run.
+/// One start of a query, numbered from 1 by put-if-absent claims; a higher number is a newer run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunNumber(pub u64);
@@ -32,7 +32,7 @@ impl RunNumber {
     /// The first run of a root.
     pub const FIRST: Self = Self(1);
 
-    /// The number after: claims leave no gap, so a newer run exists exactly if this one is claimed.
+    /// The next number. Claims leave no gap, so a newer run exists exactly if it is claimed.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -49,7 +49,7 @@ pub struct PartitionId(pub i32);
 #[serde(transparent)]
 pub struct Attempt(pub i64);
 
-/// How often a partition's ownership has moved within a run: from 1.
+/// How often a partition's ownership has moved within a run, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Generation(pub u64);

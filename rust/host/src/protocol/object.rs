@@ -1,17 +1,18 @@
-//! Which object of an epoch's log this is.
+//! Identifies an object of an epoch's log.
 
 use std::fmt;
 
-use super::{OperatorName, PartitionId, RunNumber};
+use super::number::{PartitionId, RunNumber};
+use super::operator::OperatorName;
 
-/// One staged object (head) of an epoch, as its name tells.
+/// One staged object (head) of an epoch; its name holds the same parts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId {
-    /// Whose changes.
+    /// The operator.
     pub operator: OperatorName,
-    /// Of which partition.
+    /// The partition.
     pub partition: PartitionId,
-    /// Staged by which run.
+    /// The run that staged it.
     pub run: RunNumber,
 }
 

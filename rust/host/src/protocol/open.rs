@@ -1,27 +1,30 @@
-//! How a session's partition comes to stand at exactly the epoch before.
+//! The steps that bring a partition to exactly the epoch before a session's.
 
-use super::{Epoch, OperatorName, PartitionId, Violation};
+use super::number::{Epoch, PartitionId};
+use super::operator::OperatorName;
+use super::violation::Violation;
 
-/// What was read before a session opens. Read `applied` *before* Spark's logs: an epoch in the
-/// database was committed when it was applied, so a commit log read later must show it.
+/// What a host reads before a session opens.
+///
+/// `applied` must be read *before* Spark's logs: an epoch in the database was committed when it was
+/// applied, so a commit log that is read later must hold it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenFacts {
-    /// Whose state.
+    /// The operator.
     pub operator: OperatorName,
-    /// Of which partition.
+    /// The partition.
     pub partition: PartitionId,
-    /// The epoch that the session is for.
+    /// The session's epoch.
     pub epoch: Epoch,
-    /// The epoch in which the operator first took part in the query: its state before that is
-    /// empty.
+    /// The epoch in which the operator first took part in the query; its state before is empty.
     pub first_epoch: Epoch,
-    /// The last epoch in the local database, if it has any; or a later one that the root shows to
-    /// have been committed.
+    /// The last epoch in the local database, if any, or a later one that the root proves to be
+    /// committed.
     pub applied: Option<Epoch>,
-    /// The database's chain is that of the object that decided `applied`, as far as it was looked
-    /// at.
+    /// The database's chain is that of the object that decided `applied`. True if it was not
+    /// compared.
     pub applied_decided: bool,
-    /// Spark's commit log holds the epoch before (true for epoch 0, which has none).
+    /// Spark's commit log holds the epoch before; true for epoch 0.
     pub previous_committed: bool,
     /// Spark's commit log holds the epoch itself.
     pub committed: bool,
@@ -29,34 +32,34 @@ pub struct OpenFacts {
     pub has_offsets: bool,
 }
 
-/// What a host does before a session opens.
+/// The next step of a host before a session opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenStep {
-    /// The state stands at the epoch before.
+    /// The state is at the epoch before.
     Ready,
-    /// Apply the deciding objects of these epochs, both included, then it does.
+    /// Apply the deciding objects of these epochs, both included; then the state is ready.
     Apply {
         /// The first epoch to apply.
         from: Epoch,
         /// The last one: the epoch before the session's.
         to: Epoch,
     },
-    /// Wipe the local database, log and count it with this reason, then ask again (with nothing
-    /// applied).
+    /// Discard the local database, log and count that with this reason, then start again with
+    /// nothing applied.
     Rebuild {
-        /// Why, for the log.
+        /// The reason, for the log.
         reason: String,
     },
-    /// The session cannot open; nothing is touched.
+    /// The session cannot open; nothing is changed.
     Error(Violation),
 }
 
-/// The next step towards a session of `facts.epoch`.
+/// Returns the next step towards a session of `facts.epoch`.
 #[must_use]
 pub fn open_step(facts: &OpenFacts) -> OpenStep {
     let epoch = facts.epoch;
     if facts.committed {
-        // A task of an epoch that is over, whatever the state has come to meanwhile.
+        // The task is stale, wherever the state is now.
         return OpenStep::Error(Violation::AlreadyCommitted { epoch });
     }
     if !facts.has_offsets {
@@ -167,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_did_not_decide_is_rebuilt() {
+    fn a_state_with_an_object_that_did_not_decide_is_rebuilt() {
         let other = OpenFacts {
             applied_decided: false,
             ..facts(7, Some(6))
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn sparks_own_logs_must_lie_beside_the_state() {
+    fn sparks_logs_must_be_beside_the_state() {
         let elsewhere = OpenFacts {
             has_offsets: false,
             previous_committed: false,

@@ -5,8 +5,9 @@ use std::fmt;
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-/// The name of an operator: 1 to 100 ASCII letters, digits, `_` or `-`, since it becomes part of
-/// object names (where a dot separates the parts).
+/// The name of an operator: 1 to 100 ASCII letters, digits, `_` or `-`.
+///
+/// It becomes part of object names, in which a dot separates the parts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OperatorName(String);
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_could_leave_its_place_is_refused() {
+    fn a_name_that_is_unsafe_in_object_names_is_refused() {
         for name in ["", "a.b", "a/b", "..", "a b", "ä", &"x".repeat(101)] {
             let error = OperatorName::new(name).expect_err("not a name");
             assert_eq!(error.kind(), ErrorKind::InvalidValue);

@@ -1,29 +1,31 @@
-//! Which host serves a partition: `spark.md` section 2. Claims under `owners/`, put if absent,
-//! ordered by (run, generation).
+//! Which host serves a partition: claims under `owners/`, put if absent, ordered by (run,
+//! generation).
 //!
-//! Ownership says where a partition's database is warm, and nothing else: what an epoch holds is
-//! decided by the log's puts. So every judgement here may be wrong ("gone" of a host that only
-//! slept, two hosts that both think they own) and costs time, never data;
-//! `docs/design/ownership.md` has the argument, `tests/ownership_model.rs` walks through it.
+//! Ownership only says where a partition's database is warm; the log's puts decide what an epoch
+//! holds. So a wrong decision here costs time, never data: a host taken for unreachable may only
+//! have stalled, and two hosts may both believe that they are the owner. `docs/design/ownership.md`
+//! has the argument, `tests/ownership_model.rs` checks it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Generation, RunNumber};
+use super::number::{Generation, RunNumber};
 
-/// How many of the newest claims count before the asking host serves a partition itself: the
-/// owner's, and that of the one before it, whose copy is the next best. Asking one that is gone may
-/// take as long as it takes to find that out.
+/// How many of the newest owners are asked before the requesting host serves a partition itself.
+///
+/// The owner before the newest has the next best copy. More are not asked, because each unreachable
+/// one costs a timeout.
 pub const NEWEST_OWNERS: usize = 2;
 
-/// One host's ownership of one partition. Terms are ordered: a newer run's come after all of an
-/// older one's.
+/// The term of one host's ownership of one partition.
+///
+/// Terms are ordered: those of a newer run come after all of an older run's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Term {
-    /// Of which run.
+    /// The run.
     pub run: RunNumber,
-    /// How often it has moved in this run.
+    /// How often the partition has moved in this run.
     pub generation: Generation,
 }
 
@@ -37,8 +39,8 @@ impl Term {
         }
     }
 
-    /// The term after, in the same run: generations leave no gap, so one has ended exactly if this
-    /// one is claimed.
+    /// The next term of the same run. Generations leave no gap, so a term has ended exactly if the
+    /// next one is claimed.
     #[must_use]
     pub fn next(self) -> Self {
         Self {
@@ -54,7 +56,7 @@ impl fmt::Display for Term {
     }
 }
 
-/// One process of a state host: another one on the same socket or port has another id.
+/// One process of a state host; another process on the same socket or port has another id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct HostId(pub String);
@@ -65,20 +67,21 @@ impl fmt::Display for HostId {
     }
 }
 
-/// A claim: who owns a partition, and how others come there.
+/// A claim: which host owns a partition, and how to reach it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
-    /// Its term; the object's name, so not in its content.
+    /// Its term; not in the content, since it is the object's name.
     #[serde(skip, default = "unnumbered")]
     pub term: Term,
-    /// Which host.
+    /// The host.
     pub host: HostId,
     /// Where it listens (`name:port`); none for a host that only its own executor can reach.
     pub endpoint: Option<String>,
-    /// What a worker must show there: who may read the root may read the state, and write it.
+    /// The token that a worker must present. So read access to the root includes read and write
+    /// access to the state.
     pub token: String,
-    /// The Spark application whose executor it serves. Hosts of another one are about to end, or
-    /// should be.
+    /// The Spark application of the host's executor. Hosts of another application are expected to
+    /// end.
     pub application: Option<String>,
 }
 
@@ -89,7 +92,7 @@ fn unnumbered() -> Term {
     }
 }
 
-/// Without the token, which has no place in a log.
+/// Omits the token, which must not be logged.
 impl fmt::Debug for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -102,29 +105,30 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// What a host does that is asked for a session.
+/// The next step of a host that is asked for a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnerStep<'a> {
-    /// It owns the partition: open the session here.
+    /// This host owns the partition: open the session here.
     Held(Term),
     /// Another host owns it, or has the most recent copy: send the worker there.
     Ask(&'a Owner),
-    /// Put a claim of this term if it is absent, then read the claims again whatever came of it.
+    /// Put a claim of this term if it is absent, then read the claims again in either case.
     Put(Term),
     /// A newer run has claimed the partition.
     Superseded,
 }
 
-/// The next step of the host `me` for a task of `run` in `application`. `claims`: the newest
-/// [`NEWEST_OWNERS`] of the partition, or more of them, in any order; `gone`: hosts that did not
-/// answer.
+/// Returns the next step of the host `me` for a task of `run` in `application`.
+///
+/// `claims`: at least the newest [`NEWEST_OWNERS`] of the partition, in any order.
+/// `is_unreachable`: whether a host did not answer.
 #[must_use]
 pub fn owner_step<'a>(
     claims: &'a [Owner],
     me: &HostId,
     run: RunNumber,
     application: Option<&str>,
-    gone: &impl Fn(&HostId) -> bool,
+    is_unreachable: &impl Fn(&HostId) -> bool,
 ) -> OwnerStep<'a> {
     let mut newest_first: Vec<&Owner> = claims.iter().collect();
     newest_first.sort_unstable_by_key(|claim| std::cmp::Reverse(claim.term));
@@ -142,13 +146,13 @@ pub fn owner_step<'a>(
     if newest.host == *me && newest.term.run == run {
         return OwnerStep::Held(newest.term);
     }
-    let there = |claim: &&Owner| {
+    let can_serve = |claim: &&Owner| {
         claim.host == *me
             || claim.endpoint.is_some()
                 && claim.application.as_deref() == application
-                && !gone(&claim.host)
+                && !is_unreachable(&claim.host)
     };
-    match newest_first.into_iter().take(NEWEST_OWNERS).find(there) {
+    match newest_first.into_iter().take(NEWEST_OWNERS).find(can_serve) {
         Some(owner) if owner.host != *me => OwnerStep::Ask(owner),
         _ => OwnerStep::Put(next),
     }
@@ -173,13 +177,13 @@ mod tests {
         }
     }
 
-    fn step<'a>(claims: &'a [Owner], me: &str, run: u64, gone: &[&str]) -> OwnerStep<'a> {
+    fn step<'a>(claims: &'a [Owner], me: &str, run: u64, unreachable: &[&str]) -> OwnerStep<'a> {
         owner_step(
             claims,
             &HostId(me.into()),
             RunNumber(run),
             APPLICATION,
-            &|host| gone.contains(&host.0.as_str()),
+            &|host| unreachable.contains(&host.0.as_str()),
         )
     }
 
@@ -196,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_live_owner_is_asked_and_a_gone_ones_partition_is_taken_over() {
+    fn a_live_owner_is_asked_and_an_unreachable_ones_partition_is_taken_over() {
         let claims = [owner(1, 1, "a")];
         assert_eq!(step(&claims, "a", 1, &[]), OwnerStep::Held(term(1, 1)));
         assert_eq!(step(&claims, "b", 1, &[]), OwnerStep::Ask(&claims[0]));
@@ -204,40 +208,40 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_slept_finds_the_higher_generation() {
+    fn an_owner_that_stalled_finds_the_higher_generation() {
         let claims = [owner(1, 1, "a"), owner(1, 2, "b")];
         assert_eq!(step(&claims, "a", 1, &[]), OwnerStep::Ask(&claims[1]));
-        // By what it has heard it may be the one that goes on, under a generation of its own.
+        // If the newer owner is unreachable, the first one continues under a new generation.
         assert_eq!(step(&claims, "a", 1, &["b"]), OwnerStep::Put(term(1, 3)));
     }
 
     #[test]
-    fn the_owner_before_a_gone_one_has_the_most_recent_copy() {
+    fn the_owner_before_an_unreachable_one_has_the_most_recent_copy() {
         let claims = [owner(1, 1, "x"), owner(1, 3, "b"), owner(1, 2, "a")];
         assert_eq!(step(&claims, "c", 1, &["b"]), OwnerStep::Ask(&claims[2]));
         assert_eq!(step(&claims, "a", 1, &["b"]), OwnerStep::Put(term(1, 4)));
         assert_eq!(
             step(&claims, "c", 1, &["a", "b"]),
             OwnerStep::Put(term(1, 4)),
-            "not one after the other"
+            "no third owner is asked"
         );
     }
 
     #[test]
-    fn a_new_run_stays_with_its_applications_hosts_and_leaves_anothers() {
+    fn a_new_run_stays_with_the_hosts_of_its_application() {
         let mut claims = [owner(1, 5, "a")];
         assert_eq!(step(&claims, "b", 2, &[]), OwnerStep::Ask(&claims[0]));
         assert_eq!(
             step(&claims, "a", 2, &[]),
             OwnerStep::Put(term(2, 1)),
-            "a claim of the new run, which the old one cannot pass"
+            "a claim of the new run, which the old run cannot exceed"
         );
         claims[0].application = Some("app-0".into());
         assert_eq!(step(&claims, "b", 2, &[]), OwnerStep::Put(term(2, 1)));
     }
 
     #[test]
-    fn an_older_run_takes_nothing_from_a_newer_one() {
+    fn an_older_run_cannot_take_over_from_a_newer_one() {
         let claims = [owner(2, 1, "b"), owner(1, 9, "a")];
         assert_eq!(step(&claims, "a", 1, &["b"]), OwnerStep::Superseded);
     }

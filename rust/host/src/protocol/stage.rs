@@ -1,40 +1,42 @@
-//! What a session does when another one has staged the same object.
+//! The step of a session when another one has staged the same object.
 
 use holdfast_core::ProcessingGuarantee;
 
-use super::Digest;
+use super::digest::Digest;
 
-/// What two sessions' objects are compared by.
+/// The parts of an object that are compared between sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadSummary {
-    /// The chain before the epoch: the state that the session started from.
+    /// The chain before the epoch, which identifies the state that the session started from.
     pub base: Digest,
-    /// Records, stream times and output of the epoch.
+    /// The digest of the epoch's records, stream times and output.
     pub digest: Digest,
-    /// The input, whatever its order.
+    /// The digest of the input, independent of its order.
     pub input: Digest,
-    /// How many rows the input had.
+    /// How many rows the input has.
     pub input_rows: u64,
 }
 
-/// What comes of a session's object within its own run.
+/// The step of a session with regard to other sessions of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageStep {
-    /// Nothing is there: put it if absent, and look again if that fails.
+    /// No object exists: put it if absent, and compare again if that fails.
     Write,
-    /// Another session of the run was first: its object is ours too. Under exactly-once both have
+    /// Another session of the run was first, and its object counts. Under exactly-once both have
     /// the same content.
     Adopt,
     /// Another session of the run was first, with other content.
     Mismatch {
         /// Both started from the same state.
         base_same: bool,
-        /// Both had the same input, so the processor is not repeatable; else the input is not.
+        /// Both had the same input, so the operator is not repeatable; otherwise the input is not.
         input_same: bool,
     },
 }
 
-/// The first session of a run to stage wins; a later one adopts its object, under exactly-once only
+/// Compares a session's object with the first one of its run.
+///
+/// The first session of a run to stage wins. A later one adopts its object; under exactly-once only
 /// an equal one.
 #[must_use]
 pub fn stage_step(
@@ -52,28 +54,30 @@ pub fn stage_step(
     }
 }
 
-/// Whether a session came to the same changes and the same output, from the same state. The input
-/// is not compared: other rows with the same effect (a column that nobody reads) do no harm.
+/// Whether a session has the same changes and the same output, from the same state.
+///
+/// The input is not compared: other rows with the same effect (in an unused column) do no harm.
 #[must_use]
 pub fn reproduces(older: &HeadSummary, mine: &HeadSummary) -> bool {
     older.base == mine.base && older.digest == mine.digest
 }
 
-/// What a session stages where a run before its own is whole, so that the sink may have that run's
-/// output.
+/// What a session stages if an older run is whole, so that the sink may have that run's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayStep {
-    /// Its own object: it came to the same.
+    /// Its own object: the results are the same.
     Own,
-    /// A copy of the older run's object: what is decided stays as it is, whichever of the two runs
-    /// decides.
+    /// A copy of the older run's object, so that the epoch's result does not depend on which of the
+    /// two runs decides.
     Copy,
-    /// Nothing: it came to something else, which only at-least-once accepts.
+    /// Nothing: the results differ, which only at-least-once accepts.
     NotReproduced,
 }
 
-/// An older whole run is reproduced, or, under at-least-once, kept: its records may be in the state
-/// of some host already, since its driver may have committed the epoch meanwhile.
+/// Compares a session's object with that of an older whole run.
+///
+/// The older run is reproduced, or copied under at-least-once. Its records may already be in the
+/// state of some host, since its driver may have committed the epoch meanwhile.
 #[must_use]
 pub fn replay_step(
     older: &HeadSummary,
@@ -89,9 +93,10 @@ pub fn replay_step(
     }
 }
 
-/// Whether an earlier session's object may stand for a later session's: under exactly-once if that
-/// came to the same; under at-least-once whatever it came to, from the same state (a replay of an
-/// epoch is accepted: `spark.md` section 3).
+/// Whether an earlier session's object may stand for a later session's.
+///
+/// Under exactly-once the results must be equal. Under at-least-once only the state before must be:
+/// a replay of an epoch may have other results there.
 fn counts_for(earlier: &HeadSummary, mine: &HeadSummary, guarantee: ProcessingGuarantee) -> bool {
     match guarantee {
         ProcessingGuarantee::ExactlyOnce => reproduces(earlier, mine),
@@ -171,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_run_is_reproduced_or_kept_as_it_is() {
+    fn an_older_run_is_reproduced_or_copied() {
         let replay =
             |older: &HeadSummary, guarantee| replay_step(older, &head("b", "d", "i"), guarantee);
         for guarantee in [ExactlyOnce, AtLeastOnce] {

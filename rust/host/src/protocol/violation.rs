@@ -1,13 +1,16 @@
-//! What the protocol refuses, each with the whole message for the user.
+//! What the protocol refuses, with the complete messages for the user.
 
 use std::path::Path;
 
 use holdfast_core::{Error, ErrorKind};
 use thiserror::Error;
 
-use super::{Claim, Epoch, Fenced, ObjectId, OperatorName, PartitionId, RunNumber};
+use super::claim::{Claim, Fenced};
+use super::number::{Epoch, PartitionId, RunNumber};
+use super::object::ObjectId;
+use super::operator::OperatorName;
 
-/// A rule of the protocol that would be broken by going on.
+/// A rule of the protocol that would be broken by continuing.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Violation {
     /// A newer run has claimed.
@@ -27,10 +30,10 @@ pub enum Violation {
         run_id: String,
     },
 
-    /// A task of an epoch that is over.
+    /// A task of an epoch that is already committed.
     #[error(
-        "Spark has already committed epoch {epoch}: this task (a stale driver's, or a twin's) \
-         comes too late and is not needed"
+        "Spark has already committed epoch {epoch}: this task (of a stale driver, or a second \
+         attempt) is too late and not needed"
     )]
     AlreadyCommitted {
         /// The epoch.
@@ -96,11 +99,11 @@ pub enum Violation {
          it with `holdfast rewind <root> --epoch {epoch}`, or restore the newer checkpoint"
     )]
     StateAhead {
-        /// Whose state.
+        /// The operator.
         operator: OperatorName,
-        /// Of which partition.
+        /// The partition.
         partition: PartitionId,
-        /// Where the state stands.
+        /// The last epoch in the state.
         applied: Epoch,
         /// The epoch that Spark asks for.
         epoch: Epoch,
@@ -120,11 +123,11 @@ pub enum Violation {
         epoch: Epoch,
         /// The highest run that has objects of it.
         run: RunNumber,
-        /// What that run lacks, as far as known.
+        /// What that run lacks, if known.
         missing: Vec<(OperatorName, PartitionId)>,
     },
 
-    /// Spark committed an epoch that never reached the operator.
+    /// Spark committed an epoch in which the operator was not evaluated.
     #[error(
         "epoch {epoch} was committed by Spark, but operator {operator} was not evaluated in it: \
          the sink (foreachBatch?) did not use its DataFrame, or the query ran without it. \
@@ -137,25 +140,25 @@ pub enum Violation {
     NotEvaluated {
         /// The epoch.
         epoch: Epoch,
-        /// The operator that asks.
+        /// The operator.
         operator: OperatorName,
     },
 
-    /// The log lacks objects of an epoch that later ones stand on.
+    /// The log lacks objects of an epoch that later epochs are based on.
     #[error(
-        "epoch {epoch} was computed, for later ones stand on it, but {lost} is missing: the log \
-         was damaged. Put it back from a backup; do not rewind, since the sink would get epochs \
-         again that it has"
+        "epoch {epoch} was computed, since later epochs are based on it, but {lost} is missing: \
+         the log was damaged. Restore it from a backup; do not rewind, because the sink would get \
+         epochs again that it has"
     )]
     LogLost {
         /// The epoch.
         epoch: Epoch,
-        /// What is missing, as far as known.
+        /// What is missing, if known.
         lost: String,
     },
 
-    /// Two sessions of one run came to different results.
-    #[error("{object}, epoch {epoch}: a second attempt at this task came to other results than the \
+    /// Two sessions of one run have different results.
+    #[error("{object}, epoch {epoch}: a second attempt at this task has other results than the \
          first. {}", repeatable_advice(*.base_same, *.input_same))]
     NotRepeatable {
         /// The object.
@@ -168,13 +171,13 @@ pub enum Violation {
         input_same: bool,
     },
 
-    /// A new run came to other results than an older one whose output may have reached a sink.
+    /// A new run has other results than an older one whose output may have reached a sink.
     #[error(
-        "{object}, epoch {epoch}: an earlier run ({older}) computed all of this epoch, maybe as \
-         far as the sink, and came to other results than this one (changed code, or results that \
-         depend on clock, chance or row order). Either start the old code once, which completes \
-         the epoch, or, if its output reached no sink, remove it with `holdfast epoch drop <root> \
-         {epoch}`, or, if the sink may be given other rows than the state holds, start with \
+        "{object}, epoch {epoch}: an earlier run ({older}) computed all of this epoch, its output \
+         may be in the sink, and this run's results differ (changed code, or results that depend \
+         on the clock, on random numbers or on row order). Either start the old code once, which \
+         completes the epoch; or, if the sink has no output of it, remove it with `holdfast epoch \
+         drop <root> {epoch}`; or, if the sink may get other rows than the state holds, start with \
          processing_guarantee=\"at_least_once\""
     )]
     NotReproduced {
@@ -182,11 +185,11 @@ pub enum Violation {
         object: ObjectId,
         /// The epoch.
         epoch: Epoch,
-        /// The run that is to be reproduced.
+        /// The run that must be reproduced.
         older: RunNumber,
     },
 
-    /// An object in the log does not follow the one before it.
+    /// The base of an object in the log is not the chain of the epoch before.
     #[error(
         "{object}, epoch {epoch}: the log object does not follow the state before it (its base \
          differs): objects were copied from another root, or an earlier epoch was changed. \
@@ -199,7 +202,7 @@ pub enum Violation {
         epoch: Epoch,
     },
 
-    /// An object that decides an epoch is not there.
+    /// An object that decides an epoch is missing.
     #[error(
         "{object}, epoch {epoch}: the log object is missing. Restore `log/` from a backup, or go \
          back with `holdfast rewind <root> --epoch {epoch}`"
@@ -213,7 +216,7 @@ pub enum Violation {
 }
 
 impl Violation {
-    /// The kind of error that it is for the user.
+    /// The kind of error for the user.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -237,14 +240,13 @@ impl Violation {
 }
 
 impl Violation {
-    /// The error that it is for the user of the state in `root`, which the commands in the message
-    /// name.
+    /// Returns the error for the user; its message names the state's root and this machine.
     #[must_use]
-    pub fn at(&self, root: &Path) -> Error {
+    pub fn at(&self, root: &Path, machine: &str) -> Error {
         let text = self
             .to_string()
             .replace("<root>", &root.display().to_string())
-            .replace("<machine>", &machine());
+            .replace("<machine>", machine);
         Error::new(self.kind(), text).path(root)
     }
 }
@@ -255,24 +257,18 @@ impl From<Fenced> for Violation {
     }
 }
 
-/// This machine's name, in words.
-fn machine() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname")
-        .map_or_else(|_| "unnamed".to_owned(), |name| name.trim().to_owned())
-}
-
-/// Who came meanwhile, and what to do.
+/// Names the newer run, and what to do.
 fn superseded_by(newer: &Claim) -> String {
     if newer.is_by_hand() {
         return format!(
             "{} was run meanwhile, which is for a query that is stopped). Nothing of this run is \
-         applied; start the query again",
+             applied; start the query again",
             newer.run_id
         );
     }
     format!(
         "Spark run id {}, started in epoch {}): two drivers ran the same query, or it was \
-         started anew after `holdfast rewind` or `holdfast epoch drop`. Nothing of this run is \
+         restarted after `holdfast rewind` or `holdfast epoch drop`. Nothing of this run is \
          applied; stop it and leave the newer one running",
         newer.run_id, newer.first_epoch
     )
@@ -306,228 +302,15 @@ fn repeatable_advice(base_same: bool, input_same: bool) -> &'static str {
         }
         (true, false) => {
             "Its input differs: something before this operator is not repeatable (rand, a limit \
-         without order, an outside service, current_timestamp in foreachBatch). Make it \
+         without order, an external service, current_timestamp in foreachBatch). Make it \
          repeatable; within one start of the query persist() in foreachBatch helps, too"
         }
         (true, true) => {
-            "Its input is the same, so the operator's own code is not repeatable (clock, chance, \
-         an outside service): make it depend on its input alone"
+            "Its input is the same, so the operator's own code is not repeatable (clock, random \
+         numbers, an external service): make it depend on its input alone"
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Each message names what it is about and a way out.
-    #[test]
-    fn every_message_names_the_thing_and_the_way_out() {
-        let operator = OperatorName::new("rates").expect("a name");
-        let (partition, epoch, run) = (PartitionId(3), Epoch(41), RunNumber(2));
-        let object = ObjectId {
-            operator: operator.clone(),
-            partition,
-            run,
-        };
-        let newer = Claim {
-            number: RunNumber(5),
-            run_id: "`holdfast rewind` 9f".into(),
-            first_epoch: epoch,
-            query_id: "q".into(),
-        };
-        let by_hand = Violation::Fenced(Fenced { mine: run, newer });
-        let newer = Claim {
-            number: RunNumber(5),
-            run_id: "9f".into(),
-            first_epoch: Epoch(40),
-            query_id: "q".into(),
-        };
-        const PLACE: &str = "operator rates, partition 3";
-        let missing = vec![
-            (operator.clone(), partition),
-            (operator.clone(), PartitionId(4)),
-        ];
-        let object_at = |base_same, input_same| Violation::NotRepeatable {
-            object: object.clone(),
-            epoch,
-            base_same,
-            input_same,
-        };
-        let cases: Vec<(Violation, ErrorKind, &[&str])> = vec![
-            (
-                Violation::Fenced(Fenced { mine: run, newer }),
-                ErrorKind::Fenced,
-                &["run 2", "run 5", "9f", "stop it"],
-            ),
-            (
-                by_hand,
-                ErrorKind::Fenced,
-                &[
-                    "run 2",
-                    "run 5",
-                    "`holdfast rewind` 9f was run meanwhile",
-                    "start the query again",
-                ],
-            ),
-            (
-                Violation::ClaimRefused {
-                    epoch,
-                    run_id: "9f".into(),
-                },
-                ErrorKind::Fenced,
-                &["epoch 41", "9f", "Stop this one"],
-            ),
-            (
-                Violation::AlreadyCommitted { epoch },
-                ErrorKind::Fenced,
-                &["epoch 41", "not needed"],
-            ),
-            (
-                Violation::NoOffsets { epoch },
-                ErrorKind::StateMismatch,
-                &[
-                    "epoch 41",
-                    "this machine (",
-                    "does not see",
-                    ".option(\"checkpointLocation\", state.checkpoint_location)",
-                ],
-            ),
-            (
-                Violation::OtherQuery {
-                    expected: "a1".into(),
-                    found: Some("b2".into()),
-                },
-                ErrorKind::StateMismatch,
-                &["query a1", "query b2", "new root"],
-            ),
-            (
-                Violation::OtherQuery {
-                    expected: "a1".into(),
-                    found: None,
-                },
-                ErrorKind::StateMismatch,
-                &["is of no query"],
-            ),
-            (
-                Violation::StateMissing { epoch },
-                ErrorKind::StateMismatch,
-                &["meta.json", "epoch 41", "new root"],
-            ),
-            (
-                Violation::PreviousNotCommitted {
-                    epoch,
-                    previous: Epoch(40),
-                },
-                ErrorKind::StateMismatch,
-                &["query/commits/40", "holdfast rewind"],
-            ),
-            (
-                Violation::StateAhead {
-                    operator: operator.clone(),
-                    partition,
-                    applied: Epoch(50),
-                    epoch,
-                },
-                ErrorKind::StateMismatch,
-                &[PLACE, "epoch 50", "`holdfast rewind /the/root --epoch 41`"],
-            ),
-            (
-                Violation::EvaluatedInPart {
-                    epoch,
-                    run,
-                    missing,
-                },
-                ErrorKind::StateMismatch,
-                &[
-                    "epoch 41",
-                    "run 2 lacks",
-                    PLACE,
-                    "and 1 more",
-                    "holdfast rewind /the/root --epoch 41`",
-                    "restore `log/00000000000000000041`",
-                ],
-            ),
-            (
-                Violation::NotEvaluated { epoch, operator },
-                ErrorKind::StateMismatch,
-                &[
-                    "epoch 41",
-                    "rates",
-                    "holdfast rewind /the/root",
-                    "do not rewind",
-                ],
-            ),
-            (
-                Violation::LogLost {
-                    epoch,
-                    lost: "log/x".into(),
-                },
-                ErrorKind::Restore,
-                &["epoch 41", "log/x is missing", "do not rewind"],
-            ),
-            (
-                object_at(true, false),
-                ErrorKind::InvalidState,
-                &[PLACE, "run 2", "epoch 41", "persist()"],
-            ),
-            (
-                object_at(true, true),
-                ErrorKind::InvalidState,
-                &["own code is not repeatable"],
-            ),
-            (
-                object_at(false, true),
-                ErrorKind::InvalidState,
-                &["different states"],
-            ),
-            (
-                Violation::NotReproduced {
-                    object: object.clone(),
-                    epoch,
-                    older: RunNumber(1),
-                },
-                ErrorKind::StateMismatch,
-                &[
-                    PLACE,
-                    "epoch 41",
-                    "earlier run (1)",
-                    "start the old code once",
-                    "`holdfast epoch drop /the/root 41`",
-                    "at_least_once",
-                ],
-            ),
-            (
-                Violation::BrokenChain {
-                    object: object.clone(),
-                    epoch,
-                },
-                ErrorKind::Restore,
-                &[PLACE, "epoch 41", "backup"],
-            ),
-            (
-                Violation::ObjectMissing {
-                    object: object.clone(),
-                    epoch,
-                },
-                ErrorKind::Restore,
-                &[PLACE, "epoch 41", "backup"],
-            ),
-        ];
-        for (violation, kind, parts) in cases {
-            let error = violation.at(Path::new("/the/root"));
-            assert_eq!(error.kind(), kind, "{error}");
-            assert!(
-                error.to_string().ends_with("[path: /the/root]")
-                    && !error.to_string().contains("<root>"),
-                "{error}"
-            );
-            for part in parts {
-                assert!(
-                    error.to_string().contains(part),
-                    "{part:?} is not in {error}"
-                );
-            }
-        }
-    }
-}
+mod tests;

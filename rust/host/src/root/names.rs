@@ -1,15 +1,60 @@
 //! Names of objects, relative to the root.
 
-use super::SnapshotId;
+use std::fmt;
+
 use crate::protocol::{
-    Digest, Epoch, Generation, ObjectId, OperatorName, PartitionId, RunNumber, Term,
+    Attempt, Digest, Epoch, Generation, ObjectId, OperatorName, PartitionId, RunNumber, Term,
 };
+
+/// The name of a chunk.
+///
+/// Attempt and nonce keep chunks of concurrent attempts apart, also of attempts that share a number
+/// because they belong to different applications.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkName {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The head that the chunk belongs to.
+    pub object: ObjectId,
+    /// The attempt that wrote it.
+    pub attempt: Attempt,
+    /// Random hexadecimal digits, from the caller.
+    pub nonce: String,
+    /// The chunk's number, from 0.
+    pub index: u32,
+}
+
+impl fmt::Display for ChunkName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}.{}-{}.{}",
+            head(self.epoch, &self.object),
+            self.attempt,
+            self.nonce,
+            self.index
+        )
+    }
+}
+
+/// A snapshot of one partition after one epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotId {
+    /// The operator.
+    pub operator: OperatorName,
+    /// The partition.
+    pub partition: PartitionId,
+    /// The last epoch in the snapshot.
+    pub epoch: Epoch,
+    /// The chain's digest after that epoch.
+    pub chain: Digest,
+}
 
 /// Format, query, partitions.
 pub const META: &str = "meta.json";
-/// What the probe of put-if-absent is done with.
+/// The object that tests put if absent.
 pub const PROBE: &str = "probe";
-/// The folder of claims.
+/// The folder of run claims.
 pub const RUNS: &str = "runs";
 /// The folder of epochs.
 pub const LOG: &str = "log";
@@ -17,16 +62,16 @@ pub const LOG: &str = "log";
 pub const SPARK_METADATA: &str = "query/metadata";
 /// The folder of operators.
 pub const OPERATORS: &str = "operators";
-/// The folder of marks that the state was taken back.
+/// The folder of rewind marks.
 pub const REWINDS: &str = "rewinds";
-/// The folder of rows that were set aside.
+/// The folder of far-future rows.
 pub const AHEAD: &str = "ahead";
 /// Spark's commit log.
 pub const SPARK_COMMITS: &str = "query/commits";
 /// Spark's offset log.
 pub const SPARK_OFFSETS: &str = "query/offsets";
 
-/// Whether a file of `operators/` is of an operator: names have no dot.
+/// Whether a file of `operators/` belongs to an operator; operator names contain no dot.
 pub fn is_of_operator(file: &str, name: &OperatorName) -> bool {
     file.split('.').next() == Some(name.as_str())
 }
@@ -43,7 +88,7 @@ pub fn claim(number: RunNumber) -> String {
     format!("{RUNS}/{:020}", number.0)
 }
 
-/// The mark of a run id, which may have any characters.
+/// The mark of a run id; a digest, since run ids may contain any characters.
 pub fn run_mark(run_id: &str) -> String {
     format!("{RUNS}/ids/{}", Digest::of(run_id.as_bytes()))
 }
@@ -61,7 +106,7 @@ pub fn owner(operator: &OperatorName, partition: PartitionId, term: Term) -> Str
     )
 }
 
-/// The term of an owner's file name; none for anything else.
+/// Parses the file name of an owner claim; none for any other file.
 pub fn parse_owner(file: &str) -> Option<Term> {
     let (run, generation) = file.split_once('.')?;
     Some(Term {
@@ -82,18 +127,18 @@ pub fn epoch(epoch: Epoch) -> String {
     format!("{LOG}/{:020}", epoch.0)
 }
 
-/// Rows that were set aside.
-pub fn aside(operator: &OperatorName, epoch: Epoch, partition: PartitionId) -> String {
+/// The file of far-future rows of one partition and epoch.
+pub fn far_future(operator: &OperatorName, epoch: Epoch, partition: PartitionId) -> String {
     format!("{AHEAD}/{operator}/{:020}.{partition}.arrow", epoch.0)
 }
 
-/// The epoch of a file of rows that were set aside; none for anything else.
-pub fn parse_aside(file: &str) -> Option<Epoch> {
+/// Parses the epoch of a file of far-future rows; none for any other file.
+pub fn parse_far_future(file: &str) -> Option<Epoch> {
     let (epoch, _) = file.split_once('.')?;
     epoch.parse().ok().map(Epoch)
 }
 
-/// The folder of an operator's snapshots, a folder for each partition.
+/// The folder of an operator's snapshots, with one folder for each partition.
 pub fn all_snapshots(operator: &OperatorName) -> String {
     format!("snapshots/{operator}")
 }
@@ -111,7 +156,7 @@ pub fn snapshot(id: &SnapshotId) -> String {
     )
 }
 
-/// Epoch and chain of a manifest's file name; none for anything else.
+/// Parses epoch and chain of a manifest's file name; none for any other file.
 pub fn parse_snapshot(file: &str) -> Option<(Epoch, Digest)> {
     let (epoch, chain) = file.split_once('.')?;
     Some((
@@ -133,7 +178,7 @@ pub fn snapshot_file(
     format!("{}/{digest}-{bytes}", snapshot_files(operator, partition))
 }
 
-/// What the names of all heads and chunks of a partition's epoch begin with.
+/// The prefix of all heads and chunks of one partition and epoch.
 pub fn staged(at: Epoch, operator: &OperatorName, partition: PartitionId) -> String {
     format!("{}/{operator}.{partition}.", epoch(at))
 }
@@ -146,7 +191,7 @@ pub fn head(at: Epoch, object: &ObjectId) -> String {
     )
 }
 
-/// The object of a head's file name; none for a chunk or anything else.
+/// Parses the file name of a head; none for a chunk or any other file.
 pub fn parse_head(file: &str) -> Option<ObjectId> {
     let mut parts = file.split('.');
     let (operator, partition, run) = (parts.next()?, parts.next()?, parts.next()?);
@@ -165,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_heads_and_owners_are_read_back_and_a_chunks_is_not_a_head() {
+    fn names_of_heads_and_owners_parse_and_a_chunk_is_not_a_head() {
         let object = ObjectId {
             operator: OperatorName::new("join-1_a").expect("a name"),
             partition: PartitionId(15),

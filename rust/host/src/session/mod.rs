@@ -62,14 +62,16 @@ impl Session {
             Some(query) => {
                 let root = host.root(&query.root, &request.storage_options)?;
                 // Nothing is written before the root is known to be this query's.
-                root.check_query(
+                root.identity.check_query(
                     &query.query_id,
                     &query.run_id,
                     request.partitions,
                     query.epoch,
                 )?;
                 // The run is claimed before anything of the epoch is listed.
-                let run = root.claim(&query.query_id, &query.run_id, query.epoch)?;
+                let run = root
+                    .runs
+                    .claim(&query.query_id, &query.run_id, query.epoch)?;
                 if let Ownership::Elsewhere(owner) =
                     host.own(&request, &root, run, &query.query_id)?
                 {
@@ -235,7 +237,7 @@ mod tests {
 
     use super::*;
     use crate::root::Root;
-    use crate::root::careless::{Careless, Fault};
+    use crate::root::testing::{Fault, FaultyStore};
 
     fn rate(epoch: i64) -> RecordBatch {
         let columns: [(&str, ArrayRef); 7] = [
@@ -256,7 +258,7 @@ mod tests {
     #[test]
     fn micro_batch_sends_nine_requests_to_an_object_store() {
         let (objects, local) = (
-            Arc::new(Careless::new(Fault::None)),
+            Arc::new(FaultyStore::new(Fault::None)),
             tempfile::tempdir().expect("a folder"),
         );
         let host = Arc::new(Host::new(None, None));

@@ -11,7 +11,7 @@ use crate::host::Host;
 use crate::host::request::Request;
 use crate::operator::rows::{Aside, Gate, Intake};
 use crate::operator::{Operator, OperatorSpec};
-use crate::partition::{PartitionState, View, Wanted};
+use crate::partition::{PartitionState, StateView, ViewRequest};
 use crate::session::state::{PersistentState, SessionState};
 
 /// What a session needs to process rows, once it knows its columns.
@@ -19,7 +19,7 @@ pub struct SessionPipeline {
     pub operator: Box<dyn Operator>,
     pub gate: Gate,
     pub stores: Vec<StoreSpec>,
-    pub view: View,
+    pub view: StateView,
     /// `None` in a scratch session.
     pub partition: Option<Arc<PartitionState>>,
     intake: Intake,
@@ -68,7 +68,7 @@ impl SessionPipeline {
             // A static frame has no micro-batch whose time could limit its rows.
             gate: Gate::default(),
             stores,
-            view: View::new(db, host.memory().uncommitted())?,
+            view: StateView::new(db, host.memory().uncommitted())?,
             partition: None,
             intake: Intake {
                 partition: None,
@@ -95,10 +95,12 @@ impl SessionPipeline {
             ..
         } = &request.operator;
         let meta = request.operator.meta(&*operator, query.epoch);
-        let stored = root.operator(name, &meta, *run, request.partitions)?;
+        let stored = root
+            .operators
+            .register(name, &meta, *run, request.partitions)?;
         operator.rows().layout_mut()?.set_kept(&stored)?;
         let partition = host.partition(request, root, &query.query_id);
-        let view = partition.view(&Wanted {
+        let view = partition.view(&ViewRequest {
             run: *run,
             epoch: query.epoch,
             first_epoch: stored.first_epoch,
@@ -111,7 +113,8 @@ impl SessionPipeline {
         })?;
         let latest = max_ahead
             .map(|ahead| {
-                root.batch_time(query.epoch)
+                root.spark
+                    .batch_time(query.epoch)
                     .map(|now| now.saturating_add(ahead))
             })
             .transpose()?;

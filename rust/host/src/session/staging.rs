@@ -11,9 +11,9 @@ use crate::host::request::{Request, StageReport};
 use crate::log::{HeadHeader, RecordsWriter};
 use crate::operator::Outcome;
 use crate::operator::rows::Aside;
-use crate::partition::{Prepared, View};
+use crate::partition::{PreparedEpoch, StateView};
 use crate::protocol::{Digest, ObjectId};
-use crate::root::{self, ChunkName, Head};
+use crate::root::{ChunkName, Head, StageOutcome};
 use crate::session::pipeline::SessionPipeline;
 use crate::session::state::PersistentState;
 
@@ -27,13 +27,13 @@ pub fn find_repeated(
 ) -> Result<Option<Head>> {
     let PersistentState { root, run, query } = state;
     let operator = &request.operator.name;
-    let mut objects = root.objects(Some(operator), query.epoch)?;
+    let mut objects = root.log.list(Some(operator), query.epoch)?;
     objects.retain(|object| object.partition == request.partition && object.run <= *run);
     objects.sort_unstable_by_key(|object| Reverse(object.run));
     for object in objects {
-        let header = root.head_header(query.epoch, &object)?;
+        let header = root.log.head_header(query.epoch, &object)?;
         if header.is_some_and(|header| (header.input, header.base) == (input, base)) {
-            return root.head(operator, query.epoch, object.partition, object.run);
+            return root.log.head(query.epoch, &object);
         }
     }
     Ok(None)
@@ -52,7 +52,8 @@ pub fn store_far_future_rows(
     let (operator, epoch) = (&request.operator.name, state.query.epoch);
     let path = state
         .root
-        .put_aside(operator, epoch, request.partition, file)?;
+        .far_future
+        .put(operator, epoch, request.partition, file)?;
     log::warn!(
         "operator {operator}, partition {}, epoch {epoch}: {count} rows are dated more than \
          max_ahead past the micro-batch; they are set aside in {path}",
@@ -75,7 +76,7 @@ pub fn stage(
     let SessionPipeline {
         stores,
         view:
-            View {
+            StateView {
                 db,
                 mut transaction,
                 memory,
@@ -100,7 +101,7 @@ pub fn stage(
             nonce: nonce.clone(),
             index,
         };
-        root.put_chunk(&name, payload)?;
+        root.log.put_chunk(&name, payload)?;
         chunks.push(name.to_string());
         Ok(())
     };
@@ -144,17 +145,17 @@ pub fn stage(
         records: collected.records,
         chunks,
     };
-    root.fsync_spark(run, epoch)?;
-    let staged = root.stage(
+    root.spark.sync(run, epoch)?;
+    let staged = root.log.stage(
         &header,
         &collected.payload,
         request.partitions,
         request.settings.processing_guarantee,
     )?;
     let digest = match staged {
-        root::Staged::Written | root::Staged::Adopted => {
+        StageOutcome::Written | StageOutcome::Adopted => {
             if let Some(partition) = partition {
-                partition.keep(Prepared {
+                partition.keep(PreparedEpoch {
                     epoch,
                     run,
                     base,
@@ -166,12 +167,12 @@ pub fn stage(
             collected.digest
         }
         // An earlier session staged other changes; the partition reads them from the log.
-        root::Staged::Differing(digest) => digest,
+        StageOutcome::Differing(digest) => digest,
     };
     Ok(StageReport {
         epoch: Some(epoch),
         digest: Some(digest),
-        adopted: staged != root::Staged::Written,
+        adopted: staged != StageOutcome::Written,
         records: collected.records,
         counts: outcome.counts,
     })

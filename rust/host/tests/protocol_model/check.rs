@@ -1,5 +1,5 @@
-//! What must hold: what is applied is what the sink was given; under at-least-once that it is
-//! applied, and stays.
+//! The invariants: what is applied is what the sink was given. Under at-least-once: all is applied,
+//! and stays.
 
 use holdfast_core::ProcessingGuarantee::AtLeastOnce;
 
@@ -17,8 +17,8 @@ impl Model {
         run.map(|run| state.objects[run])
     }
 
-    /// Whether no job brought an operator to the sink whole, and the deciding run has none of it:
-    /// the operator's next session says so.
+    /// Whether no job gave all of an operator to the sink, and the deciding run has none of it:
+    /// then the operator's next session fails.
     fn left_out(&self, state: &State, run: usize, slot: usize) -> bool {
         let first = slot / self.world.partitions * self.world.partitions;
         let none = state.objects[run][first..first + self.world.partitions]
@@ -27,7 +27,7 @@ impl Model {
         none && !state.whole
     }
 
-    /// What must hold in every state.
+    /// Checks the invariants of a state.
     pub(crate) fn check(&mut self, state: &State) -> Result<(), String> {
         if !state.committed {
             return Ok(());
@@ -48,7 +48,7 @@ impl Model {
                 return Err(format!("slot {slot} is not applied"));
             }
             if self.world.guarantee == AtLeastOnce {
-                // The sink may have been given other results, too.
+                // The sink may have other results, too.
                 continue;
             }
             let in_part = if state.committer == state.claimed {
@@ -67,8 +67,9 @@ impl Model {
     }
 }
 
-/// What a host may have applied is never decided otherwise later; it may be refused later (`check`
-/// says when).
+/// Checks that what a host may have applied is not decided differently later.
+///
+/// It may be refused later; `check` says when.
 pub(crate) fn stays(
     before: &Option<[Content; SLOTS]>,
     after: &Option<[Content; SLOTS]>,

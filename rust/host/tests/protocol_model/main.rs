@@ -1,57 +1,63 @@
 //! Every interleaving of the epoch protocol, for a few runs, partitions, operators, attempts and
 //! crashes.
 //!
-//! The model walks through all states that one epoch can reach (depth first, each state once) and
-//! asks the real functions of [`holdfast_host::protocol`] at each step. What is modelled:
+//! The model visits all states that one epoch can reach (depth first, each state once) and calls
+//! the real functions of [`holdfast_host::protocol`] at each step. It contains:
 //!
-//! - Two or three drivers of one query, each of which may stall anywhere and wake later, or never
-//!   (a crash).
-//! - A driver claims its run (read, then put if absent), runs its jobs, hands their output to the
+//! - Two or three drivers of one query. Each may stall anywhere, and continue later or never (a
+//!   crash).
+//! - A driver claims its run (read, then put if absent), runs its jobs, gives their output to the
 //!   sink, then writes Spark's commit log. A job evaluates all partitions or only the first
-//!   (`take`); `foreachBatch` may do several.
-//! - An attempt at a task lists, puts its object, reads the claims again and is acknowledged: three
-//!   steps that anything may come between. One that fails (host crash) is one that goes no further;
-//!   a twin, beside it or after it, takes its place. Its result is 1, or freely 1 or 2 where
+//!   (`take`); `foreachBatch` may run several.
+//! - An attempt at a task lists, puts its object, reads the claims again and is acknowledged. Other
+//!   steps may happen between these. An attempt that fails (host crash) takes no further step;
+//!   another attempt, concurrent or later, replaces it. The result is 1, or either 1 or 2 if
 //!   results are not repeatable.
 //! - The sink is a file sink, which skips an epoch that it has (no task runs at all), or one that
 //!   overwrites.
 //! - After Spark's commit hosts apply what the protocol decides, at any time, while stale tasks
 //!   still write.
 //!
-//! What must hold in every state (`check`): what is applied is exactly what the sink was given, for
-//! all partitions; a whole output that Spark committed is never refused; what was applied once
-//! stays the decision; and with repeatable results and whole evaluations nothing is ever refused
-//! but for being fenced. Under at-least-once the sink may have been given more than what is
-//! applied; all else must hold, and nothing is refused whatever the results are.
+//! These invariants hold in every state (`check`): what is applied is exactly what the sink was
+//! given, for all partitions; a whole output that Spark committed is never refused; what was
+//! applied once stays the decision; and with repeatable results and whole evaluations only the
+//! fence refuses a session. Under at-least-once the sink may have been given more than what is
+//! applied. All other invariants hold, and nothing is refused for any results.
 //!
-//! Where only a `take` reached the sink and the deciding run has nothing of an operator, that one
-//! is refused at its next session.
+//! If only a `take` gave output to the sink and the deciding run has no object of an operator, the
+//! next session of that operator fails.
 //!
-//! Two things are beyond the protocol, and left out; both need a `take`, results that are not
-//! repeatable and stale drivers that still write after Spark's commit. A `take` by a run that a
-//! newer one has superseded: nobody can tell its few rows from those of a run that crashed, so the
-//! newer run decides. And a `take` beside *two* stale drivers, both of which become whole after
-//! they were fenced, one after the commit: the decision goes from one to the other. Only a record
-//! of the first decision, put if absent, could prevent that.
+//! Two cases are beyond the protocol and left out. Both need a `take`, results that are not
+//! repeatable, and stale drivers that still write after Spark's commit:
 //!
-//! `each_rule_is_needed` takes one rule away at a time (does not read the runs again after a put,
-//! lists before it claims, does not reproduce an older whole run, lets the lowest whole run decide,
-//! ignores doubts, adopts without comparing, counts a run as whole that an operator is missing
-//! from) and sees the model find the damage.
+//! - A `take` by a run that a newer one has superseded. Its few rows look like those of a run that
+//!   crashed, so the newer run decides.
+//! - A `take` beside *two* stale drivers which both become whole after they were fenced, one of
+//!   them after the commit. The decision moves from one to the other. Only a record of the first
+//!   decision, put if absent, could prevent that.
+//!
+//! `each_rule_is_needed` breaks one rule at a time and checks that the model finds the damage. The
+//! broken variants: do not read the runs again after a put, list before the claim, do not reproduce
+//! an older whole run, let the lowest whole run decide, ignore the objects of newer runs, adopt
+//! without comparing, and count a run as whole that lacks an operator.
 
 mod check;
 mod model;
 mod state;
+mod steps;
 
-use check::stays;
-use holdfast_core::ProcessingGuarantee::{self, AtLeastOnce, ExactlyOnce};
-use model::Model;
-use state::{Broken, State, World};
 use std::collections::HashSet;
 
-/// Visits every state; the number of them, or what is wrong and in which state. A state is
-/// remembered by 64 bits of hash: of ten million states, two are taken for one with a chance of one
-/// in 400,000.
+use holdfast_core::ProcessingGuarantee::{self, AtLeastOnce, ExactlyOnce};
+
+use check::stays;
+use model::Model;
+use state::{Broken, State, World};
+
+/// Visits every state; returns their number, or what is wrong in which state.
+///
+/// A state is remembered by a 64-bit hash: with ten million states, the probability of a collision
+/// is one in 400,000.
 fn explore(world: World) -> Result<usize, String> {
     let mut model = Model::new(world);
     let mut seen = HashSet::from([State::default().fingerprint(&model.orders)]);
@@ -163,16 +169,16 @@ fn worlds(guarantee: ProcessingGuarantee, broken: Broken) -> Vec<World> {
 }
 
 #[test]
-fn what_is_applied_is_what_the_sink_was_given_in_every_interleaving() {
-    all_hold(ExactlyOnce);
+fn applied_results_equal_the_sinks_in_every_interleaving() {
+    all_invariants_hold(ExactlyOnce);
 }
 
 #[test]
-fn under_at_least_once_all_is_applied_and_stays_in_every_interleaving() {
-    all_hold(AtLeastOnce);
+fn under_at_least_once_all_results_are_applied_and_stay_in_every_interleaving() {
+    all_invariants_hold(AtLeastOnce);
 }
 
-fn all_hold(guarantee: ProcessingGuarantee) {
+fn all_invariants_hold(guarantee: ProcessingGuarantee) {
     for world in worlds(guarantee, Broken::Nothing) {
         let start = std::time::Instant::now();
         let states = explore(world).unwrap_or_else(|wrong| panic!("{world:?}\n{wrong}"));
@@ -194,7 +200,7 @@ fn each_rule_is_needed() {
         Broken::ListBeforeClaim,
         Broken::NoReproduction,
         Broken::LowestWholeDecides,
-        Broken::NoDoubts,
+        Broken::NoNewerObjects,
         Broken::AdoptUnseen,
         Broken::ForgetsOperators,
     ];
@@ -218,8 +224,8 @@ fn all_are_needed(guarantee: ProcessingGuarantee, rules: &[Broken]) {
         let found = worlds(guarantee, broken)
             .into_iter()
             .find_map(|world| explore(world).err());
-        let wrong = found
-            .unwrap_or_else(|| panic!("{broken:?} does no harm, so the model does not see it"));
+        let wrong =
+            found.unwrap_or_else(|| panic!("{broken:?} does no damage that the model finds"));
         println!(
             "{broken:?}: {}",
             wrong.split(": State").next().unwrap_or_default()

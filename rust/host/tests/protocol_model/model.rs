@@ -1,20 +1,21 @@
-//! The steps: what drivers, attempts and hosts may do next in a state.
+//! A world of the model, and what the protocol decides in its states.
 
-use crate::state::{Broken, Content, Phase, RUNS, SLOTS, Session, State, TWINS, World};
-use holdfast_core::ProcessingGuarantee::AtLeastOnce;
-use holdfast_host::protocol::{
-    self, Claim, ClaimStep, Decision, Digest, Epoch, HeadSummary, ObjectId, OperatorName,
-    PartitionId, ReplayStep, RunNumber, StageStep,
-};
 use std::collections::HashMap;
+
+use holdfast_host::protocol::{
+    self, Claim, Decision, Digest, Epoch, HeadSummary, ObjectId, OperatorName, PartitionId,
+    RunNumber,
+};
+
+use crate::state::{Broken, Content, RUNS, SLOTS, State, World};
 
 type Memo = HashMap<u32, Option<usize>>;
 
 pub(crate) struct Model {
     pub(crate) world: World,
     objects: Vec<Vec<ObjectId>>,
-    claims: Vec<Vec<Claim>>,
-    /// Orders of the slots that make no difference.
+    pub(crate) claims: Vec<Vec<Claim>>,
+    /// Orders of the slots that are equivalent.
     pub(crate) orders: Vec<[usize; SLOTS]>,
     decisions: Memo,
     older: Memo,
@@ -56,7 +57,7 @@ impl Model {
             .collect()
     }
 
-    /// The run (from 0) that decides, as far as presence goes.
+    /// The run (from 0) that decides by the presence of objects alone.
     fn decide(&self, objects: Vec<ObjectId>) -> Option<usize> {
         let partitions = self.world.partitions as u32;
         let alone = |run: &RunNumber| {
@@ -77,7 +78,7 @@ impl Model {
         Some(run.0 as usize - 1)
     }
 
-    /// The run (from 0) that decides, none for an error.
+    /// The run (from 0) that decides; none for an error.
     pub(crate) fn decided(&mut self, state: &State) -> Option<usize> {
         let key = presence(state);
         let run = match self.decisions.get(&key) {
@@ -91,17 +92,17 @@ impl Model {
         let run = run?;
         if matches!(
             self.world.broken,
-            Broken::NoDoubts | Broken::LowestWholeDecides
+            Broken::NoNewerObjects | Broken::LowestWholeDecides
         ) {
             return Some(run);
         }
         let higher = (run + 1..RUNS).any(|above| state.objects[above] != [0; SLOTS]);
         if higher {
-            for doubt in protocol::doubts(&self.listing(state), RunNumber(run as u64 + 1)) {
-                let above = doubt.run.0 as usize - 1;
+            for newer in protocol::newer_objects(&self.listing(state), RunNumber(run as u64 + 1)) {
+                let above = newer.run.0 as usize - 1;
                 let slot = (0..SLOTS)
-                    .find(|slot| self.objects[above][*slot] == doubt)
-                    .expect("one of ours");
+                    .find(|slot| self.objects[above][*slot] == newer)
+                    .expect("an object of the model");
                 if !protocol::reproduces(
                     &summary(state.objects[run][slot]),
                     &summary(state.objects[above][slot]),
@@ -113,8 +114,8 @@ impl Model {
         Some(run)
     }
 
-    /// What an older whole run has in a slot.
-    fn older_content(&mut self, state: &State, run: u8, slot: usize) -> Content {
+    /// The content of an older whole run in a slot.
+    pub(crate) fn older_content(&mut self, state: &State, run: u8, slot: usize) -> Content {
         let key = presence(state) << 4 | u32::from(run);
         let older = match self.older.get(&key) {
             Some(older) => *older,
@@ -137,215 +138,9 @@ impl Model {
         };
         older.map_or(0, |older| state.objects[older][slot])
     }
-
-    /// All states that may come next.
-    pub(crate) fn next(&mut self, state: &State) -> Result<Vec<State>, String> {
-        let mut out = Vec::new();
-        for d in 0..self.world.drivers {
-            self.drive(state, d, &mut out)?;
-        }
-        Ok(out)
-    }
-
-    fn drive(&mut self, state: &State, d: usize, out: &mut Vec<State>) -> Result<(), String> {
-        let driver = state.drivers[d];
-        match driver.phase {
-            Phase::NotStarted => self.start(state, d, out),
-            Phase::Claiming(seen) => {
-                let mut next = *state;
-                // Put if absent: it is free only if nobody has claimed since.
-                if state.claimed == seen {
-                    next.claims[usize::from(seen)] = d as u8;
-                    next.claimed = seen + 1;
-                    next.drivers[d].run = seen + 1;
-                    next.drivers[d].phase = Phase::Running(0);
-                    out.push(next);
-                } else {
-                    self.read_claims(&mut next, d);
-                    out.push(next);
-                }
-            }
-            Phase::Running(job) => {
-                let whole = self.world.plans[usize::from(driver.plan)][usize::from(job)];
-                let wanted = if whole { self.slots() } else { 1 };
-                for slot in 0..wanted {
-                    for attempt in 0..self.world.twins {
-                        self.session(state, d, slot, attempt, out)?;
-                    }
-                }
-                let results: Vec<Content> = driver.sessions[..wanted]
-                    .iter()
-                    .filter_map(acknowledged)
-                    .collect();
-                if results.len() == wanted {
-                    out.push(self.deliver(state, d, job, whole, &results));
-                }
-            }
-            Phase::Delivered(job) => {
-                let mut next = *state;
-                if usize::from(job) + 1 < self.world.plans[usize::from(driver.plan)].len() {
-                    next.drivers[d].phase = Phase::Running(job + 1);
-                } else if state.committed {
-                    next.drivers[d].phase = Phase::Dead;
-                } else {
-                    next.committed = true;
-                    next.drivers[d].phase = Phase::Committed;
-                    next.committer = driver.run;
-                    next.given_in_part = driver.partial;
-                }
-                out.push(next);
-            }
-            Phase::Committed | Phase::Dead => {}
-        }
-        Ok(())
-    }
-
-    fn start(&mut self, state: &State, d: usize, out: &mut Vec<State>) {
-        // A driver that finds the epoch committed goes on to the next one: `check` stands for that.
-        if state.committed || (d > 0 && state.drivers[d - 1].phase == Phase::NotStarted) {
-            return;
-        }
-        for plan in 0..self.world.plans.len() {
-            let mut next = *state;
-            next.drivers[d].plan = plan as u8;
-            if self.world.file_sink && state.sink_has_epoch {
-                next.drivers[d].phase = Phase::Delivered(0);
-            } else {
-                if self.world.broken == Broken::ListBeforeClaim {
-                    let run = state.claimed + 1;
-                    (0..self.slots()).for_each(|slot| {
-                        next.drivers[d].early[slot] = self.older_content(state, run, slot)
-                    });
-                }
-                self.read_claims(&mut next, d);
-            }
-            out.push(next);
-        }
-    }
-
-    fn read_claims(&self, state: &mut State, d: usize) {
-        let claims: Vec<Claim> = (0..state.claimed)
-            .map(|i| claim(i, state.claims[usize::from(i)]))
-            .collect();
-        state.drivers[d].phase =
-            match protocol::next_claim(&claims, &d.to_string(), Epoch(5), state.committed) {
-                ClaimStep::Put(number) => Phase::Claiming(number.0 as u8 - 1),
-                ClaimStep::Refused { .. } => Phase::Dead,
-                ClaimStep::Known(_) => unreachable!("a driver claims once"),
-            };
-    }
-
-    fn session(
-        &mut self,
-        state: &State,
-        d: usize,
-        slot: usize,
-        attempt: usize,
-        out: &mut Vec<State>,
-    ) -> Result<(), String> {
-        let driver = state.drivers[d];
-        let run = driver.run;
-        let mut to = |session: Session| {
-            let mut next = *state;
-            let db = &mut next.drivers[d].sessions[slot];
-            db[attempt] = session;
-            if let Session::Acknowledged(_) = session {
-                // Its twins can do no more than adopt.
-                *db = [session, Session::Idle];
-            }
-            db.sort_unstable_by(|a, b| b.cmp(a));
-            out.push(next);
-        };
-        match driver.sessions[slot][attempt] {
-            Session::Idle if acknowledged(&driver.sessions[slot]).is_none() => {
-                let older = match self.world.broken {
-                    Broken::ListBeforeClaim => driver.early[slot],
-                    Broken::NoReproduction => 0,
-                    _ => self.older_content(state, run, slot),
-                };
-                let results: &[Content] = if self.world.repeatable { &[1] } else { &[1, 2] };
-                for result in results {
-                    if older == 0 {
-                        to(Session::Listed(*result));
-                        continue;
-                    }
-                    match protocol::replay_step(
-                        &summary(older),
-                        &summary(*result),
-                        self.world.guarantee,
-                    ) {
-                        ReplayStep::Own => to(Session::Listed(*result)),
-                        ReplayStep::Copy => to(Session::Listed(older)),
-                        ReplayStep::NotReproduced => {
-                            self.refused("an older whole run is not reproduced")?
-                        }
-                    }
-                }
-            }
-            Session::Listed(mine) => {
-                let there = state.objects[usize::from(run) - 1][slot];
-                let first = (there != 0).then(|| summary(there));
-                match protocol::stage_step(first.as_ref(), &summary(mine), self.world.guarantee) {
-                    StageStep::Write => {
-                        let mut next = *state;
-                        next.objects[usize::from(run) - 1][slot] = mine;
-                        next.drivers[d].sessions[slot][attempt] = Session::Put(mine);
-                        next.drivers[d].sessions[slot].sort_unstable_by(|a, b| b.cmp(a));
-                        out.push(next);
-                    }
-                    StageStep::Adopt => to(Session::Put(mine)),
-                    StageStep::Mismatch { .. } if self.world.broken == Broken::AdoptUnseen => {
-                        to(Session::Put(mine))
-                    }
-                    StageStep::Mismatch { .. } => self.refused("attempts differ")?,
-                }
-            }
-            Session::Put(mine) => {
-                let claims = &self.claims[usize::from(state.claimed)];
-                let fenced = protocol::fence(RunNumber(run.into()), claims).is_err();
-                if !fenced || self.world.broken == Broken::NoReadAfterPut {
-                    to(Session::Acknowledged(mine));
-                }
-            }
-            Session::Idle | Session::Acknowledged(_) => {}
-        }
-        Ok(())
-    }
-
-    /// With repeatable results, and under at-least-once, nothing but the fence may stop a session.
-    fn refused(&self, why: &str) -> Result<(), String> {
-        if self.world.repeatable || self.world.guarantee == AtLeastOnce {
-            Err(format!("false alarm: {why}"))
-        } else {
-            Ok(())
-        }
-    }
-
-    fn deliver(&self, state: &State, d: usize, job: u8, whole: bool, results: &[Content]) -> State {
-        let mut next = *state;
-        if self.world.file_sink && state.sink_has_epoch {
-            // Its log has the epoch already: the second driver's commit to it fails.
-            next.drivers[d].phase = Phase::Dead;
-            next.drivers[d].sessions = Default::default();
-            return next;
-        }
-        next.drivers[d].phase = Phase::Delivered(job);
-        next.drivers[d].sessions = Default::default();
-        next.sink_has_epoch = true;
-        for (slot, result) in results.iter().enumerate() {
-            let to = if whole {
-                &mut next.given[slot]
-            } else {
-                &mut next.drivers[d].partial[slot]
-            };
-            *to |= result;
-        }
-        next.whole |= whole;
-        next
-    }
 }
 
-/// Which objects are there, as bits: all that decisions depend on, but for contents.
+/// The presence of objects, as bits: decisions depend on it and on contents only.
 fn presence(state: &State) -> u32 {
     state
         .objects
@@ -354,17 +149,7 @@ fn presence(state: &State) -> u32 {
         .fold(0, |bits, content| bits << 1 | u32::from(*content != 0))
 }
 
-fn acknowledged(sessions: &[Session; TWINS]) -> Option<Content> {
-    sessions.iter().find_map(|session| {
-        if let Session::Acknowledged(content) = session {
-            Some(*content)
-        } else {
-            None
-        }
-    })
-}
-
-fn summary(content: Content) -> HeadSummary {
+pub(crate) fn summary(content: Content) -> HeadSummary {
     HeadSummary {
         base: Digest::ZERO,
         digest: Digest([content; 16]),
@@ -373,7 +158,7 @@ fn summary(content: Content) -> HeadSummary {
     }
 }
 
-fn claim(index: u8, driver: u8) -> Claim {
+pub(crate) fn claim(index: u8, driver: u8) -> Claim {
     let number = RunNumber(u64::from(index) + 1);
     Claim {
         number,
@@ -383,8 +168,8 @@ fn claim(index: u8, driver: u8) -> Claim {
     }
 }
 
-/// Partitions of an operator are alike, and so are operators, unless a plan evaluates the first
-/// partition alone.
+/// Partitions of an operator are equivalent, and so are operators, unless a plan evaluates only
+/// the first partition.
 fn orders(world: &World) -> Vec<[usize; SLOTS]> {
     let take = world.plans.iter().any(|plan| plan.contains(&false));
     match (take, world.operators, world.partitions) {

@@ -1,4 +1,4 @@
-//! A state of the model: runs claimed, objects put, drivers at work, what the sink was given.
+//! A state of the model: claimed runs, objects, drivers, and what the sink was given.
 
 use holdfast_core::ProcessingGuarantee;
 use xxhash_rust::xxh3::xxh3_64;
@@ -7,7 +7,7 @@ pub(crate) const RUNS: usize = 3;
 pub(crate) const SLOTS: usize = 4;
 pub(crate) const TWINS: usize = 2;
 
-/// A rule that is taken away.
+/// The rule that a world breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
     Nothing,
@@ -15,39 +15,38 @@ pub(crate) enum Broken {
     ListBeforeClaim,
     NoReproduction,
     LowestWholeDecides,
-    NoDoubts,
+    NoNewerObjects,
     AdoptUnseen,
     ForgetsOperators,
 }
 
-/// What the model is let loose on.
+/// The drivers, operators and sink that the model explores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct World {
     pub(crate) drivers: usize,
     pub(crate) operators: usize,
     pub(crate) partitions: usize,
-    /// How many attempts at a task may run side by side.
+    /// How many attempts at a task may run at the same time.
     pub(crate) twins: usize,
     pub(crate) repeatable: bool,
     pub(crate) guarantee: ProcessingGuarantee,
     pub(crate) file_sink: bool,
-    /// What `foreachBatch` may do: for each job, whether it evaluates everything.
+    /// What `foreachBatch` may do: for each job, whether it evaluates all partitions.
     pub(crate) plans: &'static [&'static [bool]],
     pub(crate) broken: Broken,
 }
 
-/// A result, as the digest that it stands for; 0 is "none".
+/// A result, identified by its digest; 0 is "none".
 pub(crate) type Content = u8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Session {
-    /// Not begun, or failed: another attempt may come.
+    /// Not begun, or failed: another attempt may start.
     #[default]
     Idle,
-    /// Has listed, and will stage this: its result, which no older whole run contradicts, or a copy
-    /// of what that has.
+    /// Has listed, and will stage this: its own result, or a copy of an older whole run's.
     Listed(Content),
-    /// Its object, or an equal one, is there.
+    /// Its object, or an equal one, exists.
     Put(Content),
     Acknowledged(Content),
 }
@@ -56,10 +55,10 @@ pub(crate) enum Session {
 pub(crate) enum Phase {
     #[default]
     NotStarted,
-    /// Has read the claims: there were so many.
+    /// Has read this many claims.
     Claiming(u8),
     Running(u8),
-    /// The job's output is with the sink.
+    /// The sink has the job's output.
     Delivered(u8),
     Committed,
     Dead,
@@ -69,12 +68,12 @@ pub(crate) enum Phase {
 pub(crate) struct Driver {
     pub(crate) phase: Phase,
     pub(crate) plan: u8,
-    /// Its run number, 0 before the claim.
+    /// Its run number; 0 before the claim.
     pub(crate) run: u8,
     pub(crate) sessions: [[Session; TWINS]; SLOTS],
     /// Results of partial jobs, as bits: they count if this driver commits.
     pub(crate) partial: [u8; SLOTS],
-    /// With `ListBeforeClaim`: what it saw then.
+    /// With `ListBeforeClaim`: what it listed before the claim.
     pub(crate) early: [Content; SLOTS],
 }
 
@@ -93,13 +92,13 @@ pub(crate) struct State {
     pub(crate) given: [u8; SLOTS],
     /// The run of the driver that wrote Spark's commit log.
     pub(crate) committer: u8,
-    /// What that driver's partial jobs gave away.
+    /// What that driver's partial jobs gave to the sink.
     pub(crate) given_in_part: [u8; SLOTS],
 }
 
 impl State {
-    /// What identifies a state: the same for states that differ only in the order of like slots, in
-    /// which driver is which, and in which of the two results is called 1.
+    /// Identifies a state up to symmetry: the order of equivalent slots, the order of drivers, and
+    /// the names of the two results.
     pub(crate) fn fingerprint(&self, orders: &[[usize; SLOTS]]) -> u64 {
         let mut drivers = self.drivers;
         drivers.sort_unstable_by_key(|driver| {

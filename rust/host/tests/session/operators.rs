@@ -10,7 +10,7 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema};
 use holdfast_core::{ErrorKind, Result};
 use holdfast_host::protocol::{Epoch, OperatorName, RunNumber};
-use holdfast_host::root::{Column, OperatorMeta, Payload, Root, StorageOptions};
+use holdfast_host::root::{Column, OperatorMeta, PayloadSchema, Root, StorageOptions};
 
 use crate::support::{Database, Host, Spark, batch, left, matched, refused, right, schema};
 
@@ -28,9 +28,9 @@ fn keeps(right: Vec<Column>) -> OperatorMeta {
         key: vec![Column::from(&Field::new("currency", DataType::Utf8, true))],
         time: None,
         value: Vec::new(),
-        payload: Payload {
+        payload: PayloadSchema {
             right,
-            ..Payload::default()
+            ..PayloadSchema::default()
         },
         settings: BTreeMap::new(),
         first_epoch: Epoch(0),
@@ -104,7 +104,8 @@ fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
     };
     let good = Column::from(&Field::new("rate", DataType::Int64, true));
     root(&spark)
-        .operator(&join(), &keeps(vec![good.clone()]), RunNumber(1), 1)
+        .operators
+        .register(&join(), &keeps(vec![good.clone()]), RunNumber(1), 1)
         .unwrap();
     let epoch = spark
         .path()
@@ -117,7 +118,7 @@ fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
             .count()
     };
     for name in ["a\\b", "a\nb", "a\tb", "", "\u{200b}"] {
-        let error = refused(root(&spark).operator(
+        let error = refused(root(&spark).operators.register(
             &join(),
             &keeps(vec![good.clone(), of(name)]),
             RunNumber(2),
@@ -131,7 +132,13 @@ fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
         );
         let other = OperatorName::new("other").unwrap();
         assert_eq!(
-            refused(root(&spark).operator(&other, &keeps(vec![of(name)]), RunNumber(2), 1)).kind(),
+            refused(root(&spark).operators.register(
+                &other,
+                &keeps(vec![of(name)]),
+                RunNumber(2),
+                1
+            ))
+            .kind(),
             ErrorKind::InvalidValue
         );
         assert_eq!(files(), 1, "{name:?}");
@@ -139,7 +146,8 @@ fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
     // The code that was there before goes on, and names that look strange are none that cannot be
     // read.
     root(&spark)
-        .operator(&join(), &keeps(vec![good.clone()]), RunNumber(3), 1)
+        .operators
+        .register(&join(), &keeps(vec![good.clone()]), RunNumber(3), 1)
         .unwrap();
     for (run, name) in (4..)
         .step_by(2)
@@ -147,7 +155,8 @@ fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
     {
         for run in [run, run + 1] {
             let kept = root(&spark)
-                .operator(
+                .operators
+                .register(
                     &join(),
                     &keeps(vec![good.clone(), of(name)]),
                     RunNumber(run),
@@ -250,7 +259,8 @@ fn what_may_be_null_inside_of_a_column_is_no_part_of_its_type() {
             .to_vec()
     };
     let kept = root(&spark)
-        .operator(&join(), &keeps(columns(false)), RunNumber(1), 1)
+        .operators
+        .register(&join(), &keeps(columns(false)), RunNumber(1), 1)
         .unwrap();
     assert_eq!((kept.version, kept.payloads.len()), (0, 1));
     let text = fs::read_to_string(spark.path().join("operators/join.json")).unwrap();
@@ -261,7 +271,8 @@ fn what_may_be_null_inside_of_a_column_is_no_part_of_its_type() {
     );
     for run in [2, 3] {
         let kept = root(&spark)
-            .operator(&join(), &keeps(columns(run == 2)), RunNumber(run), 1)
+            .operators
+            .register(&join(), &keeps(columns(run == 2)), RunNumber(run), 1)
             .unwrap();
         assert_eq!((kept.version, kept.payloads.len()), (0, 1));
         // As an earlier version of Holdfast wrote it.
@@ -286,7 +297,8 @@ fn what_may_be_null_inside_of_a_column_is_no_part_of_its_type() {
         };
         assert_eq!(
             root(&spark)
-                .operator(&join(), &meta, RunNumber(run), 1)
+                .operators
+                .register(&join(), &meta, RunNumber(run), 1)
                 .unwrap()
                 .payloads
                 .len(),

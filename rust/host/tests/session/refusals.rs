@@ -323,7 +323,11 @@ fn two_queries_may_share_a_local_dir() {
             let rows = [right("EUR", 10 + epoch, epoch), left("EUR", 9 + epoch, 1)];
             let done = db.run(host.connect(), &rows).unwrap();
             assert_eq!(done.rows.len(), 1);
-            assert!(!host.log().contains("anew"), "{}", host.log());
+            assert!(
+                !host.log().contains("is made from the log"),
+                "{}",
+                host.log()
+            );
             spark.commit(epoch);
         }
     }

@@ -395,7 +395,9 @@ fn a_dropped_epoch_may_come_to_other_results() {
     fs::remove_dir_all(spark.path().join("query/commits")).unwrap();
     let error = refused(root(&spark).drop_epoch(Epoch(1)));
     assert!(
-        error.to_string().contains("later epochs stand on epoch 1"),
+        error
+            .to_string()
+            .contains("later epochs are based on epoch 1"),
         "{error}"
     );
     assert_eq!(spark.objects(1).len(), 1);
@@ -576,7 +578,7 @@ fn what_a_host_left_that_was_killed_in_mid_put_is_in_nobodys_way() {
         run(&spark, &host, "new", 3, &[left("EUR", 25, 1)]).rows,
         [matched(1, 2, 20)]
     );
-    assert_eq!(root(&spark).forget_epochs(Epoch(2)).unwrap(), 2);
+    assert_eq!(root(&spark).log.remove_before(Epoch(2)).unwrap(), 2);
     assert!(!part(0).exists() && !part(1).exists() && part(2).exists());
 }
 

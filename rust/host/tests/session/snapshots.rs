@@ -251,7 +251,7 @@ fn a_damaged_snapshot_falls_back_to_the_one_before_and_then_says_what_is_lost() 
     spark.begin(next);
     let error = refused(db(&spark, next).run(host.connect(), &[]));
     assert_eq!(error.kind(), ErrorKind::Restore, "{error}");
-    for part in ["partition 0", "is gone", "snapshot of epoch", "backup"] {
+    for part in ["partition 0", "was removed", "snapshot of epoch", "backup"] {
         assert!(
             error.to_string().contains(part),
             "{part:?} is not in {error}"

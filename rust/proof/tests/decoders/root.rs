@@ -10,11 +10,11 @@ use holdfast_core::Result;
 use holdfast_host::executor::Executor;
 use holdfast_host::log::HeadHeader;
 use holdfast_host::protocol::{
-    Attempt, Digest, Epoch, HostId, OperatorName, Owner, PartitionId, RunNumber, Term,
+    Attempt, Digest, Epoch, HostId, ObjectId, OperatorName, Owner, PartitionId, RunNumber, Term,
 };
 use holdfast_host::root::{
-    Asking, Column, Known, Moved, OperatorMeta, Payload, Root, SnapshotId, StorageOptions,
-    StoreSerdes,
+    Column, KnownDigests, OperatorMeta, OwnershipRequest, PayloadSchema, Root, SnapshotId,
+    SnapshotTransfer, StorageOptions, StoreSerdes,
 };
 use holdfast_proof::directory;
 
@@ -56,7 +56,7 @@ fn operator(first_epoch: Epoch) -> OperatorMeta {
         key: left[..1].to_vec(),
         time: None,
         value: Vec::new(),
-        payload: Payload {
+        payload: PayloadSchema {
             left,
             right: Vec::new(),
             serdes: BTreeMap::from([("hits".to_owned(), serdes)]),
@@ -76,22 +76,24 @@ fn own(root: &Root) -> Result<()> {
         token: String::new(),
         application: None,
     };
-    root.own(&Asking {
-        operator: &name(),
-        partition: PARTITION,
-        run: RUN,
-        host: &host,
-        gone: &HashMap::new(),
-    })
-    .map(drop)
+    root.owners
+        .acquire(&OwnershipRequest {
+            operator: &name(),
+            partition: PARTITION,
+            run: RUN,
+            host: &host,
+            unreachable: &HashMap::new(),
+        })
+        .map(drop)
 }
 
 /// Writes a root with a file of each kind.
 fn write(folder: &Path) -> Result<()> {
     let root = open(folder)?;
-    root.meta("q", 1, Epoch(0))?;
-    assert_eq!(root.claim("q", "a run", Epoch(0))?, RUN);
-    root.operator(&name(), &operator(Epoch(0)), RUN, 1)?;
+    root.identity.check("q", 1, Epoch(0))?;
+    assert_eq!(root.runs.claim("q", "a run", Epoch(0))?, RUN);
+    root.operators
+        .register(&name(), &operator(Epoch(0)), RUN, 1)?;
     let header = HeadHeader {
         operator: name(),
         epoch: Epoch(0),
@@ -107,9 +109,10 @@ fn write(folder: &Path) -> Result<()> {
         records: 0,
         chunks: Vec::new(),
     };
-    root.stage(&header, &[], 1, ExactlyOnce)?;
+    root.log.stage(&header, &[], 1, ExactlyOnce)?;
     // It has taken part, so other columns are another version.
-    root.operator(&name(), &operator(Epoch(1)), RUN, 1)?;
+    root.operators
+        .register(&name(), &operator(Epoch(1)), RUN, 1)?;
     own(&root)?;
     let database = directory().expect("a temporary directory");
     fs::write(database.path().join("CURRENT"), "a database").expect("writes");
@@ -119,7 +122,8 @@ fn write(folder: &Path) -> Result<()> {
         epoch: Epoch(0),
         chain: Digest::of(b"chain"),
     };
-    root.put_snapshot(&id, RUN, database.path(), &mut Known::new())?;
+    root.snapshots
+        .put(&id, RUN, database.path(), &mut KnownDigests::new())?;
     // What others write: Spark, and `holdfast rewind`.
     for (name, content) in [
         ("query/metadata", r#"{"id":"q"}"#),
@@ -139,19 +143,29 @@ fn write(folder: &Path) -> Result<()> {
 /// Reads all of it.
 fn read(folder: &Path) -> Result<()> {
     let root = open(folder)?;
-    root.query()?;
-    root.meta("q", 1, Epoch(1))?;
-    root.check_spark("q", Epoch(0))?;
-    root.batch_time(Epoch(0))?;
-    root.was_taken_back(Epoch(0))?;
-    root.reached(&name(), PARTITION, RUN, Epoch(1))?;
-    root.decided_for(&name(), Epoch(0), 1)?;
-    root.head(&name(), Epoch(0), PARTITION, RUN)?;
-    for id in root.snapshots(&name(), PARTITION)? {
-        root.fetch_snapshot(&id, &folder.join("copy"), &|_: Moved| ())?;
+    root.identity.query()?;
+    root.identity.check("q", 1, Epoch(1))?;
+    root.spark.check("q", Epoch(0))?;
+    root.spark.batch_time(Epoch(0))?;
+    root.log.was_taken_back(Epoch(0))?;
+    root.lookahead(&name(), PARTITION, RUN, Epoch(1))?;
+    root.log.decided_for(&name(), Epoch(0), 1)?;
+    root.log.head(
+        Epoch(0),
+        &ObjectId {
+            operator: name(),
+            partition: PARTITION,
+            run: RUN,
+        },
+    )?;
+    for id in root.snapshots.list(&name(), PARTITION)? {
+        root.snapshots
+            .fetch(&id, &folder.join("copy"), &|_: SnapshotTransfer| ())?;
     }
-    root.claim("q", "a run", Epoch(0))?;
-    let kept = root.operator(&name(), &operator(Epoch(1)), RUN, 1)?;
+    root.runs.claim("q", "a run", Epoch(0))?;
+    let kept = root
+        .operators
+        .register(&name(), &operator(Epoch(1)), RUN, 1)?;
     for payload in &kept.payloads {
         payload
             .left

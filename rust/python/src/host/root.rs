@@ -16,7 +16,9 @@ pub fn check_root(
     storage_options: BTreeMap<String, String>,
 ) -> PyResult<()> {
     run(py, Process::current(), || {
-        Root::open(root, &StorageOptions(storage_options))?.probe()
+        Root::open(root, &StorageOptions(storage_options))?
+            .identity
+            .probe()
     })
 }
 

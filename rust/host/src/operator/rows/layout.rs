@@ -18,7 +18,7 @@ use crate::codec::evolving_row::PayloadCodec;
 use crate::codec::key::KeyCodec;
 use crate::codec::row::RowCodec;
 use crate::protocol::Epoch;
-use crate::root::{Column, KeptOperator, OperatorMeta, Payload};
+use crate::root::{Column, OperatorMeta, PayloadSchema, StoredOperator};
 
 pub const PID: usize = 0;
 pub const SIDE: usize = 1;
@@ -219,7 +219,7 @@ impl Layout {
             key: self.columns(self.keys.clone()),
             time: self.time.clone(),
             value: Vec::new(),
-            payload: Payload {
+            payload: PayloadSchema {
                 left: side(sides.left, &self.left),
                 right: side(sides.right, &self.right),
                 serdes: BTreeMap::new(),
@@ -233,7 +233,7 @@ impl Layout {
     ///
     /// # Errors
     /// `Restore` for a column's type that cannot be read.
-    pub fn set_kept(&mut self, kept: &KeptOperator) -> Result<()> {
+    pub fn set_kept(&mut self, kept: &StoredOperator) -> Result<()> {
         let versions = |columns: &dyn Fn(usize) -> Vec<Column>| -> Result<Vec<Vec<Field>>> {
             (0..kept.payloads.len())
                 .map(|version| columns(version).iter().map(Column::field).collect())

@@ -1,0 +1,244 @@
+//! Brings the database to the epoch before a session's, and opens the session's view.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use holdfast_core::{Error, ErrorKind, Result};
+
+use super::local::{LocalDirectory, OpenDatabase, close, position};
+use super::state::{PartitionInner, PartitionState};
+use super::view::StateView;
+use super::view_request::ViewRequest;
+use crate::protocol::{Digest, Epoch, OpenFacts, OpenStep, Violation, open_step};
+use crate::root::SparkLogs;
+
+impl PartitionState {
+    /// Makes the epoch before final, and opens a view of the state after it.
+    ///
+    /// Other sessions of the partition wait meanwhile.
+    ///
+    /// # Errors
+    /// The protocol's violations; `Restore` for a log that cannot be replayed; `Io` for what the
+    /// disk refuses.
+    pub fn view(self: &Arc<Self>, request: &ViewRequest<'_>) -> Result<StateView> {
+        let mut inner = self.inner.lock();
+        let result = self
+            .advance(&mut inner, request)
+            .and_then(|()| StateView::new(Arc::clone(inner.db()?), request.memory));
+        if result.is_ok() {
+            self.snapshot_if_due(&mut inner, request);
+        }
+        match result.as_ref().map_err(Error::kind) {
+            // The retry opens the database again.
+            Err(ErrorKind::StoreClosed | ErrorKind::Io) => inner.close(),
+            Err(ErrorKind::StoreCorrupted) => self.discard_open(&mut inner),
+            // Other hosts may have continued, taken a snapshot and removed the log before it: the
+            // retry looks for that snapshot.
+            Err(ErrorKind::Restore) => inner.open.iter_mut().for_each(|open| open.checked = None),
+            _ => {}
+        }
+        result
+    }
+
+    /// Takes the protocol's steps until the database is at the epoch before.
+    fn advance(&self, inner: &mut PartitionInner, request: &ViewRequest<'_>) -> Result<()> {
+        self.check_lookahead(inner, request)?;
+        let is_new = self.open(inner, request)?;
+        if !is_new && (inner.opened()?.checked.is_none() || self.was_away(inner, request)?) {
+            self.catch_up(inner, request)?;
+        }
+        let mut facts = self.facts(inner, request)?;
+        loop {
+            match open_step(&facts) {
+                OpenStep::Ready => return Ok(()),
+                OpenStep::Apply { from, to } => {
+                    self.root.spark.sync(request.run, request.epoch)?;
+                    self.roll_forward(inner, request, from, to)?;
+                    inner.opened()?.flush_if_due()?;
+                    if from == to {
+                        // The usual micro-batch: Spark's logs were just read and need not be read
+                        // again.
+                        facts = OpenFacts {
+                            applied: Some(to),
+                            applied_decided: true,
+                            ..facts
+                        };
+                        continue;
+                    }
+                }
+                OpenStep::Rebuild { reason } => self.rebuild(inner, request, &reason)?,
+                OpenStep::Error(Violation::StateAhead { applied, .. })
+                    if self.root.log.was_taken_back(applied)? =>
+                {
+                    self.rebuild(
+                        inner,
+                        request,
+                        "the state was taken back (`holdfast rewind`)",
+                    )?;
+                }
+                OpenStep::Error(violation) => return Err(self.root.violation(violation)),
+            }
+            facts = self.facts(inner, request)?;
+        }
+    }
+
+    /// Whether other hosts served the partition since the database was open here: a host that
+    /// serves every micro-batch lacks one epoch at most.
+    fn was_away(&self, inner: &mut PartitionInner, request: &ViewRequest<'_>) -> Result<bool> {
+        let next = self
+            .applied(inner.db()?)?
+            .map_or(request.first_epoch, Epoch::next);
+        Ok(next.next() < request.epoch)
+    }
+
+    /// Checks, once a run, that the root holds no epochs that Spark has not reached.
+    ///
+    /// The database would show them, but it may be new, or may have lost what was not flushed.
+    fn check_lookahead(&self, inner: &mut PartitionInner, request: &ViewRequest<'_>) -> Result<()> {
+        if inner.lookahead_run == Some(request.run) {
+            return Ok(());
+        }
+        // Read before Spark's logs, as `applied` is: see `OpenFacts`.
+        let lookahead =
+            self.root
+                .lookahead(&self.operator, self.number, request.run, request.epoch)?;
+        if let Some(applied) = lookahead.later_commit {
+            let facts = self.facts_of(
+                request,
+                Some(applied),
+                self.root.spark.logs(request.epoch)?,
+                true,
+            );
+            if let OpenStep::Error(violation) = open_step(&facts) {
+                return Err(self.root.violation(violation));
+            }
+        }
+        inner.snapshots.newest = lookahead.snapshot;
+        inner.lookahead_run = Some(request.run);
+        Ok(())
+    }
+
+    /// Opens the database, if it is not open; returns whether a new one was made.
+    fn open(&self, inner: &mut PartitionInner, request: &ViewRequest<'_>) -> Result<bool> {
+        if inner
+            .open
+            .as_ref()
+            .is_some_and(|open| !open.directory.is_intact())
+        {
+            log::warn!("{self}: its local database was deleted; a new one is made from the log");
+            inner.rebuilds += 1;
+            inner.close();
+        }
+        if inner.open.is_some() {
+            return Ok(false);
+        }
+        let damaged = |path: &Path, error: &Error| {
+            log::error!(
+                "{self}: the local database {} is damaged ({error}); a new one is made \
+                 from the log",
+                path.display()
+            );
+            inner.rebuilds += 1;
+            self.mark_suspect();
+        };
+        let mut is_new = false;
+        let (db, directory) = LocalDirectory::open(&self.home, request, damaged, |directory| {
+            is_new = true;
+            self.make_database(directory, request)
+        })?;
+        inner.open = Some(OpenDatabase::new(db, directory));
+        // After a restart, stores in memory are empty and so is the offset. The properties that
+        // were committed with them are still there.
+        if self.applied(inner.db()?)?.is_none() && position::chain(inner.db()?)? != Digest::ZERO {
+            self.rebuild(inner, request, "its stores in memory are lost")?;
+        }
+        let query = position::query(inner.db()?)?;
+        if query.is_some_and(|query| query != self.query_id.as_bytes()) {
+            self.rebuild(inner, request, "it holds the state of another query")?;
+        }
+        Ok(is_new)
+    }
+
+    fn facts(&self, inner: &mut PartitionInner, request: &ViewRequest<'_>) -> Result<OpenFacts> {
+        // The order matters, see `OpenFacts`: `applied` first, then Spark's logs.
+        let applied = self.applied(inner.db()?)?;
+        let logs = self.root.spark.logs(request.epoch)?;
+        let SparkLogs {
+            has_offsets,
+            committed,
+            previous_committed,
+        } = logs;
+        let behind = applied.filter(|applied| {
+            *applied < request.epoch && previous_committed && !committed && has_offsets
+        });
+        let applied_decided = match behind {
+            Some(applied) => self.holds_the_decided(inner, request, applied)?,
+            None => true,
+        };
+        Ok(self.facts_of(request, applied, logs, applied_decided))
+    }
+
+    fn facts_of(
+        &self,
+        request: &ViewRequest<'_>,
+        applied: Option<Epoch>,
+        logs: SparkLogs,
+        applied_decided: bool,
+    ) -> OpenFacts {
+        OpenFacts {
+            operator: self.operator.clone(),
+            partition: self.number,
+            epoch: request.epoch,
+            first_epoch: request.first_epoch,
+            applied,
+            applied_decided,
+            previous_committed: logs.previous_committed,
+            committed: logs.committed,
+            has_offsets: logs.has_offsets,
+        }
+    }
+
+    /// Whether the database holds the object that decided its last epoch.
+    ///
+    /// Compared once for each run and each opening: from then on only decided objects enter it.
+    fn holds_the_decided(
+        &self,
+        inner: &mut PartitionInner,
+        request: &ViewRequest<'_>,
+        applied: Epoch,
+    ) -> Result<bool> {
+        let open = inner.opened()?;
+        if open.checked == Some(request.run) {
+            return Ok(true);
+        }
+        let chain = position::chain(&open.db)?;
+        let same = self.decided_header(request, applied)?.chain() == chain;
+        if same {
+            open.checked = Some(request.run);
+        }
+        Ok(same)
+    }
+
+    /// Discards the local database and makes a new one.
+    fn rebuild(
+        &self,
+        inner: &mut PartitionInner,
+        request: &ViewRequest<'_>,
+        reason: &str,
+    ) -> Result<()> {
+        log::warn!("{self}: a new local database is made from the log: {reason}");
+        inner.rebuilds += 1;
+        // The newest snapshot may be of an epoch that was taken back.
+        inner.snapshots.newest = None;
+        if let Some(OpenDatabase {
+            db, mut directory, ..
+        }) = inner.open.take()
+        {
+            inner.prepared.clear();
+            close(&db);
+            let db = self.make_database(&mut directory, request)?;
+            inner.open = Some(OpenDatabase::new(db, directory));
+        }
+        Ok(())
+    }
+}

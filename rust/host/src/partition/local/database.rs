@@ -1,0 +1,54 @@
+//! An open local database.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use holdfast_core::{Database, Result};
+
+use super::directory::LocalDirectory;
+use crate::protocol::RunNumber;
+
+/// Unflushed bytes that trigger a flush: a host that is killed replays about this much at most.
+const FLUSH_BYTES: u64 = 32 << 20;
+/// Time since the last flush that triggers one.
+const FLUSH_AGE: Duration = Duration::from_secs(30);
+
+/// A database that is open, with its directory.
+pub struct OpenDatabase {
+    /// The database.
+    pub db: Arc<Database>,
+    /// Its directory.
+    pub directory: LocalDirectory,
+    /// The run that found the database to hold what was decided.
+    pub checked: Option<RunNumber>,
+    flushed: Instant,
+}
+
+impl OpenDatabase {
+    /// A database that was just opened and not compared with the log yet.
+    pub fn new(db: Arc<Database>, directory: LocalDirectory) -> Self {
+        Self {
+            db,
+            directory,
+            checked: None,
+            flushed: Instant::now(),
+        }
+    }
+
+    /// Flushes the database if enough bytes or time have passed.
+    pub fn flush_if_due(&mut self) -> Result<()> {
+        if self.db.unflushed_bytes() > FLUSH_BYTES || self.flushed.elapsed() > FLUSH_AGE {
+            self.db.flush(false)?;
+            self.flushed = Instant::now();
+        }
+        Ok(())
+    }
+}
+
+/// Closes a database. A failure is only logged: the log has all epochs, and the next host replays a
+/// little more.
+pub fn close(db: &Database) {
+    if let Err(error) = db.close() {
+        log::warn!("closing {}: {error}", db.path().display());
+    }
+}

@@ -1,0 +1,233 @@
+//! The database of one partition on this host, and what the host remembers of it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use holdfast_core::{Commit, Database, Error, ErrorKind, Result};
+use parking_lot::Mutex;
+
+use super::local::{LocalDirectory, OpenDatabase, close, position};
+use super::prepared_epoch::{PreparedEpoch, PreparedEpochs};
+use super::snapshot_history::{SnapshotHistory, SnapshotOrigin};
+use super::view_request::ViewRequest;
+use crate::log::HeadHeader;
+use crate::protocol::{Digest, Epoch, ObjectId, OperatorName, PartitionId, RunNumber, Violation};
+use crate::root::Root;
+
+/// The state of one partition on this host.
+pub struct PartitionState {
+    pub(super) root: Arc<Root>,
+    pub(super) query_id: String,
+    pub(super) operator: OperatorName,
+    pub(super) number: PartitionId,
+    /// The folder of the partition's local directories.
+    pub(super) home: PathBuf,
+    /// Whether a snapshot is being taken.
+    pub(super) uploading: AtomicBool,
+    /// Whether the next snapshot is due regardless of the interval. Set if a restore found a
+    /// damaged snapshot, or if a damaged database may have damaged its snapshots; unset by a new
+    /// snapshot.
+    pub(super) snapshot_due_now: AtomicBool,
+    pub(super) origin: Mutex<SnapshotOrigin>,
+    pub(super) inner: Mutex<PartitionInner>,
+}
+
+/// What sessions of the partition wait for each other for.
+#[derive(Default)]
+pub struct PartitionInner {
+    pub(super) open: Option<OpenDatabase>,
+    pub(super) prepared: PreparedEpochs,
+    pub(super) rebuilds: u64,
+    pub(super) snapshots: SnapshotHistory,
+    /// The run that found the root to be no further than Spark.
+    pub(super) lookahead_run: Option<RunNumber>,
+}
+
+impl PartitionState {
+    /// A partition whose database is not open yet.
+    ///
+    /// `local_dir` has a folder for each operator and partition.
+    pub fn new(
+        root: Arc<Root>,
+        query_id: &str,
+        operator: OperatorName,
+        number: PartitionId,
+        local_dir: &Path,
+    ) -> Self {
+        let home = local_dir.join(operator.as_str()).join(number.to_string());
+        Self {
+            root,
+            query_id: query_id.to_owned(),
+            operator,
+            number,
+            home,
+            uploading: AtomicBool::new(false),
+            snapshot_due_now: AtomicBool::new(false),
+            origin: Mutex::default(),
+            inner: Mutex::default(),
+        }
+    }
+
+    /// Discards a database in which a session found damage; the next view makes a new one.
+    ///
+    /// If another database is open by now, nothing is done.
+    pub fn discard(&self, db: &Arc<Database>) {
+        let mut inner = self.inner.lock();
+        if inner
+            .open
+            .as_ref()
+            .is_some_and(|open| Arc::ptr_eq(&open.db, db))
+        {
+            self.discard_open(&mut inner);
+        }
+    }
+
+    /// Discards the open database, if there is one, because it is damaged.
+    pub(super) fn discard_open(&self, inner: &mut PartitionInner) {
+        inner.prepared.clear();
+        let Some(OpenDatabase { db, directory, .. }) = inner.open.take() else {
+            return;
+        };
+        log::error!(
+            "{self}: the local database {} is damaged; a new one is made from the log",
+            db.path().display()
+        );
+        inner.rebuilds += 1;
+        self.mark_suspect();
+        close(&db);
+        if let Err(error) = directory.clear() {
+            log::warn!("{self}: {error}");
+        }
+    }
+
+    /// Holds a staged epoch in memory until it is decided, if the memory budget allows.
+    pub fn keep(&self, mut prepared: PreparedEpoch) {
+        prepared
+            .memory
+            .set(prepared.transaction.uncommitted_bytes());
+        if prepared.memory.is_exceeded() {
+            log::debug!(
+                "{self}: epoch {} is not held in memory, which others use: it will be read from \
+                 the log",
+                prepared.epoch
+            );
+            return;
+        }
+        self.inner.lock().prepared.add(prepared);
+    }
+
+    /// Flushes and closes the database; the next view opens it again.
+    pub fn close(&self) {
+        self.inner.lock().close();
+    }
+
+    /// The folder of the partition's databases, and of what a session spills.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// How often the local database was discarded and a new one made.
+    pub fn rebuilds(&self) -> u64 {
+        self.inner.lock().rebuilds
+    }
+
+    /// Marks the newest snapshot that shares files with the database as suspect, because the
+    /// database is damaged.
+    pub(super) fn mark_suspect(&self) {
+        if let Some(id) = self.origin.lock().suspect_newest() {
+            log::warn!(
+                "{self}: the snapshot of epoch {} may have the damage, too: another one is \
+                 preferred",
+                id.epoch
+            );
+            self.snapshot_due_now.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The last epoch in a database of this partition.
+    pub(super) fn applied(&self, db: &Database) -> Result<Option<Epoch>> {
+        position::applied(db, self.number)
+    }
+
+    /// The commit that moves a database of this partition to `epoch`.
+    pub(super) fn commit(&self, epoch: Epoch, chain: Digest) -> Commit {
+        position::commit(&self.query_id, self.number, epoch, chain)
+    }
+
+    /// The object that decided an epoch.
+    pub(super) fn decided(&self, request: &ViewRequest<'_>, epoch: Epoch) -> Result<ObjectId> {
+        let run = self
+            .root
+            .log
+            .decided_for(&self.operator, epoch, request.partitions)?;
+        Ok(ObjectId {
+            operator: self.operator.clone(),
+            partition: self.number,
+            run,
+        })
+    }
+
+    /// The header of the object that decided an epoch.
+    pub(super) fn decided_header(
+        &self,
+        request: &ViewRequest<'_>,
+        epoch: Epoch,
+    ) -> Result<HeadHeader> {
+        let decided = self.decided(request, epoch)?;
+        let header = self.root.log.head_header(epoch, &decided)?;
+        header.ok_or_else(|| self.missing(decided, epoch))
+    }
+
+    /// The error for a missing object that decided an epoch.
+    pub(super) fn missing(&self, object: ObjectId, epoch: Epoch) -> Error {
+        self.root
+            .violation(Violation::ObjectMissing { object, epoch })
+    }
+}
+
+impl PartitionInner {
+    /// The open database.
+    ///
+    /// # Errors
+    /// `StoreClosed`.
+    pub(super) fn opened(&mut self) -> Result<&mut OpenDatabase> {
+        self.open.as_mut().ok_or_else(closed)
+    }
+
+    /// As [`PartitionInner::opened`].
+    pub(super) fn db(&mut self) -> Result<&Arc<Database>> {
+        self.opened().map(|open| &open.db)
+    }
+
+    /// Takes the open database's directory; the database is closed by the caller.
+    pub(super) fn take_directory(&mut self) -> Result<LocalDirectory> {
+        self.prepared.clear();
+        self.open
+            .take()
+            .map(|open| open.directory)
+            .ok_or_else(closed)
+    }
+
+    /// Closes the database, if it is open.
+    pub(super) fn close(&mut self) {
+        self.prepared.clear();
+        if let Some(open) = self.open.take() {
+            close(&open.db);
+        }
+    }
+}
+
+impl fmt::Display for PartitionState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "operator {}, partition {}", self.operator, self.number)
+    }
+}
+
+fn closed() -> Error {
+    Error::new(
+        ErrorKind::StoreClosed,
+        "the partition's database is closed; retry the task",
+    )
+}

@@ -1,0 +1,46 @@
+//! A session's view of the state.
+
+use std::sync::Arc;
+
+use holdfast_core::{Database, Result, Transaction};
+
+use super::local::position;
+use crate::memory::budget::{Budget, Share};
+use crate::protocol::Digest;
+
+/// Minimum memory of a transaction; with less it would spill too early.
+const MIN_TRANSACTION_BYTES: usize = 1 << 20;
+
+/// A session's private view of the state at the epoch before.
+pub struct StateView {
+    /// The database.
+    pub db: Arc<Database>,
+    /// The session's writes over a pinned view of the database.
+    pub transaction: Transaction,
+    /// The memory that the transaction may use.
+    pub memory: Share,
+    /// The chain's digest of the state.
+    pub base: Digest,
+}
+
+impl StateView {
+    /// Opens a view of the present state of a database. `memory`: the budget of what is staged.
+    ///
+    /// # Errors
+    /// `StoreClosed`, and `StoreCorrupted` for a chain that is not a digest.
+    pub fn new(db: Arc<Database>, memory: &Arc<Budget>) -> Result<Self> {
+        let (mut transaction, base, mut memory) =
+            (db.begin()?, position::chain(&db)?, memory.share());
+        let room = memory.room().max(MIN_TRANSACTION_BYTES);
+        transaction.limit_memory(room);
+        // Sessions that open meanwhile have the rest. At the end of the session the share is set to
+        // what it used.
+        memory.set(room.min(db.uncommitted_max_bytes().try_into().unwrap_or(0)));
+        Ok(Self {
+            db,
+            transaction,
+            memory,
+            base,
+        })
+    }
+}

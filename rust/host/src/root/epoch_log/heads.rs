@@ -1,0 +1,154 @@
+//! Reads and writes the objects of an epoch: heads and chunks.
+
+use holdfast_core::{Error, ErrorKind, Result};
+
+use super::epochs::EpochLog;
+use crate::log::{self, ChunkHeader, HeadHeader, Records};
+use crate::protocol::{Epoch, ObjectId};
+use crate::root::names::{self, ChunkName};
+use crate::root::objects::PutOutcome;
+
+/// A head with its own records; the remaining records are in the chunks that it names.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// The header.
+    pub header: HeadHeader,
+    /// The records in the head itself.
+    pub records: Records,
+}
+
+impl EpochLog {
+    /// Reads a head with its records; none if it does not exist.
+    ///
+    /// # Errors
+    /// `Restore` for an object that is damaged or has another object's name.
+    pub fn head(&self, epoch: Epoch, object: &ObjectId) -> Result<Option<Head>> {
+        let name = names::head(epoch, object);
+        let Some(bytes) = self.objects.get(&name)? else {
+            return Ok(None);
+        };
+        let (header, records) = log::decode_head(&self.place(&name), &bytes)?;
+        self.check_name(epoch, object, &header)?;
+        Ok(Some(Head { header, records }))
+    }
+
+    /// Reads the header of a head, without its records.
+    ///
+    /// # Errors
+    /// As [`EpochLog::head`].
+    pub fn head_header(&self, epoch: Epoch, object: &ObjectId) -> Result<Option<HeadHeader>> {
+        let name = names::head(epoch, object);
+        let Some(bytes) = self.objects.get(&name)? else {
+            return Ok(None);
+        };
+        let header = log::decode_header(&self.place(&name), &bytes)?;
+        self.check_name(epoch, object, &header)?;
+        Ok(Some(header))
+    }
+
+    /// Reads the header of a head, and its payload as it was given to [`EpochLog::put_head`].
+    ///
+    /// # Errors
+    /// As [`EpochLog::head`].
+    pub fn head_payload(
+        &self,
+        epoch: Epoch,
+        object: &ObjectId,
+    ) -> Result<Option<(HeadHeader, Vec<u8>)>> {
+        let name = names::head(epoch, object);
+        let Some(bytes) = self.objects.get(&name)? else {
+            return Ok(None);
+        };
+        let (header, payload) = log::decode_payload(&self.place(&name), &bytes)?;
+        self.check_name(epoch, object, &header)?;
+        Ok(Some((header, payload.to_vec())))
+    }
+
+    /// Puts a head if it is absent; returns the header of a different head that already exists.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses, `Restore` if the existing object is damaged.
+    pub fn put_head(&self, header: &HeadHeader, payload: &[u8]) -> Result<Option<HeadHeader>> {
+        let object = header.id();
+        let name = names::head(header.epoch, &object);
+        match self
+            .objects
+            .put_absent(&name, &log::encode_head(header, payload)?)?
+        {
+            PutOutcome::Ours => Ok(None),
+            PutOutcome::Other(bytes) => {
+                let first = log::decode_header(&self.place(&name), &bytes)?;
+                self.check_name(header.epoch, &object, &first)?;
+                Ok(Some(first))
+            }
+        }
+    }
+
+    /// Puts a chunk. Chunks are put before the head that names them.
+    ///
+    /// # Errors
+    /// `InvalidState` if another chunk has this name (a nonce was used twice).
+    pub fn put_chunk(&self, name: &ChunkName, payload: &[u8]) -> Result<()> {
+        let name = name.to_string();
+        let bytes = log::encode_chunk(&ChunkHeader { name: name.clone() }, payload)?;
+        match self.objects.put_absent(&name, &bytes)? {
+            PutOutcome::Ours => Ok(()),
+            PutOutcome::Other(_) => Err(Error::new(
+                ErrorKind::InvalidState,
+                format!(
+                    "chunk {} exists already, with other records: a retry of the task takes \
+                     another name",
+                    self.place(&name)
+                ),
+            )),
+        }
+    }
+
+    /// Reads the records of a chunk that a head names.
+    ///
+    /// # Errors
+    /// `Restore` if it is missing, damaged, or belongs to another head.
+    pub fn chunk(&self, head: &HeadHeader, name: &str) -> Result<Records> {
+        let place = self.place(name);
+        let lost = |what: &str| {
+            Error::new(
+                ErrorKind::Restore,
+                format!("chunk {place} {what}. Restore it from a backup of the root"),
+            )
+        };
+        // The run is not compared: a copy of an older run's head names that run's chunks.
+        if !name.starts_with(&names::staged(head.epoch, &head.operator, head.partition)) {
+            return Err(lost("is named by the head of another object"));
+        }
+        let bytes = self.objects.get(name)?.ok_or_else(|| lost("is missing"))?;
+        log::decode_chunk(&place, name, &bytes)
+    }
+
+    /// Removes chunks that no head names, of an attempt that failed or was not the first.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn remove_chunks(&self, names: &[String]) -> Result<()> {
+        names.iter().try_for_each(|name| self.objects.remove(name))
+    }
+
+    fn place(&self, name: &str) -> String {
+        self.objects.place(name).display().to_string()
+    }
+
+    fn check_name(&self, epoch: Epoch, object: &ObjectId, header: &HeadHeader) -> Result<()> {
+        if header.epoch == epoch && header.id() == *object {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Restore,
+            format!(
+                "log object {} is another one, under a wrong name ({}, epoch {}): restore it from \
+                 a backup of the root",
+                self.place(&names::head(epoch, object)),
+                header.id(),
+                header.epoch
+            ),
+        ))
+    }
+}

@@ -1,0 +1,200 @@
+//! Removes what no restore can need: old snapshots, their files, and the log before them.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use holdfast_core::Result;
+use parking_lot::Mutex;
+
+use super::epoch_log::EpochLog;
+use super::names::{self, SnapshotId};
+use super::objects::Objects;
+use super::owner_claims::OwnerClaims;
+use super::run_claims::RunClaims;
+use super::snapshot_repository::SnapshotRepository;
+use crate::protocol::{Epoch, OperatorName, PartitionId, RunNumber};
+
+/// Removes what a root no longer needs.
+#[derive(Debug)]
+pub struct GarbageCollection {
+    objects: Arc<Objects>,
+    runs: Arc<RunClaims>,
+    owners: Arc<OwnerClaims>,
+    log: Arc<EpochLog>,
+    snapshots: Arc<SnapshotRepository>,
+    /// When the log was last searched for epochs to remove.
+    trimmed: Mutex<Option<Instant>>,
+}
+
+impl GarbageCollection {
+    /// The garbage collection of a root.
+    pub(super) fn new(
+        objects: Arc<Objects>,
+        (runs, owners): (Arc<RunClaims>, Arc<OwnerClaims>),
+        log: Arc<EpochLog>,
+        snapshots: Arc<SnapshotRepository>,
+    ) -> Self {
+        Self {
+            objects,
+            runs,
+            owners,
+            log,
+            snapshots,
+            trimmed: Mutex::default(),
+        }
+    }
+
+    /// Removes all of a partition's snapshots but its newest `retained`, and the files that no
+    /// remaining snapshot needs.
+    ///
+    /// Called by the owner of the partition in the newest run, after it took `newest`. Otherwise
+    /// another owner or a rewind may still need them. Snapshots after `newest` are from before a
+    /// rewind: they stay, and do not count.
+    ///
+    /// # Errors
+    /// `Fenced` if `run` is not the newest; `StoreClosed` if another host owns the partition;
+    /// `Restore` if a remaining snapshot cannot be read, and then nothing is removed; `Io` for what
+    /// the disk refuses.
+    pub fn retain_newest(
+        &self,
+        newest: &SnapshotId,
+        run: RunNumber,
+        retained: usize,
+    ) -> Result<()> {
+        let (operator, partition) = (&newest.operator, newest.partition);
+        // Listed before the manifests: files added after this listing are never deleted.
+        let files = self.partition_files(operator, partition)?;
+        let (counted, mut remaining): (Vec<_>, Vec<_>) = self
+            .snapshots
+            .list(operator, partition)?
+            .into_iter()
+            .partition(|id| id.epoch <= newest.epoch);
+        let old = counted.get(retained..).unwrap_or_default();
+        if old.is_empty() {
+            return Ok(());
+        }
+        remaining.extend_from_slice(&counted[..retained]);
+        let unneeded = self.unneeded(files, &remaining)?;
+        // Checked as late as possible: if this host stalled, another host may own the partition and
+        // need these files.
+        self.owners.check(operator, partition, run)?;
+        old.iter()
+            .try_for_each(|id| self.objects.remove(&names::snapshot(id)))?;
+        unneeded
+            .iter()
+            .try_for_each(|file| self.objects.remove(file))?;
+        self.objects
+            .remove_parts(&names::snapshot_files(operator, partition))
+    }
+
+    /// Removes a snapshot that a restore found damaged, and the files that no other snapshot needs.
+    ///
+    /// If it stayed, [`GarbageCollection::retain_newest`] would count it, and the next snapshot
+    /// would reuse its files, which are recognized by name and length.
+    ///
+    /// # Errors
+    /// As [`GarbageCollection::retain_newest`].
+    pub fn discard(&self, id: &SnapshotId, run: RunNumber) -> Result<()> {
+        let files = self.partition_files(&id.operator, id.partition)?;
+        let others: Vec<_> = self
+            .snapshots
+            .list(&id.operator, id.partition)?
+            .into_iter()
+            .filter(|other| other != id)
+            .collect();
+        self.owners.check(&id.operator, id.partition, run)?;
+        self.objects.remove(&names::snapshot(id))?;
+        self.unneeded(files, &others)?
+            .iter()
+            .try_for_each(|file| self.objects.remove(file))
+    }
+
+    /// Whether the log should be trimmed after a snapshot that was begun at `now`: once an
+    /// interval, not once a partition.
+    pub fn is_trim_due(&self, now: Instant, interval: Duration) -> bool {
+        let mut trimmed = self.trimmed.lock();
+        let due = trimmed.is_none_or(|last| now.saturating_duration_since(last) >= interval);
+        if due {
+            *trimmed = Some(now);
+        }
+        due
+    }
+
+    /// Removes the log that no restore can need, after a snapshot of the epoch `newest`; returns
+    /// how many epochs were removed.
+    ///
+    /// An epoch stays if it is one of the last `retain_epochs`, or if it is not older than the
+    /// `retained`th newest snapshot of some partition of an operator.
+    ///
+    /// # Errors
+    /// `Fenced` if `run` is not the newest, `Io` for what the disk refuses.
+    pub fn trim_log(
+        &self,
+        newest: Epoch,
+        run: RunNumber,
+        partitions: u32,
+        (retained, retain_epochs): (usize, i64),
+    ) -> Result<usize> {
+        let mut before = Epoch(newest.0.saturating_sub(retain_epochs));
+        // Usually nothing can be removed, and one request shows it.
+        if self.log.epochs()?.iter().all(|epoch| *epoch >= before) {
+            return Ok(0);
+        }
+        let operators: BTreeSet<_> = self
+            .log
+            .list(None, newest)?
+            .into_iter()
+            .map(|object| object.operator)
+            .collect();
+        if operators.is_empty() {
+            return Ok(0);
+        }
+        for operator in &operators {
+            for number in 0..partitions {
+                let snapshots = self
+                    .snapshots
+                    .list(operator, PartitionId(number.cast_signed()))?;
+                match snapshots
+                    .iter()
+                    .filter(|id| id.epoch <= newest)
+                    .nth(retained.saturating_sub(1))
+                {
+                    Some(oldest) => before = before.min(oldest.epoch),
+                    None => return Ok(0),
+                }
+            }
+        }
+        self.runs.fence(run)?;
+        self.log.remove_before(before)
+    }
+
+    fn partition_files(
+        &self,
+        operator: &OperatorName,
+        partition: PartitionId,
+    ) -> Result<Vec<String>> {
+        let folder = names::snapshot_files(operator, partition);
+        Ok(self
+            .objects
+            .list(&folder)?
+            .iter()
+            .map(|file| format!("{folder}/{file}"))
+            .collect())
+    }
+
+    /// Returns those of the files that belong to none of these snapshots.
+    fn unneeded(&self, files: Vec<String>, snapshots: &[SnapshotId]) -> Result<Vec<String>> {
+        let mut needed = HashSet::new();
+        for id in snapshots {
+            needed.extend(self.snapshots.files(id)?);
+        }
+        Ok(files
+            .into_iter()
+            .filter(|file| !needed.contains(file))
+            .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

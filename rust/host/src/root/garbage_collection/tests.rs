@@ -1,0 +1,217 @@
+//! Concurrent hosts, and the requests that a collection costs.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use holdfast_core::ErrorKind;
+use object_store::ObjectStore;
+
+use super::*;
+use crate::protocol::{Digest, Generation, HostId, Owner, Term};
+use crate::root::testing::{ConcurrentChange, Fault, FaultyStore};
+use crate::root::{KnownDigests, Ownership, OwnershipRequest, Root};
+
+fn root() -> (Arc<FaultyStore>, Root, RunNumber) {
+    let objects = Arc::new(FaultyStore::new(Fault::None));
+    let root = Root::over(
+        Arc::clone(&objects) as Arc<dyn ObjectStore>,
+        Path::new("memory"),
+    );
+    let run = root.runs.claim("q", "a", Epoch(0)).expect("claims");
+    (objects, root, run)
+}
+
+fn id(partition: i32, epoch: i64) -> SnapshotId {
+    let operator = OperatorName::new("join").expect("a name");
+    SnapshotId {
+        operator,
+        partition: PartitionId(partition),
+        epoch: Epoch(epoch),
+        chain: Digest::of(b"chain"),
+    }
+}
+
+/// Puts a snapshot of a database with one file; returns the file's object.
+fn put(root: &Root, partition: i32, epoch: i64) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("CURRENT"), format!("epoch {epoch}")).expect("writes");
+    root.snapshots
+        .put(
+            &id(partition, epoch),
+            RunNumber(1),
+            folder.path(),
+            &mut KnownDigests::new(),
+        )
+        .expect("puts");
+    root.snapshots
+        .files(&id(partition, epoch))
+        .expect("reads")
+        .concat()
+}
+
+#[test]
+fn a_host_that_stalls_during_collection_leaves_the_next_owners_snapshot_alone() {
+    let (objects, root, run) = root();
+    let host = Owner {
+        term: Term::first(run),
+        host: HostId("one".to_owned()),
+        endpoint: None,
+        token: String::new(),
+        application: None,
+    };
+    let request = OwnershipRequest {
+        operator: &id(0, 0).operator,
+        partition: PartitionId(0),
+        run,
+        host: &host,
+        unreachable: &HashMap::new(),
+    };
+    let Ownership::Held(term) = root.owners.acquire(&request).expect("asks") else {
+        panic!("no other host has it")
+    };
+    (1..4).for_each(|epoch| drop(put(&root, 0, epoch)));
+    // The next owner's snapshot, put through another root.
+    let (_, other, _) = self::root();
+    let file = put(&other, 0, 4);
+    let copy = |name: &str| {
+        ConcurrentChange::Puts(
+            name.to_owned(),
+            other
+                .objects
+                .get(name)
+                .expect("reads")
+                .expect("exists")
+                .to_vec(),
+        )
+    };
+    let claim = Term {
+        generation: Generation(term.generation.0 + 1),
+        ..term
+    };
+    let next = names::owner(&id(0, 0).operator, PartitionId(0), claim);
+    let comes = vec![
+        ConcurrentChange::Puts(next, b"{}".to_vec()),
+        copy(&file),
+        copy(&names::snapshot(&id(0, 4))),
+    ];
+    objects.before(
+        &names::snapshot_files(&id(0, 0).operator, PartitionId(0)),
+        comes,
+    );
+    let result = root.garbage.retain_newest(&id(0, 3), run, 2);
+    assert!(
+        root.objects.exists(&file).expect("looks"),
+        "the next owner's snapshot has lost its file"
+    );
+    assert_eq!(
+        result.expect_err("it is the next owner's now").kind(),
+        ErrorKind::StoreClosed
+    );
+}
+
+#[test]
+fn a_file_that_is_removed_while_a_snapshot_is_put_is_put_again() {
+    let (objects, root, _) = root();
+    let file = put(&root, 0, 1);
+    // The same database again: its file exists when it is checked, and is removed before the
+    // manifest is put.
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("CURRENT"), "epoch 1").expect("writes");
+    objects.before(
+        &names::snapshot(&id(0, 2)),
+        vec![ConcurrentChange::Removes(file.clone())],
+    );
+    let moved = root
+        .snapshots
+        .put(
+            &id(0, 2),
+            RunNumber(1),
+            folder.path(),
+            &mut KnownDigests::new(),
+        )
+        .expect("puts");
+    assert_eq!(
+        (moved.copied, root.objects.exists(&file).expect("looks")),
+        (0, true)
+    );
+}
+
+#[test]
+fn a_later_snapshot_from_before_a_rewind_does_not_count() {
+    let (_, root, run) = root();
+    let host = Owner {
+        term: Term::first(run),
+        host: HostId("one".to_owned()),
+        endpoint: None,
+        token: String::new(),
+        application: None,
+    };
+    let request = OwnershipRequest {
+        operator: &id(0, 0).operator,
+        partition: PartitionId(0),
+        run,
+        host: &host,
+        unreachable: &HashMap::new(),
+    };
+    root.owners.acquire(&request).expect("asks");
+    [1, 2, 8, 9]
+        .iter()
+        .for_each(|epoch| drop(put(&root, 0, *epoch)));
+    root.garbage
+        .retain_newest(&id(0, 2), run, 2)
+        .expect("its own");
+    let remaining: Vec<i64> = root
+        .snapshots
+        .list(&id(0, 0).operator, PartitionId(0))
+        .expect("lists")
+        .iter()
+        .map(|id| id.epoch.0)
+        .collect();
+    assert_eq!(remaining, [9, 8, 2, 1]);
+}
+
+#[test]
+fn a_log_that_cannot_be_trimmed_costs_one_request() {
+    const PARTITIONS: i32 = 8;
+    let (objects, root, run) = root();
+    let stage = |epoch: i64| {
+        for partition in 0..PARTITIONS {
+            let name = format!("{}/join.{partition}.{run}", names::epoch(Epoch(epoch)));
+            root.objects.put_absent(&name, b"x").expect("puts");
+        }
+    };
+    (0..20).for_each(stage);
+    let requests = |newest: i64, retain: i64| {
+        let before = objects.requests();
+        let removed = root
+            .garbage
+            .trim_log(Epoch(newest), run, PARTITIONS.cast_unsigned(), (2, retain))
+            .expect("looks");
+        (removed, objects.requests() - before)
+    };
+    assert_eq!(requests(19, 100), (0, 1));
+    // The search ends at the first partition with fewer than two snapshots.
+    assert_eq!(requests(19, 5), (0, 3));
+    for partition in 0..PARTITIONS {
+        [10, 12, 99]
+            .iter()
+            .for_each(|epoch| drop(put(&root, partition, *epoch)));
+    }
+    // Requests: the log, the operators, each partition, the next run, the log again, and each
+    // removed epoch.
+    assert_eq!(
+        requests(19, 5),
+        (10, 4 + PARTITIONS as usize + 10),
+        "the snapshot of epoch 99 does not count"
+    );
+    let now = Instant::now();
+    let due = |seconds| {
+        root.garbage
+            .is_trim_due(now + Duration::from_secs(seconds), Duration::from_secs(10))
+    };
+    assert_eq!(
+        [due(0), due(1), due(9), due(10), due(19)],
+        [true, false, false, true, false]
+    );
+}

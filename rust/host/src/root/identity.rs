@@ -1,0 +1,213 @@
+//! `meta.json`: which query and how many partitions a root belongs to.
+
+use std::sync::Arc;
+
+use holdfast_core::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use super::names;
+use super::objects::{Objects, PutOutcome};
+use super::spark_checkpoint::SparkCheckpoint;
+use crate::protocol::{Epoch, Violation};
+
+const FORMAT: u32 = 1;
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct RootMeta {
+    format: u32,
+    query_id: String,
+    partitions: u32,
+}
+
+/// The format alone, read first: a newer format may have other fields.
+#[derive(Deserialize)]
+struct RootFormat {
+    format: u32,
+}
+
+/// The query and the partition count of a root.
+#[derive(Debug)]
+pub struct RootIdentity {
+    objects: Arc<Objects>,
+    spark: Arc<SparkCheckpoint>,
+    /// The query, run and partition count of the last successful [`RootIdentity::check_query`].
+    checked: Mutex<Option<(String, String, u32)>>,
+}
+
+impl RootIdentity {
+    /// The identity of a root.
+    pub(super) fn new(objects: Arc<Objects>, spark: Arc<SparkCheckpoint>) -> Self {
+        Self {
+            objects,
+            spark,
+            checked: Mutex::default(),
+        }
+    }
+
+    /// Checks that checkpoint and state belong to this query.
+    ///
+    /// Done once a run: only a manual change could make a difference later.
+    ///
+    /// # Errors
+    /// Those of [`SparkCheckpoint::check`] and [`RootIdentity::check`].
+    pub fn check_query(
+        &self,
+        query_id: &str,
+        run_id: &str,
+        partitions: u32,
+        epoch: Epoch,
+    ) -> Result<()> {
+        let checked = Some((query_id.to_owned(), run_id.to_owned(), partitions));
+        if *self.checked.lock() != checked {
+            self.spark.check(query_id, epoch)?;
+            self.check(query_id, partitions, epoch)?;
+            *self.checked.lock() = checked;
+        }
+        Ok(())
+    }
+
+    /// Checks that the root belongs to this query with this many partitions.
+    ///
+    /// In epoch 0 a root without `meta.json` becomes this query's, after a probe has shown that its
+    /// store supports put if absent.
+    ///
+    /// # Errors
+    /// `StateMismatch` for another query's root, another partition count, or state that is missing
+    /// in a later epoch; `FormatVersion` for another format; `UnsupportedOperation` for a store
+    /// without put if absent.
+    pub fn check(&self, query_id: &str, partitions: u32, epoch: Epoch) -> Result<()> {
+        let found = match self.objects.get(names::META)? {
+            Some(found) => found,
+            None if epoch.0 > 0 => {
+                return Err(self.objects.violation(Violation::StateMissing { epoch }));
+            }
+            None => {
+                self.probe()?;
+                let meta = RootMeta {
+                    format: FORMAT,
+                    query_id: query_id.to_owned(),
+                    partitions,
+                };
+                let json = serde_json::to_vec(&meta)
+                    .map_err(|error| self.objects.unreadable(names::META, &error))?;
+                match self.objects.put_absent(names::META, &json)? {
+                    PutOutcome::Ours => return Ok(()),
+                    PutOutcome::Other(found) => found,
+                }
+            }
+        };
+        self.check_meta(&found, query_id, partitions)
+    }
+
+    /// Proves that a second create of an object fails; the whole protocol depends on it.
+    ///
+    /// # Errors
+    /// `UnsupportedOperation` for a store that accepts it.
+    pub fn probe(&self) -> Result<()> {
+        let content = b"Holdfast tests with this object that it cannot be created twice.\n";
+        if !self.objects.refuses_second(names::PROBE, content)? {
+            return Err(Error::new(
+                ErrorKind::UnsupportedOperation,
+                format!(
+                    "the store of {} lets an object be created twice (put-if-absent does not \
+                     work), so state cannot be kept there safely: choose another file system or \
+                     store for the root",
+                    self.objects.path().display()
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns the root's query and the number of its partitions.
+    ///
+    /// # Errors
+    /// `StateMismatch` if it holds no state, `FormatVersion` for another format, `Restore` if it
+    /// cannot be read.
+    pub fn query(&self) -> Result<(String, u32)> {
+        let found = self.objects.get(names::META)?.ok_or_else(|| {
+            let text = "there is no state here (meta.json is missing): give the root that \
+                        State(...) was given";
+            Error::new(ErrorKind::StateMismatch, text).path(self.objects.path())
+        })?;
+        let RootMeta {
+            query_id,
+            partitions,
+            ..
+        } = self.parse(&found)?;
+        Ok((query_id, partitions))
+    }
+
+    fn parse(&self, found: &[u8]) -> Result<RootMeta> {
+        let RootFormat { format } = self.objects.parse_json(names::META, found)?;
+        if format != FORMAT {
+            return Err(Error::new(
+                ErrorKind::FormatVersion,
+                format!(
+                    "the state in {} has format {format}, this version of Holdfast knows \
+                     {FORMAT}: use the version that wrote it",
+                    self.objects.path().display()
+                ),
+            ));
+        }
+        self.objects.parse_json(names::META, found)
+    }
+
+    fn check_meta(&self, found: &[u8], query_id: &str, partitions: u32) -> Result<()> {
+        let meta = self.parse(found)?;
+        let path = self.objects.path().display();
+        if meta.query_id != query_id {
+            return Err(Error::new(
+                ErrorKind::StateMismatch,
+                format!(
+                    "the state in {path} belongs to query {}, not to query {query_id}: a root \
+                     serves one query. Give this query a root of its own, or (if its checkpoint \
+                     was deleted) put the checkpoint back into query/; nothing was touched",
+                    meta.query_id
+                ),
+            ));
+        }
+        if meta.partitions != partitions {
+            return Err(Error::new(
+                ErrorKind::StateMismatch,
+                format!(
+                    "the state in {path} has {} partitions, the query asks for {partitions}: start \
+                     it with partitions={}, or start with another root, which is empty",
+                    meta.partitions, meta.partitions
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::root::testing::{Fault, FaultyStore};
+
+    fn identity(fault: Fault) -> RootIdentity {
+        let store = Arc::new(FaultyStore::new(fault));
+        let objects = Arc::new(Objects::over(store, Path::new("memory")));
+        let spark = Arc::new(SparkCheckpoint::new(Arc::clone(&objects)));
+        RootIdentity::new(objects, spark)
+    }
+
+    #[test]
+    fn a_store_without_put_if_absent_is_refused() {
+        let identity = identity(Fault::CreateOverwrites);
+        let error = identity.check("q", 2, Epoch(0)).expect_err("not safe");
+        assert_eq!(error.kind(), ErrorKind::UnsupportedOperation);
+        assert!(error.to_string().contains("choose another"), "{error}");
+        assert!(
+            !identity.objects.exists(names::META).expect("looks"),
+            "the root must belong to no query"
+        );
+        self::identity(Fault::None)
+            .check("q", 2, Epoch(0))
+            .expect("a good store is accepted");
+    }
+}

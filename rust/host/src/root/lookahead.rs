@@ -1,0 +1,51 @@
+//! Looks ahead: whether the root shows that a state is further than Spark's checkpoint.
+//!
+//! The local database would show it, but it may be new, or may have lost what was not flushed.
+
+use holdfast_core::Result;
+
+use super::epoch_log::EpochLog;
+use super::snapshot_repository::SnapshotRepository;
+use crate::protocol::{Epoch, OperatorName, PartitionId, RunNumber};
+
+/// What the root shows of a partition, for a session of some epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lookahead {
+    /// The last committed epoch, if it is later than the session's.
+    pub later_commit: Option<Epoch>,
+    /// The newest snapshot of an epoch before the session's.
+    pub snapshot: Option<Epoch>,
+}
+
+impl Lookahead {
+    /// Reads log and snapshots of a partition, for a session of `epoch` in the run `run`.
+    ///
+    /// Epochs that `holdfast rewind` took back do not count.
+    ///
+    /// # Errors
+    /// `Restore` for a rewind mark that cannot be read, `Io` for what the disk refuses.
+    pub fn read(
+        log: &EpochLog,
+        snapshots: &SnapshotRepository,
+        (operator, partition): (&OperatorName, PartitionId),
+        (run, epoch): (RunNumber, Epoch),
+    ) -> Result<Self> {
+        let mut later_commit = None;
+        // If epoch e + 2 is staged, e + 1 was committed durably: a session opens only after the
+        // commit of the epoch before, and a stage syncs that commit.
+        if log.newest(run)?.is_some_and(|newest| newest > epoch.next()) {
+            later_commit = log.newest_staged(epoch.next())?.and_then(Epoch::previous);
+        }
+        let found = snapshots.list(operator, partition)?;
+        for id in found.iter().filter(|id| id.epoch > epoch) {
+            // A host that was still running may have put it after the rewind.
+            if later_commit < Some(id.epoch) && !log.was_taken_back(id.epoch)? {
+                later_commit = Some(id.epoch);
+            }
+        }
+        Ok(Self {
+            later_commit,
+            snapshot: found.iter().map(|id| id.epoch).find(|found| *found < epoch),
+        })
+    }
+}

@@ -1,0 +1,134 @@
+//! Put if absent: the one write that the protocol is built on.
+
+use bytes::Bytes;
+use holdfast_core::{Error, ErrorKind, Result};
+use object_store::path::Path as Name;
+use object_store::{PutMode, PutPayload};
+
+use super::runtime::block_on;
+use super::storage::Objects;
+
+/// Attempts at "exists when written, missing when read": only a concurrent removal causes it.
+const ATTEMPTS: usize = 5;
+/// Attempts at a put that the object store does not acknowledge. The client below has already
+/// repeated requests that certainly had no effect.
+const FAILURES: usize = 2;
+
+/// The result of a put if absent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PutOutcome {
+    /// The object durably has the content of this put.
+    Ours,
+    /// The object already existed, durably, with this other content.
+    Other(Bytes),
+}
+
+impl Objects {
+    /// Puts an object if it is absent.
+    ///
+    /// "Already exists" proves nothing by itself: an earlier attempt of the same put may have made
+    /// the object. So the existing content is read and compared, and likewise after an answer of
+    /// the object store was lost.
+    ///
+    /// # Errors
+    /// `Io` for what the disk or the store refuses. The object may exist all the same, or appear
+    /// later.
+    pub fn put_absent(&self, name: &str, bytes: &[u8]) -> Result<PutOutcome> {
+        let mut failures = 0;
+        for _ in 0..ATTEMPTS {
+            let failed = match self.create(name, bytes) {
+                Ok(true) => return Ok(PutOutcome::Ours),
+                Ok(false) => None,
+                Err(error) if self.is_local() => return Err(error),
+                Err(error) => Some(error),
+            };
+            if let Some(found) = self.get(name)? {
+                // The process that made it may not have synced the folder yet.
+                self.sync_folder_of(name)?;
+                return Ok(if found == bytes {
+                    PutOutcome::Ours
+                } else {
+                    PutOutcome::Other(found)
+                });
+            }
+            if let Some(error) = failed {
+                failures += 1;
+                if failures == FAILURES {
+                    return Err(error);
+                }
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Io,
+            format!(
+                "cannot write {}: it exists when written and is missing when read, {ATTEMPTS} \
+                 times over. Is something removing files from the state's root?",
+                self.place(name).display()
+            ),
+        ))
+    }
+
+    /// Whether a second create of an object fails, as the protocol requires.
+    ///
+    /// # Errors
+    /// `Io` for what the disk or the store refuses, also at the second attempt.
+    pub fn refuses_second(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+        self.put_absent(name, bytes)?;
+        // The object exists, so a create whose answer was lost can be repeated.
+        self.create(name, bytes)
+            .or_else(|_| self.create(name, bytes))
+            .map(|created| !created)
+    }
+
+    /// Attempts to create an object, once: `true` if it was made, `false` if it exists.
+    ///
+    /// After an error it may have been made, or may appear later.
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+        let payload = PutPayload::from(Bytes::copy_from_slice(bytes));
+        let location = Name::from(name);
+        match block_on(
+            self.objects()
+                .put_opts(&location, payload, PutMode::Create.into()),
+        )? {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
+            Err(error) => Err(self.refused("write", name, &error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::root::testing::{Fault, FaultyStore};
+
+    fn over(fault: Fault) -> Objects {
+        Objects::over(Arc::new(FaultyStore::new(fault)), Path::new("memory"))
+    }
+
+    #[test]
+    fn a_put_that_finds_its_own_content_has_succeeded() {
+        let objects = over(Fault::None);
+        let put = |content: &[u8]| objects.put_absent("a/b", content).expect("puts");
+        assert_eq!(put(b"1"), PutOutcome::Ours);
+        assert_eq!(put(b"1"), PutOutcome::Ours);
+        assert_eq!(put(b"2"), PutOutcome::Other(Bytes::from_static(b"1")));
+    }
+
+    #[test]
+    fn a_put_that_exists_but_cannot_be_read_is_repeated() {
+        let objects = over(Fault::ExistsFalsely(2));
+        assert_eq!(
+            objects.put_absent("a", b"1").expect("puts at last"),
+            PutOutcome::Ours
+        );
+        let error = over(Fault::ExistsFalsely(100))
+            .put_absent("a", b"1")
+            .expect_err("never succeeds");
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(error.to_string().contains("memory/a"), "{error}");
+    }
+}

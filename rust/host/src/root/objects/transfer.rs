@@ -1,0 +1,216 @@
+//! Copies files of any size between a disk and the root, in bounded memory.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use futures::TryStreamExt;
+use holdfast_core::Result;
+use object_store::path::Path as Name;
+use object_store::{GetResultPayload, ObjectStoreExt, WriteMultipart};
+
+use super::errors;
+use super::runtime::block_on;
+use super::storage::Objects;
+
+/// Bytes of one part of an upload; object stores require at least 5 MiB.
+const PART: u64 = 8 << 20;
+/// Parts that are uploaded at the same time, while the next one is read.
+const PARTS: usize = 3;
+
+/// Bytes that are read at once of a file on a local disk.
+const CHUNK: usize = 256 << 10;
+
+impl Objects {
+    /// Puts a file under a name that contains the digest of its content.
+    ///
+    /// An existing object of that name is overwritten: it has the same content, or is damaged. The
+    /// object becomes visible only when it is complete. Memory: a few parts.
+    ///
+    /// # Errors
+    /// `Io` for what the disk or the store refuses.
+    pub fn put_file(&self, name: &str, from: &Path) -> Result<()> {
+        self.put_open(
+            name,
+            File::open(from).map_err(|error| errors::os("read", from, &error))?,
+            from,
+        )
+    }
+
+    /// Like [`Objects::put_file`], for an open file; `from` is its name in messages.
+    ///
+    /// # Errors
+    /// As [`Objects::put_file`].
+    pub fn put_open(&self, name: &str, mut file: File, from: &Path) -> Result<()> {
+        let unread = |error: &io::Error| errors::os("read", from, error);
+        let mut next = || {
+            let mut part = Vec::new();
+            (&mut file)
+                .take(PART)
+                .read_to_end(&mut part)
+                .map_err(|error| unread(&error))?;
+            Ok(part)
+        };
+        let refused = |error: &object_store::Error| self.refused("write", name, error);
+        let objects = self.objects();
+        let (mut part, location) = (next()?, Name::from(name));
+        block_on(async {
+            if (part.len() as u64) < PART {
+                return objects
+                    .put(&location, part.into())
+                    .await
+                    .map(|_| ())
+                    .map_err(|error| refused(&error));
+            }
+            let upload = objects
+                .put_multipart(&location)
+                .await
+                .map_err(|error| refused(&error))?;
+            let mut upload = WriteMultipart::new_with_chunk_size(upload, PART as usize);
+            while !part.is_empty() {
+                upload.put(part.into());
+                part = match upload
+                    .wait_for_capacity(PARTS)
+                    .await
+                    .map_err(|error| refused(&error))
+                    .and_then(|()| next())
+                {
+                    Ok(part) => part,
+                    Err(error) => {
+                        // Parts that stay do no harm, but they are billed.
+                        if let Err(left) = upload.abort().await {
+                            log::warn!(
+                                "{}: the parts of an upload that failed were left behind: {left}",
+                                self.place(name).display()
+                            );
+                        }
+                        return Err(error);
+                    }
+                };
+            }
+            upload
+                .finish()
+                .await
+                .map(|_| ())
+                .map_err(|error| refused(&error))
+        })?
+    }
+
+    /// Fetches an object into a durable file; returns its length, or none if it does not exist.
+    ///
+    /// `seen` is called with all bytes, in order. Memory: one chunk.
+    ///
+    /// # Errors
+    /// `Io` for what the store or the disk refuses; then the file is incomplete.
+    pub fn get_file(
+        &self,
+        name: &str,
+        to: &Path,
+        mut seen: impl FnMut(&[u8]),
+    ) -> Result<Option<u64>> {
+        let objects = self.objects();
+        let Some(found) = self.found("read", name, block_on(objects.get(&Name::from(name)))?)?
+        else {
+            return Ok(None);
+        };
+        let unwritten = |error: &io::Error| errors::os("write", to, error);
+        let mut file = File::create(to).map_err(|error| unwritten(&error))?;
+        let mut length = 0;
+        let mut write = |bytes: &[u8]| {
+            seen(bytes);
+            length += bytes.len() as u64;
+            file.write_all(bytes).map_err(|error| unwritten(&error))
+        };
+        match found.payload {
+            GetResultPayload::File(mut from, _) => {
+                let mut chunk = vec![0; CHUNK];
+                loop {
+                    match from
+                        .read(&mut chunk)
+                        .map_err(|error| errors::os("read", &self.place(name), &error))?
+                    {
+                        0 => break,
+                        read => write(&chunk[..read])?,
+                    }
+                }
+            }
+            GetResultPayload::Stream(mut stream) => {
+                while let Some(bytes) = block_on(stream.try_next())?
+                    .map_err(|error| self.refused("read", name, &error))?
+                {
+                    write(&bytes)?;
+                }
+            }
+        }
+        file.sync_all().map_err(|error| unwritten(&error))?;
+        Ok(Some(length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::Arc;
+
+    use object_store::memory::InMemory;
+
+    use super::*;
+    use crate::root::objects::{RootLocation, StorageOptions};
+
+    fn stores(folder: &Path) -> [Objects; 2] {
+        [
+            Objects::open(
+                RootLocation::Local(folder.join("root")),
+                &StorageOptions::default(),
+            )
+            .expect("opens"),
+            Objects::over(Arc::new(InMemory::new()), Path::new("memory")),
+        ]
+    }
+
+    #[test]
+    fn files_of_any_length_survive_a_round_trip() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        for store in stores(folder.path()) {
+            for length in [0, 1, PART - 1, PART, PART + 1, PART * 4 + 7] {
+                let content: Vec<u8> = (0..length)
+                    .map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8)
+                    .collect();
+                fs::write(&from, &content).expect("writes");
+                let name = format!("files/{length}");
+                for _ in 0..2 {
+                    store.put_file(&name, &from).expect("puts, also once more");
+                }
+                let mut seen = Vec::new();
+                let got = store
+                    .get_file(&name, &to, |bytes| seen.extend_from_slice(bytes))
+                    .expect("gets");
+                assert_eq!(got, Some(length));
+                assert!(
+                    seen == content && fs::read(&to).expect("reads") == content,
+                    "{length} bytes"
+                );
+            }
+            assert_eq!(
+                store.get_file("files/none", &to, |_| ()).expect("looks"),
+                None
+            );
+        }
+    }
+
+    #[test]
+    fn a_damaged_object_is_overwritten() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        fs::write(&from, b"whole").expect("writes");
+        for store in stores(folder.path()) {
+            store.put_absent("files/5", b"who").expect("puts");
+            store.put_file("files/5", &from).expect("puts");
+            assert_eq!(
+                store.get_file("files/5", &to, |_| ()).expect("gets"),
+                Some(5)
+            );
+        }
+    }
+}

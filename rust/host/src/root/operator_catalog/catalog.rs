@@ -1,0 +1,288 @@
+//! Reads, writes and checks the operators of a root.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use holdfast_core::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::difference;
+use super::operator_meta::{OperatorMeta, StoredOperator};
+use crate::protocol::{self, Decision, Epoch, OperatorName, RunNumber};
+use crate::root::epoch_log::EpochLog;
+use crate::root::names;
+use crate::root::objects::{Objects, PutOutcome};
+use crate::root::run_claims::RunClaims;
+use crate::root::snapshot_repository::SnapshotRepository;
+
+/// The operators of a root.
+#[derive(Debug)]
+pub struct OperatorCatalog {
+    objects: Arc<Objects>,
+    runs: Arc<RunClaims>,
+    log: Arc<EpochLog>,
+    snapshots: Arc<SnapshotRepository>,
+    /// Operators as a run found them.
+    cached: Mutex<HashMap<OperatorName, CachedOperator>>,
+}
+
+/// What a run found for an operator with this description.
+type CachedOperator = (RunNumber, OperatorMeta, Arc<StoredOperator>);
+
+impl OperatorCatalog {
+    /// The operators of a root.
+    pub(in crate::root) fn new(
+        objects: Arc<Objects>,
+        runs: Arc<RunClaims>,
+        log: Arc<EpochLog>,
+        snapshots: Arc<SnapshotRepository>,
+    ) -> Self {
+        Self {
+            objects,
+            runs,
+            log,
+            snapshots,
+            cached: Mutex::default(),
+        }
+    }
+
+    /// Writes a new operator, or checks that the stored one fits; returns the stored operator.
+    ///
+    /// New payload columns are written as the next version. An operator that was written and then
+    /// took no part (its first task failed, for example) is replaced. Done once a run, because only
+    /// a newer run could change it.
+    ///
+    /// # Errors
+    /// `StateMismatch` names the first column or setting that differs, `Restore` an object that
+    /// cannot be read.
+    pub fn register(
+        &self,
+        name: &OperatorName,
+        meta: &OperatorMeta,
+        run: RunNumber,
+        partitions: u32,
+    ) -> Result<Arc<StoredOperator>> {
+        if let Some((of_run, of_meta, stored)) = self.cached.lock().get(name)
+            && *of_run == run
+            && *of_meta
+                == (OperatorMeta {
+                    first_epoch: of_meta.first_epoch,
+                    ..meta.clone()
+                })
+        {
+            return Ok(Arc::clone(stored));
+        }
+        let stored = Arc::new(self.read_or_write(name, meta, run, partitions)?);
+        self.cached
+            .lock()
+            .insert(name.clone(), (run, meta.clone(), Arc::clone(&stored)));
+        Ok(stored)
+    }
+
+    /// Lists the names of all operators.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn names(&self) -> Result<Vec<OperatorName>> {
+        let files = self.objects.list(names::OPERATORS)?;
+        // Names contain no dot, so `<name>.<version>.json` is not taken for an operator.
+        Ok(files
+            .iter()
+            .filter_map(|file| OperatorName::new(file.strip_suffix(".json")?).ok())
+            .collect())
+    }
+
+    /// Returns the epoch in which an operator first took part.
+    ///
+    /// # Errors
+    /// `Restore` if its object is missing or cannot be read.
+    pub fn first_epoch(&self, operator: &OperatorName) -> Result<Epoch> {
+        let name = names::operator(operator);
+        let meta: OperatorMeta = self.objects.get_json(&name)?.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Restore,
+                format!(
+                    "{} is missing: restore it from a backup",
+                    self.objects.place(&name).display()
+                ),
+            )
+        })?;
+        Ok(meta.first_epoch)
+    }
+
+    /// Lists the operators that first took part in this epoch or a later one.
+    ///
+    /// # Errors
+    /// As [`OperatorCatalog::first_epoch`].
+    pub fn begun_since(&self, epoch: Epoch) -> Result<Vec<OperatorName>> {
+        let mut begun = Vec::new();
+        for operator in self.names()? {
+            if self.first_epoch(&operator)? >= epoch {
+                begun.push(operator);
+            }
+        }
+        Ok(begun)
+    }
+
+    fn read_or_write(
+        &self,
+        name: &OperatorName,
+        meta: &OperatorMeta,
+        run: RunNumber,
+        partitions: u32,
+    ) -> Result<StoredOperator> {
+        // A type that is written must be readable later.
+        let mut columns = meta.payload.left.iter().chain(&meta.payload.right);
+        if let Some(column) = columns.find(|column| !column.is_readable()) {
+            let text = format!(
+                "operator {name}: column {:?} is {}, and the state's root cannot keep such names \
+                 of fields: rename the field inside of it (no backslash, no line break, no other \
+                 invisible character, not empty)",
+                column.name, column.data_type
+            );
+            return Err(Error::new(ErrorKind::InvalidValue, text).path(self.objects.path()));
+        }
+        let first = self.first_version(name, meta, run, partitions)?;
+        let differs = |what: String| {
+            Error::new(
+                ErrorKind::StateMismatch,
+                format!(
+                    "operator {name}: {what}. Its state in {} was written differently: change the \
+                     query back, or give the operator another name (name=...), which starts it \
+                     with empty state",
+                    self.objects.path().display()
+                ),
+            )
+        };
+        if let Some(what) = difference::of_operator(&first, meta) {
+            return Err(differs(what));
+        }
+        let mut payloads = vec![first.payload];
+        loop {
+            let next = u16::try_from(payloads.len())
+                .map_err(|_| differs("its columns have changed 65,535 times".to_owned()))?;
+            let file = names::operator_payload(name, next);
+            let known = payloads.iter().position(|payload| *payload == meta.payload);
+            match (
+                self.objects.get_json(&file)?,
+                known.and_then(|known| u16::try_from(known).ok()),
+            ) {
+                (Some(payload), _) => payloads.push(payload),
+                (None, Some(version)) => {
+                    return Ok(StoredOperator {
+                        first_epoch: first.first_epoch,
+                        payloads,
+                        version,
+                    });
+                }
+                (None, None) => {
+                    let changed = payloads
+                        .iter()
+                        .find_map(|stored| difference::of_payload(stored, &meta.payload));
+                    if let Some(what) = changed {
+                        return Err(differs(what));
+                    }
+                    payloads.push(self.put(&file, &meta.payload)?);
+                }
+            }
+        }
+    }
+
+    /// Reads `operators/<name>.json`; writes it if it is missing or its operator took no part.
+    fn first_version(
+        &self,
+        name: &OperatorName,
+        meta: &OperatorMeta,
+        run: RunNumber,
+        partitions: u32,
+    ) -> Result<OperatorMeta> {
+        let file = names::operator(name);
+        match self.objects.get_json::<OperatorMeta>(&file)? {
+            Some(first)
+                if first == *meta
+                    || self.took_part(name, first.first_epoch, meta.first_epoch, partitions)? =>
+            {
+                Ok(first)
+            }
+            Some(_) => {
+                self.runs.fence(run)?;
+                let files = self.objects.list(names::OPERATORS)?;
+                files
+                    .iter()
+                    .filter(|file| names::is_of_operator(file, name))
+                    .map(|file| format!("{}/{file}", names::OPERATORS))
+                    .try_for_each(|file| self.objects.remove(&file))?;
+                self.put(&file, meta)
+            }
+            None => {
+                self.check_is_new(name, meta.first_epoch)?;
+                self.put(&file, meta)
+            }
+        }
+    }
+
+    /// Whether an operator took part in its first epoch or later, up to `epoch`, which is being
+    /// computed.
+    ///
+    /// False only if the log proves it: the log may have been trimmed or lost.
+    fn took_part(
+        &self,
+        name: &OperatorName,
+        first: Epoch,
+        epoch: Epoch,
+        partitions: u32,
+    ) -> Result<bool> {
+        let objects = self.log.list(None, first)?;
+        let has_object = |run: Option<RunNumber>| {
+            objects
+                .iter()
+                .any(|object| object.operator == *name && run.is_none_or(|run| run == object.run))
+        };
+        if first == epoch {
+            return Ok(has_object(None));
+        }
+        let left_out = match protocol::decide(&objects, partitions) {
+            Decision::Run(run) => !has_object(Some(run)),
+            Decision::Partial { .. } | Decision::Nothing => false,
+        };
+        Ok(!left_out
+            || self.log.has_later(first, |other| other == name)?
+            || !self.snapshots.list_all(name)?.is_empty())
+    }
+
+    /// Checks that an operator without an object in the root is indeed new.
+    ///
+    /// If the object was lost, the operator would start again with empty state.
+    fn check_is_new(&self, name: &OperatorName, first_epoch: Epoch) -> Result<()> {
+        let Some(before) = first_epoch.previous() else {
+            return Ok(());
+        };
+        if self.log.list(Some(name), before)?.is_empty()
+            && self
+                .snapshots
+                .list_all(name)?
+                .iter()
+                .all(|id| id.epoch > before)
+        {
+            return Ok(());
+        }
+        let file = names::operator(name);
+        let text = format!(
+            "{file} is missing, but the root holds epochs of {name}: restore it from a backup, or \
+             give the operator another name (name=...), which starts it with empty state"
+        );
+        Err(Error::new(ErrorKind::StateMismatch, text).path(self.objects.path()))
+    }
+
+    /// Puts an object if it is absent; returns the content that exists then.
+    fn put<T: Serialize + DeserializeOwned + Clone>(&self, file: &str, content: &T) -> Result<T> {
+        let bytes =
+            serde_json::to_vec(content).map_err(|error| self.objects.unreadable(file, &error))?;
+        match self.objects.put_absent(file, &bytes)? {
+            PutOutcome::Ours => Ok(content.clone()),
+            PutOutcome::Other(found) => self.objects.parse_json(file, &found),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! `operators/<name>.json`: what an operator stores, so that changed code cannot misread it.
+//!
+//! Payload columns may be added and dropped between starts, and so may the columns of a processor's
+//! values: `operators/<name>.<n>.json` holds version n, from 1. Everything else is fixed in the
+//! operator's first epoch.
+
+mod catalog;
+mod difference;
+mod operator_meta;
+mod store_serdes;
+
+pub use catalog::OperatorCatalog;
+pub use operator_meta::{OperatorMeta, PayloadSchema, StoredOperator};
+pub use store_serdes::StoreSerdes;

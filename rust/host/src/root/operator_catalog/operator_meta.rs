@@ -1,0 +1,59 @@
+//! What the root holds of an operator.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::store_serdes::StoreSerdes;
+use crate::codec::column::Column;
+use crate::protocol::Epoch;
+
+/// The payload columns of an operator's stored rows, and the serdes of a processor's stores.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PayloadSchema {
+    /// Columns of the left side, or of the only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<Column>,
+    /// Columns of the right side.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub right: Vec<Column>,
+    /// Serdes of a processor's stores, by store name. Stores of bytes have none, nor do roots that
+    /// an older version of Holdfast wrote.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub serdes: BTreeMap<String, StoreSerdes>,
+}
+
+/// What an operator stores.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorMeta {
+    /// The kind of operator: `join_asof`, …
+    pub kind: String,
+    /// The key's columns, in order.
+    pub key: Vec<Column>,
+    /// Name and type of the time column: a stored time is a bare number. None if the rows have no
+    /// time, and in roots that an older version of Holdfast wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Column>,
+    /// Columns that are computed from several rows (an aggregation's), in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub value: Vec<Column>,
+    /// Columns of rows that are stored unchanged: only these may differ between starts.
+    #[serde(flatten)]
+    pub payload: PayloadSchema,
+    /// Settings that the state depends on (`history_retention`, …).
+    pub settings: BTreeMap<String, Value>,
+    /// The epoch in which the operator first took part; stored, but not compared.
+    pub first_epoch: Epoch,
+}
+
+/// An operator as the root holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredOperator {
+    /// The epoch in which it first took part.
+    pub first_epoch: Epoch,
+    /// Its payload columns, by version.
+    pub payloads: Vec<PayloadSchema>,
+    /// The version that the query uses now.
+    pub version: u16,
+}

@@ -1,0 +1,243 @@
+//! `owners/`: which host serves a partition.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use holdfast_core::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+
+use super::names;
+use super::objects::{Objects, PutOutcome};
+use super::run_claims::RunClaims;
+use crate::protocol::{
+    self, HostId, NEWEST_OWNERS, OperatorName, Owner, OwnerStep, PartitionId, RunNumber, Term,
+};
+
+/// How many claims of a run are not removed.
+///
+/// A host that stalls for more moves than this does not notice them. More claims would make each
+/// listing slower for all other hosts.
+const RETAINED_CLAIMS: usize = 16;
+
+/// A host's request for a partition.
+#[derive(Debug)]
+pub struct OwnershipRequest<'a> {
+    /// The operator.
+    pub operator: &'a OperatorName,
+    /// The partition.
+    pub partition: PartitionId,
+    /// The run of the task; its claim is visible.
+    pub run: RunNumber,
+    /// The requesting host as its claim would name it; its term is ignored.
+    pub host: &'a Owner,
+    /// Hosts that could not be reached, each with the reason.
+    pub unreachable: &'a HashMap<HostId, String>,
+}
+
+/// The owner of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ownership {
+    /// The requesting host, in this term.
+    Held(Term),
+    /// Another host.
+    Elsewhere(Owner),
+}
+
+/// The claims of partitions by hosts.
+#[derive(Debug)]
+pub struct OwnerClaims {
+    objects: Arc<Objects>,
+    runs: Arc<RunClaims>,
+    /// Terms that this process holds. A claim never changes, so only a later one is looked for.
+    held: Mutex<HashMap<(OperatorName, PartitionId), Term>>,
+}
+
+impl OwnerClaims {
+    /// The claims of a root.
+    pub(super) fn new(objects: Arc<Objects>, runs: Arc<RunClaims>) -> Self {
+        Self {
+            objects,
+            runs,
+            held: Mutex::default(),
+        }
+    }
+
+    /// Finds the owner of a partition; claims the partition if it has no reachable owner.
+    ///
+    /// # Errors
+    /// `Fenced` if a newer run owns it, `Restore` for a claim that cannot be read, `Io` for what
+    /// the disk refuses.
+    pub fn acquire(&self, request: &OwnershipRequest<'_>) -> Result<Ownership> {
+        let OwnershipRequest {
+            operator,
+            partition,
+            run,
+            host,
+            unreachable,
+        } = *request;
+        let key = (operator.clone(), partition);
+        if let Some(term) = self.term(operator, partition, run)? {
+            return Ok(Ownership::Held(term));
+        }
+        loop {
+            let terms = self.terms(operator, partition)?;
+            let newest = terms
+                .iter()
+                .take(NEWEST_OWNERS)
+                .filter_map(|term| self.owner(operator, partition, *term).transpose());
+            let claims = newest.collect::<Result<Vec<Owner>>>()?;
+            match protocol::owner_step(
+                &claims,
+                &host.host,
+                run,
+                host.application.as_deref(),
+                &|host| unreachable.contains_key(host),
+            ) {
+                OwnerStep::Held(term) => {
+                    self.held.lock().insert(key, term);
+                    return Ok(Ownership::Held(term));
+                }
+                OwnerStep::Ask(owner) => {
+                    self.held.lock().remove(&key);
+                    return Ok(Ownership::Elsewhere(owner.clone()));
+                }
+                OwnerStep::Put(term) => self.take_over(request, term, &terms, claims.first())?,
+                OwnerStep::Superseded => {
+                    self.runs.fence(run)?;
+                    let place = self.objects.place(&names::owners(operator, partition));
+                    let text = format!(
+                        "{} has claims of a run after {run}, which is missing in runs/: restore \
+                         runs/ from a backup",
+                        place.display()
+                    );
+                    return Err(Error::new(ErrorKind::Restore, text));
+                }
+            }
+        }
+    }
+
+    /// Checks that this process owns a partition in the newest run.
+    ///
+    /// # Errors
+    /// `Fenced` if `run` is not the newest, `StoreClosed` if another host owns the partition.
+    pub fn check(
+        &self,
+        operator: &OperatorName,
+        partition: PartitionId,
+        run: RunNumber,
+    ) -> Result<()> {
+        self.runs.fence(run)?;
+        match self.term(operator, partition, run)? {
+            Some(_) => Ok(()),
+            None => Err(Error::new(
+                ErrorKind::StoreClosed,
+                "another host owns the partition now, old snapshots are that one's to remove",
+            )),
+        }
+    }
+
+    /// Returns the term in which this process owns a partition in a run, if it still does.
+    ///
+    /// One request: whether the next generation is claimed. A newer run is found by the fence.
+    fn term(
+        &self,
+        operator: &OperatorName,
+        partition: PartitionId,
+        run: RunNumber,
+    ) -> Result<Option<Term>> {
+        let held = self
+            .held
+            .lock()
+            .get(&(operator.clone(), partition))
+            .copied();
+        let Some(term) = held.filter(|term| term.run == run) else {
+            return Ok(None);
+        };
+        let next = names::owner(operator, partition, term.next());
+        let has_moved = self.objects.exists(&next)?;
+        Ok((!has_moved).then_some(term))
+    }
+
+    /// Returns the claimed terms of a partition, newest first.
+    fn terms(&self, operator: &OperatorName, partition: PartitionId) -> Result<Vec<Term>> {
+        let files = self.objects.list(&names::owners(operator, partition))?;
+        let mut terms: Vec<Term> = files
+            .iter()
+            .filter_map(|file| names::parse_owner(file))
+            .collect();
+        terms.sort_unstable_by_key(|term| std::cmp::Reverse(*term));
+        Ok(terms)
+    }
+
+    /// Claims a term if it is free, and removes claims that are no longer needed.
+    fn take_over(
+        &self,
+        request: &OwnershipRequest<'_>,
+        term: Term,
+        before: &[Term],
+        from: Option<&Owner>,
+    ) -> Result<()> {
+        let OwnershipRequest {
+            operator,
+            partition,
+            host,
+            unreachable,
+            ..
+        } = *request;
+        let json = serde_json::to_vec(host).map_err(|error| {
+            Error::new(
+                ErrorKind::Serialization,
+                format!("claim of ownership: {error}"),
+            )
+        })?;
+        if self
+            .objects
+            .put_absent(&names::owner(operator, partition, term), &json)?
+            != PutOutcome::Ours
+        {
+            return Ok(());
+        }
+        match from {
+            Some(owner) => {
+                let why = unreachable
+                    .get(&owner.host)
+                    .map_or("it belongs to an earlier run or process", String::as_str);
+                log::info!(
+                    "operator {operator}, partition {partition}: taken over for {term} from \
+                     {owner:?}: {why}"
+                );
+            }
+            None => log::info!("operator {operator}, partition {partition}: taken for {term}"),
+        }
+        // Later generations of this run show earlier owners that their terms have ended. Claims of
+        // earlier runs serve no purpose any more.
+        let old = before
+            .iter()
+            .enumerate()
+            .filter(|(age, other)| other.run < term.run || *age >= RETAINED_CLAIMS);
+        old.map(|(_, term)| names::owner(operator, partition, *term))
+            .try_for_each(|name| self.objects.remove(&name))
+    }
+
+    fn owner(
+        &self,
+        operator: &OperatorName,
+        partition: PartitionId,
+        term: Term,
+    ) -> Result<Option<Owner>> {
+        let name = names::owner(operator, partition, term);
+        let Some(bytes) = self.objects.get(&name)? else {
+            return Ok(None);
+        };
+        let owner: Owner = serde_json::from_slice(&bytes).map_err(|error| {
+            let place = self.objects.place(&name);
+            let text = format!(
+                "the claim of ownership {} cannot be read ({error}): delete it, a host puts a new \
+                 one",
+                place.display()
+            );
+            Error::new(ErrorKind::Restore, text)
+        })?;
+        Ok(Some(Owner { term, ..owner }))
+    }
+}

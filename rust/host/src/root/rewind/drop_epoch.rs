@@ -1,0 +1,59 @@
+//! `holdfast epoch drop`.
+
+use holdfast_core::{Error, ErrorKind, Result};
+
+use super::removal::{Removal, RemovedObjects};
+use crate::protocol::Epoch;
+use crate::root::names;
+use crate::root::state_root::Root;
+
+impl Root {
+    /// Removes what was staged for an epoch that Spark has not committed, and the operators that
+    /// began with it, so that other code can compute the epoch.
+    ///
+    /// None if there is nothing to remove: then no run is claimed, and a running query continues.
+    ///
+    /// # Errors
+    /// `InvalidState` if Spark has committed the epoch; those of
+    /// [`RootIdentity::query`](crate::root::RootIdentity::query); `Io`.
+    pub fn drop_epoch(&self, epoch: Epoch) -> Result<Option<RemovedObjects>> {
+        let (query, _) = self.identity.query()?;
+        // Spark keeps the commits of its last epochs only, so a later commit is enough.
+        if self
+            .spark
+            .latest_commit()?
+            .is_some_and(|latest| latest >= epoch)
+        {
+            let text = format!(
+                "Spark has committed epoch {epoch}, so its output is in the sink: it cannot be \
+                 dropped. To compute it again, take the state back with `holdfast rewind {} \
+                 --epoch {epoch}`",
+                self.path().display()
+            );
+            return Err(Error::new(ErrorKind::InvalidState, text).path(self.path()));
+        }
+        if self.log.has_later(epoch, |_| true)? {
+            let text = format!(
+                "later epochs are based on epoch {epoch}, so Spark has committed it, although its \
+                 commit log (query/commits) does not hold it: it cannot be dropped. Put the \
+                 query's checkpoint back first"
+            );
+            return Err(Error::new(ErrorKind::InvalidState, text).path(self.path()));
+        }
+        let is_dropped = |other| other == epoch;
+        if self.operators.begun_since(epoch)?.is_empty()
+            && self.objects.list(&names::epoch(epoch))?.is_empty()
+            && self.far_future.list(is_dropped)?.is_empty()
+        {
+            return Ok(None);
+        }
+        // Everything is listed again after the claim: a host that is still running may have put
+        // something meanwhile.
+        let run = self.claim_by_hand("holdfast epoch drop", &query, epoch)?;
+        let mut removal = Removal::new(&self.objects, run);
+        removal.epoch(epoch)?;
+        removal.far_future(&self.far_future, is_dropped)?;
+        removal.operators(&self.operators.begun_since(epoch)?)?;
+        Ok(Some(removal.finish()))
+    }
+}

@@ -1,0 +1,96 @@
+//! `rewinds/<run>`: from which epoch on `holdfast rewind` took the state back.
+
+use std::sync::Arc;
+
+use holdfast_core::Result;
+use serde::{Deserialize, Serialize};
+
+use super::names;
+use super::objects::Objects;
+use super::run_claims::RunClaims;
+use crate::protocol::{Epoch, RunNumber};
+
+/// The content of a mark: everything of this epoch and later ones was taken back.
+#[derive(Serialize, Deserialize)]
+pub struct RewindMark {
+    /// The first epoch that was taken back.
+    pub epoch: Epoch,
+}
+
+/// All marks, each with the run that `holdfast rewind` claimed.
+pub struct Rewinds(Vec<(RunNumber, Epoch)>);
+
+impl Rewinds {
+    /// Whether what this run put for an epoch was taken back.
+    ///
+    /// Also true for an object that the run's host put after the command, before it was fenced.
+    pub fn include(&self, run: RunNumber, epoch: Epoch) -> bool {
+        self.0
+            .iter()
+            .any(|(rewind, from)| run < *rewind && epoch >= *from)
+    }
+
+    /// Whether any rewind took this epoch back, of some run.
+    pub fn include_epoch(&self, epoch: Epoch) -> bool {
+        self.include(RunNumber(0), epoch)
+    }
+}
+
+/// The marks of a root.
+#[derive(Debug)]
+pub struct RewindMarks {
+    objects: Arc<Objects>,
+    runs: Arc<RunClaims>,
+}
+
+impl RewindMarks {
+    /// The marks of a root.
+    pub(super) fn new(objects: Arc<Objects>, runs: Arc<RunClaims>) -> Self {
+        Self { objects, runs }
+    }
+
+    /// Puts the mark of the rewind that claimed `run`.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn put(&self, run: RunNumber, epoch: Epoch) -> Result<()> {
+        let json = serde_json::to_vec(&RewindMark { epoch })
+            .map_err(|error| self.objects.unreadable(names::REWINDS, &error))?;
+        self.objects
+            .put_absent(&names::rewind(run), &json)
+            .map(drop)
+    }
+
+    /// Reads all marks.
+    ///
+    /// # Errors
+    /// `Restore` for a mark that cannot be read, `Io`.
+    pub fn read(&self) -> Result<Rewinds> {
+        let mut rewinds = Vec::new();
+        for file in self.objects.list(names::REWINDS)? {
+            let Ok(run) = file.parse().map(RunNumber) else {
+                continue;
+            };
+            if let Some(mark) = self.objects.get_json::<RewindMark>(&names::rewind(run))? {
+                rewinds.push((run, mark.epoch));
+            }
+        }
+        Ok(Rewinds(rewinds))
+    }
+
+    /// Checks after a put that `run`, which put the object `name` for `epoch`, is still the newest.
+    ///
+    /// If `holdfast rewind` took the epoch back meanwhile, the object is removed: the command did
+    /// not see it, and the query would find it when it computes the epoch again.
+    ///
+    /// # Errors
+    /// `Fenced` if a newer run has claimed, `Restore` for a mark that cannot be read, `Io`.
+    pub fn fence_put(&self, name: &str, epoch: Epoch, run: RunNumber) -> Result<()> {
+        self.runs.fence(run).or_else(|fenced| {
+            if self.read()?.include(run, epoch) {
+                self.objects.remove(name)?;
+            }
+            Err(fenced)
+        })
+    }
+}

@@ -1,0 +1,222 @@
+//! `query/`: Spark's checkpoint beside the state. Holdfast reads it, and moves parts of it away in
+//! `holdfast rewind` only.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use holdfast_core::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+use serde::Deserialize;
+
+use super::names;
+use super::objects::Objects;
+use crate::protocol::{Epoch, RunNumber, Violation};
+
+/// `query/metadata`.
+#[derive(Deserialize)]
+struct QueryMetadata {
+    id: String,
+}
+
+/// The second line of an epoch's offsets.
+#[derive(Deserialize)]
+struct EpochOffsets {
+    #[serde(rename = "batchTimestampMs")]
+    batch_timestamp: i64,
+}
+
+/// What Spark's logs hold of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SparkLogs {
+    /// The offset log holds the epoch: it may be computed.
+    pub has_offsets: bool,
+    /// The commit log holds the epoch.
+    pub committed: bool,
+    /// The commit log holds the epoch before; true for epoch 0.
+    pub previous_committed: bool,
+}
+
+/// Spark's checkpoint.
+#[derive(Debug)]
+pub struct SparkCheckpoint {
+    objects: Arc<Objects>,
+    /// The last run and epoch whose files were made durable.
+    synced: Mutex<Option<(RunNumber, Epoch)>>,
+}
+
+impl SparkCheckpoint {
+    /// The checkpoint of a root.
+    pub(super) fn new(objects: Arc<Objects>) -> Self {
+        Self {
+            objects,
+            synced: Mutex::default(),
+        }
+    }
+
+    /// Reads what Spark's logs hold of an epoch; all requests are sent at once.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn logs(&self, epoch: Epoch) -> Result<SparkLogs> {
+        let names: Vec<String> = [offsets_name(epoch), commit_name(epoch)]
+            .into_iter()
+            .chain(epoch.previous().map(commit_name))
+            .collect();
+        let found = self.objects.exist(&names)?;
+        let exists = |n: usize| found.get(n).copied().unwrap_or(true);
+        Ok(SparkLogs {
+            has_offsets: exists(0),
+            committed: exists(1),
+            previous_committed: exists(2),
+        })
+    }
+
+    /// Whether the commit log holds an epoch.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn is_committed(&self, epoch: Epoch) -> Result<bool> {
+        self.objects.exists(&commit_name(epoch))
+    }
+
+    /// Reads an epoch's file of the offset log, which also holds the batch's timestamp.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn offsets(&self, epoch: Epoch) -> Result<Option<Bytes>> {
+        self.objects.get(&offsets_name(epoch))
+    }
+
+    /// Returns the batch timestamp of an epoch, in microseconds.
+    ///
+    /// It is the only wall clock that may change a result, because a replay reads the same value.
+    ///
+    /// # Errors
+    /// `Restore` if the epoch's offsets are missing, or have no timestamp.
+    pub fn batch_time(&self, epoch: Epoch) -> Result<i64> {
+        let offsets = self.offsets(epoch)?.unwrap_or_default();
+        // The lines: the version, the metadata, then one for each source.
+        let metadata = offsets
+            .split(|byte| *byte == b'\n')
+            .nth(1)
+            .unwrap_or_default();
+        let EpochOffsets { batch_timestamp } =
+            serde_json::from_slice(metadata).map_err(|error| {
+                let place = self.objects.place(&offsets_name(epoch));
+                let text = format!(
+                    "Spark's checkpoint: {} has no batch timestamp, which max_ahead is measured \
+                     from ({error}): restore it from a backup",
+                    place.display()
+                );
+                Error::new(ErrorKind::Restore, text)
+            })?;
+        Ok(batch_timestamp.saturating_mul(1_000))
+    }
+
+    /// Returns the id of the checkpoint's query; none if there is no checkpoint.
+    ///
+    /// # Errors
+    /// `Restore` if Spark's metadata cannot be read.
+    pub fn query_id(&self) -> Result<Option<String>> {
+        let Some(bytes) = self.objects.get(names::SPARK_METADATA)? else {
+            return Ok(None);
+        };
+        let metadata: QueryMetadata = serde_json::from_slice(&bytes).map_err(|error| {
+            let place = self.objects.place(names::SPARK_METADATA);
+            let text = format!(
+                "Spark's checkpoint: {} cannot be read ({error}): restore it from a backup",
+                place.display()
+            );
+            Error::new(ErrorKind::Restore, text)
+        })?;
+        Ok(Some(metadata.id))
+    }
+
+    /// Checks that the checkpoint belongs to this query.
+    ///
+    /// # Errors
+    /// `StateMismatch` for the checkpoint of another query, and if there is none.
+    pub fn check(&self, query_id: &str, epoch: Epoch) -> Result<()> {
+        match self.query_id()? {
+            Some(id) if id == query_id => Ok(()),
+            None if !self.objects.exists(&offsets_name(epoch))? => {
+                Err(self.objects.violation(Violation::NoOffsets { epoch }))
+            }
+            found => Err(self.objects.violation(Violation::OtherQuery {
+                expected: query_id.to_owned(),
+                found,
+            })),
+        }
+    }
+
+    /// Returns the newest epoch in the commit log.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn latest_commit(&self) -> Result<Option<Epoch>> {
+        let files = self.objects.list(names::SPARK_COMMITS)?;
+        Ok(files
+            .iter()
+            .filter_map(|file| file.parse().ok().map(Epoch))
+            .max())
+    }
+
+    /// Makes the offsets of an epoch and the commit of the epoch before durable, once a run.
+    ///
+    /// Spark itself does not sync them. Call it before a stage is acknowledged and before an epoch
+    /// is applied.
+    ///
+    /// # Errors
+    /// `Io` if one of the files is missing or cannot be synced.
+    pub fn sync(&self, run: RunNumber, epoch: Epoch) -> Result<()> {
+        let mut synced = self.synced.lock();
+        if *synced == Some((run, epoch)) {
+            return Ok(());
+        }
+        self.objects.sync(&offsets_name(epoch))?;
+        if let Some(previous) = epoch.previous() {
+            self.objects.sync(&commit_name(previous))?;
+        }
+        *synced = Some((run, epoch));
+        Ok(())
+    }
+
+    /// Returns the objects of the commit log from `first` on, newest first.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn commits_since(&self, first: Epoch) -> Result<Vec<String>> {
+        self.numbered(names::SPARK_COMMITS, first)
+    }
+
+    /// Returns the objects of the offset log from `first` on, newest first.
+    ///
+    /// # Errors
+    /// `Io` for what the disk refuses.
+    pub fn offsets_since(&self, first: Epoch) -> Result<Vec<String>> {
+        self.numbered(names::SPARK_OFFSETS, first)
+    }
+
+    fn numbered(&self, folder: &str, first: Epoch) -> Result<Vec<String>> {
+        let files = self.objects.list(folder)?;
+        let mut numbered: Vec<(Epoch, &String)> = files
+            .iter()
+            .filter_map(|file| Some((Epoch(file.parse().ok()?), file)))
+            .filter(|(number, _)| *number >= first)
+            .collect();
+        numbered.sort_unstable_by_key(|(number, _)| std::cmp::Reverse(*number));
+        // On a local disk Spark keeps a checksum beside each file.
+        Ok(numbered
+            .iter()
+            .flat_map(|(_, file)| [format!("{folder}/{file}"), format!("{folder}/.{file}.crc")])
+            .collect())
+    }
+}
+
+fn commit_name(epoch: Epoch) -> String {
+    format!("{}/{epoch}", names::SPARK_COMMITS)
+}
+
+fn offsets_name(epoch: Epoch) -> String {
+    format!("{}/{epoch}", names::SPARK_OFFSETS)
+}

@@ -1,0 +1,169 @@
+//! The root: opens its objects, and gives access to the owner of each prefix.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use holdfast_core::{Error, ErrorKind, Result};
+use object_store::ObjectStore;
+
+use super::epoch_log::EpochLog;
+use super::far_future_rows::FarFutureRows;
+use super::garbage_collection::GarbageCollection;
+use super::identity::RootIdentity;
+use super::lookahead::Lookahead;
+use super::objects::{Objects, RootLocation, StorageOptions};
+use super::operator_catalog::OperatorCatalog;
+use super::owner_claims::OwnerClaims;
+use super::rewind_marks::RewindMarks;
+use super::run_claims::RunClaims;
+use super::snapshot_repository::SnapshotRepository;
+use super::spark_checkpoint::SparkCheckpoint;
+use crate::protocol::{Digest, Epoch, OperatorName, PartitionId, RunNumber, Violation};
+
+/// An open root: one for each root and host process, shared by its threads.
+#[derive(Debug)]
+pub struct Root {
+    pub(super) objects: Arc<Objects>,
+    /// `meta.json`: the query and its partitions.
+    pub identity: RootIdentity,
+    /// `query/`: Spark's checkpoint.
+    pub spark: Arc<SparkCheckpoint>,
+    /// `runs/`: the runs of the query.
+    pub runs: Arc<RunClaims>,
+    /// `owners/`: the hosts of the partitions.
+    pub owners: Arc<OwnerClaims>,
+    /// `log/`: the staged epochs.
+    pub log: Arc<EpochLog>,
+    /// `snapshots/`: copies of the partitions' databases.
+    pub snapshots: Arc<SnapshotRepository>,
+    /// `operators/`: what the operators store.
+    pub operators: OperatorCatalog,
+    /// `ahead/`: far-future rows.
+    pub far_future: FarFutureRows,
+    /// Removes old snapshots and epochs.
+    pub garbage: GarbageCollection,
+}
+
+impl Root {
+    /// Opens a root: a local path or `file://` URL, whose folder is made if it is missing, or an
+    /// address such as `s3://bucket/prefix` with options. No request is sent to a bucket yet.
+    ///
+    /// # Errors
+    /// `UnsupportedOperation` for another scheme, `InvalidValue` for an unknown option, `Io` if the
+    /// folder cannot be made.
+    pub fn open(root: &str, options: &StorageOptions) -> Result<Self> {
+        Ok(Self::of(Objects::open(
+            RootLocation::parse(root)?,
+            options,
+        )?))
+    }
+
+    /// Opens a root that must exist, for commands whose user may have mistyped it.
+    ///
+    /// # Errors
+    /// `StateMismatch` for a missing folder, and those of [`Root::open`].
+    pub fn existing(root: &str, options: &StorageOptions) -> Result<Self> {
+        let location = RootLocation::parse(root)?;
+        if let RootLocation::Local(path) = &location
+            && !path.is_dir()
+        {
+            let text = "there is no such folder: give the root that State(...) was given";
+            return Err(Error::new(ErrorKind::StateMismatch, text).path(path));
+        }
+        Ok(Self::of(Objects::open(location, options)?))
+    }
+
+    /// A root over an object store that is open already; `path` is its name in messages.
+    #[must_use]
+    pub fn over(objects: Arc<dyn ObjectStore>, path: &Path) -> Self {
+        Self::of(Objects::over(objects, path))
+    }
+
+    fn of(objects: Objects) -> Self {
+        let objects = Arc::new(objects);
+        let share = || Arc::clone(&objects);
+        let spark = Arc::new(SparkCheckpoint::new(share()));
+        let runs = Arc::new(RunClaims::new(share(), Arc::clone(&spark)));
+        let marks = Arc::new(RewindMarks::new(share(), Arc::clone(&runs)));
+        let owners = Arc::new(OwnerClaims::new(share(), Arc::clone(&runs)));
+        let log = Arc::new(EpochLog::new(share(), Arc::clone(&marks)));
+        let snapshots = Arc::new(SnapshotRepository::new(share(), marks));
+        Self {
+            identity: RootIdentity::new(share(), Arc::clone(&spark)),
+            operators: OperatorCatalog::new(
+                share(),
+                Arc::clone(&runs),
+                Arc::clone(&log),
+                Arc::clone(&snapshots),
+            ),
+            far_future: FarFutureRows::new(share()),
+            garbage: GarbageCollection::new(
+                share(),
+                (Arc::clone(&runs), Arc::clone(&owners)),
+                Arc::clone(&log),
+                Arc::clone(&snapshots),
+            ),
+            objects,
+            spark,
+            runs,
+            owners,
+            log,
+            snapshots,
+        }
+    }
+
+    /// Replaces the options of all later requests.
+    ///
+    /// # Errors
+    /// `InvalidValue` for an unknown option.
+    pub fn renew(&self, options: &StorageOptions) -> Result<()> {
+        self.objects.renew(options)
+    }
+
+    /// The root's folder, or its address.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.objects.path()
+    }
+
+    /// The error for a broken rule of the protocol; its message names this root.
+    pub fn violation(&self, violation: impl Into<Violation>) -> Error {
+        self.objects.violation(violation)
+    }
+
+    /// Reads whether the state of a partition is further than a session of `epoch` expects.
+    ///
+    /// # Errors
+    /// As [`Lookahead::read`].
+    pub fn lookahead(
+        &self,
+        operator: &OperatorName,
+        partition: PartitionId,
+        run: RunNumber,
+        epoch: Epoch,
+    ) -> Result<Lookahead> {
+        Lookahead::read(
+            &self.log,
+            &self.snapshots,
+            (operator, partition),
+            (run, epoch),
+        )
+    }
+
+    /// The default folder of this machine's databases.
+    ///
+    /// It is `<root>/state`. For a root in an object store it is a folder beside this user's
+    /// sockets, which workers check to be private.
+    #[must_use]
+    pub fn local_dir(&self) -> PathBuf {
+        if self.objects.is_local() {
+            return self.path().join("state");
+        }
+        let address = Digest::of(self.path().as_os_str().as_encoded_bytes());
+        let user = rustix::process::getuid().as_raw();
+        std::env::temp_dir()
+            .join(format!("holdfast-{user}"))
+            .join("state")
+            .join(address.to_string())
+    }
+}

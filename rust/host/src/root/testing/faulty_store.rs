@@ -1,0 +1,286 @@
+//! An object store in memory with faults that the root must detect or survive.
+
+use std::fmt;
+use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult, Result,
+};
+use parking_lot::Mutex;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::protocol::{Epoch, RunNumber};
+use crate::root::names;
+
+/// How a store fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Not at all.
+    None,
+    /// A create of an existing object succeeds and overwrites it.
+    CreateOverwrites,
+    /// This many creates fail with "already exists" although nothing exists.
+    ExistsFalsely(usize),
+    /// The log of epoch 0 is removed at the claim of run 2, as another host might do.
+    LosesLogWithClaim,
+    /// One call in ten fails, chosen by this seed: it is refused, its answer is lost, it takes
+    /// effect after a later call, it is slow, or a read ends in the middle of an object.
+    OneInTen(u64),
+}
+
+/// How one call fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InjectedFault {
+    Refused,
+    AnswerLost,
+    Postponed,
+    Late,
+}
+
+/// An object store with a fault.
+#[derive(Debug)]
+pub struct FaultyStore {
+    inner: InMemory,
+    fault: Mutex<Fault>,
+    puts: AtomicUsize,
+    requests: AtomicUsize,
+    calls: AtomicUsize,
+    /// How many calls failed.
+    injected: AtomicUsize,
+    postponed: Mutex<Vec<(Path, PutPayload, PutOptions)>>,
+    /// Changes by other processes right before a folder is listed or an object is put, once.
+    concurrent: Mutex<Option<(Path, Vec<ConcurrentChange>)>>,
+}
+
+/// A change by another process.
+#[derive(Debug)]
+pub enum ConcurrentChange {
+    /// Puts an object.
+    Puts(String, Vec<u8>),
+    /// Removes one.
+    Removes(String),
+}
+
+impl FaultyStore {
+    /// An empty store with a fault.
+    pub fn new(fault: Fault) -> Self {
+        Self {
+            inner: InMemory::new(),
+            fault: Mutex::new(fault),
+            puts: AtomicUsize::new(0),
+            requests: AtomicUsize::new(0),
+            calls: AtomicUsize::new(0),
+            injected: AtomicUsize::new(0),
+            postponed: Mutex::default(),
+            concurrent: Mutex::default(),
+        }
+    }
+
+    /// Makes these changes right before the folder `place` is listed, or the object `place` is put.
+    pub fn before(&self, place: &str, changes: Vec<ConcurrentChange>) {
+        *self.concurrent.lock() = Some((Path::from(place), changes));
+    }
+
+    async fn make_concurrent_changes(&self, place: &Path) {
+        let changes = self
+            .concurrent
+            .lock()
+            .take_if(|(of, _)| of == place)
+            .map(|(_, changes)| changes);
+        for change in changes.unwrap_or_default() {
+            let done = match change {
+                ConcurrentChange::Puts(name, content) => {
+                    self.inner.put(&name.into(), content.into()).await.map(drop)
+                }
+                ConcurrentChange::Removes(name) => self.inner.delete(&name.into()).await,
+            };
+            done.expect("memory does not fail");
+        }
+    }
+
+    /// Ends the faults and applies what was postponed; returns how many calls failed.
+    pub async fn repair(&self) -> usize {
+        *self.fault.lock() = Fault::None;
+        self.apply_postponed().await;
+        self.injected.load(Ordering::Relaxed)
+    }
+
+    /// Applies postponed puts, before the present call.
+    async fn apply_postponed(&self) {
+        let postponed = mem::take(&mut *self.postponed.lock());
+        for (location, payload, options) in postponed {
+            // Its caller has already failed.
+            let _ = self.inner.put_opts(&location, payload, options).await;
+        }
+    }
+
+    /// How many calls there were, without removals.
+    pub fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    async fn inject(&self) -> Option<InjectedFault> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let Fault::OneInTen(seed) = *self.fault.lock() else {
+            return None;
+        };
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        let chance = xxh3_64_with_seed(&call.to_le_bytes(), seed);
+        if !chance.is_multiple_of(10) {
+            return None;
+        }
+        self.injected.fetch_add(1, Ordering::Relaxed);
+        let injected = [
+            InjectedFault::Refused,
+            InjectedFault::AnswerLost,
+            InjectedFault::Postponed,
+            InjectedFault::Late,
+        ][(chance >> 32) as usize % 4];
+        if injected == InjectedFault::Late {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            return None;
+        }
+        Some(injected)
+    }
+
+    async fn refuse(&self) -> Result<()> {
+        let injected = self.inject().await;
+        self.apply_postponed().await;
+        injected.map_or(Ok(()), |_| Err(broken()))
+    }
+}
+
+fn broken() -> Error {
+    Error::Generic {
+        store: "faulty",
+        source: "a fault".into(),
+    }
+}
+
+impl fmt::Display for FaultyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+#[async_trait]
+impl ObjectStore for FaultyStore {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        mut options: PutOptions,
+    ) -> Result<PutResult> {
+        self.make_concurrent_changes(location).await;
+        let put = self.puts.fetch_add(1, Ordering::Relaxed);
+        let fault = *self.fault.lock();
+        match fault {
+            Fault::CreateOverwrites => options.mode = PutMode::Overwrite,
+            Fault::ExistsFalsely(times) if put < times => {
+                return Err(Error::AlreadyExists {
+                    path: location.to_string(),
+                    source: "a fault".into(),
+                });
+            }
+            Fault::LosesLogWithClaim if *location == Path::from(names::claim(RunNumber(2))) => {
+                let forgotten = self
+                    .inner
+                    .list(Some(&Path::from(names::epoch(Epoch(0)))))
+                    .map(|found| found.map(|meta| meta.location));
+                self.inner
+                    .delete_stream(forgotten.boxed())
+                    .for_each(|_| async {})
+                    .await;
+            }
+            Fault::None
+            | Fault::LosesLogWithClaim
+            | Fault::ExistsFalsely(_)
+            | Fault::OneInTen(_) => {}
+        }
+        let injected = self.inject().await;
+        self.apply_postponed().await;
+        match injected {
+            None | Some(InjectedFault::Late) => {
+                self.inner.put_opts(location, payload, options).await
+            }
+            Some(InjectedFault::Refused) => Err(broken()),
+            Some(InjectedFault::AnswerLost) => self
+                .inner
+                .put_opts(location, payload, options)
+                .await
+                .and_then(|_| Err(broken())),
+            Some(InjectedFault::Postponed) => {
+                self.postponed
+                    .lock()
+                    .push((location.clone(), payload, options));
+                Err(broken())
+            }
+        }
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.refuse().await?;
+        self.inner.put_multipart_opts(location, options).await
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        // Postponed puts are applied after the read, so that it may just miss them.
+        let injected = self.inject().await;
+        let found = if injected == Some(InjectedFault::Refused) {
+            Err(broken())
+        } else {
+            self.inner.get_opts(location, options).await
+        };
+        self.apply_postponed().await;
+        let mut found = found?;
+        if injected == Some(InjectedFault::AnswerLost) {
+            let whole = mem::replace(
+                &mut found.payload,
+                GetResultPayload::Stream(stream::empty().boxed()),
+            );
+            if let GetResultPayload::Stream(whole) = whole {
+                let cut = whole.map(|piece| piece.map(|bytes| bytes.slice(..bytes.len() / 2)));
+                found.payload = GetResultPayload::Stream(
+                    cut.chain(stream::once(async { Err(broken()) })).boxed(),
+                );
+            }
+        }
+        Ok(found)
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        self.inner.delete_stream(locations)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.inner.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        if let Some(folder) = prefix {
+            self.make_concurrent_changes(folder).await;
+        }
+        self.refuse().await?;
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}

@@ -1,0 +1,6 @@
+//! Test doubles of the root's objects, and tests of the whole root with them.
+
+mod faults;
+mod faulty_store;
+
+pub use faulty_store::{ConcurrentChange, Fault, FaultyStore};

@@ -1,0 +1,225 @@
+//! The steps that drivers, attempts and hosts may take in a state.
+
+use holdfast_core::ProcessingGuarantee::AtLeastOnce;
+use holdfast_host::protocol::{self, Claim, ClaimStep, Epoch, ReplayStep, RunNumber, StageStep};
+
+use crate::model::{Model, claim, summary};
+use crate::state::{Broken, Content, Phase, Session, State, TWINS};
+
+impl Model {
+    /// Returns all states that can follow.
+    pub(crate) fn next(&mut self, state: &State) -> Result<Vec<State>, String> {
+        let mut out = Vec::new();
+        for d in 0..self.world.drivers {
+            self.drive(state, d, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    fn drive(&mut self, state: &State, d: usize, out: &mut Vec<State>) -> Result<(), String> {
+        let driver = state.drivers[d];
+        match driver.phase {
+            Phase::NotStarted => self.start(state, d, out),
+            Phase::Claiming(seen) => {
+                let mut next = *state;
+                // Put if absent: the number is free only if no driver has claimed since.
+                if state.claimed == seen {
+                    next.claims[usize::from(seen)] = d as u8;
+                    next.claimed = seen + 1;
+                    next.drivers[d].run = seen + 1;
+                    next.drivers[d].phase = Phase::Running(0);
+                    out.push(next);
+                } else {
+                    self.read_claims(&mut next, d);
+                    out.push(next);
+                }
+            }
+            Phase::Running(job) => {
+                let whole = self.world.plans[usize::from(driver.plan)][usize::from(job)];
+                let wanted = if whole { self.slots() } else { 1 };
+                for slot in 0..wanted {
+                    for attempt in 0..self.world.twins {
+                        self.session(state, d, slot, attempt, out)?;
+                    }
+                }
+                let results: Vec<Content> = driver.sessions[..wanted]
+                    .iter()
+                    .filter_map(acknowledged)
+                    .collect();
+                if results.len() == wanted {
+                    out.push(self.deliver(state, d, job, whole, &results));
+                }
+            }
+            Phase::Delivered(job) => {
+                let mut next = *state;
+                if usize::from(job) + 1 < self.world.plans[usize::from(driver.plan)].len() {
+                    next.drivers[d].phase = Phase::Running(job + 1);
+                } else if state.committed {
+                    next.drivers[d].phase = Phase::Dead;
+                } else {
+                    next.committed = true;
+                    next.drivers[d].phase = Phase::Committed;
+                    next.committer = driver.run;
+                    next.given_in_part = driver.partial;
+                }
+                out.push(next);
+            }
+            Phase::Committed | Phase::Dead => {}
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, state: &State, d: usize, out: &mut Vec<State>) {
+        // A driver that finds the epoch committed continues with the next one; `check` covers that.
+        if state.committed || (d > 0 && state.drivers[d - 1].phase == Phase::NotStarted) {
+            return;
+        }
+        for plan in 0..self.world.plans.len() {
+            let mut next = *state;
+            next.drivers[d].plan = plan as u8;
+            if self.world.file_sink && state.sink_has_epoch {
+                next.drivers[d].phase = Phase::Delivered(0);
+            } else {
+                if self.world.broken == Broken::ListBeforeClaim {
+                    let run = state.claimed + 1;
+                    (0..self.slots()).for_each(|slot| {
+                        next.drivers[d].early[slot] = self.older_content(state, run, slot)
+                    });
+                }
+                self.read_claims(&mut next, d);
+            }
+            out.push(next);
+        }
+    }
+
+    fn read_claims(&self, state: &mut State, d: usize) {
+        let claims: Vec<Claim> = (0..state.claimed)
+            .map(|i| claim(i, state.claims[usize::from(i)]))
+            .collect();
+        state.drivers[d].phase =
+            match protocol::next_claim(&claims, &d.to_string(), Epoch(5), state.committed) {
+                ClaimStep::Put(number) => Phase::Claiming(number.0 as u8 - 1),
+                ClaimStep::Refused { .. } => Phase::Dead,
+                ClaimStep::Known(_) => unreachable!("a driver claims once"),
+            };
+    }
+
+    fn session(
+        &mut self,
+        state: &State,
+        d: usize,
+        slot: usize,
+        attempt: usize,
+        out: &mut Vec<State>,
+    ) -> Result<(), String> {
+        let driver = state.drivers[d];
+        let run = driver.run;
+        let mut to = |session: Session| {
+            let mut next = *state;
+            let db = &mut next.drivers[d].sessions[slot];
+            db[attempt] = session;
+            if let Session::Acknowledged(_) = session {
+                // Concurrent attempts can only adopt it.
+                *db = [session, Session::Idle];
+            }
+            db.sort_unstable_by(|a, b| b.cmp(a));
+            out.push(next);
+        };
+        match driver.sessions[slot][attempt] {
+            Session::Idle if acknowledged(&driver.sessions[slot]).is_none() => {
+                let older = match self.world.broken {
+                    Broken::ListBeforeClaim => driver.early[slot],
+                    Broken::NoReproduction => 0,
+                    _ => self.older_content(state, run, slot),
+                };
+                let results: &[Content] = if self.world.repeatable { &[1] } else { &[1, 2] };
+                for result in results {
+                    if older == 0 {
+                        to(Session::Listed(*result));
+                        continue;
+                    }
+                    match protocol::replay_step(
+                        &summary(older),
+                        &summary(*result),
+                        self.world.guarantee,
+                    ) {
+                        ReplayStep::Own => to(Session::Listed(*result)),
+                        ReplayStep::Copy => to(Session::Listed(older)),
+                        ReplayStep::NotReproduced => {
+                            self.refused("an older whole run is not reproduced")?
+                        }
+                    }
+                }
+            }
+            Session::Listed(mine) => {
+                let there = state.objects[usize::from(run) - 1][slot];
+                let first = (there != 0).then(|| summary(there));
+                match protocol::stage_step(first.as_ref(), &summary(mine), self.world.guarantee) {
+                    StageStep::Write => {
+                        let mut next = *state;
+                        next.objects[usize::from(run) - 1][slot] = mine;
+                        next.drivers[d].sessions[slot][attempt] = Session::Put(mine);
+                        next.drivers[d].sessions[slot].sort_unstable_by(|a, b| b.cmp(a));
+                        out.push(next);
+                    }
+                    StageStep::Adopt => to(Session::Put(mine)),
+                    StageStep::Mismatch { .. } if self.world.broken == Broken::AdoptUnseen => {
+                        to(Session::Put(mine))
+                    }
+                    StageStep::Mismatch { .. } => self.refused("attempts differ")?,
+                }
+            }
+            Session::Put(mine) => {
+                let claims = &self.claims[usize::from(state.claimed)];
+                let fenced = protocol::fence(RunNumber(run.into()), claims).is_err();
+                if !fenced || self.world.broken == Broken::NoReadAfterPut {
+                    to(Session::Acknowledged(mine));
+                }
+            }
+            Session::Idle | Session::Acknowledged(_) => {}
+        }
+        Ok(())
+    }
+
+    /// With repeatable results, and under at-least-once, only the fence may stop a session.
+    fn refused(&self, why: &str) -> Result<(), String> {
+        if self.world.repeatable || self.world.guarantee == AtLeastOnce {
+            Err(format!("false alarm: {why}"))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn deliver(&self, state: &State, d: usize, job: u8, whole: bool, results: &[Content]) -> State {
+        let mut next = *state;
+        if self.world.file_sink && state.sink_has_epoch {
+            // The sink's log has the epoch already: the second driver's commit to it fails.
+            next.drivers[d].phase = Phase::Dead;
+            next.drivers[d].sessions = Default::default();
+            return next;
+        }
+        next.drivers[d].phase = Phase::Delivered(job);
+        next.drivers[d].sessions = Default::default();
+        next.sink_has_epoch = true;
+        for (slot, result) in results.iter().enumerate() {
+            let to = if whole {
+                &mut next.given[slot]
+            } else {
+                &mut next.drivers[d].partial[slot]
+            };
+            *to |= result;
+        }
+        next.whole |= whole;
+        next
+    }
+}
+
+fn acknowledged(sessions: &[Session; TWINS]) -> Option<Content> {
+    sessions.iter().find_map(|session| {
+        if let Session::Acknowledged(content) = session {
+            Some(*content)
+        } else {
+            None
+        }
+    })
+}

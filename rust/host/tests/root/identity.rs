@@ -1,0 +1,82 @@
+//! `meta.json`: the query of a root, and roots that cannot be opened.
+
+use std::fs;
+
+use holdfast_core::ErrorKind;
+use holdfast_host::protocol::Epoch;
+use holdfast_host::root::{Root, StorageOptions};
+
+use crate::support::{EPOCH, refused, root};
+
+#[test]
+fn a_root_belongs_to_one_query_with_one_partition_count() {
+    let root = root();
+    root.identity.check("q", 4, Epoch(0)).expect("taken");
+    root.identity
+        .check("q", 4, Epoch(9))
+        .expect("the same query");
+    refused(
+        root.identity.check("other", 4, Epoch(0)),
+        ErrorKind::StateMismatch,
+        &["query q", "query other", "a root of its own"],
+    );
+    refused(
+        root.identity.check("q", 8, Epoch(9)),
+        ErrorKind::StateMismatch,
+        &["has 4 partitions", "asks for 8", "another root"],
+    );
+    fs::write(root.files().join("meta.json"), r#"{"format":9,"new":true}"#).expect("writes");
+    refused(
+        root.identity.check("q", 4, Epoch(9)),
+        ErrorKind::FormatVersion,
+        &["format 9"],
+    );
+    fs::write(root.files().join("meta.json"), "{").expect("writes");
+    refused(
+        root.identity.check("q", 4, Epoch(9)),
+        ErrorKind::Restore,
+        &["meta.json", "backup"],
+    );
+}
+
+#[test]
+fn state_that_is_missing_in_a_later_epoch_is_an_error() {
+    let root = root();
+    refused(
+        root.identity.check("q", 4, Epoch(7)),
+        ErrorKind::StateMismatch,
+        &["meta.json is missing", "epoch 7"],
+    );
+    assert!(!root.files().join("meta.json").exists());
+}
+
+#[test]
+fn a_root_that_cannot_be_made_names_its_path() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    fs::write(&file, "x").expect("writes");
+    let inside = file.join("root").display().to_string();
+    refused(
+        Root::open(&inside, &StorageOptions::default()).map(|_| ()),
+        ErrorKind::Io,
+        &[&inside, "a file where a folder"],
+    );
+    refused(
+        Root::open("hdfs://name/x", &StorageOptions::default()).map(|_| ()),
+        ErrorKind::UnsupportedOperation,
+        &["hdfs://name/x"],
+    );
+}
+
+#[test]
+fn a_write_that_the_disk_refuses_names_the_path() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = Root::open(
+        &folder.path().display().to_string(),
+        &StorageOptions::default(),
+    )
+    .expect("opens");
+    fs::write(root.path().join("runs"), "a file in the folder's place").expect("writes");
+    let place = root.path().join("runs").display().to_string();
+    refused(root.runs.claim("q", "a", EPOCH), ErrorKind::Io, &[&place]);
+}
