@@ -10,7 +10,7 @@ use holdfast_host::host::Host;
 use holdfast_host::session::{Routed, Session};
 use serde_json::json;
 
-use crate::support::{Database, HostProcess, Spark, batch, left, right, schema};
+use crate::support::{HostProcess, Spark, TaskRequest, batch, left, right, schema};
 
 /// How many epochs; `make ci-full` asks for 10,000.
 fn epochs() -> i64 {
@@ -43,7 +43,7 @@ fn held(folder: &Path) -> (usize, u64) {
 fn run(host: &Arc<Host>, spark: &Spark, epoch: i64) {
     let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28,
         "snapshot_interval": 10_000, "retain_epochs": RETAINED});
-    let request = Database::new(spark, "a", epoch)
+    let request = TaskRequest::new(spark, "a", epoch)
         .with("/settings", settings)
         .attempt(epoch)
         .request
@@ -117,15 +117,15 @@ fn rows_that_are_set_aside_are_not_kept_in_memory() {
         "v1\n{\"batchTimestampMs\":0}\n0",
     )
     .unwrap();
-    let mut db = Database::new(&spark, "a", 0);
-    db.request["operator"]["max_ahead"] = 0.into();
+    let mut task = TaskRequest::new(&spark, "a", 0);
+    task.request["operator"]["max_ahead"] = 0.into();
     // 3 MB in a batch, 120 in all.
     let rows: Vec<_> = (0..10_000)
         .map(|id| left(&"k".repeat(300), 1, id))
         .collect();
-    db.run(host.connect(), &[]).unwrap();
+    task.run(host.connect(), &[]).unwrap();
     let before = host.peak_memory();
-    db.attempt(2)
+    task.attempt(2)
         .run_batches(host.connect(), &[rows.as_slice(); BATCHES])
         .unwrap();
     let grown = host.peak_memory() - before;

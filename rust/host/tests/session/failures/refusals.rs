@@ -4,10 +4,10 @@ use std::fs;
 
 use holdfast_core::ErrorKind;
 
-use crate::support::{Database, Host, HostProcess, Spark, left, matched, refused, right};
+use crate::support::{Host, HostProcess, Spark, TaskRequest, left, matched, refused, right};
 
-fn refusal(spark: &Spark, host: &Host, db: &Database, kind: ErrorKind, words: &[&str]) {
-    let error = refused(db.run(host.connect(), &[right("EUR", 10, 100)]));
+fn refusal(spark: &Spark, host: &Host, task: &TaskRequest, kind: ErrorKind, words: &[&str]) {
+    let error = refused(task.run(host.connect(), &[right("EUR", 10, 100)]));
     assert_eq!(error.kind(), kind, "{error}");
     for word in words {
         assert!(
@@ -22,11 +22,11 @@ fn refusal(spark: &Spark, host: &Host, db: &Database, kind: ErrorKind, words: &[
 fn another_query_partition_count_or_epoch_is_refused_and_touches_nothing() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    Database::new(&spark, "a", 0)
+    TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     // Each is an attempt of its own, as Spark's are.
-    let one = |attempt| Database::new(&spark, "a", 1).attempt(attempt);
+    let one = |attempt| TaskRequest::new(&spark, "a", 1).attempt(attempt);
     refusal(
         &spark,
         &host,
@@ -80,12 +80,12 @@ const QUERY_WORD: &str = crate::support::QUERY;
 fn two_operators_of_one_name_are_refused() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    let db = Database::new(&spark, "a", 0);
-    db.run(host.connect(), &[]).unwrap();
+    let task = TaskRequest::new(&spark, "a", 0);
+    task.run(host.connect(), &[]).unwrap();
     refusal(
         &spark,
         &host,
-        &db.with("/instance", "call-2"),
+        &task.with("/instance", "call-2"),
         ErrorKind::InvalidState,
         &["named join", "name="],
     );
@@ -97,12 +97,12 @@ fn a_task_that_computes_two_partitions_is_refused() {
     spark.begin(0);
     // What a coalesce above the operator does: one task runs a session for each partition, all in
     // the name of its own.
-    let db = Database::new(&spark, "a", 0).partition(0, 2);
-    db.run(host.connect(), &[]).unwrap();
+    let task = TaskRequest::new(&spark, "a", 0).partition(0, 2);
+    task.run(host.connect(), &[]).unwrap();
     refusal(
         &spark,
         &host,
-        &db,
+        &task,
         ErrorKind::InvalidState,
         &[
             "operator join",
@@ -113,7 +113,7 @@ fn a_task_that_computes_two_partitions_is_refused() {
     );
     // A retry is another attempt, and finds what the first one staged.
     assert!(
-        db.attempt(2)
+        task.attempt(2)
             .run(host.connect(), &[])
             .unwrap()
             .staged
@@ -125,32 +125,32 @@ fn a_task_that_computes_two_partitions_is_refused() {
 fn a_request_that_lacks_something_says_what() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    let db = Database::new(&spark, "a", 0);
+    let task = TaskRequest::new(&spark, "a", 0);
     refusal(
         &spark,
         &host,
-        &db.clone().with("/epoch", serde_json::Value::Null),
+        &task.clone().with("/epoch", serde_json::Value::Null),
         ErrorKind::InvalidValue,
         &["an epoch"],
     );
     refusal(
         &spark,
         &host,
-        &db.clone().with("/root", serde_json::Value::Null),
+        &task.clone().with("/root", serde_json::Value::Null),
         ErrorKind::InvalidValue,
         &["a root"],
     );
     refusal(
         &spark,
         &host,
-        &db.clone().with("/operator/kind", "juggle"),
+        &task.clone().with("/operator/kind", "juggle"),
         ErrorKind::InvalidValue,
         &["juggle"],
     );
     refusal(
         &spark,
         &host,
-        &db.with("/partition", 1),
+        &task.with("/partition", 1),
         ErrorKind::InvalidValue,
         &["partition 1 of 1"],
     );
@@ -162,7 +162,7 @@ fn an_input_without_columns_is_refused() {
     spark.begin(0);
     let mut client = host.connect();
     client
-        .open(&Database::new(&spark, "a", 0).request.to_string())
+        .open(&TaskRequest::new(&spark, "a", 0).request.to_string())
         .unwrap();
     let error = client
         .finish()
@@ -181,7 +181,7 @@ fn an_input_without_columns_is_refused() {
 fn a_log_object_cut_in_half_is_named() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    Database::new(&spark, "a", 0)
+    TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     spark.commit(0);
@@ -192,27 +192,27 @@ fn a_log_object_cut_in_half_is_named() {
     fs::write(&object, &bytes[..bytes.len() / 2]).unwrap();
     spark.begin(1);
     let host = Host::start();
-    let db = Database::new(&spark, "a", 1);
+    let task = TaskRequest::new(&spark, "a", 1);
     refusal(
         &spark,
         &host,
-        &db,
+        &task,
         ErrorKind::Restore,
         &["join.0.1", "backup"],
     );
     // Put back, the state is whole again.
     fs::write(&object, bytes).unwrap();
-    db.attempt(2).run(host.connect(), &[]).unwrap();
+    task.attempt(2).run(host.connect(), &[]).unwrap();
 }
 
 #[test]
 fn an_object_that_the_log_has_lost_is_named_and_put_back() {
     let (spark, host) = (Spark::new(), Host::start());
-    let db = |partition, epoch| Database::new(&spark, "a", epoch).partition(partition, 2);
+    let task = |partition, epoch| TaskRequest::new(&spark, "a", epoch).partition(partition, 2);
     for epoch in 0..4 {
         spark.begin(epoch);
         for partition in 0..2 {
-            db(partition, epoch)
+            task(partition, epoch)
                 .run(host.connect(), &[right("EUR", 10 + epoch, epoch)])
                 .unwrap();
         }
@@ -229,7 +229,7 @@ fn an_object_that_the_log_has_lost_is_named_and_put_back() {
         let host = Host::start();
         attempt += 1;
         let error = refused(
-            db(1, 4)
+            task(1, 4)
                 .attempt(attempt)
                 .run(host.connect(), &[left("EUR", 99, 1)]),
         );
@@ -272,7 +272,7 @@ fn an_object_that_the_log_has_lost_is_named_and_put_back() {
         &[&["was not evaluated in it"], &ways_out[..]].concat(),
     );
     // Put back, the state is whole again.
-    let done = db(1, 4)
+    let done = task(1, 4)
         .run(Host::start().connect(), &[left("EUR", 99, 1)])
         .unwrap();
     assert_eq!(done.rows, [matched(1, 3, 13)]);
@@ -295,7 +295,7 @@ fn rows_that_were_not_used_are_in_the_hosts_log() {
     {
         let epoch = epoch.try_into().unwrap();
         spark.begin(epoch);
-        Database::new(&spark, "a", epoch)
+        TaskRequest::new(&spark, "a", epoch)
             .with("/operator/history_retention", 5)
             .run(host.connect(), rows)
             .unwrap();
@@ -317,11 +317,11 @@ fn two_queries_may_share_a_local_dir() {
         for (spark, id) in queries {
             spark.begin(epoch);
             let host = HostProcess::start();
-            let db = Database::new(spark, "a", epoch)
+            let task = TaskRequest::new(spark, "a", epoch)
                 .with("/query_id", id)
                 .with("/local_dir", local.path().to_str().unwrap());
             let rows = [right("EUR", 10 + epoch, epoch), left("EUR", 9 + epoch, 1)];
-            let done = db.run(host.connect(), &rows).unwrap();
+            let done = task.run(host.connect(), &rows).unwrap();
             assert_eq!(done.rows.len(), 1);
             assert!(!host.log().contains("anew"), "{}", host.log());
             spark.commit(epoch);

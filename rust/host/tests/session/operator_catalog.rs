@@ -10,17 +10,9 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema};
 use holdfast_core::{ErrorKind, Result};
 use holdfast_host::protocol::{Epoch, OperatorName, RunNumber};
-use holdfast_host::root::{Column, OperatorMeta, Payload, Root, StorageOptions};
+use holdfast_host::root::{Column, OperatorMeta, Payload};
 
-use crate::support::{Database, Host, Spark, batch, left, matched, refused, right, schema};
-
-fn root(spark: &Spark) -> Root {
-    Root::open(
-        &spark.path().display().to_string(),
-        &StorageOptions::default(),
-    )
-    .unwrap()
-}
+use crate::support::{Host, Spark, TaskRequest, batch, left, matched, refused, right, schema};
 
 fn keeps(right: Vec<Column>) -> OperatorMeta {
     OperatorMeta {
@@ -46,7 +38,7 @@ fn an_operator_whose_file_was_lost_does_not_begin_anew() {
     let (spark, host) = (Spark::new(), Host::start());
     for epoch in 0..2 {
         spark.begin(epoch);
-        Database::new(&spark, "a", epoch)
+        TaskRequest::new(&spark, "a", epoch)
             .run(host.connect(), &[right("EUR", 10, 100)])
             .unwrap();
         spark.commit(epoch);
@@ -57,10 +49,10 @@ fn an_operator_whose_file_was_lost_does_not_begin_anew() {
     let content = fs::read(&file).unwrap();
     fs::remove_file(&file).unwrap();
     spark.begin(2);
-    let (db, host) = (Database::new(&spark, "a", 2), Host::start());
+    let (task, host) = (TaskRequest::new(&spark, "a", 2), Host::start());
     let check = |attempt| {
         let error = refused(
-            db.clone()
+            task.clone()
                 .attempt(attempt)
                 .run(host.connect(), &[left("EUR", 10, 1)]),
         );
@@ -87,7 +79,7 @@ fn an_operator_whose_file_was_lost_does_not_begin_anew() {
     // Put back, the state is whole again.
     fs::write(&file, content).unwrap();
     assert_eq!(
-        db.attempt(3)
+        task.attempt(3)
             .run(host.connect(), &[left("EUR", 10, 1)])
             .unwrap()
             .rows,
@@ -103,7 +95,8 @@ fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
         Column::from(&Field::new("x", DataType::Struct(inner), true))
     };
     let good = Column::from(&Field::new("rate", DataType::Int64, true));
-    root(&spark)
+    spark
+        .open_root()
         .operator(&join(), &keeps(vec![good.clone()]), RunNumber(1), 1)
         .unwrap();
     let epoch = spark
@@ -117,7 +110,7 @@ fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
             .count()
     };
     for name in ["a\\b", "a\nb", "a\tb", "", "\u{200b}"] {
-        let error = refused(root(&spark).operator(
+        let error = refused(spark.open_root().operator(
             &join(),
             &keeps(vec![good.clone(), of(name)]),
             RunNumber(2),
@@ -131,14 +124,20 @@ fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
         );
         let other = OperatorName::new("other").unwrap();
         assert_eq!(
-            refused(root(&spark).operator(&other, &keeps(vec![of(name)]), RunNumber(2), 1)).kind(),
+            refused(
+                spark
+                    .open_root()
+                    .operator(&other, &keeps(vec![of(name)]), RunNumber(2), 1)
+            )
+            .kind(),
             ErrorKind::InvalidValue
         );
         assert_eq!(files(), 1, "{name:?}");
     }
     // The code that was there before goes on, and names that look strange are none that cannot be
     // read.
-    root(&spark)
+    spark
+        .open_root()
         .operator(&join(), &keeps(vec![good.clone()]), RunNumber(3), 1)
         .unwrap();
     for (run, name) in (4..)
@@ -146,7 +145,8 @@ fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
         .zip(["it's", "a\"b", "Größe 名", "a(b), c: Int32"])
     {
         for run in [run, run + 1] {
-            let kept = root(&spark)
+            let kept = spark
+                .open_root()
                 .operator(
                     &join(),
                     &keeps(vec![good.clone(), of(name)]),
@@ -167,20 +167,20 @@ fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
 #[test]
 fn times_of_another_type_are_refused_by_the_users_name() {
     let (spark, host) = (Spark::new(), Host::start());
-    let db = |epoch: i64, times: &[&str]| {
+    let task = |epoch: i64, times: &[&str]| {
         spark.begin(epoch);
-        let mut db = Database::new(&spark, "a", epoch);
-        db.request["operator"]["times"] = times.into();
-        db
+        let mut task = TaskRequest::new(&spark, "a", epoch);
+        task.request["operator"]["times"] = times.into();
+        task
     };
-    db(0, &["ordered_at", "valid_from"])
+    task(0, &["ordered_at", "valid_from"])
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     spark.commit(0);
-    let wall_clock = |db: &Database| {
+    let wall_clock = |task: &TaskRequest| {
         let rows = &[left("EUR", 10, 1)];
         let mut client = host.connect();
-        client.open(&db.request.to_string())?;
+        client.open(&task.request.to_string())?;
         let times = Arc::new(
             batch(0, rows)["t"]
                 .as_primitive::<TimestampMicrosecondType>()
@@ -196,12 +196,12 @@ fn times_of_another_type_are_refused_by_the_users_name() {
         client.push(&RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap())?;
         client.finish()?.collect::<Result<Vec<_>>>()
     };
-    let error = refused(wall_clock(&db(1, &["at", "valid_from"])));
+    let error = refused(wall_clock(&task(1, &["at", "valid_from"])));
     assert_eq!(error.kind(), ErrorKind::StateMismatch, "{error}");
     let text = r#"time column "at, valid_from" was Timestamp(µs, "UTC"), is Timestamp(µs)"#;
     assert!(error.to_string().contains(text), "{error}");
     // Under another name, and where the root was written before types of times were.
-    let done = db(1, &["at", "valid_from"])
+    let done = task(1, &["at", "valid_from"])
         .attempt(2)
         .run(host.connect(), &[left("EUR", 10, 1)])
         .unwrap();
@@ -215,8 +215,8 @@ fn times_of_another_type_are_refused_by_the_users_name() {
     );
     fs::write(&file, kept.to_string()).unwrap();
     spark.begin(2);
-    let db = db(2, &["at", "valid_from"]).with("/run_id", "b");
-    assert_eq!(wall_clock(&db).unwrap().len(), 1);
+    let task = task(2, &["at", "valid_from"]).with("/run_id", "b");
+    assert_eq!(wall_clock(&task).unwrap().len(), 1);
 }
 
 #[test]
@@ -249,7 +249,8 @@ fn what_may_be_null_inside_of_a_column_is_no_part_of_its_type() {
             .map(|(name, data_type)| Column::from(&Field::new(name, data_type, true)))
             .to_vec()
     };
-    let kept = root(&spark)
+    let kept = spark
+        .open_root()
         .operator(&join(), &keeps(columns(false)), RunNumber(1), 1)
         .unwrap();
     assert_eq!((kept.version, kept.payloads.len()), (0, 1));
@@ -260,7 +261,8 @@ fn what_may_be_null_inside_of_a_column_is_no_part_of_its_type() {
         "the map's entries and its keys: {text}"
     );
     for run in [2, 3] {
-        let kept = root(&spark)
+        let kept = spark
+            .open_root()
             .operator(&join(), &keeps(columns(run == 2)), RunNumber(run), 1)
             .unwrap();
         assert_eq!((kept.version, kept.payloads.len()), (0, 1));
@@ -285,7 +287,8 @@ fn what_may_be_null_inside_of_a_column_is_no_part_of_its_type() {
             ..keeps(columns(true))
         };
         assert_eq!(
-            root(&spark)
+            spark
+                .open_root()
                 .operator(&join(), &meta, RunNumber(run), 1)
                 .unwrap()
                 .payloads

@@ -1,139 +1,18 @@
-//! Hosts, directories and connections that go away.
+//! Hosts that are killed, and local databases that are deleted or damaged.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::RecordBatch;
-use holdfast_core::{Error, ErrorKind, Result};
-use holdfast_host::client::Client;
-use holdfast_host::net::call::CallMessage;
-use holdfast_host::operator::Worker;
-use holdfast_host::session::{Routed, Session};
+use holdfast_core::{ErrorKind, Result};
 
 use crate::support::{
-    Database, Host, HostProcess, Spark, TOKEN, batch, damage_tables, deleted, left, matched,
-    refused, right, schema, unmatched,
+    Host, HostProcess, Spark, TaskRequest, damage_tables, deleted, left, matched, right, unmatched,
 };
-
-#[test]
-fn a_connection_that_drops_leaves_nothing() {
-    let (spark, host) = (Spark::new(), Host::start());
-    spark.begin(0);
-    drop(
-        Database::new(&spark, "a", 0)
-            .pushed(host.connect(), &[right("EUR", 10, 100)])
-            .unwrap(),
-    );
-    let done = Database::new(&spark, "a", 0)
-        .attempt(2)
-        .run(host.connect(), &[right("EUR", 11, 200)])
-        .unwrap();
-    assert!(!done.staged.adopted);
-    assert_eq!(spark.objects(0), ["join.0.1"]);
-    spark.commit(0);
-    spark.begin(1);
-    let next = Database::new(&spark, "a", 1)
-        .run(host.connect(), &[left("EUR", 10, 1), left("EUR", 11, 2)])
-        .unwrap();
-    assert_eq!(next.rows, [unmatched(1), matched(2, 200, 11)]);
-}
-
-#[test]
-fn a_consumer_that_stops_in_the_middle_of_the_output_leaves_nothing() {
-    let (spark, host) = (Spark::new(), Host::start());
-    spark.begin(0);
-    // More than fits into the socket's buffers, so the host cannot have finished.
-    let rows: Vec<_> = (0..200_000).map(|id| left("EUR", id, id)).collect();
-    let mut output = Database::new(&spark, "a", 0)
-        .pushed(host.connect(), &rows)
-        .unwrap()
-        .finish()
-        .unwrap();
-    assert!(output.next().expect("a batch").unwrap().num_rows() <= 10_000);
-    drop(output);
-    Database::new(&spark, "a", 0)
-        .attempt(2)
-        .run(host.connect(), &[])
-        .unwrap();
-    assert_eq!(
-        spark.objects(0).len(),
-        1,
-        "the second attempt's, which would not have adopted the first one's"
-    );
-}
-
-#[test]
-fn a_connection_that_cannot_be_served_is_the_only_one_that_ends() {
-    let (spark, host) = (Spark::new(), HostProcess::start());
-    spark.begin(0);
-    Database::new(&spark, "a", 0)
-        .run(host.connect(), &[right("EUR", 10, 100)])
-        .unwrap();
-    spark.commit(0);
-    // The host takes the connection, and has no handle left to hang up on it with. A session that
-    // has just ended may give one back meanwhile.
-    let refused = (0..1_000).any(|_| {
-        host.leave_one_handle();
-        Client::connect(&host.socket, TOKEN, Duration::from_secs(5)).is_err()
-    });
-    assert!(refused);
-    host.leave_all_handles();
-    spark.begin(1);
-    let done = Database::new(&spark, "a", 1)
-        .run(host.connect(), &[left("EUR", 10, 1)])
-        .unwrap();
-    assert_eq!(done.rows, [matched(1, 100, 10)]);
-    assert!(
-        host.log().contains("a connection cannot be served"),
-        "{}",
-        host.log()
-    );
-}
-
-/// A worker that takes its output and is gone before the acknowledgement.
-struct Gone;
-
-impl Worker for Gone {
-    fn emit(&mut self, _: RecordBatch) -> Result<()> {
-        Ok(())
-    }
-
-    fn call(&mut self) -> Result<CallMessage> {
-        self.check_alive().map(|()| CallMessage::empty())
-    }
-
-    fn answer(&mut self, _: &CallMessage) -> Result<()> {
-        self.check_alive()
-    }
-
-    fn refuse(&mut self, _: &Error) -> Result<()> {
-        self.check_alive()
-    }
-
-    fn check_alive(&mut self) -> Result<()> {
-        Err(Error::new(ErrorKind::InvalidState, "the worker is gone"))
-    }
-}
-
-#[test]
-fn a_session_whose_worker_is_gone_stages_nothing() {
-    let spark = Spark::new();
-    spark.begin(0);
-    let host = Arc::new(holdfast_host::host::Host::new(None, None));
-    let request = Database::new(&spark, "a", 0).request.to_string();
-    let Routed::Local(mut session, _) = Session::open(&host, request.as_bytes()).unwrap() else {
-        panic!("no other host")
-    };
-    session.push(batch(0, &[right("EUR", 10, 100)])).unwrap();
-    refused(session.finish(Some(&schema()), &mut Gone));
-    assert!(spark.objects(0).is_empty());
-}
 
 #[test]
 fn a_killed_host_is_an_error_that_says_the_task_is_retried() {
     let (spark, host) = (Spark::new(), HostProcess::start());
     spark.begin(0);
-    let client = Database::new(&spark, "a", 0)
+    let client = TaskRequest::new(&spark, "a", 0)
         .pushed(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     host.kill();
@@ -155,7 +34,7 @@ fn a_killed_host_loses_nothing_that_was_staged() {
         let host = HostProcess::start();
         spark.begin(epoch);
         let rows = [right("EUR", 10 + epoch, epoch), left("EUR", 9 + epoch, 1)];
-        let done = Database::new(&spark, "a", epoch)
+        let done = TaskRequest::new(&spark, "a", epoch)
             .run(host.connect(), &rows)
             .unwrap();
         let expected = if epoch == 0 {
@@ -188,7 +67,7 @@ fn a_deleted_local_directory_comes_back_from_the_log() {
             right("USD", 10 * epoch, -epoch),
             deleted("JPY", epoch),
         ];
-        Database::new(&spark, "a", epoch)
+        TaskRequest::new(&spark, "a", epoch)
             .run(host.connect(), &rows)
             .unwrap();
         spark.commit(epoch);
@@ -208,14 +87,14 @@ fn a_deleted_local_directory_comes_back_from_the_log() {
     // Under a running host, and between two hosts.
     spark.delete_local();
     spark.begin(3);
-    let mut done = Database::new(&spark, "a", 3)
+    let mut done = TaskRequest::new(&spark, "a", 3)
         .run(host.connect(), &probe)
         .unwrap();
     done.rows.sort();
     assert_eq!(done.rows, expected);
     host.stop();
     spark.delete_local();
-    let mut again = Database::new(&spark, "a", 3)
+    let mut again = TaskRequest::new(&spark, "a", 3)
         .attempt(2)
         .run(Host::start().connect(), &probe)
         .unwrap();
@@ -231,13 +110,13 @@ fn a_state_that_is_ahead_by_a_lost_commit_is_rebuilt() {
     let (spark, host) = (Spark::new(), Host::start());
     for epoch in 0..3 {
         spark.begin(epoch);
-        Database::new(&spark, "a", epoch)
+        TaskRequest::new(&spark, "a", epoch)
             .run(host.connect(), &[right("EUR", 10 * epoch, epoch)])
             .unwrap();
         spark.commit(epoch);
     }
     spark.begin(3);
-    Database::new(&spark, "a", 3)
+    TaskRequest::new(&spark, "a", 3)
         .run(host.connect(), &[])
         .unwrap();
     // The machine loses power: Spark's last commit and all after it is gone, the state has epoch 2.
@@ -245,13 +124,13 @@ fn a_state_that_is_ahead_by_a_lost_commit_is_rebuilt() {
         std::fs::remove_file(spark.path().join(lost)).unwrap();
     }
     std::fs::remove_dir_all(spark.path().join(format!("log/{:020}", 3))).unwrap();
-    let replay = Database::new(&spark, "b", 2)
+    let replay = TaskRequest::new(&spark, "b", 2)
         .run(host.connect(), &[right("EUR", 20, 2)])
         .unwrap();
     assert!(!replay.staged.adopted);
     spark.commit(2);
     spark.begin(3);
-    let done = Database::new(&spark, "b", 3)
+    let done = TaskRequest::new(&spark, "b", 3)
         .run(host.connect(), &[left("EUR", 99, 1)])
         .unwrap();
     assert_eq!(done.rows, [matched(1, 2, 20)]);
@@ -262,7 +141,7 @@ fn a_damaged_local_database_comes_back_from_the_log() {
     let spark = Spark::new();
     let host = Host::start();
     spark.begin(0);
-    Database::new(&spark, "a", 0)
+    TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     spark.commit(0);
@@ -286,7 +165,7 @@ fn a_damaged_local_database_comes_back_from_the_log() {
     }
     spark.begin(1);
     let host = Host::start();
-    let done = Database::new(&spark, "a", 1)
+    let done = TaskRequest::new(&spark, "a", 1)
         .run(host.connect(), &[left("EUR", 10, 1)])
         .unwrap();
     assert_eq!(done.rows, [matched(1, 100, 10)]);
@@ -306,13 +185,13 @@ fn a_local_database_whose_damage_shows_when_it_is_read_comes_back_from_the_log()
 fn damage_shows_when_it_is_read() -> bool {
     let (spark, host) = (Spark::new(), Host::start());
     spark.epoch(0, || {
-        Database::new(&spark, "a", 0)
+        TaskRequest::new(&spark, "a", 0)
             .run(host.connect(), &[right("EUR", 10, 100)])
             .unwrap()
     });
     // Its changes enter the database.
     spark.epoch(1, || {
-        Database::new(&spark, "a", 1)
+        TaskRequest::new(&spark, "a", 1)
             .run(host.connect(), &[])
             .unwrap()
     });
@@ -321,7 +200,7 @@ fn damage_shows_when_it_is_read() -> bool {
     spark.begin(2);
     let host = Host::start();
     let rows = [left("EUR", 10, 1)];
-    let first = Database::new(&spark, "a", 2).run(host.connect(), &rows);
+    let first = TaskRequest::new(&spark, "a", 2).run(host.connect(), &rows);
     let is_refused = first.is_err();
     let done = first.unwrap_or_else(|error| {
         assert_eq!(error.kind(), ErrorKind::StoreCorrupted, "{error}");
@@ -331,7 +210,7 @@ fn damage_shows_when_it_is_read() -> bool {
                 .ends_with("made anew for the task's retry: nothing that was committed is lost"),
             "{error}"
         );
-        Database::new(&spark, "a", 2)
+        TaskRequest::new(&spark, "a", 2)
             .attempt(2)
             .run(host.connect(), &rows)
             .unwrap()
@@ -348,19 +227,19 @@ fn the_next_host_starts_while_the_one_before_closes_its_databases() {
         .map(|n| right(&format!("key-{n}"), n, n))
         .collect();
     spark.epoch(0, || {
-        Database::new(&spark, "a", 0)
+        TaskRequest::new(&spark, "a", 0)
             .run(host.connect(), &rows)
             .unwrap()
     });
     // Its changes enter the database.
     spark.epoch(1, || {
-        Database::new(&spark, "a", 1)
+        TaskRequest::new(&spark, "a", 1)
             .run(host.connect(), &[])
             .unwrap()
     });
     let next = host.replaced();
     spark.begin(2);
-    let done = Database::new(&spark, "a", 2)
+    let done = TaskRequest::new(&spark, "a", 2)
         .run(next.connect(), &[left("key-7", 10, 1)])
         .unwrap();
     assert_eq!(done.rows, [matched(1, 7, 7)]);
@@ -384,11 +263,11 @@ fn a_large_epoch_goes_through_chunks_and_comes_back() {
             )
         })
         .collect();
-    let done = Database::new(&spark, "a", 0)
+    let done = TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &rows)
         .unwrap();
     assert_eq!(done.staged.records, 700_000);
-    let retry = Database::new(&spark, "a", 0)
+    let retry = TaskRequest::new(&spark, "a", 0)
         .attempt(2)
         .run(host.connect(), &rows)
         .unwrap();
@@ -415,7 +294,7 @@ fn a_large_epoch_goes_through_chunks_and_comes_back() {
             crate::support::Row::Left { .. } => unreachable!("all are right rows"),
         })
         .collect();
-    let done = Database::new(&spark, "a", 1)
+    let done = TaskRequest::new(&spark, "a", 1)
         .run(Host::start().connect(), &probe)
         .unwrap();
     assert_eq!(done.rows.len(), 10);
@@ -430,43 +309,4 @@ fn a_large_epoch_goes_through_chunks_and_comes_back() {
 fn a_host_ends_promptly_with_its_executor() {
     let noticed = Host::start().stop();
     assert!(noticed < Duration::from_secs(20), "it took {noticed:?}");
-}
-
-#[test]
-fn no_host_and_a_wrong_token_are_plain_io_errors() {
-    let host = Host::start();
-    let socket = host.socket.clone();
-    let connect = |token| {
-        Client::connect(&socket, token, Duration::from_secs(5))
-            .err()
-            .expect("refused")
-            .kind()
-    };
-    assert_eq!(connect("wrong"), std::io::ErrorKind::PermissionDenied);
-    assert!(Client::connect(&socket, TOKEN, Duration::from_secs(5)).is_ok());
-    host.stop();
-    assert_eq!(connect(TOKEN), std::io::ErrorKind::NotFound);
-}
-
-#[test]
-fn an_error_in_the_middle_of_the_input_reaches_a_worker_that_is_still_sending() {
-    let (spark, host) = (Spark::new(), Host::start());
-    spark.begin(0);
-    let db = Database::new(&spark, "a", 0).partition(0, 2);
-    let mut client = host.connect();
-    client.open(&db.request.to_string()).unwrap();
-    let rows: Vec<_> = (0..50_000).map(|id| left("EUR", id, id)).collect();
-    let batch = batch(1, &rows);
-    let error = (0..100).find_map(|_| client.push(&batch).err());
-    let error = error.unwrap_or_else(|| {
-        refused(
-            client
-                .finish()
-                .and_then(|output| output.collect::<Result<Vec<_>>>()),
-        )
-    });
-    assert!(
-        error.to_string().contains("got rows of partition 1"),
-        "{error}"
-    );
 }

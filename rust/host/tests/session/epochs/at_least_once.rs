@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use holdfast_host::session::{Routed, Session};
 
-use crate::support::{Database, Done, Host, Spark, batch, left, matched, right, schema};
+use crate::support::{Host, Spark, TaskRequest, TaskResult, batch, left, matched, right, schema};
 
 /// A task of one run, as its host is asked for it.
-fn db(spark: &Spark, run: &str, epoch: i64, attempt: i64) -> Database {
-    let db = Database::new(spark, run, epoch).attempt(attempt);
-    let mut settings = db.request["settings"].clone();
+fn task(spark: &Spark, run: &str, epoch: i64, attempt: i64) -> TaskRequest {
+    let task = TaskRequest::new(spark, run, epoch).attempt(attempt);
+    let mut settings = task.request["settings"].clone();
     settings["processing_guarantee"] = "at_least_once".into();
-    db.with("/settings", settings)
+    task.with("/settings", settings)
 }
 
 /// The epochs behind epoch 0, of the last run: epoch 1 by a host that may hold what it prepared,
 /// epoch 2 by one that has nothing.
-fn rates_in_force(spark: &Spark, run: &str, host: Host) -> [Done; 2] {
+fn rates_in_force(spark: &Spark, run: &str, host: Host) -> [TaskResult; 2] {
     spark.commit(0);
     let probe = |epoch, host: &Host| {
         spark.epoch(epoch, || {
-            db(spark, run, epoch, 9)
+            task(spark, run, epoch, 9)
                 .run(host.connect(), &[left("EUR", 99, epoch)])
                 .unwrap()
         })
@@ -36,13 +36,13 @@ fn rates_in_force(spark: &Spark, run: &str, host: Host) -> [Done; 2] {
 fn a_host_does_not_apply_what_it_came_to_where_an_earlier_attempt_had_staged() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    let first = db(&spark, "a", 0, 1)
+    let first = task(&spark, "a", 0, 1)
         .run(host.connect(), &[right("EUR", 10, 100), left("EUR", 15, 1)])
         .unwrap();
     host.stop();
     spark.delete_local();
     let host = Host::start();
-    let second = db(&spark, "a", 0, 2)
+    let second = task(&spark, "a", 0, 2)
         .run(host.connect(), &[right("EUR", 10, 101), left("EUR", 15, 1)])
         .unwrap();
     assert_eq!(
@@ -65,13 +65,13 @@ fn a_host_does_not_apply_what_it_came_to_where_an_earlier_attempt_had_staged() {
 fn a_newer_run_keeps_what_an_older_whole_one_staged() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    let first = db(&spark, "a", 0, 1)
+    let first = task(&spark, "a", 0, 1)
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     host.stop();
     spark.delete_local();
     let host = Host::start();
-    let second = db(&spark, "b", 0, 1)
+    let second = task(&spark, "b", 0, 1)
         .run(host.connect(), &[right("EUR", 10, 101), left("EUR", 15, 1)])
         .unwrap();
     assert_eq!(second.rows, [matched(1, 101, 10)]);
@@ -92,7 +92,7 @@ fn a_run_that_wakes_after_the_older_ones_commit_changes_nothing() {
     let spark = Spark::new();
     let host = Arc::new(holdfast_host::host::Host::new(None, None));
     let open = |run, rate| {
-        let request = db(&spark, run, 0, 1).request.to_string();
+        let request = task(&spark, run, 0, 1).request.to_string();
         let Routed::Local(mut session, _) = Session::open(&host, request.as_bytes()).unwrap()
         else {
             panic!("no other host")

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use proptest::prelude::*;
 
-use crate::support::{Database, Host, Joined, Row, Spark};
+use crate::support::{Host, Joined, Row, Spark, TaskRequest};
 
 const RETENTION: i64 = 20;
 
@@ -162,7 +162,7 @@ fn run(steps: &[Step]) {
         };
         for n in 0..attempts {
             attempt += 1;
-            let db = Database::new(&spark, &format!("run-{run}"), epoch)
+            let task = TaskRequest::new(&spark, &format!("run-{run}"), epoch)
                 .attempt(attempt)
                 .with("/operator/history_retention", RETENTION);
             // A retry gets its rows in another order and other batches.
@@ -171,7 +171,7 @@ fn run(steps: &[Step]) {
                 rows.reverse();
             }
             let batches: Vec<&[Row]> = rows.chunks(step.batch + n).collect();
-            let mut done = db.run_batches(host.connect(), &batches).unwrap();
+            let mut done = task.run_batches(host.connect(), &batches).unwrap();
             done.rows.sort();
             assert_eq!(done.rows, expected, "epoch {epoch}, attempt {n}");
             assert_eq!(

@@ -7,14 +7,14 @@ use holdfast_core::ErrorKind;
 use holdfast_host::session::{Routed, Session};
 
 use crate::support::{
-    Database, Host, Spark, batch, joined, left, matched, refused, right, schema, unmatched,
+    Host, Spark, TaskRequest, batch, joined, left, matched, refused, right, schema, unmatched,
 };
 
 #[test]
 fn a_rate_of_one_epoch_is_in_force_in_the_next() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    let first = Database::new(&spark, "a", 0)
+    let first = TaskRequest::new(&spark, "a", 0)
         .run(
             host.connect(),
             &[
@@ -37,7 +37,7 @@ fn a_rate_of_one_epoch_is_in_force_in_the_next() {
     assert!(!first.staged.adopted);
     spark.commit(0);
     spark.begin(1);
-    let second = Database::new(&spark, "a", 1)
+    let second = TaskRequest::new(&spark, "a", 1)
         .run(
             host.connect(),
             &[left("EUR", 9, 3), left("EUR", 30, 4), right("EUR", 20, 200)],
@@ -53,11 +53,11 @@ fn a_retry_after_staging_adopts_and_gives_the_same_rows() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let rows = [right("EUR", 10, 100), left("EUR", 15, 1), left("EUR", 5, 2)];
-    let first = Database::new(&spark, "a", 0)
+    let first = TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &rows)
         .unwrap();
     let reversed: Vec<_> = rows.iter().rev().cloned().collect();
-    let retry = Database::new(&spark, "a", 0)
+    let retry = TaskRequest::new(&spark, "a", 0)
         .attempt(2)
         .run_batches(host.connect(), &[&reversed[..1], &reversed[1..]])
         .unwrap();
@@ -73,11 +73,11 @@ fn a_retry_after_staging_adopts_and_gives_the_same_rows() {
 fn a_retry_with_other_input_is_told_that_the_input_is_not_repeatable() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    Database::new(&spark, "a", 0)
+    TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     let error = refused(
-        Database::new(&spark, "a", 0)
+        TaskRequest::new(&spark, "a", 0)
             .attempt(2)
             .run(host.connect(), &[right("EUR", 10, 101)]),
     );
@@ -91,7 +91,7 @@ fn twin_sessions_do_not_see_each_other() {
     let host = Arc::new(holdfast_host::host::Host::new(None, None));
     let rows = batch(0, &[right("EUR", 10, 100), left("EUR", 15, 1)]);
     let open = |epoch, attempt, rows: &RecordBatch| {
-        let request = Database::new(&spark, "a", epoch)
+        let request = TaskRequest::new(&spark, "a", epoch)
             .attempt(attempt)
             .request
             .to_string();
@@ -129,12 +129,12 @@ fn twin_sessions_do_not_see_each_other() {
 fn a_twin_that_comes_after_the_commit_is_not_needed() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    Database::new(&spark, "a", 0)
+    TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     spark.commit(0);
     let error = refused(
-        Database::new(&spark, "a", 0)
+        TaskRequest::new(&spark, "a", 0)
             .attempt(2)
             .run(host.connect(), &[right("EUR", 10, 100)]),
     );
@@ -147,10 +147,10 @@ fn a_new_run_replays_an_uncommitted_epoch() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let rows = [right("EUR", 10, 100), left("EUR", 15, 1)];
-    let first = Database::new(&spark, "a", 0)
+    let first = TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &rows)
         .unwrap();
-    let replay = Database::new(&spark, "b", 0)
+    let replay = TaskRequest::new(&spark, "b", 0)
         .run(host.connect(), &rows)
         .unwrap();
     assert_eq!(
@@ -158,11 +158,11 @@ fn a_new_run_replays_an_uncommitted_epoch() {
         (first.rows, first.staged.digest)
     );
     assert_eq!(spark.objects(0), ["join.0.1", "join.0.2"]);
-    let fenced = refused(Database::new(&spark, "a", 0).run(host.connect(), &rows));
+    let fenced = refused(TaskRequest::new(&spark, "a", 0).run(host.connect(), &rows));
     assert_eq!(fenced.kind(), ErrorKind::Fenced);
     spark.commit(0);
     spark.begin(1);
-    let next = Database::new(&spark, "b", 1)
+    let next = TaskRequest::new(&spark, "b", 1)
         .run(host.connect(), &[left("EUR", 15, 2)])
         .unwrap();
     assert_eq!(next.rows, [matched(2, 100, 10)]);
@@ -172,11 +172,11 @@ fn a_new_run_replays_an_uncommitted_epoch() {
 fn a_new_run_that_does_not_reproduce_a_whole_epoch_is_stopped() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    Database::new(&spark, "a", 0)
+    TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     let error =
-        refused(Database::new(&spark, "b", 0).run(host.connect(), &[right("EUR", 10, 101)]));
+        refused(TaskRequest::new(&spark, "b", 0).run(host.connect(), &[right("EUR", 10, 101)]));
     assert_eq!(error.kind(), ErrorKind::StateMismatch);
     assert!(
         error.to_string().contains("holdfast epoch drop "),
@@ -189,10 +189,10 @@ fn a_run_that_is_superseded_while_it_works_is_not_acknowledged() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let rows = [right("EUR", 10, 100), left("EUR", 15, 1)];
-    let old = Database::new(&spark, "a", 0)
+    let old = TaskRequest::new(&spark, "a", 0)
         .pushed(host.connect(), &rows)
         .unwrap();
-    Database::new(&spark, "b", 0)
+    TaskRequest::new(&spark, "b", 0)
         .run(host.connect(), &rows)
         .unwrap();
     let error = old
@@ -207,14 +207,14 @@ fn a_run_that_is_superseded_while_it_works_is_not_acknowledged() {
 fn an_epoch_evaluated_in_part_is_an_error_of_the_next_one() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    Database::new(&spark, "a", 0)
+    TaskRequest::new(&spark, "a", 0)
         .partition(0, 2)
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     spark.commit(0);
     spark.begin(1);
     let error = refused(
-        Database::new(&spark, "a", 1)
+        TaskRequest::new(&spark, "a", 1)
             .partition(0, 2)
             .run(host.connect(), &[]),
     );
@@ -231,7 +231,7 @@ fn an_epoch_without_any_rows_is_an_epoch() {
     let (spark, host) = (Spark::new(), Host::start());
     for epoch in 0..3 {
         spark.begin(epoch);
-        let done = Database::new(&spark, "a", epoch)
+        let done = TaskRequest::new(&spark, "a", epoch)
             .run(host.connect(), &[])
             .unwrap();
         assert_eq!((done.rows.len(), done.staged.records), (0, 0));
@@ -245,7 +245,7 @@ fn partitions_have_their_own_state() {
     spark.begin(0);
     for partition in 0..2 {
         let rows = [right("EUR", 10, i64::from(partition))];
-        Database::new(&spark, "a", 0)
+        TaskRequest::new(&spark, "a", 0)
             .partition(partition, 2)
             .run(host.connect(), &rows)
             .unwrap();
@@ -253,7 +253,7 @@ fn partitions_have_their_own_state() {
     spark.commit(0);
     spark.begin(1);
     for partition in 0..2 {
-        let done = Database::new(&spark, "a", 1)
+        let done = TaskRequest::new(&spark, "a", 1)
             .partition(partition, 2)
             .run(host.connect(), &[left("EUR", 10, 1)])
             .unwrap();
@@ -265,12 +265,12 @@ fn partitions_have_their_own_state() {
 fn a_scratch_session_keeps_nothing() {
     let host = Host::start();
     let rows = [right("EUR", 10, 100), left("EUR", 15, 1)];
-    let done = Database::scratch().run(host.connect(), &rows).unwrap();
+    let done = TaskRequest::scratch().run(host.connect(), &rows).unwrap();
     assert_eq!(
         (done.rows.as_slice(), done.staged.epoch),
         ([matched(1, 100, 10)].as_slice(), None)
     );
-    let again = Database::scratch()
+    let again = TaskRequest::scratch()
         .run(host.connect(), &[left("EUR", 15, 1)])
         .unwrap();
     assert_eq!(again.rows, [unmatched(1)]);
@@ -281,7 +281,7 @@ fn the_state_comes_up_while_the_first_rows_are_still_to_come() {
     let spark = Spark::new();
     spark.begin(0);
     let host = Host::start();
-    Database::new(&spark, "a", 0)
+    TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     spark.commit(0);
@@ -291,7 +291,7 @@ fn the_state_comes_up_while_the_first_rows_are_still_to_come() {
     // The columns alone bring epoch 0 back from the log; no row has been sent, nor the end of the
     // input.
     let host = Host::start();
-    let client = Database::new(&spark, "a", 1)
+    let client = TaskRequest::new(&spark, "a", 1)
         .pushed(host.connect(), &[])
         .unwrap();
     spark.wait_for_local(0);
