@@ -1,4 +1,4 @@
-//! What happens over epochs, runs and attempts.
+//! Epochs, runs and attempts under exactly-once.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::support::{
 };
 
 #[test]
-fn a_rate_of_one_epoch_is_in_force_in_the_next() {
+fn rate_of_one_epoch_applies_in_the_next() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let first = TaskRequest::new(&spark, "a", 0)
@@ -49,7 +49,7 @@ fn a_rate_of_one_epoch_is_in_force_in_the_next() {
 }
 
 #[test]
-fn a_retry_after_staging_adopts_and_gives_the_same_rows() {
+fn retry_after_staging_adopts_and_returns_the_same_rows() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let rows = [right("EUR", 10, 100), left("EUR", 15, 1), left("EUR", 5, 2)];
@@ -70,7 +70,7 @@ fn a_retry_after_staging_adopts_and_gives_the_same_rows() {
 }
 
 #[test]
-fn a_retry_with_other_input_is_told_that_the_input_is_not_repeatable() {
+fn retry_with_other_input_fails_as_not_repeatable() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     TaskRequest::new(&spark, "a", 0)
@@ -86,7 +86,7 @@ fn a_retry_with_other_input_is_told_that_the_input_is_not_repeatable() {
 }
 
 #[test]
-fn twin_sessions_do_not_see_each_other() {
+fn concurrent_attempts_do_not_see_each_other() {
     let spark = Spark::new();
     let host = Arc::new(holdfast_host::host::Host::new(None, None));
     let rows = batch(0, &[right("EUR", 10, 100), left("EUR", 15, 1)]);
@@ -99,7 +99,7 @@ fn twin_sessions_do_not_see_each_other() {
         else {
             panic!("no other host")
         };
-        // The view is taken now, whatever is committed from here on.
+        // The view is pinned here; later commits do not change it.
         session.push(rows.clone()).unwrap();
         session
     };
@@ -115,7 +115,8 @@ fn twin_sessions_do_not_see_each_other() {
     spark.begin(0);
     let (slow, twin) = (open(0, 1, &rows), open(0, 2, &rows));
     assert_eq!(finish(twin), (vec![matched(1, 100, 10)], false));
-    // The twin's epoch is committed and the next one opens while the slow one still holds its view.
+    // The second attempt's epoch is committed and the next one opens while the first attempt still
+    // holds its view.
     spark.commit(0);
     spark.begin(1);
     let next = batch(0, &[left("EUR", 99, 7)]);
@@ -126,7 +127,7 @@ fn twin_sessions_do_not_see_each_other() {
 }
 
 #[test]
-fn a_twin_that_comes_after_the_commit_is_not_needed() {
+fn attempt_after_the_commit_is_fenced() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     TaskRequest::new(&spark, "a", 0)
@@ -143,7 +144,7 @@ fn a_twin_that_comes_after_the_commit_is_not_needed() {
 }
 
 #[test]
-fn a_new_run_replays_an_uncommitted_epoch() {
+fn new_run_replays_an_uncommitted_epoch() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let rows = [right("EUR", 10, 100), left("EUR", 15, 1)];
@@ -169,7 +170,7 @@ fn a_new_run_replays_an_uncommitted_epoch() {
 }
 
 #[test]
-fn a_new_run_that_does_not_reproduce_a_whole_epoch_is_stopped() {
+fn new_run_that_does_not_reproduce_a_whole_epoch_fails() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     TaskRequest::new(&spark, "a", 0)
@@ -185,7 +186,7 @@ fn a_new_run_that_does_not_reproduce_a_whole_epoch_is_stopped() {
 }
 
 #[test]
-fn a_run_that_is_superseded_while_it_works_is_not_acknowledged() {
+fn superseded_run_is_not_acknowledged() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let rows = [right("EUR", 10, 100), left("EUR", 15, 1)];
@@ -204,7 +205,7 @@ fn a_run_that_is_superseded_while_it_works_is_not_acknowledged() {
 }
 
 #[test]
-fn an_epoch_evaluated_in_part_is_an_error_of_the_next_one() {
+fn partly_evaluated_epoch_fails_the_next_one() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     TaskRequest::new(&spark, "a", 0)
@@ -227,7 +228,7 @@ fn an_epoch_evaluated_in_part_is_an_error_of_the_next_one() {
 }
 
 #[test]
-fn an_epoch_without_any_rows_is_an_epoch() {
+fn epoch_without_rows_is_staged() {
     let (spark, host) = (Spark::new(), Host::start());
     for epoch in 0..3 {
         spark.begin(epoch);
@@ -240,7 +241,7 @@ fn an_epoch_without_any_rows_is_an_epoch() {
 }
 
 #[test]
-fn partitions_have_their_own_state() {
+fn partitions_have_separate_state() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     for partition in 0..2 {
@@ -262,7 +263,7 @@ fn partitions_have_their_own_state() {
 }
 
 #[test]
-fn a_scratch_session_keeps_nothing() {
+fn scratch_session_stores_nothing() {
     let host = Host::start();
     let rows = [right("EUR", 10, 100), left("EUR", 15, 1)];
     let done = TaskRequest::scratch().run(host.connect(), &rows).unwrap();
@@ -277,7 +278,7 @@ fn a_scratch_session_keeps_nothing() {
 }
 
 #[test]
-fn the_state_comes_up_while_the_first_rows_are_still_to_come() {
+fn state_is_restored_before_the_first_rows_arrive() {
     let spark = Spark::new();
     spark.begin(0);
     let host = Host::start();
@@ -288,8 +289,8 @@ fn the_state_comes_up_while_the_first_rows_are_still_to_come() {
     host.stop();
     spark.delete_local();
     spark.begin(1);
-    // The columns alone bring epoch 0 back from the log; no row has been sent, nor the end of the
-    // input.
+    // The columns alone restore epoch 0 from the log; neither rows nor the end of the input were
+    // sent.
     let host = Host::start();
     let client = TaskRequest::new(&spark, "a", 1)
         .pushed(host.connect(), &[])

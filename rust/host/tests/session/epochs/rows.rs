@@ -1,4 +1,4 @@
-//! What the join gives for which rows.
+//! The results of the as-of join.
 
 use arrow_schema::DataType;
 
@@ -55,7 +55,7 @@ fn nulls_match_nothing_and_right_rows_with_nulls_are_dropped() {
 }
 
 #[test]
-fn a_deleted_value_ends_and_a_new_one_begins() {
+fn deletion_ends_a_value_and_a_later_value_begins() {
     let rows = [
         right("EUR", 10, 1),
         deleted("EUR", 20),
@@ -74,7 +74,7 @@ fn a_deleted_value_ends_and_a_new_one_begins() {
 }
 
 #[test]
-fn at_equal_times_the_table_comes_first_and_order_by_decides_among_its_rows() {
+fn at_equal_times_table_rows_precede_stream_rows_in_their_order() {
     let host = Host::start();
     let rows = [
         left("EUR", 10, 1),
@@ -93,7 +93,7 @@ fn at_equal_times_the_table_comes_first_and_order_by_decides_among_its_rows() {
 }
 
 #[test]
-fn late_rows_of_both_sides_join_as_of_their_own_time() {
+fn late_rows_join_as_of_their_time() {
     let (spark, host) = (Spark::new(), Host::start());
     let retention =
         |epoch| TaskRequest::new(&spark, "a", epoch).with("/operator/history_retention", 100);
@@ -130,7 +130,7 @@ fn late_rows_of_both_sides_join_as_of_their_own_time() {
 }
 
 #[test]
-fn the_output_has_the_inputs_types_and_the_users_names() {
+fn output_has_the_inputs_types_and_the_users_names() {
     let rows: Vec<_> = (0..25_000).map(|id| left("EUR", id, id)).collect();
     let halves: Vec<&[Row]> = rows.chunks(7_000).collect();
     let done = TaskRequest::scratch()

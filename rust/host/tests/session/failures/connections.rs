@@ -1,4 +1,4 @@
-//! Connections that drop, and workers that are gone.
+//! Connections that drop, and workers that disconnect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 #[test]
-fn a_connection_that_drops_leaves_nothing() {
+fn dropped_connection_leaves_nothing() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     drop(
@@ -39,10 +39,10 @@ fn a_connection_that_drops_leaves_nothing() {
 }
 
 #[test]
-fn a_consumer_that_stops_in_the_middle_of_the_output_leaves_nothing() {
+fn consumer_that_stops_within_the_output_leaves_nothing() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    // More than fits into the socket's buffers, so the host cannot have finished.
+    // More than the socket's buffers hold, so the host cannot have finished.
     let rows: Vec<_> = (0..200_000).map(|id| left("EUR", id, id)).collect();
     let mut output = TaskRequest::new(&spark, "a", 0)
         .pushed(host.connect(), &rows)
@@ -63,15 +63,15 @@ fn a_consumer_that_stops_in_the_middle_of_the_output_leaves_nothing() {
 }
 
 #[test]
-fn a_connection_that_cannot_be_served_is_the_only_one_that_ends() {
+fn connection_that_cannot_be_served_ends_alone() {
     let (spark, host) = (Spark::new(), HostProcess::start());
     spark.begin(0);
     TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     spark.commit(0);
-    // The host takes the connection, and has no handle left to hang up on it with. A session that
-    // has just ended may give one back meanwhile.
+    // The host accepts the connection and has no file handle left for its second handle. A session
+    // that has just ended may release one meanwhile.
     let refused = (0..1_000).any(|_| {
         host.leave_one_handle();
         Client::connect(&host.socket, TOKEN, Duration::from_secs(5)).is_err()
@@ -90,10 +90,10 @@ fn a_connection_that_cannot_be_served_is_the_only_one_that_ends() {
     );
 }
 
-/// A worker that takes its output and is gone before the acknowledgement.
-struct Gone;
+/// A worker that reads its output and disconnects before the acknowledgement.
+struct DisconnectedWorker;
 
-impl Worker for Gone {
+impl Worker for DisconnectedWorker {
     fn emit(&mut self, _: RecordBatch) -> Result<()> {
         Ok(())
     }
@@ -116,7 +116,7 @@ impl Worker for Gone {
 }
 
 #[test]
-fn a_session_whose_worker_is_gone_stages_nothing() {
+fn session_without_its_worker_stages_nothing() {
     let spark = Spark::new();
     spark.begin(0);
     let host = Arc::new(holdfast_host::host::Host::new(None, None));
@@ -125,12 +125,12 @@ fn a_session_whose_worker_is_gone_stages_nothing() {
         panic!("no other host")
     };
     session.push(batch(0, &[right("EUR", 10, 100)])).unwrap();
-    refused(session.finish(Some(&schema()), &mut Gone));
+    refused(session.finish(Some(&schema()), &mut DisconnectedWorker));
     assert!(spark.objects(0).is_empty());
 }
 
 #[test]
-fn no_host_and_a_wrong_token_are_plain_io_errors() {
+fn missing_host_and_wrong_token_are_io_errors() {
     let host = Host::start();
     let socket = host.socket.clone();
     let connect = |token| {
@@ -146,7 +146,7 @@ fn no_host_and_a_wrong_token_are_plain_io_errors() {
 }
 
 #[test]
-fn an_error_in_the_middle_of_the_input_reaches_a_worker_that_is_still_sending() {
+fn error_within_the_input_reaches_a_worker_that_is_still_sending() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let task = TaskRequest::new(&spark, "a", 0).partition(0, 2);

@@ -1,8 +1,8 @@
-//! A disk that is full: an error that says whose state it is, where and what to do; nothing is
-//! lost, and the query goes on once there is space.
+//! A full disk: the error names operator, partition, path and remedy. Nothing is lost, and the
+//! query continues once there is space.
 //!
 //! A limit on the size of files stands for the full disk. It refuses the same writes, and it can be
-//! set for a host that runs, and lifted.
+//! set and lifted for a running host.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::support::{
     HostProcess, PATIENCE, Row, Spark, TaskRequest, left, matched, refused, right,
 };
 
-/// More than a claim or a manifest has, less than the rows of an epoch.
+/// Larger than a claim or a manifest, smaller than the rows of an epoch.
 const FULL: u64 = 16 << 10;
 
 fn task(spark: &Spark, epoch: i64) -> TaskRequest {
@@ -24,7 +24,7 @@ fn task(spark: &Spark, epoch: i64) -> TaskRequest {
     TaskRequest::new(spark, "a", epoch).with("/settings", settings)
 }
 
-/// Rates of so many keys.
+/// Rates of `count` keys.
 fn rates(count: i64, time: i64) -> Vec<Row> {
     (0..count)
         .map(|n| {
@@ -47,7 +47,7 @@ fn rate_of(row: &Row) -> (String, i64) {
     (key.clone().unwrap(), *rate)
 }
 
-/// A row that asks for what was put there.
+/// A stream row that matches the n-th rate.
 fn probe(rates: &[Row], n: usize) -> Row {
     let (key, rate) = rate_of(&rates[n]);
     left(&key, 100, rate)
@@ -69,7 +69,7 @@ fn says_all(error: &Error, places: &[&str]) {
 }
 
 #[test]
-fn an_epoch_that_cannot_be_staged_is_staged_by_the_retry() {
+fn retry_stages_an_epoch_after_a_full_disk() {
     if !Spark::is_local() {
         return;
     }
@@ -87,7 +87,7 @@ fn an_epoch_that_cannot_be_staged_is_staged_by_the_retry() {
         &error,
         &[&spark.path().join("log").to_string_lossy(), "join.0.1"],
     );
-    assert_eq!(spark.objects(1), [""; 0], "not a part of it");
+    assert_eq!(spark.objects(1), [""; 0], "not even a part");
     host.limit_files(None);
     task(&spark, 1)
         .attempt(2)
@@ -108,12 +108,11 @@ fn an_epoch_that_cannot_be_staged_is_staged_by_the_retry() {
 }
 
 #[test]
-fn a_commit_that_cannot_be_written_is_written_by_the_retry_and_snapshots_go_on() {
+fn retry_commits_after_a_full_disk_and_snapshots_continue() {
     let (spark, host) = (Spark::new(), HostProcess::start());
     let rates = rates(20_000, 10);
     spark.epoch(0, || task(&spark, 0).run(host.connect(), &rates).unwrap());
-    // The first snapshot cannot write what is committed to files; from then on RocksDB refuses
-    // commits.
+    // The first snapshot cannot flush committed rows; from then on RocksDB refuses commits.
     host.limit_files(Some(FULL));
     let (started, mut next) = (Instant::now(), 1);
     let error = loop {
@@ -154,7 +153,7 @@ fn a_commit_that_cannot_be_written_is_written_by_the_retry_and_snapshots_go_on()
 }
 
 #[test]
-fn a_snapshot_that_cannot_be_restored_is_restored_by_the_retry() {
+fn retry_restores_a_snapshot_after_a_full_disk() {
     let (spark, host) = (Spark::new(), HostProcess::start());
     let rates = rates(20_000, 10);
     spark.epoch(0, || task(&spark, 0).run(host.connect(), &rates).unwrap());

@@ -9,7 +9,7 @@ use crate::support::{
 };
 
 #[test]
-fn a_killed_host_is_an_error_that_says_the_task_is_retried() {
+fn killed_host_is_an_error_that_announces_the_retry() {
     let (spark, host) = (Spark::new(), HostProcess::start());
     spark.begin(0);
     let client = TaskRequest::new(&spark, "a", 0)
@@ -27,9 +27,9 @@ fn a_killed_host_is_an_error_that_says_the_task_is_retried() {
 }
 
 #[test]
-fn a_killed_host_loses_nothing_that_was_staged() {
+fn killed_host_loses_nothing_that_was_staged() {
     let spark = Spark::new();
-    // Each host stages one epoch, is killed while it holds it prepared, and the next one goes on.
+    // Each host stages one epoch and is killed while it holds that epoch prepared.
     for epoch in 0..4 {
         let host = HostProcess::start();
         spark.begin(epoch);
@@ -46,7 +46,7 @@ fn a_killed_host_loses_nothing_that_was_staged() {
         host.kill();
         spark.commit(epoch);
     }
-    // All hosts found their predecessor's directory free.
+    // Each host reuses its predecessor's directory.
     assert_eq!(
         std::fs::read_dir(spark.local(0))
             .unwrap()
@@ -57,7 +57,7 @@ fn a_killed_host_loses_nothing_that_was_staged() {
 }
 
 #[test]
-fn a_deleted_local_directory_comes_back_from_the_log() {
+fn deleted_local_directory_is_restored_from_the_log() {
     let spark = Spark::new();
     let host = Host::start();
     for epoch in 0..3 {
@@ -84,7 +84,7 @@ fn a_deleted_local_directory_comes_back_from_the_log() {
         matched(3, -2, 20),
         unmatched(4),
     ];
-    // Under a running host, and between two hosts.
+    // Deleted under a running host, then between two hosts.
     spark.delete_local();
     spark.begin(3);
     let mut done = TaskRequest::new(&spark, "a", 3)
@@ -106,7 +106,7 @@ fn a_deleted_local_directory_comes_back_from_the_log() {
 }
 
 #[test]
-fn a_state_that_is_ahead_by_a_lost_commit_is_rebuilt() {
+fn state_ahead_of_a_lost_commit_is_rebuilt() {
     let (spark, host) = (Spark::new(), Host::start());
     for epoch in 0..3 {
         spark.begin(epoch);
@@ -119,7 +119,8 @@ fn a_state_that_is_ahead_by_a_lost_commit_is_rebuilt() {
     TaskRequest::new(&spark, "a", 3)
         .run(host.connect(), &[])
         .unwrap();
-    // The machine loses power: Spark's last commit and all after it is gone, the state has epoch 2.
+    // The machine loses power: Spark's last commit and all later files are lost; the state has
+    // epoch 2.
     for lost in ["query/commits/2", "query/offsets/3"] {
         std::fs::remove_file(spark.path().join(lost)).unwrap();
     }
@@ -137,7 +138,7 @@ fn a_state_that_is_ahead_by_a_lost_commit_is_rebuilt() {
 }
 
 #[test]
-fn a_damaged_local_database_comes_back_from_the_log() {
+fn damaged_local_database_is_restored_from_the_log() {
     let spark = Spark::new();
     let host = Host::start();
     spark.begin(0);
@@ -172,24 +173,24 @@ fn a_damaged_local_database_comes_back_from_the_log() {
 }
 
 #[test]
-fn a_local_database_whose_damage_shows_when_it_is_read_comes_back_from_the_log() {
-    // RocksDB may merge the file by itself, where a view was alive when the file was written, and
-    // the host makes the database anew then.
+fn local_database_with_damaged_rows_is_restored_from_the_log() {
+    // If a view was alive when the file was written, RocksDB may compact it and find the damage
+    // first; the host then rebuilds the database.
     assert!(
-        (0..5).any(|_| damage_shows_when_it_is_read()),
+        (0..5).any(|_| damage_is_found_by_a_read()),
         "the damage was found at once each time"
     );
 }
 
-/// False if it was found before.
-fn damage_shows_when_it_is_read() -> bool {
+/// Returns false if the damage was found earlier.
+fn damage_is_found_by_a_read() -> bool {
     let (spark, host) = (Spark::new(), Host::start());
     spark.epoch(0, || {
         TaskRequest::new(&spark, "a", 0)
             .run(host.connect(), &[right("EUR", 10, 100)])
             .unwrap()
     });
-    // Its changes enter the database.
+    // The next epoch applies the changes to the database.
     spark.epoch(1, || {
         TaskRequest::new(&spark, "a", 1)
             .run(host.connect(), &[])
@@ -207,7 +208,7 @@ fn damage_shows_when_it_is_read() -> bool {
         assert!(
             error
                 .to_string()
-                .ends_with("made anew for the task's retry: nothing that was committed is lost"),
+                .ends_with("the retry of the task rebuilds: nothing that was committed is lost"),
             "{error}"
         );
         TaskRequest::new(&spark, "a", 2)
@@ -220,9 +221,9 @@ fn damage_shows_when_it_is_read() -> bool {
 }
 
 #[test]
-fn the_next_host_starts_while_the_one_before_closes_its_databases() {
+fn next_host_starts_while_the_previous_one_closes() {
     let (spark, host) = (Spark::new(), Host::start());
-    // So many that the flush takes its time.
+    // Enough rows that the flush takes a while.
     let rows: Vec<_> = (0..100_000_i64)
         .map(|n| right(&format!("key-{n}"), n, n))
         .collect();
@@ -231,7 +232,7 @@ fn the_next_host_starts_while_the_one_before_closes_its_databases() {
             .run(host.connect(), &rows)
             .unwrap()
     });
-    // Its changes enter the database.
+    // The next epoch applies the changes to the database.
     spark.epoch(1, || {
         TaskRequest::new(&spark, "a", 1)
             .run(host.connect(), &[])
@@ -246,11 +247,11 @@ fn the_next_host_starts_while_the_one_before_closes_its_databases() {
 }
 
 #[test]
-fn a_large_epoch_goes_through_chunks_and_comes_back() {
+fn large_epoch_is_staged_in_chunks_and_restored() {
     let spark = Spark::new();
     let host = Host::start();
     spark.begin(0);
-    // Values that lz4 cannot shrink, so that the records pass 16 MiB.
+    // Keys that lz4 cannot compress: the records exceed 16 MiB.
     let rows: Vec<_> = (0..700_000_i64)
         .map(|n| {
             right(
@@ -278,7 +279,7 @@ fn a_large_epoch_goes_through_chunks_and_comes_back() {
         objects
             .iter()
             .all(|name| name == "join.0.1" || name.starts_with("join.0.1.1-")),
-        "the twin's chunks are gone: {objects:?}"
+        "the second attempt's chunks were removed: {objects:?}"
     );
     spark.commit(0);
     host.stop();
@@ -306,7 +307,7 @@ fn a_large_epoch_goes_through_chunks_and_comes_back() {
 }
 
 #[test]
-fn a_host_ends_promptly_with_its_executor() {
+fn host_ends_promptly_with_its_executor() {
     let noticed = Host::start().stop();
     assert!(noticed < Duration::from_secs(20), "it took {noticed:?}");
 }

@@ -8,7 +8,7 @@ use super::{first_epoch, terms};
 use crate::support::{Host, HostProcess, Spark, TOKEN, TaskRequest, left, matched, refused, right};
 
 #[test]
-fn a_task_elsewhere_is_served_by_the_owner() {
+fn owner_serves_a_task_of_another_executor() {
     let spark = Spark::new();
     let (a, b) = (Host::on_a_cluster(), Host::on_a_cluster());
     first_epoch(&spark, a.connect());
@@ -37,7 +37,7 @@ fn a_task_elsewhere_is_served_by_the_owner() {
 }
 
 #[test]
-fn two_hosts_that_are_asked_at_once_agree_on_one() {
+fn concurrent_hosts_agree_on_one_owner() {
     let spark = Spark::new();
     let hosts = [
         Host::on_a_cluster(),
@@ -62,7 +62,7 @@ fn two_hosts_that_are_asked_at_once_agree_on_one() {
 }
 
 #[test]
-fn a_twin_on_another_executor_adopts_what_the_first_one_staged() {
+fn attempt_on_another_executor_adopts_what_the_first_staged() {
     let spark = Spark::new();
     let (a, b) = (Host::on_a_cluster(), Host::on_a_cluster());
     spark.begin(0);
@@ -87,7 +87,7 @@ fn a_twin_on_another_executor_adopts_what_the_first_one_staged() {
 }
 
 #[test]
-fn a_host_killed_while_it_holds_a_committed_epoch_prepared_is_replaced() {
+fn killed_host_with_a_prepared_epoch_is_replaced() {
     let spark = Spark::new();
     let (a, b) = (HostProcess::on_a_cluster(), Host::on_a_cluster());
     first_epoch(&spark, a.connect());
@@ -101,9 +101,9 @@ fn a_host_killed_while_it_holds_a_committed_epoch_prepared_is_replaced() {
 }
 
 #[test]
-fn claims_do_not_pile_up() {
+fn old_claims_are_deleted() {
     let spark = Spark::new();
-    // Micro-batches so far apart that the host has ended each time.
+    // Micro-batches so far apart that the host ends between them.
     for epoch in 0..20 {
         spark.begin(epoch);
         TaskRequest::new(&spark, "a", epoch)
@@ -122,7 +122,7 @@ fn claims_do_not_pile_up() {
 }
 
 #[test]
-fn a_new_run_goes_where_the_state_is_warm_and_shuts_the_old_one_out() {
+fn new_run_keeps_the_owner_and_fences_the_old_run() {
     let spark = Spark::new();
     let (a, b) = (Host::on_a_cluster(), Host::on_a_cluster());
     first_epoch(&spark, a.connect());
@@ -143,7 +143,7 @@ fn a_new_run_goes_where_the_state_is_warm_and_shuts_the_old_one_out() {
 }
 
 #[test]
-fn another_applications_host_is_left_alone() {
+fn new_application_does_not_use_another_applications_host() {
     let spark = Spark::new();
     let (a, b) = (Host::on_a_cluster(), Host::on_a_cluster());
     let task = |run: &str, epoch: i64, application: &str| {
@@ -171,7 +171,7 @@ fn another_applications_host_is_left_alone() {
 }
 
 #[test]
-fn another_host_at_the_owners_address_is_not_the_owner() {
+fn other_host_at_the_owners_address_is_not_the_owner() {
     let (spark, other) = (Spark::new(), Spark::new());
     let (a, b, c) = (
         Host::on_a_cluster(),
@@ -180,7 +180,7 @@ fn another_host_at_the_owners_address_is_not_the_owner() {
     );
     first_epoch(&spark, a.connect());
     first_epoch(&other, c.connect());
-    // Its token is the same, as is that of an executor's next host.
+    // The token is the same, as it is for the next host of an executor.
     let claim = |root: &Spark| {
         fs::read_dir(root.path().join("owners/join/0"))
             .unwrap()
@@ -204,11 +204,11 @@ fn another_host_at_the_owners_address_is_not_the_owner() {
 }
 
 #[test]
-fn a_host_that_shows_another_token_is_not_the_owner() {
+fn host_with_another_token_is_not_the_owner() {
     let spark = Spark::new();
     let (a, b) = (Host::on_a_cluster(), Host::on_a_cluster());
     first_epoch(&spark, a.connect());
-    // What listens at the owner's port may be anybody by now.
+    // Any process may listen at the owner's port by now.
     let claim = fs::read_dir(spark.path().join("owners/join/0"))
         .unwrap()
         .next()

@@ -10,15 +10,15 @@ use holdfast_host::client::Client;
 
 use crate::support::{HostProcess, Spark, TOKEN, TaskRequest, right};
 
-/// How long these tests wait for a host that is stopped.
+/// The patience of workers with a stopped host.
 pub const IMPATIENT: Duration = Duration::from_millis(1_500);
 
-/// A connection to a host that gives others up soon.
+/// Connects to a host, with little patience for others.
 pub fn connect(host: &HostProcess) -> Client {
     Client::connect(&host.socket, TOKEN, IMPATIENT).unwrap()
 }
 
-/// Epoch 0, computed by a task on this host's executor: one rate.
+/// Runs epoch 0 with one rate.
 pub fn first_epoch(spark: &Spark, client: Client) {
     spark.begin(0);
     TaskRequest::new(spark, "a", 0)
@@ -27,7 +27,7 @@ pub fn first_epoch(spark: &Spark, client: Client) {
     spark.commit(0);
 }
 
-/// Whether no host holds the first local directory of partition 0 any more.
+/// Whether no host holds the lock of partition 0's first local directory.
 pub fn first_directory_is_free(spark: &Spark) -> bool {
     let files = fs::read_dir(spark.local(0))
         .unwrap()

@@ -9,11 +9,11 @@ use super::{connect, first_directory_is_free, first_epoch, terms};
 use crate::support::{HostProcess, Row, Spark, TaskRequest, left, matched, right};
 
 #[test]
-fn a_stopped_host_that_wakes_after_its_partition_moved_lets_go_of_it() {
+fn resumed_host_closes_a_partition_that_moved() {
     let spark = Spark::new();
     let (a, b) = (HostProcess::on_a_cluster(), HostProcess::on_a_cluster());
     first_epoch(&spark, connect(&a));
-    // Epoch 1 is at work in the first host when that falls asleep.
+    // The first host is stopped while it runs epoch 1.
     spark.begin(1);
     let rows = [right("EUR", 20, 200), left("EUR", 25, 1)];
     let asleep = TaskRequest::new(&spark, "a", 1)
@@ -29,7 +29,7 @@ fn a_stopped_host_that_wakes_after_its_partition_moved_lets_go_of_it() {
         ([matched(1, 200, 20)].as_slice(), false)
     );
     assert_eq!(terms(&spark), ["1.1", "1.2"]);
-    // It wakes and goes on with what it had: the log has that already.
+    // It continues and finds its epoch already staged.
     a.wake();
     let mut late = asleep.finish().unwrap();
     assert_eq!(
@@ -41,7 +41,8 @@ fn a_stopped_host_that_wakes_after_its_partition_moved_lets_go_of_it() {
     assert!(late.staged().unwrap().contains(r#""adopted":true"#));
     spark.commit(1);
     assert!(!first_directory_is_free(&spark));
-    // A task of its own executor: the partition is elsewhere now, and it closes what it had of it.
+    // A task of its own executor: another host owns the partition now, and the first one closes its
+    // copy.
     spark.begin(2);
     let done = TaskRequest::new(&spark, "a", 2)
         .run(connect(&a), &[left("EUR", 99, 3)])
@@ -50,13 +51,13 @@ fn a_stopped_host_that_wakes_after_its_partition_moved_lets_go_of_it() {
     assert_eq!(
         terms(&spark),
         ["1.1", "1.2"],
-        "being back is no reason to move again"
+        "a resumed host does not move the partition"
     );
     assert!(first_directory_is_free(&spark));
 }
 
 #[test]
-fn a_worker_does_not_wait_for_a_host_that_was_stopped_in_mid_session() {
+fn worker_does_not_wait_for_a_stopped_host() {
     let spark = Spark::new();
     let a = HostProcess::on_a_cluster();
     spark.begin(0);
@@ -80,7 +81,7 @@ fn a_worker_does_not_wait_for_a_host_that_was_stopped_in_mid_session() {
 }
 
 #[test]
-fn a_host_that_was_away_gets_its_partition_back_when_the_next_owner_dies() {
+fn resumed_host_owns_its_partition_again_after_the_next_owner_dies() {
     let spark = Spark::new();
     let (a, b, c) = (
         HostProcess::on_a_cluster(),
@@ -120,7 +121,7 @@ fn a_host_that_was_away_gets_its_partition_back_when_the_next_owner_dies() {
 }
 
 #[test]
-fn a_host_that_was_away_begins_with_a_snapshot_where_the_log_went_on_without_it() {
+fn resumed_host_restores_a_snapshot_if_its_log_was_removed() {
     let spark = Spark::new();
     let (a, b, c) = (
         HostProcess::on_a_cluster(),
@@ -135,18 +136,18 @@ fn a_host_that_was_away_begins_with_a_snapshot_where_the_log_went_on_without_it(
             .run(client, rows)
             .unwrap()
     };
-    // It has checked its database in this run, and keeps it open.
+    // The first host has checked its database in this run and keeps it open.
     for epoch in 0..3 {
         spark.epoch(epoch, || {
             run(connect(&a), epoch, &[right("EUR", epoch, epoch)])
         });
     }
     a.stop();
-    let is_gone = || !spark.path().join(format!("log/{:020}", 4)).exists();
-    // Not before it was there.
+    let is_removed = || !spark.path().join(format!("log/{:020}", 4)).exists();
+    // The log of epoch 4 must exist before its removal is observed.
     spark.epoch(3, || drop(run(connect(&b), 3, &[right("EUR", 3, 3)])));
     spark.epoch(4, || drop(run(connect(&b), 4, &[right("EUR", 4, 4)])));
-    let next = spark.run_epochs_until(5, is_gone, |epoch| {
+    let next = spark.run_epochs_until(5, is_removed, |epoch| {
         drop(run(connect(&b), epoch, &[right("EUR", epoch, epoch)]))
     });
     a.wake();

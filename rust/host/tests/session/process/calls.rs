@@ -12,7 +12,7 @@ use super::{ask, bytes, calling, done, done_empty, get, ids, operator, put, task
 use crate::support::{Host, Row, Spark, TaskRequest, left, refused};
 
 #[test]
-fn rows_come_in_order_and_puts_are_there_in_the_next_epoch() {
+fn rows_arrive_in_order_and_puts_persist_to_the_next_epoch() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let mut client = calling(
@@ -39,7 +39,7 @@ fn rows_come_in_order_and_puts_are_there_in_the_next_epoch() {
 }
 
 #[test]
-fn a_read_that_cannot_be_leaves_the_session_as_it_was() {
+fn refused_read_leaves_the_session_open() {
     let (spark, host) = (Spark::new(), Host::start());
     let stores = json!([
         {"name": "hits", "kind": "key_value"},
@@ -62,14 +62,14 @@ fn a_read_that_cannot_be_leaves_the_session_as_it_was() {
 }
 
 #[test]
-fn what_has_ended_a_session_is_said_again() {
+fn later_calls_repeat_the_error_that_ended_the_session() {
     let (spark, host) = (Spark::new(), Host::start());
     let stores = json!([{"name": "hits", "kind": "key_value"},
         {"name": "s", "kind": "session", "retention": 1000}]);
     let task = TaskRequest::new(&spark, "a", 0).with("/operator", operator(&stores));
     spark.begin(0);
     let mut client = calling(&task, host.connect(), &[]);
-    // Of a write some rows may be there already.
+    // Some rows of a failed write may already be applied.
     let backwards = [
         ("keys", bytes(&["a"])),
         ("values", bytes(&["1"])),
@@ -91,11 +91,11 @@ fn what_has_ended_a_session_is_said_again() {
 }
 
 #[test]
-fn a_call_that_no_frame_takes_says_so_and_ends_the_session() {
+fn call_above_the_frame_limit_ends_the_session() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let mut client = calling(&task(&spark, 0), host.connect(), &[]);
-    // The columns share their bytes, so they are only many on the wire.
+    // The columns share one buffer, so only the message is large.
     let large: ArrayRef = Arc::new(BinaryArray::from_iter_values([vec![0; 64 << 20]]));
     let names: Vec<String> = (0..17).map(|column| column.to_string()).collect();
     let columns: Vec<(&str, ArrayRef)> = names
@@ -105,19 +105,19 @@ fn a_call_that_no_frame_takes_says_so_and_ends_the_session() {
     let first = refused(ask(&mut client, "hits", "put", &columns));
     assert_eq!(first.kind(), ErrorKind::Serialization, "{first}");
     assert!(first.to_string().contains("fewer rows at once"), "{first}");
-    // Writes that have waited are gone with it: nothing may be staged without them.
+    // Buffered writes are lost with the call: nothing may be staged without them.
     assert_eq!(refused(done_empty(client)).to_string(), first.to_string());
     assert!(spark.objects(0).is_empty());
 }
 
 #[test]
-fn a_worker_that_hangs_up_between_calls_leaves_nothing() {
+fn worker_that_disconnects_between_calls_leaves_nothing() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let mut client = calling(&task(&spark, 0), host.connect(), &[left("EUR", 10, 1)]);
     put(&mut client, &["EUR"], &["1"]);
     drop(client);
-    // The retry sees nothing of it, and is the first to stage.
+    // The retry does not see the first attempt's writes, and stages first.
     let mut client = calling(
         &task(&spark, 0).attempt(2),
         host.connect(),
@@ -130,7 +130,7 @@ fn a_worker_that_hangs_up_between_calls_leaves_nothing() {
 }
 
 #[test]
-fn attempts_that_do_the_same_adopt_and_others_are_refused() {
+fn equal_attempt_adopts_and_a_different_one_is_refused() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let attempt = |number, value| {
@@ -150,7 +150,7 @@ fn attempts_that_do_the_same_adopt_and_others_are_refused() {
 }
 
 #[test]
-fn what_is_not_repeatable_is_given_again_for_the_same_input() {
+fn unrepeatable_results_are_repeated_for_the_same_input() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let task = |run| {
@@ -179,21 +179,20 @@ fn what_is_not_repeatable_is_given_again_for_the_same_input() {
     let (rows, others) = ([left("EUR", 10, 1)], [left("EUR", 10, 2)]);
     let (repeated, _, staged) = attempt("a", 1, &rows, "1");
     assert!(!repeated && staged.is_ok());
-    // An attempt of the run, and a newer run that starts with nothing local, give what the first
-    // one gave.
+    // Another attempt of the run and a newer run return what the first one returned.
     for (run, number) in [("a", 2), ("b", 3)] {
         let (repeated, value, staged) = attempt(run, number, &rows, "other");
         assert!(repeated && staged.is_ok(), "{staged:?}");
         assert_eq!(value, [Some("1".into())]);
     }
-    // Other input is worked on anew; what comes of it is not what was staged, and is refused.
+    // Other input is processed again; its results differ from the staged ones and are refused.
     let (repeated, _, staged) = attempt("b", 4, &others, "2");
     assert!(!repeated);
     assert_eq!(refused(staged).kind(), ErrorKind::StateMismatch);
 }
 
 #[test]
-fn bad_calls_end_the_session_with_words() {
+fn invalid_calls_end_the_session_with_an_error() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let keys = || ("keys", bytes(&["a"]));
@@ -228,7 +227,7 @@ fn bad_calls_end_the_session_with_words() {
         let again = refused(ask(&mut client, "hits", "get", &[keys()]));
         assert_eq!(again.to_string(), error.to_string());
     }
-    // A call before the input has ended is no call at all.
+    // A call before the end of the input is unexpected.
     let mut client = task(&spark, 0)
         .attempt(7)
         .pushed(host.connect(), &[])

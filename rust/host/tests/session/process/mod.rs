@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Row, Spark, TaskRequest};
 
-/// Counts a key's rows in a key-value store, and knows nothing else.
+/// A task of a processor with one key-value store.
 pub fn task(spark: &Spark, epoch: i64) -> TaskRequest {
     TaskRequest::new(spark, "a", epoch).with(
         "/operator",
@@ -37,7 +37,7 @@ pub fn operator(stores: &Value) -> Value {
     })
 }
 
-/// Opens the task's session and ends its input: from now on the client calls.
+/// Opens the task's session and ends its input; the client's calls follow.
 pub fn calling(task: &TaskRequest, client: Client, rows: &[Row]) -> Client {
     let mut client = task.pushed(client, rows).unwrap();
     client.end_input().unwrap();

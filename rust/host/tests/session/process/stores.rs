@@ -15,7 +15,7 @@ use super::{ask, bytes, calling, column_text, done, done_empty, operator, put, t
 use crate::support::{Host, Spark, TaskRequest, refused};
 
 #[test]
-fn the_state_comes_back_from_the_log_for_every_kind_of_store() {
+fn every_kind_of_store_is_restored_from_the_log() {
     let (spark, host) = (Spark::new(), Host::start());
     let stores = json!([
         {"name": "t", "kind": "timestamped_key_value"},
@@ -88,7 +88,7 @@ fn the_state_comes_back_from_the_log_for_every_kind_of_store() {
 }
 
 #[test]
-fn a_scan_comes_in_pages_and_does_not_see_later_writes() {
+fn scan_has_pages_and_does_not_see_later_writes() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let mut client = calling(&task(&spark, 0), host.connect(), &[]);
@@ -121,7 +121,7 @@ fn a_scan_comes_in_pages_and_does_not_see_later_writes() {
         .call(&next(second.attribute("cursor").expect("not the end yet")))
         .unwrap();
     assert_eq!((last.batch.num_rows(), last.attribute("cursor")), (0, None));
-    // One that is closed has nothing more.
+    // A closed scan has no more pages.
     let other = ask(&mut client, "hits", "range", &range).unwrap();
     let cursor = other.attribute("cursor").expect("there is more");
     let error = refused(client.call(&next(cursor).with("close", cursor)));
@@ -129,7 +129,7 @@ fn a_scan_comes_in_pages_and_does_not_see_later_writes() {
 }
 
 #[test]
-fn another_set_of_stores_is_refused_under_the_same_name() {
+fn other_stores_are_refused_under_the_same_name() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     done(calling(&task(&spark, 0), host.connect(), &[]));
@@ -146,7 +146,7 @@ fn another_set_of_stores_is_refused_under_the_same_name() {
     assert!(error.to_string().contains("store hits"), "{error}");
 }
 
-/// The request's words for a store of these serdes.
+/// An operator with a store of these serdes.
 fn typed(key: Option<&Serde>, value: Option<&Serde>) -> Value {
     let hex = |serde: &Serde| {
         serde
@@ -165,7 +165,7 @@ fn typed(key: Option<&Serde>, value: Option<&Serde>) -> Value {
 }
 
 #[test]
-fn another_serde_of_a_store_is_refused_under_the_same_name() {
+fn other_serde_is_refused_under_the_same_name() {
     let (spark, host) = (Spark::new(), Host::start());
     let named = |name| Serde::named(name).unwrap();
     let of = |fields: &[(&str, DataType)]| {
@@ -192,8 +192,8 @@ fn another_serde_of_a_store_is_refused_under_the_same_name() {
         epoch += 1;
         Ok(())
     };
-    // A store without serdes, as an older version has written it down, is bytes; those with which
-    // it is opened then count.
+    // A store without serdes, as older versions registered it, has bytes; the first serdes that it
+    // is opened with are stored.
     run(None, None).unwrap();
     run(Some(&text), Some(&row)).unwrap();
     run(Some(&text), Some(&row)).unwrap();
@@ -225,8 +225,8 @@ fn another_serde_of_a_store_is_refused_under_the_same_name() {
             assert!(error.to_string().contains(words), "{error}");
         }
     }
-    // Columns of a value come and go, and come back with the type that stored rows have, or not at
-    // all.
+    // Columns of a value may be added and removed. A removed column may return only with the type
+    // of its stored rows.
     run(Some(&text), Some(&wider)).unwrap();
     run(Some(&text), Some(&row)).unwrap();
     let error = run(Some(&text), Some(&other)).expect_err("another type");
@@ -240,7 +240,7 @@ fn another_serde_of_a_store_is_refused_under_the_same_name() {
 }
 
 #[test]
-fn what_is_fetched_ahead_ends_where_it_is_a_message() {
+fn prefetch_ends_at_the_size_of_a_message() {
     let (spark, host) = (Spark::new(), Host::start());
     let stores = json!([{"name": "hits", "kind": "key_value"},
         {"name": "t", "kind": "timestamped_key_value"}]);
@@ -249,7 +249,7 @@ fn what_is_fetched_ahead_ends_where_it_is_a_message() {
     let mut client = calling(&task, host.connect(), &[]);
     let names: Vec<String> = (0..200).map(|row| format!("{row:03}")).collect();
     let keys: Vec<&str> = names.iter().map(String::as_str).collect();
-    // The last one is more than a message, and one before them has nothing.
+    // The last value exceeds a message, and the first key has none.
     let value = |row: usize| vec![b'x'; if row == 199 { 17 << 20 } else { 1 << 20 }];
     for store in ["hits", "t"] {
         for part in (1..200).collect::<Vec<usize>>().chunks(50) {
@@ -280,10 +280,10 @@ fn what_is_fetched_ahead_ends_where_it_is_a_message() {
         assert_eq!(first(&keys), expected);
         assert_eq!(first(&keys[17..]), [Some(1 << 20); 16]);
         let backwards: Vec<&str> = keys.iter().rev().copied().collect();
-        // A key that has more comes alone, and what has nothing beside it.
+        // A value that exceeds a message is returned alone, or beside missing values.
         assert_eq!(first(&backwards), [Some(17 << 20)]);
         assert_eq!(first(&["199", "000", "199"]), [Some(17 << 20), None]);
-        // What has little comes with many others.
+        // Missing values take little space: many fit in one message.
         assert_eq!(first(&vec!["000"; 10_000]), vec![None; 10_000]);
     }
 }

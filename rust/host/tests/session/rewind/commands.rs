@@ -16,13 +16,13 @@ use super::{address, files, rows, run};
 use crate::support::{Host, PATIENCE, Spark, TaskRequest, left, matched, refused, right};
 
 #[test]
-fn a_state_that_was_taken_back_goes_on_with_other_code() {
+fn rewound_state_continues_with_other_code() {
     for host_lives in [true, false] {
         let (spark, mut host) = (Spark::new(), Host::start());
         for epoch in 0..6 {
             run(&spark, &host, "old", epoch, &rows(epoch, epoch));
         }
-        // What was staged and not committed goes, too.
+        // The staged epoch that is not committed is removed, too.
         spark.begin(6);
         TaskRequest::new(&spark, "old", 6)
             .run(host.connect(), &rows(6, 6))
@@ -42,7 +42,7 @@ fn a_state_that_was_taken_back_goes_on_with_other_code() {
         );
         assert_eq!(files(&spark, "removed/2/query/offsets"), numbers(4..7));
         assert_eq!(files(&spark, "removed/2/log").len(), 4);
-        // A driver that lives on is told.
+        // A driver that still runs gets an error.
         spark.begin(3);
         let late = TaskRequest::new(&spark, "old", 3).run(host.connect(), &rows(3, 3));
         let text = refused(late).to_string();
@@ -63,7 +63,7 @@ fn a_state_that_was_taken_back_goes_on_with_other_code() {
         assert_eq!(done.rows, [matched(25, 2, 20), matched(45, 2, 20)]);
         let done = run(&spark, &host, "new", 4, &rows(4, 400));
         assert_eq!(done.rows, [matched(4, 400, 40)]);
-        // And what the new code computed stays, also for a host that has nothing.
+        // A host without local state restores what the new code computed.
         host.stop();
         spark.delete_local();
         let done = run(
@@ -78,7 +78,7 @@ fn a_state_that_was_taken_back_goes_on_with_other_code() {
 }
 
 #[test]
-fn what_a_fenced_host_put_behind_the_command_is_in_nobodys_way() {
+fn object_of_a_fenced_host_after_the_rewind_is_ignored() {
     let (spark, host) = (Spark::new(), Host::start());
     for epoch in 0..6 {
         run(&spark, &host, "old", epoch, &rows(epoch, epoch));
@@ -88,7 +88,8 @@ fn what_a_fenced_host_put_behind_the_command_is_in_nobodys_way() {
         .run(host.connect(), &rows(6, 6))
         .unwrap();
     spark.open_root().rewind(Epoch(3)).unwrap();
-    // It had looked at the claims before, the command at the folder, and it was killed then.
+    // The host had checked the claims before the command, put its object after the command listed
+    // the folder, and was killed.
     let log = |folder: &str| spark.path().join(format!("{folder}log/{:020}/join.0.1", 6));
     fs::create_dir_all(log("").parent().unwrap()).unwrap();
     fs::copy(log("removed/2/"), log("")).unwrap();
@@ -104,7 +105,7 @@ fn numbers(range: std::ops::Range<i64>) -> Vec<String> {
 }
 
 #[test]
-fn a_state_goes_back_to_its_very_beginning() {
+fn state_is_rewound_to_its_beginning() {
     let (spark, host) = (Spark::new(), Host::start());
     for epoch in 0..3 {
         run(&spark, &host, "old", epoch, &rows(epoch, epoch));
@@ -126,7 +127,7 @@ fn a_state_goes_back_to_its_very_beginning() {
 }
 
 #[test]
-fn what_cannot_be_restored_is_refused_and_nothing_is_touched() {
+fn rewind_that_cannot_be_restored_is_refused_without_changes() {
     let (spark, host) = (Spark::new(), Host::start());
     for epoch in 0..4 {
         run(&spark, &host, "a", epoch, &rows(epoch, epoch));
@@ -134,9 +135,9 @@ fn what_cannot_be_restored_is_refused_and_nothing_is_touched() {
     let error = refused(spark.open_root().rewind(Epoch(9)));
     assert_eq!(error.kind(), ErrorKind::InvalidState);
     assert!(error.to_string().contains("query/commits/8"), "{error}");
-    // The log's beginning, then all of it up to the very epoch that would be the last.
-    for gone in [0, 1] {
-        fs::remove_dir_all(spark.path().join(format!("log/{gone:020}"))).unwrap();
+    // Without the beginning of the log, then without all of it up to the last remaining epoch.
+    for lost in [0, 1] {
+        fs::remove_dir_all(spark.path().join(format!("log/{lost:020}"))).unwrap();
         let error = refused(spark.open_root().rewind(Epoch(2)));
         assert_eq!(error.kind(), ErrorKind::Restore, "{error}");
         assert!(error.to_string().contains("epoch 2"), "{error}");
@@ -173,7 +174,7 @@ fn what_cannot_be_restored_is_refused_and_nothing_is_touched() {
 }
 
 #[test]
-fn a_dropped_epoch_may_come_to_other_results() {
+fn dropped_epoch_may_have_other_results() {
     let (spark, host) = (Spark::new(), Host::start());
     run(&spark, &host, "a", 0, &rows(0, 1));
     spark.begin(1);
@@ -211,19 +212,19 @@ fn a_dropped_epoch_may_come_to_other_results() {
         run(&spark, &host, "c", 2, &[left("EUR", 15, 9)]).rows,
         [matched(9, 3, 10)]
     );
-    // Nothing is staged of it, so nobody is fenced.
+    // Nothing of it is staged, so no run is fenced.
     assert_eq!(spark.open_root().drop_epoch(Epoch(9)).unwrap(), None);
     assert_eq!(
         run(&spark, &host, "c", 3, &[left("EUR", 15, 9)]).rows,
         [matched(9, 3, 10)]
     );
-    // Spark keeps no more than the commits of its last epochs.
+    // Spark retains only the commits of its last epochs.
     fs::remove_file(spark.path().join("query/commits/1")).unwrap();
     assert_eq!(
         refused(spark.open_root().drop_epoch(Epoch(1))).kind(),
         ErrorKind::InvalidState
     );
-    // And the checkpoint may be elsewhere for now.
+    // The checkpoint may be missing for the moment.
     fs::remove_dir_all(spark.path().join("query/commits")).unwrap();
     let error = refused(spark.open_root().drop_epoch(Epoch(1)));
     assert!(
@@ -234,7 +235,7 @@ fn a_dropped_epoch_may_come_to_other_results() {
 }
 
 #[test]
-fn what_was_set_aside_in_an_epoch_is_taken_back_with_it() {
+fn far_future_rows_are_removed_with_their_epoch() {
     const FAR: i64 = 1_000_000;
     let (spark, host) = (Spark::new(), Host::start());
     let run = |run: &str, epoch: i64, far: &[i64]| {
@@ -249,7 +250,7 @@ fn what_was_set_aside_in_an_epoch_is_taken_back_with_it() {
         rows.extend(far.iter().map(|id| left("EUR", FAR, *id)));
         task.run(host.connect(), &rows).unwrap();
     };
-    let aside = |epochs: std::ops::Range<i64>| {
+    let far_future = |epochs: std::ops::Range<i64>| {
         epochs
             .map(|epoch| format!("{epoch:020}.0.arrow"))
             .collect::<Vec<_>>()
@@ -266,7 +267,7 @@ fn what_was_set_aside_in_an_epoch_is_taken_back_with_it() {
             files(&spark, "ahead/join"),
             files(&spark, "removed/2/ahead/join")
         ),
-        (aside(0..3), aside(3..4))
+        (far_future(0..3), far_future(3..4))
     );
     spark.open_root().rewind(Epoch(1)).unwrap();
     assert_eq!(
@@ -274,14 +275,14 @@ fn what_was_set_aside_in_an_epoch_is_taken_back_with_it() {
             files(&spark, "ahead/join"),
             files(&spark, "removed/3/ahead/join")
         ),
-        (aside(0..1), aside(1..3))
+        (far_future(0..1), far_future(1..3))
     );
-    // Other code, other rows.
+    // Other code has other far-future rows.
     run("new", 1, &[7, 8]);
     assert_eq!(ids(&spark, "ahead/join", 1), [7, 8]);
 }
 
-/// The ids of rows that were set aside.
+/// The ids of an epoch's far-future rows.
 fn ids(spark: &Spark, folder: &str, epoch: i64) -> Vec<i64> {
     let file = fs::File::open(spark.path().join(format!("{folder}/{epoch:020}.0.arrow"))).unwrap();
     let batches = FileReader::try_new(file, None)
@@ -293,7 +294,7 @@ fn ids(spark: &Spark, folder: &str, epoch: i64) -> Vec<i64> {
 }
 
 #[test]
-fn what_a_host_left_that_was_killed_in_mid_put_is_in_nobodys_way() {
+fn partial_files_of_a_killed_host_are_ignored() {
     if !Spark::is_local() {
         return;
     }
@@ -308,7 +309,7 @@ fn what_a_host_left_that_was_killed_in_mid_put_is_in_nobodys_way() {
     let part = |epoch: i64| spark.path().join(format!("log/{epoch:020}/join.0.1#1"));
     (0..5).for_each(|epoch| fs::write(part(epoch), "a part of it").unwrap());
     spark.open_root().drop_epoch(Epoch(4)).unwrap();
-    // It may as well be a put that is under way, of a query that was started meanwhile.
+    // It could be a running put of a query that was started meanwhile.
     assert_eq!(spark.objects(4), ["join.0.1#1"]);
     spark.open_root().rewind(Epoch(3)).unwrap();
     assert_eq!(
@@ -324,7 +325,7 @@ fn what_a_host_left_that_was_killed_in_mid_put_is_in_nobodys_way() {
 }
 
 #[test]
-fn a_host_that_lives_on_takes_snapshots_of_the_epochs_that_are_computed_anew() {
+fn running_host_takes_snapshots_of_recomputed_epochs() {
     let (spark, host) = (Spark::new(), Host::start());
     let run = |run: &str, epoch: i64| {
         let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28,
@@ -349,13 +350,10 @@ fn a_host_that_lives_on_takes_snapshots_of_the_epochs_that_are_computed_anew() {
     );
     spark.open_root().rewind(Epoch(2)).unwrap();
     (2..30).for_each(|epoch| spark.epoch(epoch, || run("new", epoch)));
-    // Long before it has come again to where it was.
+    // A snapshot is taken long before the query reaches its earlier epoch again.
     let started = Instant::now();
     while !snapshots().iter().any(|epoch| (2..30).contains(epoch)) {
-        assert!(
-            started.elapsed() < PATIENCE,
-            "no snapshot since the state was taken back"
-        );
+        assert!(started.elapsed() < PATIENCE, "no snapshot since the rewind");
         thread::sleep(Duration::from_millis(5));
     }
 }

@@ -8,7 +8,7 @@ use std::fs;
 
 use crate::support::{Host, Row, Spark, TaskRequest, TaskResult, left, right};
 
-/// The root as a user gives it: of an object store its address.
+/// The address of the root, as a user gives it.
 pub fn address(spark: &Spark) -> String {
     TaskRequest::new(spark, "any", 0).request["root"]
         .as_str()
@@ -16,7 +16,7 @@ pub fn address(spark: &Spark) -> String {
         .to_owned()
 }
 
-/// An epoch's rate, and what joins it: `rate` says which code computed it.
+/// A rate and a row that joins it. `rate` tells which version of the code computed the epoch.
 pub fn rows(epoch: i64, rate: i64) -> Vec<Row> {
     vec![
         right("EUR", epoch * 10, rate),
@@ -43,7 +43,7 @@ pub fn files(spark: &Spark, folder: &str) -> Vec<String> {
     names
 }
 
-/// A task of an operator under another name.
+/// A task of an operator of this name.
 pub fn named(spark: &Spark, name: &str, run: &str, epoch: i64) -> TaskRequest {
     TaskRequest::new(spark, run, epoch)
         .with("/operator/name", name)

@@ -9,7 +9,7 @@ use super::{named, rows, run};
 use crate::support::{Host, PATIENCE, Row, Spark, TaskRequest, left, matched, refused};
 
 #[test]
-fn an_operator_that_came_later_begins_anew() {
+fn operator_added_after_the_rewind_point_starts_empty() {
     let (spark, host) = (Spark::new(), Host::start());
     let other = |run: &str, epoch: i64, rows: &[Row]| {
         TaskRequest::new(&spark, run, epoch)
@@ -38,7 +38,7 @@ fn an_operator_that_came_later_begins_anew() {
         assert_eq!(done.rows, [matched(epoch, 100 + epoch, epoch * 10)]);
         spark.commit(epoch);
     }
-    // What it put in epoch 2 is there, although it had come in epoch 3 before.
+    // Its state has epoch 2, although it was first added in epoch 3.
     spark.begin(4);
     assert_eq!(
         other("new", 4, &[left("EUR", 27, 1)]).rows,
@@ -47,21 +47,21 @@ fn an_operator_that_came_later_begins_anew() {
 }
 
 #[test]
-fn an_operator_that_an_older_run_had_not_come_to_is_computed_by_the_next() {
+fn next_run_computes_an_operator_that_the_older_run_did_not() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    // Operators of one query stage one after the other, and its driver dies in between.
+    // The operators of a query stage one after the other; its driver dies in between.
     named(&spark, "join", "a", 0)
         .run(host.connect(), &rows(0, 1))
         .unwrap();
-    for operator in ["join", "behind"] {
+    for operator in ["join", "second"] {
         named(&spark, operator, "b", 0)
             .run(host.connect(), &rows(0, 1))
             .unwrap();
     }
     spark.commit(0);
     spark.begin(1);
-    for operator in ["join", "behind"] {
+    for operator in ["join", "second"] {
         assert_eq!(
             named(&spark, operator, "b", 1)
                 .run(host.connect(), &rows(1, 2))
@@ -73,7 +73,7 @@ fn an_operator_that_an_older_run_had_not_come_to_is_computed_by_the_next() {
 }
 
 #[test]
-fn an_operator_whose_first_epoch_went_on_without_it_begins_anew() {
+fn operator_that_never_staged_starts_with_a_later_epoch() {
     let (spark, host) = (Spark::new(), Host::start());
     let other = |run: &str, epoch: i64, retention: i64| {
         named(&spark, "other", run, epoch)
@@ -81,7 +81,7 @@ fn an_operator_whose_first_epoch_went_on_without_it_begins_anew() {
             .run(host.connect(), &rows(epoch, epoch))
     };
     run(&spark, &host, "a", 0, &rows(0, 1));
-    // It is written down, and its task fails: rolled back, the query goes on without it.
+    // The operator is registered and its task fails; the query continues without the operator.
     spark.begin(1);
     drop(
         named(&spark, "other", "b", 1)
@@ -92,20 +92,20 @@ fn an_operator_whose_first_epoch_went_on_without_it_begins_anew() {
     while !file.exists() {
         assert!(
             started.elapsed() < PATIENCE,
-            "the operator is not written down"
+            "the operator is not registered"
         );
         thread::sleep(Duration::from_millis(2));
     }
     for epoch in 1..4 {
         run(&spark, &host, "c", epoch, &rows(epoch, epoch));
     }
-    // Mended, with another setting: it begins with this epoch, and nothing is missing before it.
+    // Added again with another setting, it starts with this epoch and no earlier one is missing.
     spark.begin(4);
     TaskRequest::new(&spark, "d", 4)
         .run(host.connect(), &rows(4, 4))
         .unwrap();
     other("d", 4, 7_000_000).unwrap();
-    // Now there is a state that the setting must fit.
+    // Now the setting must match the state.
     let error = refused(other("e", 4, 8_000_000));
     assert!(
         error
@@ -113,7 +113,7 @@ fn an_operator_whose_first_epoch_went_on_without_it_begins_anew() {
             .contains("history_retention was 7000000, is 8000000"),
         "{error}"
     );
-    // Unless it goes with the epoch in which it began.
+    // Dropping its first epoch removes that state.
     spark.open_root().drop_epoch(Epoch(4)).unwrap().unwrap();
     TaskRequest::new(&spark, "f", 4)
         .run(host.connect(), &rows(4, 4))

@@ -6,7 +6,7 @@ use super::{address, rows, run};
 use crate::support::{Host, Spark, TaskRequest, left, matched, refused};
 
 #[test]
-fn a_database_that_is_ahead_without_a_rewind_stays_an_error() {
+fn database_ahead_of_the_checkpoint_is_an_error_without_a_rewind() {
     let (spark, host) = (Spark::new(), Host::start());
     for epoch in 0..4 {
         run(&spark, &host, "a", epoch, &rows(epoch, epoch));
@@ -19,7 +19,7 @@ fn a_database_that_is_ahead_without_a_rewind_stays_an_error() {
     TaskRequest::new(&spark, "b", 6)
         .run(host.connect(), &[])
         .unwrap();
-    // The log still has what the state has.
+    // The log still has the epochs of the state.
     spark.restore_checkpoint(3, 6);
     let error = refused(TaskRequest::new(&spark, "c", 3).run(host.connect(), &rows(3, 3)));
     assert!(
@@ -36,7 +36,7 @@ fn a_database_that_is_ahead_without_a_rewind_stays_an_error() {
 }
 
 #[test]
-fn an_older_checkpoint_is_noticed_by_hosts_with_new_databases_too() {
+fn hosts_with_new_databases_detect_an_older_checkpoint() {
     let (spark, host) = (Spark::new(), Host::start());
     for epoch in 0..6 {
         run(&spark, &host, "a", epoch, &rows(epoch, epoch));
@@ -68,7 +68,7 @@ fn an_older_checkpoint_is_noticed_by_hosts_with_new_databases_too() {
 }
 
 #[test]
-fn a_commit_that_the_power_took_is_no_older_checkpoint() {
+fn commit_lost_to_power_failure_is_not_an_older_checkpoint() {
     let (spark, host) = (Spark::new(), Host::start());
     for epoch in 0..4 {
         run(&spark, &host, "a", epoch, &rows(epoch, epoch));
@@ -79,8 +79,8 @@ fn a_commit_that_the_power_took_is_no_older_checkpoint() {
         .unwrap();
     host.stop();
     spark.delete_local();
-    // Spark makes nothing durable: the offsets of 4 and the commit of 3 may be gone, and what was
-    // put of 4 be there.
+    // Spark does not sync its files: the offsets of epoch 4 and the commit of epoch 3 may be lost
+    // while objects of epoch 4 exist.
     spark.restore_checkpoint(3, 4);
     let host = Host::start();
     assert_eq!(

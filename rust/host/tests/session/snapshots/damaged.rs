@@ -10,13 +10,13 @@ use super::{HOUR, epoch_of, every, files, log, manifests, rows, run, run_until_f
 use crate::support::{Host, HostProcess, Row, Spark, damage_tables, left, matched, refused, right};
 
 #[test]
-fn a_damaged_snapshot_falls_back_to_the_one_before_and_then_says_what_is_lost() {
+fn damaged_snapshot_falls_back_to_the_previous_one_and_then_fails() {
     let (spark, host) = (Spark::new(), Host::start());
     let mut next = run_until_forgotten(&spark, &host, 0, 5);
     host.stop();
     let damage = |manifest: &PathBuf| fs::write(manifest, "{").unwrap();
-    let kept = manifests(&spark);
-    damage(kept.last().unwrap());
+    let retained = manifests(&spark);
+    damage(retained.last().unwrap());
     spark.delete_local();
     let host = Host::start();
     let done = run(&spark, &host, next, &[left("key-3", 15, 1)]);
@@ -38,7 +38,7 @@ fn a_damaged_snapshot_falls_back_to_the_one_before_and_then_says_what_is_lost() 
 }
 
 #[test]
-fn a_file_that_is_cut_or_has_another_byte_is_noticed() {
+fn truncated_or_changed_file_is_detected() {
     let (spark, host) = (Spark::new(), Host::start());
     let next = run_until_forgotten(&spark, &host, 0, 5);
     host.stop();
@@ -70,8 +70,8 @@ fn a_file_that_is_cut_or_has_another_byte_is_noticed() {
 }
 
 #[test]
-fn a_snapshot_of_another_state_than_the_decided_one_is_passed_over() {
-    // Under a name that no log object has, and with the files of another epoch.
+fn snapshot_of_an_undecided_state_is_skipped() {
+    // The manifest has a digest that no log object has, or the files of another epoch.
     for (is_renamed, said) in [
         (true, "another state than the one that was decided"),
         (false, "another state than its name says"),
@@ -79,9 +79,9 @@ fn a_snapshot_of_another_state_than_the_decided_one_is_passed_over() {
         let (spark, host) = (Spark::new(), Host::start());
         let next = run_until_forgotten(&spark, &host, 0, 5);
         host.stop();
-        let kept = manifests(&spark);
-        let [older, newest] = kept.as_slice() else {
-            panic!("two are kept: {kept:?}")
+        let retained = manifests(&spark);
+        let [older, newest] = retained.as_slice() else {
+            panic!("two are retained: {retained:?}")
         };
         if is_renamed {
             fs::rename(
@@ -112,13 +112,13 @@ fn a_snapshot_of_another_state_than_the_decided_one_is_passed_over() {
 }
 
 #[test]
-fn a_damaged_snapshot_counts_no_more_and_the_next_one_is_taken_at_once() {
+fn damaged_snapshot_is_deleted_and_replaced_at_once() {
     let (spark, host) = (Spark::new(), Host::start());
     let next = run_until_forgotten(&spark, &host, 0, 5);
     host.stop();
-    let (kept, first) = (manifests(&spark), log(&spark)[0]);
-    let [good, damaged] = kept.as_slice() else {
-        panic!("{kept:?}")
+    let (retained, first) = (manifests(&spark), log(&spark)[0]);
+    let [good, damaged] = retained.as_slice() else {
+        panic!("{retained:?}")
     };
     fs::write(damaged, "{").unwrap();
     spark.delete_local();
@@ -131,36 +131,36 @@ fn a_damaged_snapshot_counts_no_more_and_the_next_one_is_taken_at_once() {
         )
     };
     spark.epoch(next, || run(next));
-    assert!(!damaged.exists(), "a restore has found it to be of no use");
+    assert!(!damaged.exists(), "the restore deletes it");
     spark.run_epochs_until(next + 1, || manifests(&spark).len() == 2, run);
     assert_eq!(manifests(&spark)[0], *good);
     assert_eq!(
         log(&spark)[0],
         first,
-        "the log behind the one good snapshot stays"
+        "the log after the one good snapshot remains"
     );
 }
 
 #[test]
-fn a_snapshot_of_a_database_that_was_damaged_on_the_disk_is_the_last_one_to_be_taken() {
-    // The host that took it knows that it has the damage; the next one finds out.
+fn snapshot_of_a_damaged_database_is_replaced() {
+    // The host that took the snapshot knows of the damage; the next host has to find it.
     for refused_attempts in [1, 2] {
-        // RocksDB may merge the file by itself and find the damage, where a view was alive when the
-        // file was written.
+        // If a view was alive when the file was written, RocksDB may compact it and find the damage
+        // first.
         assert!(
-            (0..5).any(|_| damaged_on_the_disk(refused_attempts)),
+            (0..5).any(|_| snapshot_has_the_damage(refused_attempts)),
             "the damage was found at once each time"
         );
     }
 }
 
-/// False if the damage was found before the snapshot that has it was taken.
-fn damaged_on_the_disk(refused_attempts: i64) -> bool {
+/// Returns false if the damage was found before a snapshot contained it.
+fn snapshot_has_the_damage(refused_attempts: i64) -> bool {
     let spark = Spark::new();
     let hour = |host: &HostProcess, epoch: i64, rows: &[Row]| {
         every(&spark, epoch, HOUR).run(host.connect(), rows)
     };
-    // Without rows, so that nothing reads or merges the file with the damage.
+    // Epochs without rows: nothing reads or compacts the damaged file.
     let empty = |host: &HostProcess, epoch: i64| drop(hour(host, epoch, &[]).unwrap());
     let mut host = HostProcess::start();
     spark.epoch(0, || hour(&host, 0, &[right("EUR", 10, 100)]).unwrap());
@@ -171,7 +171,7 @@ fn damaged_on_the_disk(refused_attempts: i64) -> bool {
     );
     host.kill();
     assert!(damage_tables(&spark, b"EUR") > 0);
-    // Nobody reads the block, and the files of the next snapshot have it.
+    // The damaged block is not read, and the next snapshot copies it.
     host = HostProcess::start();
     let is_found = Cell::new(false);
     let run = |epoch| match hour(&host, epoch, &[]) {
@@ -183,7 +183,7 @@ fn damaged_on_the_disk(refused_attempts: i64) -> bool {
     if is_found.get() || host.log().contains("is damaged") {
         return false;
     }
-    let kept = manifests(&spark);
+    let retained = manifests(&spark);
     if refused_attempts == 2 {
         host.kill();
         host = HostProcess::start();
@@ -216,15 +216,15 @@ fn damaged_on_the_disk(refused_attempts: i64) -> bool {
         ))
     };
     assert_eq!(
-        (restored(&kept[0]), restored(&kept[1])),
+        (restored(&retained[0]), restored(&retained[1])),
         (true, refused_attempts == 2),
         "{}",
         host.log()
     );
-    // The hour is not over: a good one comes at once, and is the second good one.
-    let is_replaced = || !kept[1].exists() && manifests(&spark).len() == 2;
+    // A good snapshot is taken before the interval is over, and is the second good one.
+    let is_replaced = || !retained[1].exists() && manifests(&spark).len() == 2;
     next = spark.run_epochs_until(next + 1, is_replaced, |epoch| empty(&host, epoch));
-    assert!(kept[0].exists());
+    assert!(retained[0].exists());
     host.kill();
     spark.delete_local();
     host = HostProcess::start();

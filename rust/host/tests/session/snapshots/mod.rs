@@ -16,7 +16,7 @@ pub fn task(spark: &Spark, epoch: i64) -> TaskRequest {
     every(spark, epoch, 0)
 }
 
-/// A task of a host that takes a snapshot every so many microseconds.
+/// A task with a snapshot interval, in microseconds.
 pub fn every(spark: &Spark, epoch: i64, interval: u64) -> TaskRequest {
     let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28,
         "snapshot_interval": interval, "retain_epochs": RETAINED});
@@ -31,7 +31,7 @@ pub fn run(spark: &Spark, host: &Host, epoch: i64, rows: &[Row]) -> TaskResult {
     })
 }
 
-/// A rate of each epoch's own, and what joins it.
+/// 200 rates of the epoch, and a row that joins one of them.
 pub fn rows(epoch: i64) -> Vec<Row> {
     let mut rows: Vec<Row> = (0..200)
         .map(|n| right(&format!("key-{n}"), epoch * 10, epoch * 1_000 + n))
@@ -40,13 +40,12 @@ pub fn rows(epoch: i64) -> Vec<Row> {
     rows
 }
 
-/// Manifests, oldest first.
+/// The manifests, oldest first.
 pub fn manifests(spark: &Spark) -> Vec<PathBuf> {
     let Ok(folder) = fs::read_dir(spark.path().join("snapshots/join/0")) else {
         return Vec::new();
     };
-    // While a manifest is being written it lies beside its place, under its name with `#1` behind
-    // it.
+    // A manifest that is being written has the suffix `#1`.
     let whole = |path: &PathBuf| path.is_file() && !path.to_string_lossy().contains('#');
     let mut found: Vec<PathBuf> = folder
         .map(|file| file.unwrap().path())
@@ -95,7 +94,7 @@ pub fn log(spark: &Spark) -> Vec<i64> {
     epochs
 }
 
-/// Runs epochs until the log before `epoch` is gone; returns the next one.
+/// Runs epochs until the log before `epoch` is removed; returns the next epoch.
 pub fn run_until_forgotten(spark: &Spark, host: &Host, next: i64, epoch: i64) -> i64 {
     let is_forgotten = || log(spark).first().is_some_and(|first| *first >= epoch);
     spark.run_epochs_until(next, is_forgotten, |epoch| {

@@ -13,7 +13,7 @@ use crate::support::{
 };
 
 #[test]
-fn the_log_stays_short_and_a_new_disk_begins_with_a_snapshot() {
+fn log_stays_short_and_a_new_disk_restores_a_snapshot() {
     let (spark, host) = (Spark::new(), Host::start());
     let next = run_until_forgotten(&spark, &host, 0, 20);
     let newest = *log(&spark).last().unwrap();
@@ -22,7 +22,7 @@ fn the_log_stays_short_and_a_new_disk_begins_with_a_snapshot() {
     host.stop();
     spark.delete_local();
     let host = Host::start();
-    // Rates of epochs whose log is gone are there all the same.
+    // Rates of epochs whose log was removed are restored, too.
     let asked: Vec<Row> = (0..next)
         .map(|epoch| left("key-9", epoch * 10 + 5, epoch))
         .collect();
@@ -36,12 +36,12 @@ fn the_log_stays_short_and_a_new_disk_begins_with_a_snapshot() {
 }
 
 #[test]
-fn a_host_that_was_away_for_long_begins_with_a_snapshot_too() {
+fn old_local_database_is_replaced_by_a_snapshot() {
     let (spark, host) = (Spark::new(), Host::start());
     run(&spark, &host, 0, &rows(0));
     run(&spark, &host, 1, &rows(1));
     host.stop();
-    // Its database stays where it is, while another machine goes on.
+    // Its database remains on its disk while another machine continues.
     let (here, away) = (spark.path().join("state"), spark.path().join("away"));
     fs::rename(&here, &away).unwrap();
     let host = Host::start();
@@ -59,7 +59,7 @@ fn a_host_that_was_away_for_long_begins_with_a_snapshot_too() {
     assert_eq!(done.rows, [matched(1, 3, 0), matched(2, 9_003, 90)]);
 }
 
-/// The epochs and records of the log that a host has replayed, and whether it began with a
+/// The epochs and records of the log that a host has replayed, and whether it has restored a
 /// snapshot.
 fn restored(host: &HostProcess) -> (Vec<(i64, i64, i64)>, bool) {
     let log = host.log();
@@ -77,7 +77,7 @@ fn restored(host: &HostProcess) -> (Vec<(i64, i64, i64)>, bool) {
 }
 
 #[test]
-fn a_machine_that_was_away_replays_what_it_missed_and_nothing_else() {
+fn returning_machine_replays_only_what_it_missed() {
     let spark = Spark::new();
     let run = |host: &HostProcess, disk: &str, epoch: i64| {
         let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28,
@@ -100,7 +100,7 @@ fn a_machine_that_was_away_replays_what_it_missed_and_nothing_else() {
         .min()
         .unwrap();
     host.kill();
-    // Another machine has the partition for a while, and takes newer snapshots.
+    // Another machine serves the partition for a while and takes newer snapshots.
     let host = HostProcess::start();
     (away..away + 3).for_each(|epoch| spark.epoch(epoch, || run(&host, "two", epoch)));
     let is_newer = || {
@@ -116,7 +116,7 @@ fn a_machine_that_was_away_replays_what_it_missed_and_nothing_else() {
     let (replayed, from_snapshot) = restored(&host);
     assert!(
         !from_snapshot,
-        "its own disk has most of it: {}",
+        "the local disk has most epochs: {}",
         host.log()
     );
     let &[(from, to, records)] = replayed.as_slice() else {
@@ -130,13 +130,13 @@ fn a_machine_that_was_away_replays_what_it_missed_and_nothing_else() {
     );
     assert!(
         from > snapshot,
-        "what it had written to its disk, it has: {}",
+        "epochs on the local disk are not replayed: {}",
         host.log()
     );
 }
 
 #[test]
-fn hosts_that_live_shorter_than_the_interval_take_snapshots_too() {
+fn short_lived_hosts_take_snapshots() {
     let spark = Spark::new();
     for start in 0..8 {
         let host = Host::start();
@@ -150,19 +150,19 @@ fn hosts_that_live_shorter_than_the_interval_take_snapshots_too() {
         host.stop();
     }
     assert_eq!(manifests(&spark).len(), 2);
-    let kept = log(&spark);
-    assert!(kept[0] > 0 && kept.len() < 20, "{kept:?}");
+    let epochs = log(&spark);
+    assert!(epochs[0] > 0 && epochs.len() < 20, "{epochs:?}");
 }
 
 #[test]
-fn an_older_checkpoint_beside_newer_snapshots_is_an_error() {
+fn older_checkpoint_beside_newer_snapshots_is_an_error() {
     for back_to in [0, 2] {
         let (spark, host) = (Spark::new(), Host::start());
         let next = run_until_forgotten(&spark, &host, 0, 5);
         host.stop();
         spark.delete_local();
         spark.restore_checkpoint(back_to, next);
-        let (kept, snapshots) = (log(&spark), manifests(&spark));
+        let (epochs, snapshots) = (log(&spark), manifests(&spark));
         let host = Host::start();
         let error =
             refused(TaskRequest::new(&spark, "b", back_to).run(host.connect(), &rows(back_to)));
@@ -170,21 +170,20 @@ fn an_older_checkpoint_beside_newer_snapshots_is_an_error() {
             error.to_string().contains("older checkpoint was restored"),
             "{error}"
         );
-        assert_eq!((log(&spark), manifests(&spark)), (kept, snapshots));
+        assert_eq!((log(&spark), manifests(&spark)), (epochs, snapshots));
     }
 }
 
 #[test]
 fn only_new_files_are_copied() {
     let (spark, host) = (Spark::new(), Host::start());
-    // So much that it cannot hide behind the files that each snapshot has of its own.
+    // Enough rows to dominate the files that are specific to each snapshot.
     let many: Vec<Row> = (0..50_000_i64)
         .map(|n| right(&format!("key-{}", n * 7_919 % 50_000), n, n))
         .collect();
     run(&spark, &host, 0, &many);
     let (mut next, mut newest, started) = (1, -1, Instant::now());
-    // Bytes of each snapshot by itself; those of the files that all of them are made of, however
-    // often each was written.
+    // The bytes of each whole snapshot, and the bytes of each file as often as it was written.
     let (mut whole, mut copied) = (Vec::new(), HashMap::new());
     while whole.len() < 10 {
         assert!(started.elapsed() < PATIENCE, "no snapshot");
@@ -196,7 +195,7 @@ fn only_new_files_are_copied() {
         else {
             continue;
         };
-        // Two newer snapshots may have taken its place meanwhile.
+        // Two newer snapshots may have replaced it meanwhile.
         let Ok(bytes) = fs::read(&manifest) else {
             continue;
         };
@@ -217,7 +216,7 @@ fn only_new_files_are_copied() {
             let place = spark
                 .path()
                 .join(format!("snapshots/join/0/files/{digest}-{bytes}"));
-            // A file that is put again is another one of the same name.
+            // A file that is written again has the same name and another inode.
             if let Ok(file) = fs::metadata(place) {
                 copied.insert((file.ino(), file.mtime_nsec()), bytes);
             }
@@ -226,6 +225,6 @@ fn only_new_files_are_copied() {
     let (whole, copied): (u64, u64) = (whole.iter().sum(), copied.values().sum());
     assert!(whole > 10_000_000, "{whole}");
     assert!(copied > 1_000_000, "{copied}");
-    // Compactions rewrite the rows now and then.
+    // Compactions rewrite rows at times.
     assert!(copied < whole / 2, "{copied} of {whole} bytes");
 }

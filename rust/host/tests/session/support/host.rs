@@ -71,7 +71,8 @@ impl Host {
     /// listening.
     pub fn replaced(mut self) -> Self {
         self.end_executor();
-        // The host removes the socket before it releases the lock. A worker waits for the lock, too.
+        // The host removes the socket before it releases the lock. A worker waits for the lock,
+        // too.
         let lock = std::fs::File::open(self.socket.with_extension("host")).unwrap();
         lock.lock().unwrap();
         drop(lock);
