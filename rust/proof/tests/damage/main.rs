@@ -1,6 +1,9 @@
 //! One flipped bit, or a truncated or missing file: the database returns the right state or a clear
 //! error, never a wrong answer and never silently an earlier commit.
 
+mod files;
+
+use crate::files::{copied, files_below, kind};
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{Database, DatabaseOptions, Durability, ErrorKind, ProcessingGuarantee};
 use holdfast_proof::{
@@ -11,8 +14,6 @@ use std::path::{Path, PathBuf};
 
 /// Transactions of which at least one spills.
 const WITHIN: u64 = 400;
-/// The folder of an interrupted commit.
-const COMMIT: &str = "+commit";
 /// Damaged places per database.
 const PLACES_EACH: u64 = 50;
 
@@ -21,23 +22,6 @@ enum Damage {
     Flipped(usize, u8),
     Cut(usize),
     Gone,
-}
-
-/// The kind of a file: its name without digits.
-fn kind(file: &Path) -> String {
-    let name = |path: &Path| {
-        path.file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned()
-    };
-    let folder = file.parent().map(name).filter(|folder| folder == COMMIT);
-    let name = folder
-        .into_iter()
-        .chain([name(file)])
-        .collect::<Vec<_>>()
-        .join("/");
-    name.chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 
 /// A database at a transaction, closed or as a crash leaves it.
@@ -118,32 +102,6 @@ fn is_of_an_older_layout(file: &Path) -> bool {
         || file
             .extension()
             .is_some_and(|extension| extension == "position")
-}
-
-/// All files that the next open reads.
-fn files_below(path: &Path) -> Vec<PathBuf> {
-    let entries = |path: &Path| {
-        std::fs::read_dir(path)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.path())
-            .collect::<Vec<_>>()
-    };
-    let mut files = entries(path);
-    files.extend(entries(&path.join(COMMIT)));
-    files.retain(|file| file.is_file());
-    files.sort();
-    files
-}
-
-fn copied(from: &Path, to: &Path) {
-    let _ = std::fs::remove_dir_all(to);
-    for file in files_below(from) {
-        let copy = to.join(file.strip_prefix(from).expect("a file below"));
-        std::fs::create_dir_all(copy.parent().expect("a folder")).expect("a directory");
-        std::fs::copy(&file, copy).expect("a copy");
-    }
 }
 
 /// Opens a damaged database: returns the message of a clear error, or `None` for the right state.
